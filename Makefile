@@ -1,0 +1,50 @@
+# The two commands of the README are `make quickstart` and `make test`.
+.DEFAULT_GOAL := help
+.PHONY: help setup quickstart test check format lock schema docs clean
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## Make .venv with the program and everything for development
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Holdfast needs Python 3.11 or newer: make PYTHON=python3.12 setup"; exit 1; }
+	@echo "· making $(VENV) with $$($(PYTHON) --version)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "· installing what is locked in requirements.lock (a minute or two the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@echo "· installing Holdfast itself"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+quickstart: setup ## See Holdfast at work on an example, in a minute
+	@$(BIN)/python tools/quickstart.py
+
+test: setup ## Run the tests (under ten minutes on two cores)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+check: setup ## Format, lint, types, imports, generated files
+	@$(BIN)/ruff format --check --quiet . || { echo "make format mends this"; exit 1; }
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python tools/generate.py --check
+	@! grep -nE 'https?://|^--(index|extra|find)' requirements.lock
+
+format: setup ## Format the code and mend what the linter can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: setup ## Lock the dependencies again, newest versions
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --upgrade --quiet --output-file requirements.lock
+
+docs: setup ## Write the generated files again (JSON Schema, the page of the command line)
+	@$(BIN)/python tools/generate.py
+
+clean: ## Take away what was built here
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist

@@ -1,0 +1,148 @@
+"""What the program believes once holdfast.yaml has been read and found right.
+
+Text that may hold placeholders is kept as written here; `stacks/` fills it in for each stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+
+from holdfast.kernel.errors import Place
+
+SECRET_SCHEMES: tuple[str, ...] = ("env", "file", "dotenv", "aws-sm", "aws-ssm", "azure-kv", "vault")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretRef:
+    """`{ secret: "file:/run/secrets/vendor" }`: where a value is to be had, never the value."""
+
+    scheme: str
+    locator: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}:{self.locator}"
+
+
+Scalar = str | int | float | bool
+Value = Scalar | SecretRef | None | tuple["Value", ...] | Mapping[str, "Value"]
+"""A value from the configuration. Mappings are read-only; text may hold placeholders."""
+
+
+def frozen(value: Mapping[str, Value] | None = None) -> Mapping[str, Value]:
+    return MappingProxyType(dict(value or {}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    name: str
+    match: tuple[str, ...] = ()
+    production: bool = False
+
+
+class Owner(StrEnum):
+    CI = "ci"
+    DEVELOPERS = "developers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    name: str
+    owner: Owner = Owner.DEVELOPERS
+    lane: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """`type` is what the code must say too; None means: whatever the code says."""
+
+    type: str | None = None
+    settings: Mapping[str, Value] = field(default_factory=frozen)
+
+
+class EngineUse(StrEnum):
+    AUTO = "auto"
+    EMBEDDED = "embedded"
+    BINARY = "binary"
+    TERRAFORM = "terraform"
+    TOFU = "tofu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePin:
+    """What a stack, or the whole configuration, asks of the engine."""
+
+    use: EngineUse = EngineUse.AUTO
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimits:
+    """Seconds for each phase."""
+
+    init: float = 1800.0
+    plan: float = 1800.0
+    apply: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    pin: EnginePin = EnginePin()
+    parallelism: int = 4
+    time_limits: TimeLimits = TimeLimits()
+
+
+class RuleKind(StrEnum):
+    VARIABLES = "variables"
+    FOLDER = "folder"
+    NAMED = "named"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackRule:
+    """One entry of `stacks:`: how to find stacks and what they are made of."""
+
+    kind: RuleKind
+    place: Place
+    pattern: str | None = None
+    """The path pattern of `variables:` or `folder:`; None for a stack named by hand."""
+    name: str | None = None
+    module: str | None = None
+    variables_files: tuple[str, ...] = ()
+    variables: Mapping[str, Value] = field(default_factory=frozen)
+    """Values given in the configuration itself, for folder and named stacks."""
+    environment: str | None = None
+    account: str | None = None
+    region: str | None = None
+    target: str | None = None
+    backend: Backend | None = None
+    credentials: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    """Provider (`aws`, `azure`) to its settings."""
+    env: Mapping[str, Value] = field(default_factory=frozen)
+    workspace: str | None = None
+    depends_on: tuple[str, ...] = ()
+    engine: EnginePin | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """How long (seconds) and how large (bytes) work directories may grow before they are cleaned."""
+
+    max_age: float = 86400.0
+    max_size: int = 5_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    file: Path
+    root: Path
+    company: str | None = None
+    environments: tuple[Environment, ...] = ()
+    targets: tuple[Target, ...] = ()
+    stacks: tuple[StackRule, ...] = ()
+    engine: EngineSettings = EngineSettings()
+    store: str = ".holdfast"
+    work: Work = Work()

@@ -1,0 +1,1 @@
+"""The only ways to touch the world: processes, environment, files, Git, clock."""

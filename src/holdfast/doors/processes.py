@@ -1,0 +1,154 @@
+"""The only module that starts processes. No shell, an explicit environment, both pipes drained at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_LINE_LIMIT = 512 * 1024 * 1024
+"""A single line of `show -json` is the whole plan: the reader must take it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """How a process ended. A negative code is the signal that killed it."""
+
+    code: int
+    out: bytes = field(repr=False)
+    err: bytes = field(repr=False)
+
+
+class Child:
+    """A process in a session of its own, so that a terminal's Ctrl-C reaches us and not it."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def code(self) -> int | None:
+        return self._process.returncode
+
+    def interrupt(self) -> None:
+        """SIGINT to the leader only: Terraform passes the word on to its providers itself."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGINT)
+
+    def kill_group(self) -> None:
+        """SIGKILL to everything that was started in the child's session and stayed in its group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        stdout = self._process.stdout
+        if stdout is None:
+            return
+        async for line in stdout:
+            yield line
+
+    async def read_errors(self) -> bytes:
+        return b"" if self._process.stderr is None else await self._process.stderr.read()
+
+
+async def start(
+    argv: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+) -> Child:
+    """Start a program in its own session with pipes for both outputs and nothing to read."""
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        cwd=folder,
+        env=dict(environment),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        umask=0o077,
+        limit=_LINE_LIMIT,
+    )
+    return Child(process)
+
+
+async def start_with_socket(
+    argv: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    log: Path,
+) -> tuple[Child, socket.socket]:
+    """Start a program that we talk to over a socket pair; its own output goes to a log file (0600).
+
+    The number of its end of the socket is appended to `argv`.
+    """
+    ours, theirs = socket.socketpair()
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            str(theirs.fileno()),
+            cwd=folder,
+            env=dict(environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=handle,
+            stderr=handle,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+            umask=0o077,
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+        os.close(handle)
+    return Child(process), ours
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    seconds: float = 60.0,
+    on_start: Callable[[int], None] | None = None,
+) -> Finished:
+    """Run a short program (git, `terraform version`) to its end. A missing program is code 127."""
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        return Finished(code=127, out=b"", err=str(error).encode())
+    except OSError as error:
+        return Finished(code=126, out=b"", err=str(error).encode())
+    if on_start is not None:
+        on_start(process.pid)
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        return Finished(code=124, out=out, err=err + f"\ngave no answer in {seconds:g} s".encode())
+    return Finished(code=process.returncode, out=out, err=err)

@@ -1,0 +1,1 @@
+"""The HCL reader: blocks, positions, references; nothing about meaning."""

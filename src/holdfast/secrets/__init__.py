@@ -1,0 +1,1 @@
+"""Sources by reference, encryption, redaction."""

@@ -1,0 +1,1 @@
+"""Discover stacks, select them by change, put them in order."""

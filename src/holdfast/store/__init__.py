@@ -1,0 +1,1 @@
+"""The run store: marks, states' places, what must outlive a run."""

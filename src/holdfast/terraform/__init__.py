@@ -1,0 +1,1 @@
+"""All that speaks Terraform: argv, environment, engines, work directories, plan and state JSON."""
