@@ -125,6 +125,11 @@ class StackRule:
     workspace: str | None = None
     depends_on: tuple[str, ...] = ()
     engine: EnginePin | None = None
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+    """Where the value of each key stands, for errors that only show once stacks are found."""
+
+    def place_of(self, key: str) -> Place:
+        return self.places.get(key, self.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,10 @@ class Environment:
         return user / ".local" / "share" / "holdfast"
 
     @property
+    def host(self) -> str:
+        return os.uname().nodename
+
+    @property
     def path(self) -> tuple[Path, ...]:
         return tuple(Path(part) for part in self.variables.get("PATH", "").split(os.pathsep) if part)
 

@@ -8,12 +8,11 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_LINE_LIMIT = 512 * 1024 * 1024
-"""A single line of `show -json` is the whole plan: the reader must take it."""
+_CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +52,11 @@ class Child:
     async def wait(self) -> int:
         return await self._process.wait()
 
-    async def lines(self) -> AsyncIterator[bytes]:
+    async def read_output(self, take: Callable[[bytes], None]) -> None:
+        """Hand over standard output in chunks, as they come, to the end."""
         stdout = self._process.stdout
-        if stdout is None:
-            return
-        async for line in stdout:
-            yield line
+        while stdout is not None and (chunk := await stdout.read(_CHUNK)):
+            take(chunk)
 
     async def read_errors(self) -> bytes:
         return b"" if self._process.stderr is None else await self._process.stderr.read()
@@ -80,7 +78,6 @@ async def start(
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
         umask=0o077,
-        limit=_LINE_LIMIT,
     )
     return Child(process)
 

@@ -52,7 +52,7 @@ def gravest(exits: list[Exit]) -> Exit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where something stands in a file, counted from one. The file is relative to the root where it can be."""
+    """Where something stands in a file, counted from one. The file is relative to the root if it can be."""
 
     file: str
     line: int | None = None
@@ -81,9 +81,7 @@ class HoldfastError(Exception):
         self, code: str, message: str, *, hint: str | None = None, place: Place | None = None
     ) -> None:
         super().__init__(f"{code} {message}")
-        self.problems: tuple[Problem, ...] = (
-            Problem(code=code, message=message, hint=hint, place=place),
-        )
+        self.problems: tuple[Problem, ...] = (Problem(code=code, message=message, hint=hint, place=place),)
 
     @property
     def problem(self) -> Problem:

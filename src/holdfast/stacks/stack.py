@@ -16,8 +16,8 @@ class Stack:
 
     name: str
     kind: RuleKind
-    place: Place
-    """The entry of holdfast.yaml that it comes from."""
+    place: Place = field(compare=False)
+    """The entry of holdfast.yaml that it comes from. One that only moved in the file is the same stack."""
     module: str
     """The folder of the root module; `.` for the root itself."""
     variables_files: tuple[str, ...] = ()
@@ -37,6 +37,11 @@ class Stack:
     depends_on: tuple[str, ...] = ()
     """Names of stacks, resolved: each of them exists."""
     engine: EnginePin | None = None
+
+    @property
+    def environment_unclear(self) -> bool:
+        """It counts as production because nothing says that it is not."""
+        return self.production and self.environment_reason.endswith(": counts as production")
 
     @property
     def lane(self) -> str:

@@ -1,0 +1,2 @@
+account = "acme-dev-1"
+name    = "orders"

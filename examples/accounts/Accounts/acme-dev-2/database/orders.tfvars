@@ -1,0 +1,2 @@
+account = "acme-dev-2"
+name    = "orders"

@@ -1,0 +1,2 @@
+account = "acme-prod-1"
+name    = "orders"

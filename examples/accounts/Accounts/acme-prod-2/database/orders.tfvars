@@ -1,0 +1,2 @@
+account = "acme-prod-2"
+name    = "orders"

@@ -1,0 +1,22 @@
+variable "account" { type = string }
+variable "name" { type = string }
+variable "trust_policy" {
+  description = "A file, relative to the root of the repository."
+  type        = string
+}
+
+module "naming" {
+  source  = "../../modules/naming"
+  account = var.account
+  service = "role"
+  name    = var.name
+}
+
+resource "terraform_data" "role" {
+  input = {
+    name  = module.naming.full
+    trust = jsondecode(file("${path.module}/../../${var.trust_policy}"))
+  }
+}
+
+output "role_name" { value = terraform_data.role.output.name }

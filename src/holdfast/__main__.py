@@ -1,0 +1,21 @@
+"""Where the program starts. `--version` answers before anything else is imported."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        from holdfast import __version__  # noqa: PLC0415 - nothing else is needed for this answer
+
+        sys.stdout.write(f"holdfast {__version__}\n")
+        return
+    from holdfast.cli.app import run  # noqa: PLC0415 - the whole command line
+
+    sys.exit(run(arguments))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""`holdfast apply`: plan, show, ask, and apply exactly that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.frame import Invocation, command
+from holdfast.cli.parameters import Changed, Replace, Since, Stacks, Targets
+from holdfast.kernel.errors import Exit, UsageError
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "apply")(apply)
+
+
+def apply(
+    invocation: Invocation,
+    stacks: Stacks = None,
+    changed: Changed = None,
+    since: Since = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="DIR", help="Apply the bundles in this folder.")
+    ] = None,
+    target: Targets = None,
+    replace: Replace = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> Exit:
+    """Plan stacks, show what would change, ask, and apply exactly those plans, in dependency order."""
+    from holdfast.cli.change import Change, plan_options
+
+    if plan is not None and (stacks or changed or since or target or replace):
+        raise UsageError(
+            "HF-USE-3",
+            "--plan applies what is in the bundle; it takes no stacks, --changed, --since, --target or --replace",
+            hint="Give --plan DIR/<stack> to apply one of its stacks.",
+        )
+    if plan is not None:
+        return Change(invocation, None, None, None).apply_bundles(plan)
+    options = plan_options(destroy=False, targets=target, replace=replace, refresh_only=False)
+    return Change(invocation, stacks, changed, since).apply(options, yes=yes)

@@ -1,0 +1,169 @@
+"""What plan and apply have in common: select, run, show, answer."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from holdfast.cli.frame import Invocation
+from holdfast.cli.progress import Progress
+from holdfast.cli.show_change import show_details, show_footer, show_table
+from holdfast.cli.workshop import Workshop
+from holdfast.doors import clock
+from holdfast.kernel.errors import Exit, Refused, UsageError
+from holdfast.runs import bundle as bundles
+from holdfast.runs.change import apply_bundles, apply_change, plan_change
+from holdfast.runs.document import change_document
+from holdfast.runs.gone import look_into
+from holdfast.runs.result import StackResult, exit_of
+from holdfast.runs.session import Session
+from holdfast.runs.status import Status
+from holdfast.terraform.argv import PlanOptions
+
+Results = tuple[StackResult, ...]
+
+
+def plan_options(
+    *, destroy: bool, targets: list[str] | None, replace: list[str] | None, refresh_only: bool
+) -> PlanOptions:
+    if refresh_only and (destroy or replace):
+        raise UsageError("HF-USE-4", "--refresh-only cannot be had together with --destroy or --replace")
+    if destroy and replace:
+        raise UsageError("HF-USE-4", "--destroy cannot be had together with --replace")
+    return PlanOptions(
+        destroy=destroy,
+        targets=tuple(targets or ()),
+        replace=tuple(replace or ()),
+        refresh_only=refresh_only,
+    )
+
+
+class Change:
+    """One invocation of plan or apply."""
+
+    def __init__(
+        self,
+        invocation: Invocation,
+        stacks: list[str] | None = None,
+        changed: list[str] | None = None,
+        since: str | None = None,
+    ) -> None:
+        self.invocation = invocation
+        self.console = invocation.console
+        self.workshop = Workshop(invocation)
+        self.selection = self.workshop.repository.select(stacks or [], changed or [], since)
+        self._stacks = tuple(one.stack for one in self.selection.selected)
+        self._began = clock.monotonic()
+
+    def plan(
+        self, options: PlanOptions, *, out: Path | None, detailed: bool, update_lock_files: bool
+    ) -> Exit:
+        if out is not None:
+            self._require_key_that_lasts()
+            self.workshop.key()
+            bundles.prepare_folder(out)
+        self.console.say(f" {self.selection.headline()}")
+
+        async def work(session: Session) -> Results:
+            results = await plan_change(
+                session, self._stacks, options, out=out, update_lock_files=update_lock_files
+            )
+            return (*results, *await self._removed(session))
+
+        results = self._run(lambda _: work)
+        self._show(results)
+        if out is not None and not self.invocation.as_json:
+            self.console.say(f" bundle: {out}   apply it with: holdfast apply --plan {out}")
+        return exit_of(results, detailed=detailed)
+
+    def apply(self, options: PlanOptions, *, yes: bool) -> Exit:
+        if not yes and not sys.stdin.isatty():
+            raise UsageError(
+                "HF-USE-5",
+                "there is no terminal to ask on",
+                hint="Say --yes, or plan with --out and apply the bundle with --plan.",
+            )
+        self.console.say(f" {self.selection.headline()}")
+
+        def with_progress(progress: Progress) -> Callable[[Session], Awaitable[Results]]:
+            async def work(session: Session) -> Results:
+                confirm = None if yes else self._confirm(progress, session)
+                results = await apply_change(session, self._stacks, options, confirm=confirm)
+                return (*results, *await self._removed(session))
+
+            return work
+
+        results = self._run(with_progress)
+        self._show(results)
+        return exit_of(results)
+
+    def apply_bundles(self, folder: Path) -> Exit:
+        found = bundles.find(folder)
+        key = self.workshop.key()
+        pairs = []
+        for bundle in [bundles.read(one, key) for one in found]:
+            stack = self.workshop.repository.by_name.get(bundle.stack)
+            if stack is None:
+                raise Refused(
+                    "HF-BUND-9",
+                    f"the bundle is for {bundle.stack}, which is not a stack of this repository",
+                    hint="Apply it in the repository it was made in.",
+                )
+            pairs.append((stack, bundle))
+        results = self._run(lambda _: lambda session: apply_bundles(session, pairs))
+        self._show(results)
+        return exit_of(results)
+
+    def _run(self, work: Callable[[Progress], Callable[[Session], Awaitable[Results]]]) -> Results:
+        with Progress(self.console) as progress:
+            return self.workshop.run(work(progress), tell=progress.hear)
+
+    async def _removed(self, session: Session) -> Results:
+        return tuple(gone.result() for gone in await look_into(session, self.selection.gone))
+
+    def _require_key_that_lasts(self) -> None:
+        if self.invocation.environment.ci and not self.invocation.environment.get("HOLDFAST_KEY"):
+            raise UsageError(
+                "HF-KEY-9",
+                "a bundle written in CI outlives the machine and needs a key that does too",
+                hint="Set HOLDFAST_KEY (base64 of 32 bytes) as a secret of the pipeline, for plan and apply.",
+            )
+
+    def _confirm(self, progress: Progress, session: Session) -> Callable[[Results], Awaitable[bool]]:
+        async def confirm(results: Results) -> bool:
+            progress.paused()
+            show_table(self.console, results)
+            show_details(self.console, results, verbose=self.invocation.verbose)
+            count = sum(1 for result in results if result.status is Status.PLANNED)
+            self.console.question(f"Apply {count} stack{'s' if count != 1 else ''}?")
+            answered = await _line_or_stop(session)
+            progress.resumed()
+            return answered.strip().lower() in {"y", "yes"}
+
+        return confirm
+
+    def _show(self, results: Results) -> None:
+        if self.invocation.as_json:
+            self.invocation.document(change_document(results, self.console.redactor.clean))
+            return
+        show_table(self.console, results)
+        show_details(self.console, results, verbose=self.invocation.verbose)
+        show_footer(self.console, results, clock.monotonic() - self._began)
+
+
+async def _line_or_stop(session: Session) -> str:
+    """A line from the terminal, or nothing when the person pressed Ctrl-C instead."""
+    ready = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sys.stdin.fileno(), ready.set)
+    waiting = asyncio.create_task(ready.wait())
+    stopping = asyncio.create_task(session.stop.reached(1))
+    try:
+        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return sys.stdin.readline() if ready.is_set() else ""
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+        waiting.cancel()
+        stopping.cancel()

@@ -1,0 +1,74 @@
+"""`holdfast terraform STACK -- ARGS`: a reading command of Terraform, run as a run of the stack would be."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.frame import Invocation, command
+from holdfast.cli.parameters import OneStack
+from holdfast.kernel.errors import Exit, Refused, UsageError
+
+READING = frozenset(
+    {"output", "show", "validate", "providers", "version", "graph", "console", "fmt", "metadata", "modules"}
+)
+READING_STATE = frozenset({"list", "show", "pull"})
+INSTEAD = {
+    "apply": "holdfast apply",
+    "destroy": "holdfast plan --destroy --out DIR, then holdfast apply --plan DIR",
+    "plan": "holdfast plan",
+    "import": "an import block in the code, then holdfast plan",
+    "taint": "holdfast plan --replace ADDR",
+    "untaint": "holdfast plan",
+    "refresh": "holdfast plan --refresh-only",
+    "init": "nothing: Holdfast does it by itself",
+    "force-unlock": "nothing yet: ask the one who holds the lock",
+    "state push": "holdfast state push",
+    "state mv": "a moved block in the code, then holdfast plan",
+    "state rm": "a removed block in the code, then holdfast plan",
+    "state replace-provider": "a change of required_providers, then holdfast plan",
+}
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "terraform")(terraform)
+
+
+def terraform(
+    invocation: Invocation,
+    stack: OneStack,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="-- ARGS", help="The command.")] = None,
+) -> Exit:
+    """Run a reading command of Terraform on a stack: output, show, state list, providers, …"""
+    from holdfast.cli.workshop import Workshop
+    from holdfast.runs.reading import run_reading
+
+    words = tuple(arguments or ())
+    if not words:
+        raise UsageError("HF-USE-10", "which command?", hint=f"holdfast terraform {stack} -- state list")
+    _refuse_writing(words)
+    workshop = Workshop(invocation)
+    one = workshop.repository.one(stack)
+    answer = workshop.run(lambda session: run_reading(session, one, words))
+    clean = invocation.console.redactor.clean
+    sys.stdout.write(clean(answer.out.decode(errors="replace")))
+    sys.stderr.write(clean(answer.err.decode(errors="replace")))
+    return Exit.DONE if answer.code == 0 else Exit.FAILED
+
+
+def _refuse_writing(words: tuple[str, ...]) -> None:
+    plain = [word for word in words if not word.startswith("-")]
+    first = plain[0] if plain else ""
+    name = " ".join(plain[:2]) if first == "state" else first
+    reads = first in READING or (first == "state" and len(plain) > 1 and plain[1] in READING_STATE)
+    if first == "fmt" or words[0] != first:
+        reads = first == "fmt" and "-check" in words and words[0] == first
+    if not reads:
+        instead = INSTEAD.get(name, "holdfast --help")
+        raise Refused(
+            "HF-USE-11",
+            f"terraform {name or ' '.join(words)} is not a reading command",
+            hint=f"Use instead: {instead}.",
+        )

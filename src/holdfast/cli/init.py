@@ -1,0 +1,3 @@
+from __future__ import annotations
+import typer
+def register(app: typer.Typer) -> None: ...

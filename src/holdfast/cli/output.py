@@ -1,0 +1,54 @@
+"""`holdfast output`: what a stack gives to others."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.frame import Invocation, command
+from holdfast.cli.parameters import OneStack
+from holdfast.kernel.errors import Exit, UsageError
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "output")(output)
+
+
+def output(
+    invocation: Invocation,
+    stack: OneStack,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this output.")] = None,
+) -> Exit:
+    """Show the outputs of a stack. Sensitive ones are masked."""
+    from holdfast.cli.workshop import Workshop
+    from holdfast.runs.state_ops import outputs
+
+    workshop = Workshop(invocation)
+    one = workshop.repository.one(stack)
+    found = json.loads(workshop.run(lambda session: outputs(session, one)) or b"{}")
+    shown = {
+        key: {"value": None if given["sensitive"] else given["value"], "sensitive": given["sensitive"]}
+        for key, given in sorted(found.items())
+        if name is None or key == name
+    }
+    if name is not None and not shown:
+        raise UsageError(
+            "HF-USE-9",
+            f"{one.name} has no output `{name}`",
+            hint=f"It has: {', '.join(sorted(found)) or 'none'}.",
+        )
+    if invocation.as_json:
+        invocation.document({"version": 1, "stack": one.name, "outputs": shown})
+        return Exit.DONE
+    for key, given in shown.items():
+        value = "(sensitive)" if given["sensitive"] else _text(given["value"])
+        invocation.console.line(value if name is not None else f"{key} = {value}")
+    if not shown:
+        invocation.console.say(f" {one.name} has no outputs")
+    return Exit.DONE
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,43 @@
+"""`holdfast plan`: what would change, and whether it may."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.frame import Invocation, command
+from holdfast.cli.parameters import Changed, Destroy, Out, RefreshOnly, Replace, Since, Stacks, Targets
+from holdfast.kernel.errors import Exit, UsageError
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "plan")(plan)
+
+
+def plan(
+    invocation: Invocation,
+    stacks: Stacks = None,
+    changed: Changed = None,
+    since: Since = None,
+    destroy: Destroy = False,
+    target: Targets = None,
+    replace: Replace = None,
+    refresh_only: RefreshOnly = False,
+    out: Out = None,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit 2 when there are changes.")
+    ] = False,
+    lockfile: Annotated[
+        str | None,
+        typer.Option("--lockfile", metavar="update", help="`update` writes changed lock files back."),
+    ] = None,
+) -> Exit:
+    """Plan stacks: all, the named ones, or those that a change touches."""
+    from holdfast.cli.change import Change, plan_options
+
+    if lockfile not in (None, "update"):
+        raise UsageError("HF-USE-2", f"--lockfile {lockfile}: only `update` is known")
+    options = plan_options(destroy=destroy, targets=target, replace=replace, refresh_only=refresh_only)
+    change = Change(invocation, stacks, changed, since)
+    return change.plan(options, out=out, detailed=detailed_exitcode, update_lock_files=lockfile == "update")

@@ -1,0 +1,62 @@
+"""From a command to its session: engines, record, key, and Ctrl-C, the same for every command that runs one."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from holdfast.cli.frame import Invocation
+from holdfast.runs.events import Listener, Stopping, nobody
+from holdfast.runs.repository import Repository, open_repository
+from holdfast.runs.session import Session, opened
+from holdfast.secrets.keys import Key, Obtained, obtain
+from holdfast.terraform.engine import Stop
+
+T = TypeVar("T")
+
+
+class Workshop:
+    """A repository that is open, and what is needed to run something in it."""
+
+    def __init__(self, invocation: Invocation) -> None:
+        self.invocation = invocation
+        self.repository: Repository = open_repository(invocation.config, invocation.environment)
+        self.stop: Stop | None = None
+        self._key: Obtained | None = None
+
+    def key(self) -> Key:
+        """The key that seals what is kept, made on first use and named then."""
+        if self._key is None:
+            self._key = obtain(self.invocation.environment)
+            if self._key.made:
+                self.invocation.console.warn(
+                    f"made a key in {self._key.file}: back this up, nothing sealed opens without it"
+                )
+        return self._key.key
+
+    def run(self, work: Callable[[Session], Awaitable[T]], tell: Listener = nobody) -> T:
+        """Run something that needs engines. The first Ctrl-C is graceful, the second at once."""
+        return asyncio.run(self._inside(work, tell))
+
+    async def _inside(self, work: Callable[[Session], Awaitable[T]], tell: Listener) -> T:
+        stop = self.stop = Stop()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, lambda: tell(Stopping(level=stop.ask())))
+        repository = self.repository
+        async with opened(
+            config=repository.config,
+            environment=self.invocation.environment,
+            code=repository.code,
+            store=repository.store,
+            key=self.key,
+            choose=repository.choose,
+            redactor=self.invocation.console.redactor,
+            who=repository.who,
+            stop=stop,
+            stacks=repository.by_name,
+            tell=tell,
+        ) as session:
+            return await work(session)

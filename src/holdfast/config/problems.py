@@ -1,0 +1,74 @@
+"""Mistakes are collected, not thrown one by one: a person mends them all before the next try."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from holdfast.kernel.errors import ConfigError, Place, Problem
+
+AT_ONE_PLACE = 5
+"""One wrong line can be wrong for thousands of stacks: so many of one kind are told, the rest is counted."""
+
+_Hint = str | Callable[[], str | None] | None
+
+
+class Problems:
+    """What was found wrong so far. A hint that costs time is a function, called only for what is told."""
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+        self._counts: Counter[tuple[str, Place]] = Counter()
+
+    def __len__(self) -> int:
+        return self._counts.total()
+
+    def add(self, code: str, message: str, *, place: Place, hint: _Hint = None) -> None:
+        self._counts[code, place] += 1
+        if self._counts[code, place] <= AT_ONE_PLACE:
+            text = hint() if callable(hint) else hint
+            self._found.append(Problem(code=code, message=message, hint=text, place=place))
+
+    def extend(self, problems: Iterable[Problem], *, place: Place) -> None:
+        """Take over what another reader found; what came without a place gets this one."""
+        for problem in problems:
+            self.add(problem.code, problem.message, place=problem.place or place, hint=problem.hint)
+
+    def sorted(self) -> tuple[Problem, ...]:
+        """By place, as a person goes through the file."""
+        more = [
+            Problem(code=code, message=f"… and {count - AT_ONE_PLACE} more of this kind", place=place)
+            for (code, place), count in self._counts.items()
+            if count > AT_ONE_PLACE
+        ]
+        return tuple(sorted([*self._found, *more], key=_by_place))
+
+    def raise_any(self) -> None:
+        if self._found:
+            raise ConfigError(self.sorted())
+
+
+def _by_place(problem: Problem) -> tuple[str, int, int]:
+    place = problem.place
+    if place is None:
+        return ("", 0, 0)
+    return (place.file, place.line or 0, place.column or 0)
+
+
+def closest(word: str, words: Iterable[str]) -> str | None:
+    """The word that was probably meant, if one is near."""
+    by_lower = {candidate.lower(): candidate for candidate in words}
+    near = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.6)
+    return by_lower[near[0]] if near else None
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str | None:
+    near = closest(word, words)
+    return f"Did you mean `{near}`?" if near is not None else None
+
+
+def listed(words: Iterable[str]) -> str:
+    """`a`, `b` or `c`."""
+    marked = [f"`{word}`" for word in words]
+    return marked[0] if len(marked) == 1 else f"{', '.join(marked[:-1])} or {marked[-1]}"

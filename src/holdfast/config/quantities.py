@@ -1,0 +1,47 @@
+"""Durations and sizes as people write them: `1h30m`, `90s`, `5GB`, `1GiB`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+DURATION: Final = r"(?=[0-9])(?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?(?:[0-9]{1,9}s)?|[0-9]{1,9}"
+SIZE: Final = r"[0-9]{1,12}(?:\.[0-9]{1,6})?(?:[KMGT]i?)?B|[0-9]{1,18}"
+
+_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_SIZE: Final = re.compile(r"([\d.]+)([A-Za-z]*)")
+_UNITS: Final = {
+    "": 1,
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)},
+    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", start=1)},
+}
+
+
+def seconds(text: str) -> float | None:
+    """None where the text is no duration."""
+    if not re.fullmatch(DURATION, text, re.ASCII):
+        return None
+    if text.isdigit():
+        return float(text)
+    found = _DURATION.fullmatch(text)
+    hours, minutes, rest = (int(part or 0) for part in (found.groups() if found else (0, 0, 0)))
+    return float(hours * 3600 + minutes * 60 + rest)
+
+
+def size_in_bytes(text: str) -> int | None:
+    """None where the text is no size."""
+    found = _SIZE.fullmatch(text)
+    if found is None or not re.fullmatch(SIZE, text, re.ASCII):
+        return None
+    number, unit = found.groups()
+    return int(number) * _UNITS[unit] if "." not in number else int(float(number) * _UNITS[unit])
+
+
+def in_words(amount: float) -> str:
+    """Seconds as they would be written in the file."""
+    whole = int(amount)
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "m"), (left, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"

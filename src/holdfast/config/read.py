@@ -1,0 +1,105 @@
+"""holdfast.yaml: found, read, and believed only when nothing in it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from holdfast.config import yaml
+from holdfast.config.build import build
+from holdfast.config.entries import check_entries
+from holdfast.config.keys import HOLDFAST
+from holdfast.config.problems import Problems
+from holdfast.config.reading import At, Reader
+from holdfast.config.scalars import Bad
+from holdfast.config.valid import Config
+from holdfast.kernel.errors import ConfigError, Place, Problem, UsageError
+
+FILE_NAME: Final = "holdfast.yaml"
+
+
+def find(start: Path) -> Path:
+    """The nearest holdfast.yaml: in this folder or in one above it."""
+    start = start.absolute()
+    for folder in (start, *start.parents):
+        file = folder / FILE_NAME
+        if file.is_file():
+            return file
+    other = next((folder for folder in (start, *start.parents) if (folder / "holdfast.yml").is_file()), None)
+    raise UsageError(
+        "HF-CONF-1",
+        f"there is no {FILE_NAME} in {start} or in a folder above it",
+        hint=f"Rename {other / 'holdfast.yml'} to {FILE_NAME}."
+        if other
+        else "Write one with `holdfast init`, or name it with --config.",
+    )
+
+
+def load(file: Path) -> Config:
+    """Raises ConfigError with every mistake, in the order of the file."""
+    path = file.absolute()
+    try:
+        with path.open("rb") as handle:
+            content = handle.read(yaml.MAX_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(path, f"cannot be read: {error.strerror or error}") from None
+    return parse(decode(content, file=path.name), file=path.name, root=path.parent, path=path)
+
+
+def decode(content: bytes, *, file: str) -> str:
+    """The text of a configuration that was read as bytes, from disk or from Git."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if len(content) > yaml.MAX_BYTES and error.start > yaml.MAX_BYTES - 4:
+            return content[: error.start].decode("utf-8-sig") + "…"
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = Problem(
+            code="HF-CONF-22",
+            message=f"{file} is not UTF-8 (byte {error.start})",
+            hint="Save the file as UTF-8.",
+            place=Place(file=file, line=line),
+        )
+        raise ConfigError((problem,)) from None
+
+
+def _unreadable(path: Path, what: str) -> ConfigError:
+    return ConfigError(
+        (
+            Problem(
+                code="HF-CONF-2",
+                message=f"{path} {what}",
+                hint="Check that the file is there and that this user may read it.",
+                place=Place(file=path.name),
+            ),
+        )
+    )
+
+
+def parse(text: str, *, file: str, root: Path, path: Path) -> Config:
+    """The configuration this text says. Pure: the file may be one that is no longer there."""
+    problems = Problems()
+    node = yaml.read(text, file=file, problems=problems)
+    if node is None or isinstance(node, yaml.BrokenNode):
+        raise ConfigError(problems.sorted())
+    if isinstance(node, yaml.ScalarNode) and node.value is None and not problems:
+        problems.add("HF-CONF-3", f"{file} is empty", place=node.place, hint="Start with `version: 1`.")
+        raise ConfigError(problems.sorted())
+    reader = Reader(whole=HOLDFAST, problems=problems)
+    top = reader.read(HOLDFAST, node)
+    if not isinstance(top.value, Bad):
+        _check(top, reader, problems)
+    problems.raise_any()
+    return build(top, root=root, path=path)
+
+
+def _check(top: At, reader: Reader, problems: Problems) -> None:
+    """What concerns more than one key."""
+    targets = top.value.get("targets")
+    check_entries(
+        top.get("stacks", ()),
+        reader.fillable,
+        company="company" in top.value,
+        targets=() if targets is None or isinstance(targets.value, Bad) else tuple(targets.value),
+        problems=problems,
+    )

@@ -1,0 +1,327 @@
+"""From the parser's tree to expressions. What is not understood becomes `Opaque`, with what is inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from holdfast.hcl.nodes import (
+    Access,
+    Binary,
+    Call,
+    Conditional,
+    Expression,
+    For,
+    Literal,
+    Object,
+    Opaque,
+    Traversal,
+    Tuple,
+    Unary,
+)
+from holdfast.hcl.templates import Pieces, dedent, template, unmark, unquote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The bytes that were parsed. Everything but ASCII needs its columns counted in characters."""
+
+    data: bytes
+    ascii: bool
+    place: tuple[int, int] | None = None
+    """Where everything stands, for text that was taken out of another file."""
+
+    def text(self, node: Node) -> str:
+        return self.data[node.start_byte : node.end_byte].decode(errors="replace")
+
+    def at(self, node: Node) -> tuple[int, int]:
+        if self.place is not None:
+            return self.place
+        row, column = node.start_point
+        if not self.ascii:
+            before = self.data[node.start_byte - column : node.start_byte]
+            column = len(before.decode(errors="replace"))
+        return row + 1, column + 1
+
+
+def expression(node: Node, source: Source) -> Expression:
+    """Never raises: what nests deeper than Python can follow is opaque and marked as unread."""
+    try:
+        return _build(node, source)
+    except RecursionError:
+        line, column = source.at(node)
+        return Opaque(line=line, column=column, unread=True)
+
+
+def _build(node: Node, source: Source) -> Expression:
+    if node.type != "expression":
+        return _primary(node, source)
+    return _sequence([child for child in node.children if child.type != "comment"], source, node)
+
+
+def _sequence(children: list[Node], source: Source, whole: Node) -> Expression:
+    """A term and the accesses that follow it: `f(x)`, `.a`, `[0]`, `[*].b`."""
+    if not children or any(child.is_error or child.is_missing for child in children):
+        return _opaque(whole, source)
+    if children[0].type == "(":
+        base, rest = _parenthesised(children, source, whole)
+    else:
+        base, rest = _primary(children[0], source), children[1:]
+    return _access(base, rest, source) if rest else base
+
+
+def _parenthesised(children: list[Node], source: Source, whole: Node) -> tuple[Expression, list[Node]]:
+    for number, child in enumerate(children):
+        if child.type == ")":
+            return _build(children[1], source), children[number + 1 :]
+    return _opaque(whole, source), []
+
+
+def _access(base: Expression, rest: list[Node], source: Source) -> Expression:
+    steps: list[str | Expression] = []
+    for node in rest:
+        kind = node.type
+        if kind == "get_attr":
+            steps.append(source.text(node.children[-1]))
+        elif kind == "index" and node.children[0].type == "new_index":
+            steps.append(_build(_inner(node.children[0]), source))
+        elif kind == "index":
+            line, column = source.at(node)
+            steps.append(_number(source.text(node).lstrip(".").strip(), line, column))
+        else:  # a splat: what it does depends on what is there when Terraform runs
+            inside = (_stepped(base, steps), *_inside(node, source))
+            return Opaque(line=base.line, column=base.column, inside=inside)
+    return _stepped(base, steps)
+
+
+def _inner(node: Node) -> Node:
+    return next((child for child in node.children if child.type == "expression"), node)
+
+
+def _stepped(base: Expression, steps: list[str | Expression]) -> Expression:
+    if not steps:
+        return base
+    if isinstance(base, Traversal):
+        joined = (*base.steps, *steps)
+        return Traversal(line=base.line, column=base.column, root=base.root, steps=joined)
+    return Access(line=base.line, column=base.column, base=base, steps=tuple(steps))
+
+
+def _primary(node: Node, source: Source) -> Expression:
+    if node.has_error and (node.is_error or any(child.is_error for child in node.children)):
+        return _opaque(node, source)
+    build = _BUILDERS.get(node.type)
+    return build(node, source) if build else _opaque(node, source)
+
+
+def _opaque(node: Node, source: Source) -> Expression:
+    line, column = source.at(node)
+    return Opaque(line=line, column=column, inside=_inside(node, source))
+
+
+def _inside(node: Node, source: Source) -> tuple[Expression, ...]:
+    """Every whole expression below a node that is not one itself."""
+    found: list[Expression] = []
+    for child in node.children:
+        if child.type == "expression" or child.type in _BUILDERS:
+            found.append(_build(child, source))
+        elif child.child_count:
+            found.extend(_inside(child, source))
+    return tuple(found)
+
+
+def _first(node: Node, source: Source) -> Expression:
+    return _primary(node.children[0], source)
+
+
+def _number(text: str, line: int, column: int) -> Expression:
+    try:
+        value: int | float = int(text)
+    except ValueError:
+        try:
+            value = float(text)
+        except ValueError:
+            return Opaque(line=line, column=column)
+        if value.is_integer():
+            value = int(value)
+    return Literal(line=line, column=column, value=value)
+
+
+def _literal(node: Node, source: Source) -> Expression:
+    line, column = source.at(node)
+    inner = node.children[0] if node.children else node
+    if inner.type == "string_lit":
+        return string(inner, source)
+    text = source.text(inner)
+    if inner.type == "numeric_lit":
+        return _number(text, line, column)
+    known = {"true": True, "false": False, "null": None}
+    if text not in known:
+        return Opaque(line=line, column=column)
+    return Literal(line=line, column=column, value=known[text])
+
+
+def string(node: Node, source: Source) -> Literal:
+    """A quoted string without interpolation; also the label of a block."""
+    line, column = source.at(node)
+    return Literal(line=line, column=column, value=unquote(source.text(node)[1:-1]))
+
+
+def _name(node: Node, source: Source) -> Expression:
+    line, column = source.at(node)
+    return Traversal(line=line, column=column, root=source.text(node), steps=())
+
+
+def _template(node: Node, source: Source) -> Expression:
+    inner = node.children[0]
+    return _heredoc(inner, source) if inner.type == "heredoc_template" else _quoted(inner, source)
+
+
+def _quoted(node: Node, source: Source) -> Expression:
+    pieces = _pieces(node, source, node.start_byte + 1, node.end_byte - 1)
+    if pieces is None:
+        return _opaque(node, source)
+    line, column = source.at(node)
+    plain = [unquote(piece) if isinstance(piece, str) else piece for piece in pieces]
+    return template(plain, line=line, column=column)
+
+
+def _heredoc(node: Node, source: Source) -> Expression:
+    marks = [child for child in node.children if child.type == "heredoc_identifier"]
+    begin = source.data.find(b"\n", marks[0].end_byte) + 1
+    end = source.data.rfind(b"\n", begin - 1, marks[-1].start_byte) + 1
+    pieces = _pieces(node, source, begin, max(begin, end))
+    if pieces is None or len(marks) == 1:
+        return _opaque(node, source)
+    line, column = source.at(node)
+    if source.text(node.children[0]) == "<<-":
+        pieces = dedent(pieces)
+    plain = [unmark(piece) if isinstance(piece, str) else piece for piece in pieces]
+    return template(plain, line=line, column=column)
+
+
+def _pieces(node: Node, source: Source, begin: int, end: int) -> Pieces | None:
+    """Text is whatever stands between interpolations: the parser's own pieces lose white space.
+
+    None when there is a directive or a strip marker: such a template is not followed.
+    """
+    pieces: Pieces = []
+    for child in node.children:
+        if child.type == "template_directive":
+            return None
+        if child.type != "template_interpolation":
+            continue
+        if any(inner.type == "strip_marker" for inner in child.children):
+            return None
+        pieces.append(source.data[begin : child.start_byte].decode(errors="replace"))
+        pieces.append(_build(_inner(child), source))
+        begin = child.end_byte
+    pieces.append(source.data[begin:end].decode(errors="replace"))
+    return pieces
+
+
+def _tuple(node: Node, source: Source) -> Expression:
+    line, column = source.at(node)
+    items = tuple(_build(child, source) for child in node.children if child.type == "expression")
+    return Tuple(line=line, column=column, items=items)
+
+
+def _object(node: Node, source: Source) -> Expression:
+    line, column = source.at(node)
+    items: list[tuple[Expression, Expression]] = []
+    for element in node.children:
+        if element.type != "object_elem":
+            continue
+        sides = [child for child in element.children if child.type == "expression"]
+        if len(sides) != 2:  # noqa: PLR2004 - a key and a value
+            return _opaque(node, source)
+        items.append((_key(sides[0], source), _build(sides[1], source)))
+    return Object(line=line, column=column, items=tuple(items))
+
+
+def _key(node: Node, source: Source) -> Expression:
+    key = _build(node, source)
+    bare = isinstance(key, Traversal) and not key.steps and node.children[0].type != "("
+    if bare and isinstance(key, Traversal):
+        return Literal(line=key.line, column=key.column, value=key.root)
+    return key
+
+
+def _call(node: Node, source: Source) -> Expression:
+    line, column = source.at(node)
+    arguments: list[Expression] = []
+    expand = False
+    for child in node.children:
+        if child.type == "function_arguments":
+            arguments = [_build(arg, source) for arg in child.children if arg.type == "expression"]
+            expand = any(arg.type == "ellipsis" for arg in child.children)
+    name = source.text(node.children[0])
+    return Call(line=line, column=column, name=name, arguments=tuple(arguments), expand_final=expand)
+
+
+def _conditional(node: Node, source: Source) -> Expression:
+    sides = [child for child in node.children if child.type == "expression"]
+    if len(sides) != 3:  # noqa: PLR2004 - a condition and two answers
+        return _opaque(node, source)
+    line, column = source.at(node)
+    condition, yes, no = (_build(side, source) for side in sides)
+    return Conditional(line=line, column=column, condition=condition, yes=yes, no=no)
+
+
+def _operation(node: Node, source: Source) -> Expression:
+    operation = node.children[0]
+    children = [child for child in operation.children if child.type != "comment"]
+    line, column = source.at(node)
+    if operation.type == "unary_operation":
+        operand = _sequence(children[1:], source, operation)
+        return Unary(line=line, column=column, operator=children[0].type, operand=operand)
+    split = next((n for n, child in enumerate(children) if child.type in _OPERATORS), None)
+    if split is None:
+        return _opaque(node, source)
+    return Binary(
+        line=line,
+        column=column,
+        operator=children[split].type,
+        left=_sequence(children[:split], source, operation),
+        right=_sequence(children[split + 1 :], source, operation),
+    )
+
+
+def _for(node: Node, source: Source) -> Expression:
+    inner = node.children[0]
+    intro = next((child for child in inner.children if child.type == "for_intro"), None)
+    results = [child for child in inner.children if child.type == "expression"]
+    if intro is None or not results:
+        return _opaque(node, source)
+    names = [source.text(child) for child in intro.children if child.type == "identifier"]
+    condition = next((child for child in inner.children if child.type == "for_cond"), None)
+    line, column = source.at(node)
+    return For(
+        line=line,
+        column=column,
+        key_name=names[0] if len(names) > 1 else None,
+        value_name=names[-1],
+        collection=_build(_inner(intro), source),
+        key=_build(results[0], source) if len(results) > 1 else None,
+        value=_build(results[-1], source),
+        condition=_build(_inner(condition), source) if condition else None,
+        grouped=any(child.type == "ellipsis" for child in inner.children),
+    )
+
+
+_OPERATORS = frozenset(("==", "!=", "<", ">", "<=", ">=", "&&", "||", "+", "-", "*", "/", "%"))
+
+_BUILDERS: dict[str, Callable[[Node, Source], Expression]] = {
+    "literal_value": _literal,
+    "variable_expr": _name,
+    "template_expr": _template,
+    "collection_value": _first,
+    "tuple": _tuple,
+    "object": _object,
+    "function_call": _call,
+    "conditional": _conditional,
+    "operation": _operation,
+    "for_expr": _for,
+}

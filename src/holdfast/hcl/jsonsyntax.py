@@ -1,0 +1,161 @@
+"""The JSON syntax of Terraform: the same values as the native one, as far as a shape can tell.
+
+JSON does not say which object is a block and which a value. The blocks that Terraform itself defines
+are known by name; everything else is a value. A provider's own nested blocks are values here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from json import JSONDecodeError
+
+from holdfast.hcl.jsontext import JsonValue, Members, parse_json
+from holdfast.hcl.native import read_template
+from holdfast.hcl.nodes import (
+    Attribute,
+    Block,
+    Body,
+    Expression,
+    File,
+    Lazy,
+    Literal,
+    Object,
+    Tuple,
+)
+from holdfast.kernel.errors import Place, Problem
+
+Schema = Mapping[str, int]
+"""The name of a block to the number of its labels."""
+
+_TOP: Schema = {
+    "action": 2,
+    "check": 1,
+    "data": 2,
+    "ephemeral": 2,
+    "import": 0,
+    "locals": 0,
+    "module": 1,
+    "moved": 0,
+    "output": 1,
+    "provider": 1,
+    "removed": 0,
+    "resource": 2,
+    "terraform": 0,
+    "variable": 1,
+}
+_RESOURCE: Schema = {"connection": 0, "dynamic": 1, "lifecycle": 0, "provisioner": 1}
+_INNER: Mapping[str, Schema] = {
+    "check": {"assert": 0, "data": 2},
+    "data": _RESOURCE,
+    "encryption": {"key_provider": 2, "method": 2},
+    "ephemeral": _RESOURCE,
+    "lifecycle": {"postcondition": 0, "precondition": 0},
+    "module": {"providers": 0},
+    "output": {"precondition": 0},
+    "provisioner": {"connection": 0},
+    "removed": {"lifecycle": 0, "provisioner": 1},
+    "resource": _RESOURCE,
+    "terraform": {
+        "backend": 1,
+        "cloud": 0,
+        "encryption": 0,
+        "provider_meta": 1,
+        "required_providers": 0,
+    },
+    "variable": {"validation": 0},
+}
+
+
+def read_json(text: str, path: str, *, variables: bool) -> File:
+    """`variables`: a `.tfvars.json`, where everything is a value and strings are not templates."""
+    try:
+        document = parse_json(text)
+    except JSONDecodeError as error:
+        place = Place(file=path, line=error.lineno, column=error.colno)
+        return _broken(path, "HF-HCL-3", f"not valid JSON: {error.msg}", place)
+    except RecursionError:
+        return _broken(path, "HF-HCL-3", "not valid JSON: nested too deeply", Place(file=path))
+    tops = _objects(document)
+    if tops is None:
+        place = Place(file=path, line=document.line, column=document.column)
+        return _broken(path, "HF-HCL-4", "the file must hold one JSON object", place)
+    if variables:
+        attributes = (_attribute(key, value, path, literal=True) for top in tops for key, value in top.pairs)
+        return File(path=path, body=Body(attributes=tuple(attributes)))
+    return File(path=path, body=_body(tops, _TOP, path))
+
+
+def _broken(path: str, code: str, message: str, place: Place) -> File:
+    hint = "Terraform reads this file as JSON because of its name."
+    return File(
+        path=path, body=Body(), problems=(Problem(code=code, message=message, hint=hint, place=place),)
+    )
+
+
+def _objects(value: JsonValue) -> tuple[Members, ...] | None:
+    """An object, or a list of objects: Terraform takes both wherever a body may stand."""
+    if isinstance(value.content, Members):
+        return (value.content,)
+    if isinstance(value.content, tuple):
+        found = [item.content for item in value.content if isinstance(item.content, Members)]
+        return tuple(found) if len(found) == len(value.content) else None
+    return None
+
+
+def _body(objects: tuple[Members, ...], schema: Schema, path: str) -> Body:
+    attributes: list[Attribute] = []
+    blocks: list[Block] = []
+    for members in objects:
+        for key, value in members.pairs:
+            name = str(key.content)
+            if name == "//":
+                continue
+            if name in schema:
+                blocks.extend(_blocks(name, (), schema[name], key, value, path))
+            else:
+                attributes.append(_attribute(key, value, path, literal=False))
+    return Body(attributes=tuple(attributes), blocks=tuple(blocks))
+
+
+def _blocks(
+    kind: str, labels: tuple[str, ...], missing: int, key: JsonValue, value: JsonValue, path: str
+) -> Iterator[Block]:
+    objects = _objects(value)
+    if objects is None:
+        return
+    for members in objects:
+        if missing:
+            for label, inner in members.pairs:
+                if label.content != "//":
+                    yield from _blocks(kind, (*labels, str(label.content)), missing - 1, label, inner, path)
+        else:
+            place = Place(file=path, line=key.line, column=key.column)
+            yield Block(type=kind, labels=labels, place=place, end=place, lazy=_lazy(kind, members, path))
+
+
+def _lazy(kind: str, members: Members, path: str) -> Lazy[Body]:
+    return Lazy(lambda: _body((members,), _INNER.get(kind, {}), path))
+
+
+def _attribute(key: JsonValue, value: JsonValue, path: str, *, literal: bool) -> Attribute:
+    return Attribute(
+        name=str(key.content),
+        place=Place(file=path, line=key.line, column=key.column),
+        lazy=Lazy(lambda: _expression(value, literal=literal)),
+    )
+
+
+def _expression(value: JsonValue, *, literal: bool) -> Expression:
+    line, column, content = value.line, value.column, value.content
+    if isinstance(content, Members):
+        items = tuple(
+            (_expression(key, literal=literal), _expression(item, literal=literal))
+            for key, item in content.pairs
+        )
+        return Object(line=line, column=column, items=items)
+    if isinstance(content, tuple):
+        items_ = tuple(_expression(item, literal=literal) for item in content)
+        return Tuple(line=line, column=column, items=items_)
+    if isinstance(content, str) and not literal and ("${" in content or "%{" in content):
+        return read_template(content, line=line, column=column)
+    return Literal(line=line, column=column, value=content)

@@ -1,0 +1,169 @@
+"""HCL as people write it: from text to blocks and attributes, with every mistake and its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import tree_sitter_hcl
+from tree_sitter import Language, Node, Parser
+
+from holdfast.hcl.expressions import Source, expression, string
+from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, Literal, Opaque, Template
+from holdfast.kernel.errors import Place, Problem
+
+_LANGUAGE = Language(tree_sitter_hcl.language())
+_MOST_PROBLEMS = 20
+_SHOWN = 40
+_CLOSERS = {
+    "block_start": "block_end",
+    "tuple_start": "tuple_end",
+    "object_start": "object_end",
+    "quoted_template_start": "quoted_template_end",
+}
+
+
+def read_native(data: bytes, path: str) -> File:
+    """Reads on after a mistake; the mistakes are the file's `problems`.
+
+    The parser is not Terraform's own and knows a little less (`1e3`): a problem says that this reader
+    saw only part of the file, and whoever needs all of it must be careful.
+    """
+    root = Parser(_LANGUAGE).parse(data).root_node
+    source = Source(data=data, ascii=data.isascii())
+    problems = _problems(root, source, path) if root.has_error else ()
+    return File(path=path, body=_body(root, source, path), problems=problems)
+
+
+def read_template(text: str, *, line: int, column: int) -> Expression:
+    """A string of the JSON syntax, or a whole template: like a heredoc, without its last line end."""
+    mark = "HOLDFAST"
+    while mark in text:
+        mark += "_"
+    data = f"x = <<{mark}\n{text}\n{mark}\n".encode()
+    root = Parser(_LANGUAGE).parse(data).root_node
+    source = Source(data=data, ascii=data.isascii(), place=(line, column))
+    attributes = _body(root, source, "").attributes
+    inside = tuple(attribute.expression for attribute in attributes)
+    if root.has_error or len(inside) != 1:
+        return Opaque(line=line, column=column, inside=inside, unread=True)
+    return _without_last_line_end(inside[0])
+
+
+def _without_last_line_end(expression: Expression) -> Expression:
+    match expression:
+        case Literal(value=str() as text):
+            return replace(expression, value=text.removesuffix("\n"))
+        case Template(pieces=(*before, Literal(value="\n"))):
+            return replace(expression, pieces=tuple(before))
+        case Template(pieces=(*before, Literal(value=str()) as last)):
+            return replace(expression, pieces=(*before, _without_last_line_end(last)))
+        case _:
+            return expression
+
+
+def _body(node: Node, source: Source, path: str) -> Body:
+    attributes: list[Attribute] = []
+    blocks: list[Block] = []
+    _collect(node, source, path, attributes, blocks)
+    return Body(attributes=tuple(attributes), blocks=tuple(blocks))
+
+
+def _collect(node: Node, source: Source, path: str, attributes: list[Attribute], blocks: list[Block]) -> None:
+    for child in node.children:
+        kind = child.type
+        if kind == "block":
+            blocks.append(_block(child, source, path))
+        elif kind == "attribute":
+            attributes.append(_attribute(child, source, path))
+        elif kind in ("body", "ERROR"):
+            _collect(child, source, path, attributes, blocks)
+
+
+def _place(node: Node, source: Source, path: str) -> Place:
+    line, column = source.at(node)
+    return Place(file=path, line=line, column=column)
+
+
+def _attribute(node: Node, source: Source, path: str) -> Attribute:
+    found = [child for child in node.children if child.type == "expression"]
+
+    def build() -> Expression:
+        if found:
+            return expression(found[-1], source)
+        line, column = source.at(node)
+        return Opaque(line=line, column=column, unread=True)
+
+    return Attribute(name=source.text(node.children[0]), place=_place(node, source, path), lazy=Lazy(build))
+
+
+def _block(node: Node, source: Source, path: str) -> Block:
+    names: list[str] = []
+    body: Node | None = None
+    end = node
+    for child in node.children:
+        kind = child.type
+        if kind == "identifier":
+            names.append(source.text(child))
+        elif kind == "string_lit":
+            names.append(str(string(child, source).value))
+        elif kind == "body":
+            body = child
+        elif kind == "block_end":
+            end = child
+
+    def build() -> Body:
+        return Body() if body is None else _body(body, source, path)
+
+    return Block(
+        type=names[0] if names else "",
+        labels=tuple(names[1:]),
+        place=_place(node, source, path),
+        end=_place(end, source, path),
+        lazy=Lazy(build),
+    )
+
+
+def _problems(root: Node, source: Source, path: str) -> tuple[Problem, ...]:
+    found: list[Problem] = []
+    waiting = [root]
+    while waiting and len(found) < _MOST_PROBLEMS:
+        node = waiting.pop()
+        broken = [child for child in node.children if child.has_error]
+        opener = _opener(node)
+        if opener is not None:
+            mark = source.text(opener)
+            found.append(_problem(opener, source, path, f"the `{mark}` here is never closed"))
+        elif node.is_missing:
+            found.append(_problem(node, source, path, f"`{node.type}` is missing"))
+        elif node.is_error and not broken:
+            shown = " ".join(source.text(node)[:_SHOWN].split())
+            found.append(_problem(node, source, path, f"`{shown}` is not expected here"))
+        waiting.extend(reversed(broken))
+    if not found:
+        found.append(_problem(root, source, path, "the file cannot be read"))
+    return tuple(found)
+
+
+def _opener(node: Node) -> Node | None:
+    """What was opened and never closed: a better place to look than the end of the file."""
+    if not node.is_missing and not node.is_error:
+        return None
+    owner: Node | None = node
+    for _ in range(3 if node.is_missing else 1):
+        if owner is None:
+            return None
+        kinds = [child.type for child in owner.children if not child.has_error]
+        for child in reversed(owner.children):
+            if child.type in _CLOSERS and kinds.count(child.type) > kinds.count(_CLOSERS[child.type]):
+                return child
+        owner = owner.parent
+    return None
+
+
+def _problem(node: Node, source: Source, path: str, message: str) -> Problem:
+    return Problem(
+        code="HF-HCL-1",
+        message=f"this HCL cannot be read: {message}",
+        hint="`terraform validate` in that folder says whether Terraform can.",
+        place=_place(node, source, path),
+    )

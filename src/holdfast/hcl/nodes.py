@@ -1,0 +1,243 @@
+"""What a file of HCL says: blocks, attributes, expressions and where they stand. Nothing about meaning.
+
+Lines and columns are counted from one, in characters. Bodies and expressions are built when they are
+first asked for: most of a repository is only ever looked at from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from holdfast.kernel.errors import Place, Problem
+
+Constant = str | int | float | bool | None
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    line: int
+    column: int
+
+    def parts(self) -> tuple[Expression, ...]:
+        """The expressions directly inside this one, in the order they are written."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literal(Expression):
+    """A string without interpolation (escapes and indentation already dealt with), a number, a bool, null."""
+
+    value: Constant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template(Expression):
+    """`"a-${b}"`: text and interpolated expressions. A single part stands for itself, whatever its type."""
+
+    pieces: tuple[Expression, ...]
+
+    def parts(self) -> tuple[Expression, ...]:
+        return self.pieces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuple(Expression):
+    items: tuple[Expression, ...]
+
+    def parts(self) -> tuple[Expression, ...]:
+        return self.items
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Object(Expression):
+    """A bare key is a literal string here; a key in parentheses or a template is what it is."""
+
+    items: tuple[tuple[Expression, Expression], ...]
+
+    def parts(self) -> tuple[Expression, ...]:
+        return tuple(part for item in self.items for part in item)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traversal(Expression):
+    """`var.a.b[0]`: a name, then attributes (text) and indexes (expressions)."""
+
+    root: str
+    steps: tuple[str | Expression, ...]
+
+    def parts(self) -> tuple[Expression, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Expression))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and the attributes up to the first index: `("var", "a", "b")`."""
+        found = [self.root]
+        for step in self.steps:
+            if not isinstance(step, str):
+                break
+            found.append(step)
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access(Expression):
+    """Attributes and indexes of anything that is not a plain name: `f(x).a[0]`."""
+
+    base: Expression
+    steps: tuple[str | Expression, ...]
+
+    def parts(self) -> tuple[Expression, ...]:
+        return (self.base, *(step for step in self.steps if isinstance(step, Expression)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Expression):
+    name: str
+    arguments: tuple[Expression, ...]
+    expand_final: bool = False
+    """`f(a, b...)`: the last argument is a list of arguments."""
+
+    def parts(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditional(Expression):
+    condition: Expression
+    yes: Expression
+    no: Expression
+
+    def parts(self) -> tuple[Expression, ...]:
+        return (self.condition, self.yes, self.no)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unary(Expression):
+    operator: str
+    operand: Expression
+
+    def parts(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary(Expression):
+    operator: str
+    left: Expression
+    right: Expression
+
+    def parts(self) -> tuple[Expression, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class For(Expression):
+    """`[for k, v in c : value if condition]`; with a `key`, an object, grouped when `...` follows."""
+
+    key_name: str | None
+    value_name: str
+    collection: Expression
+    key: Expression | None
+    value: Expression
+    condition: Expression | None
+    grouped: bool = False
+
+    def parts(self) -> tuple[Expression, ...]:
+        inside = (self.collection, self.key, self.value, self.condition)
+        return tuple(part for part in inside if part is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opaque(Expression):
+    """A splat, a template directive, a mistake: not followed, but what is inside still counts."""
+
+    inside: tuple[Expression, ...] = ()
+    unread: bool = False
+    """True where even what is inside could not be read: it may refer to anything."""
+
+    def parts(self) -> tuple[Expression, ...]:
+        return self.inside
+
+
+class Lazy(Generic[T]):
+    """A value made when it is first asked for, then kept."""
+
+    __slots__ = ("_make", "_value")
+
+    def __init__(self, make: Callable[[], T] | None = None, *, value: T | None = None) -> None:
+        self._make = make
+        self._value = value
+
+    def get(self) -> T:
+        if self._make is not None:
+            self._value = self._make()
+            self._make = None
+        return self._value  # type: ignore[return-value] # it was made, or given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attribute:
+    name: str
+    place: Place
+    lazy: Lazy[Expression]
+
+    @property
+    def expression(self) -> Expression:
+        return self.lazy.get()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Block:
+    type: str
+    labels: tuple[str, ...]
+    place: Place
+    end: Place
+    lazy: Lazy[Body]
+
+    @property
+    def body(self) -> Body:
+        return self.lazy.get()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Body:
+    """In the order of the file. An attribute that is written twice stands here twice."""
+
+    attributes: tuple[Attribute, ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+    def attribute(self, name: str) -> Attribute | None:
+        return next((attribute for attribute in self.attributes if attribute.name == name), None)
+
+    def blocks_of(self, *types: str) -> Iterator[Block]:
+        return (block for block in self.blocks if block.type in types)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class File:
+    """A file as far as it could be read: what is wrong with it stands in `problems`."""
+
+    path: str
+    body: Body
+    problems: tuple[Problem, ...] = ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything inside it."""
+    waiting = [expression]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting.extend(reversed(found.parts()))
+
+
+def references(expression: Expression) -> Iterator[Traversal]:
+    return (found for found in walk(expression) if isinstance(found, Traversal))
+
+
+def calls(expression: Expression) -> Iterator[Call]:
+    return (found for found in walk(expression) if isinstance(found, Call))

@@ -1,0 +1,96 @@
+"""The way in: `read` a file's text, whatever its syntax, and the `values` of a variables file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.hcl.jsonsyntax import read_json
+from holdfast.hcl.native import read_native
+from holdfast.hcl.nodes import (
+    Body,
+    Expression,
+    File,
+    Literal,
+    Object,
+    Template,
+    Traversal,
+    Tuple,
+    Unary,
+)
+from holdfast.kernel.errors import Place, Problem
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Unknown:
+    """The value that says: this cannot be told without running Terraform. There are only two of it."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+UNKNOWN: Final = Unknown("UNKNOWN")
+COMPUTED: Final = Unknown("COMPUTED")
+"""Unknown because a resource, a data source or a module's output decides it, and nothing else."""
+
+
+def read(text: str | bytes, path: str) -> File:
+    """Never raises for what the text holds; `path` is what the places say, and decides the syntax."""
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    data = data.removeprefix(_BOM)
+    try:
+        decoded = data.decode()
+    except UnicodeDecodeError as error:
+        return File(path=path, body=Body(), problems=(_not_utf8(data, error.start, path),))
+    if path.endswith(".json"):
+        return read_json(decoded, path, variables=path.endswith(".tfvars.json"))
+    return read_native(data, path)
+
+
+def _not_utf8(data: bytes, at: int, path: str) -> Problem:
+    before = data[:at]
+    line_start = before.rfind(b"\n") + 1
+    column = len(before[line_start:].decode(errors="replace")) + 1
+    return Problem(
+        code="HF-HCL-2",
+        message=f"not UTF-8 (byte {at})",
+        hint="Save the file as UTF-8.",
+        place=Place(file=path, line=before.count(b"\n") + 1, column=column),
+    )
+
+
+def values(file: File) -> dict[str, object]:
+    """What a variables file sets: text, numbers, bools, None, tuples and dicts; `UNKNOWN` for the rest."""
+    return {attribute.name: constant(attribute.expression) for attribute in file.body.attributes}
+
+
+def constant(expression: Expression) -> object:
+    """The value of an expression that refers to nothing; `UNKNOWN` inside it or for it otherwise."""
+    match expression:
+        case Literal():
+            return expression.value
+        case Tuple():
+            return tuple(constant(item) for item in expression.items)
+        case Object():
+            return _object(expression)
+        case Template(pieces=(single,)):
+            return constant(single)
+        case Unary(operator="-", operand=Literal(value=int() | float() as number)):
+            return -number
+        case _:
+            return UNKNOWN
+
+
+def _object(expression: Object) -> object:
+    found: dict[str, object] = {}
+    for key, value in expression.items:
+        name = constant(key)
+        if isinstance(key, Traversal) or isinstance(name, bool) or not isinstance(name, str | int):
+            return UNKNOWN
+        found[str(name)] = constant(value)
+    return found

@@ -1,0 +1,92 @@
+"""Text inside quotes and heredocs: escapes, interpolation, indentation. Pure functions over text.
+
+A template is first a list of pieces, text or expression; text is kept as it stands in the file
+until the pieces are known, because indentation is counted across them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.hcl.nodes import Expression, Literal, Template
+
+Pieces = list[str | Expression]
+
+_ESCAPE = re.compile(r"\\(?:([nrt\"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))|([$%])\4\{")
+_MARKER = re.compile(r"([$%])\1\{")
+_SIMPLE = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+_LAST_CODE_POINT = 0x10FFFF
+
+
+def unquote(text: str) -> str:
+    """The text between quotes as Terraform understands it."""
+    if "\\" not in text and "{" not in text:
+        return text
+    return _ESCAPE.sub(_unescape, text)
+
+
+def unmark(text: str) -> str:
+    """The text of a heredoc: no backslash escapes, only `$${` and `%%{`."""
+    return _MARKER.sub(r"\1{", text) if "{" in text else text
+
+
+def _unescape(match: re.Match[str]) -> str:
+    simple, short, long, marker = match.groups()
+    if simple:
+        return _SIMPLE[simple]
+    if marker:
+        return f"{marker}{{"
+    code = int(short or long, 16)
+    return chr(code) if code <= _LAST_CODE_POINT else match.group()
+
+
+def dedent(pieces: Pieces) -> Pieces:
+    """`<<-`: take away the indentation that all lines share. Blank lines neither count nor change."""
+    depth = min((indent for indent, _ in _line_starts(pieces)), default=0)
+    if not depth:
+        return pieces
+    starts = {key for _, key in _line_starts(pieces)}
+    done: Pieces = []
+    for number, piece in enumerate(pieces):
+        if isinstance(piece, Expression):
+            done.append(piece)
+            continue
+        lines = piece.splitlines(keepends=True)
+        done.append(
+            "".join(line[depth:] if (number, at) in starts else line for at, line in enumerate(lines))
+        )
+    return done
+
+
+def _line_starts(pieces: Pieces) -> list[tuple[int, tuple[int, int]]]:
+    """Indentation of every line that is not blank, with the piece and the line inside it where it begins."""
+    found: list[tuple[int, tuple[int, int]]] = []
+    fresh = True
+    for number, piece in enumerate(pieces):
+        if isinstance(piece, Expression):
+            if fresh:
+                found.append((0, (number, 0)))
+            fresh = False
+            continue
+        for at, line in enumerate(piece.splitlines(keepends=True)):
+            ended = line.endswith("\n")
+            if fresh and not (ended and not line.strip()):
+                found.append((len(line) - len(line.lstrip(" \t")), (number, at)))
+            fresh = ended
+    return found
+
+
+def template(pieces: Pieces, *, line: int, column: int) -> Expression:
+    """A literal when there is only text, else a template. Text must already be unescaped."""
+    if all(isinstance(piece, str) for piece in pieces):
+        text = "".join(piece for piece in pieces if isinstance(piece, str))
+        return Literal(line=line, column=column, value=text)
+    return Template(
+        line=line,
+        column=column,
+        pieces=tuple(
+            Literal(line=line, column=column, value=piece) if isinstance(piece, str) else piece
+            for piece in pieces
+            if piece != ""
+        ),
+    )

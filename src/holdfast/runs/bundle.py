@@ -1,0 +1,190 @@
+"""A bundle: one stack's plan, to be applied later and elsewhere, exactly as it was made.
+
+    DIR/<stack>/summary.json    readable: names, counts, digest; its own hash stands in the sealed document
+    DIR/<stack>/digest.sealed   the digest document: what the plan is, what it was made from, where it belongs
+    DIR/<stack>/plan.sealed     Terraform's plan file
+    DIR/<stack>/json.sealed     the plan as JSON
+    DIR/<stack>/lock.sealed     the dependency lock file, if there is one
+    DIR/<stack>/made.sealed     files that the plan made beside the code, if it made any
+    DIR/change.json             readable: what the change selected, and what became of each stack
+
+Everything sealed is AES-256-GCM under the stack, the run and the file's own name: a byte changed, a file
+swapped with another bundle's, a summary edited, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from holdfast.doors import files
+from holdfast.kernel.errors import HoldfastError, Refused, UsageError
+from holdfast.runs.digest import DigestParts, canonical, sha256
+from holdfast.secrets.keys import Key
+from holdfast.secrets.sealing import open_, seal
+
+SUMMARY = "summary.json"
+CHANGE = "change.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSeen:
+    """A state's identity at one moment."""
+
+    lineage: str
+    serial: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """What is in it, once it was found whole."""
+
+    stack: str
+    run: str
+    digest: str
+    parts: DigestParts
+    store: str
+    engine: dict[str, str]
+    """product and version; a plan belongs to exactly one of each."""
+    module: str
+    place: str
+    workspace: str
+    dependencies: dict[str, StateSeen]
+    selection: tuple[str, ...]
+    created: str
+    environment: str | None
+    production: bool
+    changes: bool
+    """Whether there is anything to apply."""
+    ephemeral: bool
+    plan: bytes = field(repr=False)
+    json: bytes = field(repr=False)
+    lock: bytes | None = field(repr=False, default=None)
+    made: bytes | None = field(repr=False, default=None)
+
+
+_FILES = {"plan": "plan.sealed", "json": "json.sealed", "lock": "lock.sealed", "made": "made.sealed"}
+
+
+def prepare_folder(out: Path) -> None:
+    """Into a folder that is not empty nothing is written: two changes must not mix."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(
+            "HF-BUND-1",
+            f"{out} is not an empty folder",
+            hint="Give --out a new folder, so that no other plan is mixed in.",
+        )
+    files.private_folder(out)
+
+
+def write(out: Path, bundle: Bundle, summary: dict[str, object], key: Key) -> Path:
+    folder = files.private_folder(out / bundle.stack)
+    readable = (
+        json.dumps({"version": _FORMAT, "run": bundle.run, "key": key.id, **summary}, indent=2, default=str)
+        + "\n"
+    ).encode()
+    contents = {name: getattr(bundle, name) for name in _FILES}
+    document = {
+        **{name: value for name, value in asdict(bundle).items() if name not in _FILES},
+        "version": _FORMAT,
+        "summary": sha256(readable),
+        "contents": {name: sha256(data) if data is not None else None for name, data in contents.items()},
+    }
+    for name, data in contents.items():
+        if data is not None:
+            files.write(
+                folder / _FILES[name], seal(key, data, context=_context(bundle.run, bundle.stack, name))
+            )
+    sealed = seal(key, canonical(document), context=_context(bundle.run, bundle.stack, "digest"))
+    files.write(folder / "digest.sealed", sealed)
+    files.write(folder / SUMMARY, readable)
+    return folder
+
+
+def _context(run: str, stack: str, name: str) -> str:
+    return f"bundle\0{run}\0{stack}\0{name}"
+
+
+def find(folder: Path) -> tuple[Path, ...]:
+    """The bundles in a folder: itself, or everything below it."""
+    if not folder.is_dir():
+        raise UsageError(
+            "HF-BUND-2",
+            f"there is no bundle at {folder}",
+            hint="Make one with: holdfast plan --out DIR",
+        )
+    if (folder / SUMMARY).is_file() and not (folder / CHANGE).is_file():
+        return (folder,)
+    found = tuple(sorted(file.parent for file in folder.rglob(SUMMARY)))
+    if not found and not (folder / CHANGE).is_file():
+        raise UsageError(
+            "HF-BUND-2",
+            f"there is no bundle in {folder}",
+            hint="Make one with: holdfast plan --out DIR",
+        )
+    return found
+
+
+def read(folder: Path, key: Key) -> Bundle:
+    """The bundle, or a refusal: any byte of any file that is not as it was written."""
+    try:
+        readable = (folder / SUMMARY).read_bytes()
+        summary = json.loads(readable)
+        run, stack = str(summary["run"]), str(summary["stack"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise _changed(folder, f"{SUMMARY} cannot be read") from None
+    document = json.loads(_open(folder, "digest.sealed", key, _context(run, stack, "digest")))
+    if document.get("version") != _FORMAT:
+        raise _changed(folder, f"its format {document.get('version')} is not known")
+    if document["summary"] != sha256(readable):
+        raise _changed(folder, f"{SUMMARY} was edited")
+    contents: dict[str, bytes | None] = {}
+    for name, expected in document["contents"].items():
+        contents[name] = None
+        if expected is not None:
+            data = _open(folder, _FILES[name], key, _context(run, stack, name))
+            if sha256(data) != expected:
+                raise _changed(folder, f"{_FILES[name]} is not the one that was written")
+            contents[name] = data
+    parts = DigestParts(**document["parts"])
+    plan = contents["plan"]
+    if plan is None or sha256(plan) != parts.plan or parts.digest() != document["digest"]:
+        raise _changed(folder, "its digest does not fit its plan")
+    fields = {
+        name: document[name]
+        for name in (
+            "stack", "run", "digest", "store", "engine", "module", "place", "workspace",
+            "created", "environment", "production", "changes", "ephemeral",
+        )
+    }  # fmt: skip
+    return Bundle(
+        **fields,
+        parts=parts,
+        dependencies={name: StateSeen(**seen) for name, seen in document["dependencies"].items()},
+        selection=tuple(document["selection"]),
+        plan=plan,
+        json=contents["json"] or b"",
+        lock=contents["lock"],
+        made=contents["made"],
+    )
+
+
+def _open(folder: Path, name: str, key: Key, context: str) -> bytes:
+    try:
+        sealed = (folder / name).read_bytes()
+    except OSError as error:
+        raise _changed(folder, f"{name} cannot be read ({error.strerror})") from None
+    try:
+        return open_(key, sealed, context=context)
+    except HoldfastError as error:
+        raise Refused(
+            "HF-BUND-3",
+            f"{folder}: {name} is not as it was written: {error.problem.message}",
+            hint=error.problem.hint or "Make a new plan.",
+        ) from None
+
+
+def _changed(folder: Path, what: str) -> Refused:
+    return Refused("HF-BUND-3", f"{folder}: {what}", hint="Make a new plan: holdfast plan --out DIR")

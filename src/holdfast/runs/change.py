@@ -1,0 +1,286 @@
+"""A change: the runs of its stacks, in dependency order, in parallel. Only this module puts stages in order."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+from holdfast.config.valid import Owner
+from holdfast.doors import files
+from holdfast.kernel.errors import HoldfastError, Refused
+from holdfast.runs import bundle as bundles
+from holdfast.runs import state_watch
+from holdfast.runs.bundle import Bundle, StateSeen
+from holdfast.runs.document import summary_document
+from holdfast.runs.events import Begun, Ended, Note
+from holdfast.runs.phases import Terraform
+from holdfast.runs.prepare import prepared
+from holdfast.runs.result import ErrorShown, StackResult
+from holdfast.runs.session import Session
+from holdfast.runs.stack_run import StackRun, used
+from holdfast.runs.status import SETTLED, STOPS_DEPENDENTS, Status
+from holdfast.stacks.order import waves
+from holdfast.stacks.stack import Stack
+from holdfast.terraform.argv import PlanOptions
+from holdfast.terraform.state_json import read_state
+from holdfast.terraform.work import LOCK_FILE
+
+Results = tuple[StackResult, ...]
+Confirm = Callable[[Results], Awaitable[bool]]
+
+
+async def plan_change(
+    session: Session,
+    stacks: tuple[Stack, ...],
+    options: PlanOptions,
+    *,
+    out: Path | None = None,
+    update_lock_files: bool = False,
+) -> Results:
+    """Plan every stack. With `out`, write a bundle for each one that has a plan."""
+    if out is not None:
+        bundles.prepare_folder(out)
+    session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="plan"))
+    runs = {stack.name: StackRun(session, stack) for stack in stacks}
+
+    async def one(run: StackRun) -> None:
+        await run.plan(options)
+        if update_lock_files:
+            _write_lock_file_back(run)
+        if out is None:
+            await run.close()
+
+    try:
+        await asyncio.gather(*(one(run) for run in runs.values()))
+        results = with_dependencies({name: run.result for name, run in runs.items()})
+        if out is not None:
+            await _write_bundles(session, out, runs, results)
+    finally:
+        for run in runs.values():
+            await run.close()
+    return tuple(results[stack.name] for stack in stacks)
+
+
+def with_dependencies(results: dict[str, StackResult]) -> dict[str, StackResult]:
+    """What a dependency's answer means for the stacks that need it. Pure."""
+    settled: dict[str, StackResult] = {}
+    for wave in waves(tuple(result.stack for result in results.values())):
+        for stack in wave:
+            result = results[stack.name]
+            needed = [settled[name] for name in stack.depends_on if name in settled]
+            stopping = [one for one in needed if one.status in STOPS_DEPENDENTS]
+            pending = [one for one in needed if one.status in {Status.PLANNED, Status.REFUSED}]
+            if stopping:
+                result = blocked(result, stopping[0].stack.name, f"is {stopping[0].status}")
+            elif pending and result.status is Status.FAILED:
+                result = blocked(result, pending[0].stack.name, "is not applied yet")
+            elif pending:
+                names = ", ".join(one.stack.name for one in pending)
+                note = f"planned before its dependency {names} is applied; the plan may change then"
+                result = dataclasses.replace(result, notes=(*result.notes, note))
+            settled[stack.name] = result
+    return settled
+
+
+def blocked(result: StackResult, dependency: str, why: str) -> StackResult:
+    reason = f" ({result.error.message})" if result.error is not None else ""
+    return dataclasses.replace(
+        result,
+        status=Status.BLOCKED,
+        digest=None,
+        error=ErrorShown(
+            code="HF-RUN-3",
+            message=f"{result.stack.name} needs {dependency}, which {why}{reason}",
+            hint=f"Mend or apply {dependency} first.",
+        ),
+    )
+
+
+def _write_lock_file_back(run: StackRun) -> None:
+    content = run.lock_file
+    if content is not None:
+        target = run.session.root / run.stack.module / LOCK_FILE
+        if not target.exists() or target.read_bytes() != content:
+            files.write(target, content, mode=0o644)
+            run.session.tell(Note(stack=run.stack.name, text=f"wrote {run.stack.module}/{LOCK_FILE}"))
+
+
+async def _write_bundles(
+    session: Session, out: Path, runs: dict[str, StackRun], results: dict[str, StackResult]
+) -> None:
+    selection = tuple(runs)
+    key = session.key()
+    needed = {name for run in runs.values() for name in run.stack.depends_on}
+    seen: dict[str, StateSeen] = {}
+    for name in sorted(needed):
+        known = runs[name].state_seen if name in runs else None
+        seen[name] = known or await state_of(session, session.stack(name))
+    for name, run in runs.items():
+        if results[name].status not in {Status.PLANNED, Status.UNCHANGED, Status.REFUSED, Status.WAITING}:
+            continue
+        bundle = run.bundle(
+            dependencies={one: seen[one] for one in run.stack.depends_on}, selection=selection
+        )
+        if bundle is not None:
+            bundles.write(out, bundle, summary_document(results[name]), key)
+    change = {
+        "version": 1,
+        "stacks": [{"name": name, "status": str(result.status)} for name, result in results.items()],
+    }
+    files.write(out / bundles.CHANGE, json.dumps(change, indent=2) + "\n")
+
+
+async def state_of(session: Session, stack: Stack) -> StateSeen:
+    """The identity of a state that this change does not plan."""
+    async with session.places, prepared(session, stack) as ready:
+        if ready.home.file is not None:
+            content = ready.home.file.read_bytes() if ready.home.file.exists() else b""
+        else:
+            terraform = Terraform(session, ready)
+            await terraform.init()
+            content = await terraform.state_pull()
+        return state_watch.identity(read_state(content))
+
+
+# Apply
+
+
+async def apply_change(
+    session: Session, stacks: tuple[Stack, ...], options: PlanOptions, *, confirm: Confirm | None
+) -> Results:
+    """Plan and apply. With `confirm`, wave by wave, asking before each; without, as soon as each can."""
+    session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="apply"))
+    runs = {stack.name: StackRun(session, stack) for stack in stacks}
+    try:
+        if confirm is None:
+            await _apply_flowing(session, runs, lambda run: run.plan(options))
+        else:
+            await _apply_by_wave(session, runs, options, confirm)
+    finally:
+        for run in runs.values():
+            await run.close()
+    return tuple(runs[stack.name].result for stack in stacks)
+
+
+async def _apply_flowing(
+    session: Session, runs: dict[str, StackRun], plan: Callable[[StackRun], Awaitable[StackResult]]
+) -> None:
+    done = {name: asyncio.Event() for name in runs}
+
+    async def one(run: StackRun) -> None:
+        try:
+            for name in run.stack.depends_on:
+                if name in done:
+                    await done[name].wait()
+            if not _stopped(session, run, runs):
+                await plan(run)
+                await run.apply()
+        finally:
+            await run.close()
+            done[run.stack.name].set()
+
+    await asyncio.gather(*(one(run) for run in runs.values()))
+
+
+async def _apply_by_wave(
+    session: Session, runs: dict[str, StackRun], options: PlanOptions, confirm: Confirm
+) -> None:
+    for wave in waves(tuple(run.stack for run in runs.values())):
+        now = [runs[stack.name] for stack in wave if not _stopped(session, runs[stack.name], runs)]
+        await asyncio.gather(*(run.plan(options) for run in now))
+        ready = [run for run in now if run.result.status is Status.PLANNED]
+        if ready and not await confirm(tuple(run.result for run in now)):
+            for run in ready:
+                run.decline()
+            continue
+        await asyncio.gather(*(run.apply() for run in ready))
+
+
+def _stopped(session: Session, run: StackRun, runs: dict[str, StackRun]) -> bool:
+    """Whether the stack must not begin: not ours to apply, or something it needs is not there."""
+    try:
+        require_owner(session, run.stack)
+    except Refused as error:
+        run.refuse(error)
+        return True
+    for name in run.stack.depends_on:
+        if name in runs and runs[name].result.status not in SETTLED:
+            run.result = blocked(run.result, name, f"is {runs[name].result.status}")
+            session.tell(Ended(result=run.result))
+            return True
+    return False
+
+
+def require_owner(session: Session, stack: Stack) -> None:
+    """A target that CI owns is validated and planned anywhere, and applied only there."""
+    if stack.target is not None and stack.target.owner is Owner.CI and not session.environment.ci:
+        raise Refused(
+            "HF-OWN-1",
+            f"{stack.name}: target `{stack.target.name}` is applied by CI only",
+            hint="Plan it here, and let CI apply it.",
+        )
+
+
+# Bundles
+
+
+async def apply_bundles(session: Session, found: Iterable[tuple[Stack, Bundle]]) -> Results:
+    """Apply plans that were made before. Each is checked at the last moment, when its turn has come."""
+    pairs = {stack.name: (stack, bundle) for stack, bundle in found}
+    session.tell(Begun(stacks=tuple(pairs), operation="apply"))
+    runs = {name: StackRun(session, stack) for name, (stack, _) in pairs.items()}
+
+    async def restore(run: StackRun) -> StackResult:
+        bundle = pairs[run.stack.name][1]
+        try:
+            _require_store(session, run.stack, bundle)
+            await _require_dependencies(session, run.stack, bundle)
+        except HoldfastError as error:
+            run.refuse(error)
+            return run.result
+        return await run.restore(bundle)
+
+    try:
+        await _apply_flowing(session, runs, restore)
+    finally:
+        for run in runs.values():
+            await run.close()
+    return tuple(run.result for run in runs.values())
+
+
+def _require_store(session: Session, stack: Stack, bundle: Bundle) -> None:
+    """Where the plan's own record cannot be reached, nobody can say whether it was used."""
+    mark = session.store.used(bundle.digest)
+    if mark is not None:
+        raise used(stack.name, mark)
+    if bundle.store == session.store.id():
+        return
+    ours = stack.target is not None and stack.target.owner is Owner.CI
+    if stack.production or bundle.production or ours:
+        raise Refused(
+            "HF-BUND-7",
+            f"{stack.name}: the plan was made with another run store ({bundle.store}), "
+            "so nobody can say whether it was used",
+            hint="Plan and apply with the same store, or make a new plan here.",
+        )
+    session.tell(
+        Note(
+            stack=stack.name,
+            text="the plan comes from another run store; only Terraform's own check for staleness is left",
+        )
+    )
+
+
+async def _require_dependencies(session: Session, stack: Stack, bundle: Bundle) -> None:
+    for name, then in bundle.dependencies.items():
+        now = await state_of(session, session.stack(name))
+        if now != then:
+            raise Refused(
+                "HF-BUND-8",
+                f"{stack.name}: {name}, which it depends on, changed since the plan was made "
+                f"(serial {then.serial} then, {now.serial} now)",
+                hint=f"Plan {stack.name} again.",
+            )

@@ -1,0 +1,34 @@
+"""What a plan digest is made of. Pure. An approval names a digest; any part changed is another digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+from holdfast.guard.understood import POLICY_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestParts:
+    plan: str
+    """SHA-256 of the plan file."""
+    lineage: str
+    serial: int
+    lock: str | None
+    """SHA-256 of the lock file the plan was made with."""
+    inputs: str
+    """Over every file and value that went into the stack, variables among them."""
+    policy: str = POLICY_VERSION
+
+    def digest(self) -> str:
+        return hashlib.sha256(canonical(asdict(self))).hexdigest()
+
+
+def canonical(document: object) -> bytes:
+    """One text for one value, so that its digest means something."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,142 @@
+"""Results as the JSON that machines read. Fields are only ever added; absent is null."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from holdfast.guard.decision import NAMES
+from holdfast.kernel.errors import Problem
+from holdfast.runs.result import ErrorShown, StackResult
+from holdfast.runs.status import Status
+from holdfast.terraform.engine import EngineId
+from holdfast.terraform.plan import Counts, Plan
+
+Document = dict[str, object]
+Clean = Callable[[str], str]
+
+
+def as_is(text: str) -> str:
+    return text
+
+
+def engine_document(engine: EngineId | None) -> Document | None:
+    if engine is None:
+        return None
+    return {"kind": engine.kind.value, "product": engine.product.value, "version": engine.version}
+
+
+def result_document(result: StackResult, clean: Clean = as_is) -> Document:
+    return {
+        "name": result.stack.name,
+        "environment": result.stack.environment,
+        "production": result.stack.production,
+        "status": result.status.value,
+        "engine": engine_document(result.engine),
+        "run": result.run,
+        "digest": result.digest,
+        "changes": result.plan.counts.document() if result.plan is not None else None,
+        "resources": resources_document(result.plan),
+        "guard": {
+            "decision": NAMES[type(result.decision)],
+            "reasons": [
+                {"code": one.code, "address": one.address, "message": clean(one.message)}
+                for one in result.decision.reasons
+            ],
+        }
+        if result.plan is not None
+        else None,
+        "outputs": {
+            name: {"value": None if one.sensitive else one.value, "sensitive": one.sensitive}
+            for name, one in sorted(result.outputs.items())
+        },
+        "duration_ms": round(result.duration * 1000),
+        "error": error_document(result.error, clean),
+        "errors": [error_document(one, clean) for one in result.problems],
+        "notes": [clean(note) for note in result.notes],
+        "removed_resources": list(result.removed_resources) if result.removed_resources is not None else None,
+    }
+
+
+def resources_document(plan: Plan | None) -> list[Document]:
+    """What would happen, and to what: everything that has an effect, risk first."""
+    if plan is None:
+        return []
+    changes = [change for change in plan.changes if change.has_effect]
+    changes.sort(key=lambda change: (not change.destroys, change.address))
+    return [
+        {
+            "address": change.address,
+            "actions": list(change.actions),
+            "reason": change.reason,
+            "previous_address": change.previous_address,
+            "importing": str(change.importing) if change.importing is not None else None,
+            "deposed": change.deposed,
+            "explanation": change.explanation,
+        }
+        for change in changes
+    ]
+
+
+def error_document(error: ErrorShown | None, clean: Clean = as_is) -> Document | None:
+    if error is None:
+        return None
+    return {
+        "code": error.code,
+        "message": clean(error.message),
+        "hint": clean(error.hint) if error.hint is not None else None,
+        "file": error.place.file if error.place is not None else None,
+        "line": error.place.line if error.place is not None else None,
+    }
+
+
+def change_document(results: tuple[StackResult, ...], clean: Clean = as_is) -> Document:
+    totals: Counter[str] = Counter()
+    for result in results:
+        if result.plan is not None:
+            totals.update(result.plan.counts.document())
+    statuses = Counter(result.status.value for result in results)
+    return {
+        "version": 1,
+        "stacks": [result_document(result, clean) for result in results],
+        "summary": {
+            "stacks": len(results),
+            **{status.value: statuses[status.value] for status in Status},
+            "changes": {name: totals[name] for name in Counts().document()},
+        },
+    }
+
+
+def summary_document(result: StackResult) -> Document:
+    """The readable part of a bundle: names, counts, digest. No values, so no secrets."""
+    plan = result.plan
+    return {
+        "stack": result.stack.name,
+        "environment": result.stack.environment,
+        "production": result.stack.production,
+        "status": result.status.value,
+        "digest": result.digest,
+        "engine": engine_document(result.engine),
+        "changes": plan.counts.document() if plan is not None else None,
+        "resources": [
+            {"address": one["address"], "actions": one["actions"], "reason": one["reason"]}
+            for one in resources_document(plan)
+        ],
+    }
+
+
+def errors_document(problems: tuple[Problem, ...], clean: Clean = as_is) -> Document:
+    return {
+        "version": 1,
+        "errors": [
+            {
+                "code": one.code,
+                "message": clean(one.message),
+                "hint": clean(one.hint) if one.hint is not None else None,
+                "file": one.place.file if one.place is not None else None,
+                "line": one.place.line if one.place is not None else None,
+                "column": one.place.column if one.place is not None else None,
+            }
+            for one in problems
+        ],
+    }

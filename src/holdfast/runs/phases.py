@@ -1,0 +1,261 @@
+"""Each command of Terraform on a prepared stack: run it, hear it, and say what its end means."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import posixpath
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.doors import files
+from holdfast.kernel.errors import Busy, EngineError, Failed, HoldfastError, Place, Problem, UnknownOutcome
+from holdfast.runs.events import Entered
+from holdfast.runs.prepare import Prepared
+from holdfast.runs.session import Session
+from holdfast.terraform import argv, events, stream
+from holdfast.terraform.diagnostics import Diagnostic, read_validation
+from holdfast.terraform.engine import Answer, Command, Product
+from holdfast.terraform.plan import Plan
+from holdfast.terraform.plan_json import read_plan
+from holdfast.terraform.versions import Version
+
+_INIT_JSON_SINCE = {Product.TERRAFORM: Version.parse("1.9.0"), Product.TOFU: Version.parse("1.9.0")}
+_LOCKED = "Error acquiring the state lock"
+_PROVIDER_LINE = re.compile(r'^provider "([^"]+)"|^\s+version\s+=\s+"([^"]+)"', re.MULTILINE)
+
+
+class Cancelled(HoldfastError):  # noqa: N818 - the status it becomes
+    """The person asked to stop, and it stopped."""
+
+
+class TerraformFailed(Failed):
+    """Terraform said why: each of its diagnostics is a problem with a place in the source."""
+
+    def __init__(self, code: str, message: str, *, problems: tuple[Problem, ...]) -> None:
+        super().__init__(code, message, hint=problems[0].hint if problems else None)
+        if problems:
+            self.problems = problems
+
+
+@dataclass(slots=True)
+class Heard:
+    """What a stream said so far."""
+
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    noise: list[str] = field(default_factory=list)
+    outputs: tuple[events.Output, ...] = ()
+    on_event: Callable[[events.Event], None] | None = None
+
+    def line(self, line: bytes) -> None:
+        event = stream.read_line(line)
+        match event:
+            case events.Diagnosed(diagnostic=diagnostic):
+                self.diagnostics.append(diagnostic)
+            case events.Outputs(outputs=outputs):
+                self.outputs = outputs
+            case events.Noise(text=text):
+                self.noise.append(text)
+            case _:
+                pass
+        if self.on_event is not None:
+            self.on_event(event)
+
+
+class Terraform:
+    """The commands of one stack, in the order a run needs them."""
+
+    def __init__(self, session: Session, prepared: Prepared) -> None:
+        self.session = session
+        self.prepared = prepared
+        self.identity = prepared.engine.identity
+        self._limits = session.config.engine.time_limits
+
+    async def _run(
+        self, phase: str, words: argv.Argv, *, heard: Heard | None = None, providers: str | None = None
+    ) -> Answer:
+        """One command. With `heard`, its lines are read as they come."""
+        prepared = self.prepared
+        limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
+        command = Command(
+            phase=phase,
+            argv=words,
+            folder=prepared.work.module,
+            environment=prepared.environment,
+            providers=providers,
+            seconds=limit,
+        )
+        if phase in {"init", "validate", "plan", "show", "apply"}:
+            self.session.tell(Entered(stack=prepared.stack.name, phase=phase))
+        listen = heard.line if heard is not None else None
+        return await prepared.engine.run(command, stop=self.session.stop, listen=listen)
+
+    async def init(self) -> None:
+        version = Version.parse(self.identity.version)
+        as_json = version >= _INIT_JSON_SINCE[self.identity.product]
+        heard = Heard()
+        answer = await self._run(
+            "init",
+            argv.init(backend_file=bool(self.prepared.home.settings), json=as_json),
+            heard=heard if as_json else None,
+        )
+        if answer.code != 0:
+            raise self._failure("init", answer, heard)
+        workspace = self.prepared.stack.workspace
+        if workspace != "default":
+            chosen = await self._run("init", argv.select_workspace(workspace))
+            if chosen.code != 0:
+                raise self._failure("init", chosen, Heard())
+
+    @property
+    def providers(self) -> str:
+        """A digest of the provider versions that init chose."""
+        try:
+            text = self.prepared.work.lock_file.read_text()
+        except FileNotFoundError:
+            return "none"
+        chosen = ["".join(found.groups("")) for found in _PROVIDER_LINE.finditer(text)]
+        return hashlib.sha256("\n".join(chosen).encode()).hexdigest()
+
+    async def validate(self) -> None:
+        """Once per content of the code, its answer reused by every stack on the same module."""
+        key = hashlib.sha256(
+            f"{self.identity.product} {self.identity.version} {self.providers} {self.prepared.code_digest}".encode()
+        ).hexdigest()
+        known = self.session.environment.home / "validated" / key
+        if known.exists():
+            return
+        validations = self.session.validations
+        if key not in validations:
+            validations[key] = asyncio.create_task(self._validate())
+        await asyncio.shield(validations[key])
+        files.private_folder(known.parent)
+        known.touch(mode=files.PRIVATE_FILE)
+
+    async def _validate(self) -> None:
+        answer = await self._run("validate", argv.validate(), providers=self.providers)
+        if answer.code == 0:
+            return
+        heard = Heard()
+        try:
+            heard.diagnostics.extend(read_validation(answer.out).diagnostics)
+        except EngineError:
+            heard.noise.append(answer.out.decode(errors="replace"))
+        raise self._failure("validate", answer, heard)
+
+    async def plan(self, options: argv.PlanOptions) -> int:
+        """Exit code 0 or 2; the plan lies in the work directory."""
+        heard = Heard()
+        answer = await self._run(
+            "plan",
+            argv.plan(options, variables_files=self.prepared.variables_files),
+            heard=heard,
+            providers=self.providers,
+        )
+        if answer.code not in (0, 2) or answer.interrupted:
+            raise self._failure("plan", answer, heard)
+        return answer.code
+
+    async def show(self) -> tuple[Plan, bytes]:
+        answer = await self._run("show", argv.show_plan(), providers=self.providers)
+        if answer.code != 0:
+            raise self._failure("show", answer, Heard())
+        return read_plan(answer.out), answer.out
+
+    async def apply(self, variables_files: tuple[str, ...], heard: Heard) -> Answer:
+        return await self._run(
+            "apply", argv.apply(variables_files=variables_files), heard=heard, providers=self.providers
+        )
+
+    async def outputs(self) -> bytes:
+        answer = await self._run("output", argv.output())
+        if answer.code != 0:
+            raise self._failure("output", answer, Heard())
+        return answer.out
+
+    async def state_pull(self) -> bytes:
+        answer = await self._run("state", argv.state_pull())
+        if answer.code != 0:
+            raise self._failure("state", answer, Heard())
+        return answer.out
+
+    async def state_push(self, file: str) -> None:
+        answer = await self._run("state", argv.state_push(file))
+        if answer.code != 0:
+            raise self._failure("state push", answer, Heard())
+
+    async def read(self, words: argv.Argv) -> Answer:
+        return await self._run("read", words, providers=self.providers)
+
+    def _failure(self, phase: str, answer: Answer, heard: Heard) -> HoldfastError:
+        """What the end of a command that changes nothing means."""
+        name = self.prepared.stack.name
+        if answer.killed:
+            return EngineError(
+                "HF-ENG-6",
+                f"{name}: the engine ended without an answer during {phase} (code {answer.code}): "
+                f"{_tail(answer.log)}",
+                hint="Nothing was changed. Run it again; if it happens again, report it with this log.",
+            )
+        if answer.timed_out:
+            return Failed(
+                "HF-TIME-1",
+                f"{name}: {phase} took longer than its time limit and was stopped",
+                hint="Raise engine.time_limits in holdfast.yaml, or find out what it waits for.",
+            )
+        if answer.interrupted:
+            return Cancelled("HF-RUN-2", f"{name}: stopped during {phase}, as asked; nothing was changed")
+        return self.said(phase, answer, heard)
+
+    def said(self, phase: str, answer: Answer, heard: Heard) -> HoldfastError:
+        """Terraform's own words, each with its place in the source."""
+        name = self.prepared.stack.name
+        errors = [one for one in heard.diagnostics if one.severity == "error"]
+        if any(one.summary == _LOCKED for one in errors) or _LOCKED.encode() in answer.err:
+            detail = next((one.detail for one in errors if one.summary == _LOCKED), _text(answer, heard))
+            return Busy(
+                "HF-LOCK-1",
+                f"{name}: somebody else holds the lock of its state. {' '.join(detail.split())}",
+                hint="Wait until they are done, then try again.",
+            )
+        code = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}.get(
+            phase, "HF-TF-5"
+        )
+        problems = tuple(self._problem(code, one) for one in errors)
+        message = problems[0].message if problems else _text(answer, heard)
+        return TerraformFailed(
+            code, message or f"{name}: {phase} failed with exit code {answer.code}", problems=problems
+        )
+
+    def _problem(self, code: str, one: Diagnostic) -> Problem:
+        """A diagnostic names files relative to the work directory; a person knows them by the source."""
+        detail = " ".join(one.detail.split())
+        message = f"{one.summary}: {detail}" if detail else one.summary
+        place = None
+        if one.file is not None:
+            place = Place(file=self.source_path(one.file), line=one.line, column=one.column)
+        return Problem(code=code, message=message, place=place)
+
+    def source_path(self, file: str) -> str:
+        return posixpath.normpath(posixpath.join(self.prepared.stack.module, file))
+
+
+def unknown_outcome(name: str, answer: Answer) -> UnknownOutcome:
+    return UnknownOutcome(
+        "HF-RUN-6",
+        f"{name}: the apply ended without an answer (code {answer.code}): {_tail(answer.log)}",
+        hint="Nobody can say what was done. Look at the provider's side and at the state "
+        f"(holdfast state pull {name}), then plan again.",
+    )
+
+
+def _text(answer: Answer, heard: Heard) -> str:
+    """Words that came outside the JSON stream, for a person to read; nothing is decided by them."""
+    text = "\n".join([answer.err.decode(errors="replace").strip(), *heard.noise]).strip()
+    return text or answer.out.decode(errors="replace").strip()
+
+
+def _tail(log: str | None) -> str:
+    lines = [line for line in (log or "").splitlines() if line.strip()]
+    return lines[0][:500] if lines else "it left no log"

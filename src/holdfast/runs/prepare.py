@@ -1,0 +1,260 @@
+"""From a stack to a place where Terraform can run it: files, environment, identity, backend, engine."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.config.valid import SecretRef, Value
+from holdfast.doors import files
+from holdfast.kernel.errors import Refused, UnknownOutcome
+from holdfast.kernel.secret import Secret
+from holdfast.runs.events import Entered
+from holdfast.runs.session import Session
+from holdfast.secrets.references import resolve
+from holdfast.stacks.follow import reach_of
+from holdfast.stacks.reach import Reach
+from holdfast.stacks.stack import Stack
+from holdfast.terraform.argv import BACKEND_FILE, PLAN_FILE
+from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, leftovers, state_home
+from holdfast.terraform.credentials import Caller, identity
+from holdfast.terraform.engine import Engine
+from holdfast.terraform.environment import child_environment, terraform_variables
+from holdfast.terraform.work import LOCK_FILE, WorkDirectory, lay_out, snapshot, sweep, work_directory
+
+INLINE_FILE = "holdfast.inline.tfvars.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A stack that is laid out and may be given to its engine."""
+
+    stack: Stack
+    engine: Engine
+    work: WorkDirectory
+    home: StateHome
+    environment: Mapping[str, str] = field(repr=False)
+    variables_files: tuple[str, ...]
+    """As Terraform, running in the module, must name them."""
+    inputs: str
+    """A digest of every file and value that goes into the stack."""
+    code_digest: str
+    """Of the code alone: stacks that share it share the answer of `validate`."""
+    source_lock: bytes | None
+    laid_out: frozenset[str]
+    notes: tuple[str, ...] = ()
+
+
+@contextlib.asynccontextmanager
+async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -> AsyncIterator[Prepared]:
+    """Hold a work directory for the stack; what is secret in it goes when the run ends.
+
+    `for_state` is for commands that bring or read a state, which must work when nothing else may.
+    """
+    session.tell(Entered(stack=stack.name, phase="layout"))
+    choice = session.choose(stack)
+    settings = {
+        key: _filled(session, value)
+        for key, value in (stack.backend.settings if stack.backend else {}).items()
+    }
+    home = state_home(
+        stack,
+        session.code_backend(stack.module),
+        settings,
+        root=session.root,
+        kept_file=session.store.state_file(stack.name),
+    )
+    if not for_state:
+        _refuse_leftovers(session, stack, home)
+        _refuse_unsaved(session, stack)
+    environment = _environment(session, stack, home)
+    inline = {key: _plain(_filled(session, value)) for key, value in stack.variables.items()}
+    reached = reach_of(session.code, stack, terraform_variables(environment))
+    with work_directory(session.environment.home, session.root, stack.name, stack.module) as work:
+        layout = _lay_out(session, stack, work, reached)
+        try:
+            _private_files(session, stack, work, home, inline)
+            yield Prepared(
+                stack=stack,
+                engine=session.engine(choice.engine),
+                work=work,
+                home=home,
+                environment=environment,
+                variables_files=(
+                    *(work.path_of(file) for file in stack.variables_files),
+                    *((INLINE_FILE,) if inline else ()),
+                ),
+                inputs=_digest(layout, json.dumps(inline, sort_keys=True)),
+                code_digest=layout if reached.everything else _code_digest(work, reached),
+                source_lock=_read(session.root / stack.module / LOCK_FILE),
+                laid_out=snapshot(work),
+                notes=reached.reasons if reached.everything else (),
+            )
+        finally:
+            _leave_nothing(work, home)
+
+
+def _lay_out(session: Session, stack: Stack, work: WorkDirectory, reached: Reach) -> str:
+    return lay_out(
+        work,
+        session.root,
+        {*reached.files, *stack.variables_files},
+        everything=reached.everything,
+        store=session.store.folder,
+    )
+
+
+def _private_files(
+    session: Session, stack: Stack, work: WorkDirectory, home: StateHome, inline: Mapping[str, object]
+) -> None:
+    if home.override is not None:
+        work.private_file(OVERRIDE_FILE, home.override)
+    if home.settings:
+        work.private_file(BACKEND_FILE, json.dumps(home.settings))
+    if inline:
+        work.private_file(INLINE_FILE, json.dumps(inline))
+    if home.kept:
+        session.store.state_room(stack.name)
+
+
+def _leave_nothing(work: WorkDirectory, home: StateHome) -> None:
+    """Plans, settings and values are secret; what init wrote down of a secret setting is too."""
+    sweep(work, (PLAN_FILE, BACKEND_FILE, INLINE_FILE))
+    if home.secret_on_disk:
+        sweep(work, (".terraform/terraform.tfstate",))
+
+
+def _environment(session: Session, stack: Stack, home: StateHome) -> dict[str, str]:
+    named = {key: _text(_filled(session, value)) for key, value in stack.env.items()}
+    own: dict[str, str] | None = None
+    if stack.credentials:
+        settings = {
+            provider: {key: _text(_filled(session, value)) for key, value in given.items()}
+            for provider, given in stack.credentials.items()
+        }
+        own = _identity(session, settings)
+    return child_environment(
+        caller=session.environment.variables,
+        named={**home.variables, **named},
+        credentials=own,
+        scratch=str(session.scratch),
+    )
+
+
+def _identity(session: Session, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Files of an identity lie in a folder named by their content, so that equal stacks share a process."""
+    variables = session.environment.variables
+    user = Path(variables.get("HOME", "/"))
+    caller = Caller(
+        variables=variables,
+        aws_config=_text_of(Path(variables.get("AWS_CONFIG_FILE") or user / ".aws/config")),
+        aws_credentials=_text_of(
+            Path(variables.get("AWS_SHARED_CREDENTIALS_FILE") or user / ".aws/credentials")
+        ),
+    )
+    one = identity(settings, caller)
+    folder = files.private_folder(
+        session.scratch / _digest(*(f"{name}\0{text}" for name, text in sorted(one.files.items())))[:16]
+    )
+    for name, text in one.files.items():
+        files.write(folder / name, text)
+    return {name: value.replace("{folder}", str(folder)) for name, value in one.variables.items()}
+
+
+def _filled(session: Session, value: Value) -> object:
+    """References become secrets, known to the redactor from then on."""
+    match value:
+        case SecretRef():
+            secret = resolve(value, session.environment, session.root)
+            session.redactor.register(secret.reveal())
+            return secret
+        case Mapping():
+            return {key: _filled(session, one) for key, one in value.items()}
+        case tuple():
+            return [_filled(session, one) for one in value]
+        case _:
+            return value
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Secret():
+            return value.reveal()
+        case Mapping():
+            return {key: _plain(one) for key, one in value.items()}
+        case list():
+            return [_plain(one) for one in value]
+        case _:
+            return value
+
+
+def _text(value: object) -> str:
+    match value:
+        case Secret():
+            return value.reveal()
+        case bool():
+            return "true" if value else "false"
+        case Mapping() | list():
+            return json.dumps(_plain(value))
+        case _:
+            return str(value)
+
+
+def _refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
+    if not home.kept or session.store.state_file(stack.name).exists():
+        return
+    if session.store.last_seen(stack.name) is not None:
+        return
+    found = leftovers(session.root / stack.module)
+    if found:
+        shown = ", ".join(str(path.relative_to(session.root)) for path in found[:3])
+        raise Refused(
+            "HF-STATE-1",
+            f"{stack.name}: its code names no backend, and a state lies beside it already: {shown}",
+            hint=f"Take it over: holdfast state adopt {stack.name} (the original is renamed, never deleted).",
+        )
+
+
+def _refuse_unsaved(session: Session, stack: Stack) -> None:
+    if (file := session.store.errored(stack.name)) is not None:
+        raise UnknownOutcome(
+            "HF-STATE-5",
+            f"{stack.name}: the last apply could not save its state; it is kept in {file}",
+            hint=f"Save it first: holdfast state push {stack.name} {file}",
+        )
+
+
+def _code_digest(work: WorkDirectory, reached: Reach) -> str:
+    parts = [work.module_path]
+    for file in sorted(reached.files):
+        if file.endswith((".tf", ".tofu", ".tf.json", ".tofu.json")):
+            content = _read(work.tree / file)
+            parts.append(f"{file}\0{hashlib.sha256(content or b'').hexdigest()}")
+    return _digest(*parts)
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode(errors="surrogateescape")
+        digest.update(f"{len(data)}:".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _read(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,58 @@
+"""Turns what Terraform says during an apply into what a person wants to see of it."""
+
+from __future__ import annotations
+
+from holdfast.runs.events import Resource
+from holdfast.runs.session import Session
+from holdfast.terraform import events
+from holdfast.terraform.plan import Kind, Plan
+
+
+class ApplyWatch:
+    """Counts what is done of what was planned, and passes each step on."""
+
+    def __init__(self, session: Session, stack: str, plan: Plan) -> None:
+        self._session = session
+        self._stack = stack
+        self.finished = 0
+        self.total = sum(
+            2 if change.replaces else 1
+            for change in plan.changes
+            if change.kind not in {Kind.NO_OP, Kind.FORGET}
+        )
+
+    def event(self, event: events.Event) -> None:
+        match event:
+            case events.ApplyStart():
+                self._tell(event, event.action, done=False)
+            case events.ApplyProgress():
+                self._tell(event, event.action, done=False, seconds=event.elapsed)
+            case events.ApplyComplete():
+                self.finished += 1
+                self._tell(event, event.action, done=True, seconds=event.elapsed)
+            case events.ApplyErrored():
+                self._tell(event, event.action, done=True, failed=True, seconds=event.elapsed)
+            case _:
+                pass
+
+    def _tell(
+        self,
+        event: events.OnResource,
+        action: str,
+        *,
+        done: bool,
+        failed: bool = False,
+        seconds: float = 0.0,
+    ) -> None:
+        self._session.tell(
+            Resource(
+                stack=self._stack,
+                address=event.address,
+                action=action,
+                done=done,
+                failed=failed,
+                seconds=seconds,
+                finished=self.finished,
+                total=self.total,
+            )
+        )

@@ -1,0 +1,16 @@
+"""Any reading command of Terraform on a stack, with its files, its environment and its backend."""
+
+from __future__ import annotations
+
+from holdfast.runs.phases import Terraform
+from holdfast.runs.prepare import prepared
+from holdfast.runs.session import Session
+from holdfast.stacks.stack import Stack
+from holdfast.terraform.engine import Answer
+
+
+async def run_reading(session: Session, stack: Stack, words: tuple[str, ...]) -> Answer:
+    async with prepared(session, stack, for_state=True) as ready:
+        terraform = Terraform(session, ready)
+        await terraform.init()
+        return await terraform.read(words)

@@ -1,0 +1,189 @@
+"""A repository as a command finds it: its configuration, its stacks, the engines that would run them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.config import read as config_read
+from holdfast.config.valid import Config
+from holdfast.doors import git as git_door
+from holdfast.doors.environment import Environment
+from holdfast.doors.git import Git
+from holdfast.kernel.errors import UsageError
+from holdfast.runs.selection import Selection, select_changed, select_named
+from holdfast.stacks.backend import CodeBackend
+from holdfast.stacks.code import Code
+from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.discover import discover
+from holdfast.stacks.listing import FolderTree
+from holdfast.stacks.stack import Stack
+from holdfast.stacks.variables import values_in
+from holdfast.store.folder import FolderStore, open_store
+from holdfast.terraform.choose import Choice, Wish, choose
+from holdfast.terraform.found import Engines
+
+
+@dataclass(kw_only=True)
+class Repository:
+    config: Config
+    environment: Environment
+    code: Code
+    stacks: tuple[Stack, ...]
+    store: FolderStore
+
+    @functools.cached_property
+    def by_name(self) -> Mapping[str, Stack]:
+        return {stack.name: stack for stack in self.stacks}
+
+    @functools.cached_property
+    def engines(self) -> Engines:
+        return Engines(self.environment)
+
+    @functools.cached_property
+    def git(self) -> Git | None:
+        return git_door.find(self.config.root, self.environment.variables)
+
+    @functools.cached_property
+    def _choices(self) -> dict[Wish, Choice]:
+        return {}
+
+    def choose(self, stack: Stack) -> Choice:
+        """The engine that runs a stack, and why."""
+        wish = self.wish(stack)
+        if wish not in self._choices:
+            self._choices[wish] = choose(wish, self.engines.all())
+        return self._choices[wish]
+
+    def wish(self, stack: Stack) -> Wish:
+        module = self.code.module(stack.module)
+        pin = module.opentofu_version if module.tofu else module.terraform_version
+        return Wish(
+            stack=stack.name,
+            tofu_because=module.tofu[0] if module.tofu else None,
+            required=module.required_versions,
+            version_file=(pin.path, pin.version) if pin is not None else None,
+            stack_pin=stack.engine,
+            config_pin=self.config.engine.pin,
+        )
+
+    def backend_type(self, stack: Stack) -> str:
+        """`holdfast` where the code names no backend and Holdfast keeps the state."""
+        code = code_backend(self.code, stack.module)
+        if code is not None:
+            return code.type
+        configured = stack.backend.type if stack.backend is not None else None
+        return configured or "holdfast"
+
+    @property
+    def who(self) -> str:
+        """Who asks. Nothing proves it here; it is recorded as what it is."""
+        has = self.environment.get
+        if repository := has("GITHUB_REPOSITORY"):
+            return f"ci:{repository}#{has('GITHUB_RUN_NUMBER') or '?'}"
+        return f"{has('USER') or has('LOGNAME') or 'somebody'}@{self.environment.host}"
+
+    def one(self, name: str) -> Stack:
+        """The stack of this name, or an error that names the nearest one."""
+        return self.select([name], [], None).single(name)
+
+    def select(self, arguments: list[str], changed: list[str], since: str | None) -> Selection:
+        """What a command is about: everything, or what was named, or what a change touches, or both."""
+        named = select_named(self.stacks, arguments)
+        if not changed and since is None:
+            return Selection(
+                selected=named, gone=(), total=len(self.stacks), changed=None, named=bool(arguments)
+            )
+        paths, commit = self._changed_paths(changed, since)
+        found, gone = select_changed(
+            self.config,
+            self.stacks,
+            self.code,
+            frozenset(paths),
+            old_content=functools.partial(self._old_content, commit),
+            environment=self.environment,
+        )
+        names = {one.stack.name for one in named}
+        return Selection(
+            selected=tuple(one for one in found if one.stack.name in names),
+            gone=() if arguments else gone,
+            total=len(self.stacks),
+            changed=len(paths),
+            named=bool(arguments),
+        )
+
+    def _changed_paths(self, changed: list[str], since: str | None) -> tuple[set[str], str | None]:
+        paths: set[str] = set()
+        for name in changed:
+            names = sys.stdin.read().splitlines() if name == "-" else [name]
+            paths.update(self._inside(one.strip()) for one in names if one.strip())
+        if since is None:
+            return paths, self.git.head() if self.git is not None else None
+        if self.git is None:
+            raise UsageError(
+                "HF-GIT-1",
+                f"--since {since} needs a Git working tree, and {self.config.root} is in none",
+                hint="Name the changed files instead: --changed FILE.",
+            )
+        commit = self.git.merge_base(since)
+        top = self.git.top.resolve()
+        root = self.config.root.resolve()
+        prefix = root.relative_to(top).as_posix() if root != top else ""
+        for path in self.git.changed_since(commit):
+            if not prefix:
+                paths.add(path)
+            elif path.startswith(f"{prefix}/"):
+                paths.add(path.removeprefix(f"{prefix}/"))
+        return paths, commit
+
+    def _inside(self, name: str) -> str:
+        """A path as the user gave it, relative to the root. It need not exist: deleted files count too."""
+        path = Path(name)
+        root = self.config.root.resolve()
+        if path.is_absolute():
+            try:
+                return path.relative_to(root).as_posix()
+            except ValueError:
+                raise UsageError(
+                    "HF-USE-6",
+                    f"--changed {name}: not inside {root}",
+                    hint="Paths are relative to the repository's root.",
+                ) from None
+        clean = Path(*[part for part in path.parts if part != "."])
+        if ".." in clean.parts:
+            raise UsageError(
+                "HF-USE-6",
+                f"--changed {name}: leads out of the repository",
+                hint="Paths are relative to the repository's root.",
+            )
+        return clean.as_posix()
+
+    def _old_content(self, commit: str | None, path: str) -> bytes | None:
+        if self.git is None or commit is None:
+            return None
+        top, root = self.git.top.resolve(), self.config.root.resolve()
+        prefix = f"{root.relative_to(top).as_posix()}/" if root != top else ""
+        return self.git.content(commit, f"{prefix}{path}")
+
+
+def open_repository(config: Path | None, environment: Environment) -> Repository:
+    """Read the configuration and find the stacks. Every mistake in either is raised at once."""
+    loaded = config_read.load(config if config is not None else config_read.find(Path.cwd()))
+    code = Code(loaded.root)
+
+    def backend(module: str) -> CodeBackend | None:
+        return code_backend(code, module)
+
+    stacks = discover(
+        loaded, files=FolderTree(loaded.root), read_values=values_in(loaded.root), code_backend=backend
+    )
+    return Repository(
+        config=loaded,
+        environment=environment,
+        code=code,
+        stacks=stacks,
+        store=open_store(loaded.store, loaded.root),
+    )

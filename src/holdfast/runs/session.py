@@ -1,0 +1,115 @@
+"""What all runs of one change share: engines, work, record, and the wish to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.config.valid import Config
+from holdfast.doors.environment import Environment
+from holdfast.runs.events import Listener, nobody
+from holdfast.secrets.keys import Key
+from holdfast.secrets.redact import Redactor
+from holdfast.stacks.backend import CodeBackend
+from holdfast.stacks.code import Code
+from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.stack import Stack
+from holdfast.store.folder import FolderStore
+from holdfast.terraform.binary import BinaryEngine
+from holdfast.terraform.choose import Choice
+from holdfast.terraform.engine import Engine, EngineId, Kind, Stop
+from holdfast.terraform.warm import WarmEngine
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One change in this process. Opened with `opened`, which also ends every engine process."""
+
+    config: Config
+    environment: Environment
+    code: Code
+    store: FolderStore
+    key: Callable[[], Key]
+    """Asked for only when something must be sealed: a plan that is only shown needs no key."""
+    choose: Callable[[Stack], Choice]
+    redactor: Redactor
+    who: str
+    stop: Stop
+    scratch: Path
+    tell: Listener = nobody
+    stacks: Mapping[str, Stack] = field(default_factory=dict)
+    """Every stack of the repository, by name: a dependency may lie outside the change."""
+    validations: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _engines: dict[EngineId, Engine] = field(default_factory=dict)
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
+
+    @property
+    def root(self) -> Path:
+        return self.config.root
+
+    @property
+    def places(self) -> asyncio.Semaphore:
+        """As many stacks at once as the configuration allows."""
+        return self._places
+
+    def stack(self, name: str) -> Stack:
+        return self.stacks[name]
+
+    def code_backend(self, module: str) -> CodeBackend | None:
+        return code_backend(self.code, module)
+
+    def engine(self, identity: EngineId) -> Engine:
+        if identity not in self._engines:
+            self._engines[identity] = (
+                WarmEngine(identity, scratch=self.scratch, limit=self.config.engine.parallelism)
+                if identity.kind is Kind.EMBEDDED
+                else BinaryEngine(identity)
+            )
+        return self._engines[identity]
+
+    async def close(self) -> None:
+        await asyncio.gather(*(engine.close() for engine in self._engines.values()))
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    *,
+    config: Config,
+    environment: Environment,
+    code: Code,
+    store: FolderStore,
+    key: Callable[[], Key],
+    choose: Callable[[Stack], Choice],
+    redactor: Redactor,
+    who: str,
+    stop: Stop,
+    stacks: Mapping[str, Stack],
+    tell: Listener = nobody,
+) -> AsyncIterator[Session]:
+    """The scratch folder is private and its path short: providers put their sockets there."""
+    scratch = Path(tempfile.mkdtemp(prefix="hf-"))
+    session = Session(
+        config=config,
+        environment=environment,
+        code=code,
+        store=store,
+        key=key,
+        choose=choose,
+        redactor=redactor,
+        who=who,
+        stop=stop,
+        scratch=scratch,
+        tell=tell,
+        stacks=stacks,
+        _places=asyncio.Semaphore(config.engine.parallelism),
+    )
+    try:
+        yield session
+    finally:
+        await session.close()
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,178 @@
+"""Reading, bringing and taking over the state of one stack."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.doors import clock, files
+from holdfast.kernel.errors import Failed, Refused, UsageError
+from holdfast.runs import state_watch
+from holdfast.runs.phases import Terraform
+from holdfast.runs.prepare import prepared
+from holdfast.runs.session import Session
+from holdfast.secrets.sealing import MAGIC, open_
+from holdfast.stacks.code import Code
+from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.stack import Stack
+from holdfast.store.folder import FolderStore
+from holdfast.terraform.backend import leftovers
+from holdfast.terraform.state_json import Readable, Unreadable, read_state
+from holdfast.terraform.work import sweep
+
+_PUSHED = "holdfast.pushed.tfstate"
+
+
+async def pull(session: Session, stack: Stack) -> bytes:
+    """The state as Terraform gives it; empty when there is none."""
+    async with prepared(session, stack, for_state=True) as ready:
+        terraform = Terraform(session, ready)
+        await terraform.init()
+        return await terraform.state_pull()
+
+
+async def outputs(session: Session, stack: Stack) -> bytes:
+    async with prepared(session, stack) as ready:
+        state_watch.require_readable(stack, ready.home, session.store.last_seen(stack.name))
+        terraform = Terraform(session, ready)
+        await terraform.init()
+        return await terraform.outputs()
+
+
+async def push(session: Session, stack: Stack, file: Path) -> Readable:
+    """Bring a state into the stack's backend. Terraform itself checks lineage and serial."""
+    content = _content(session, stack, file)
+    state = read_state(content)
+    if not isinstance(state, Readable):
+        reason = state.reason if isinstance(state, Unreadable) else "it is empty"
+        raise UsageError(
+            "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
+        )
+    async with prepared(session, stack, for_state=True) as ready:
+        if ready.home.file is not None and ready.home.file.exists():
+            _set_damaged_aside(ready.home.file)
+        terraform = Terraform(session, ready)
+        await terraform.init()
+        files.write(ready.work.module / _PUSHED, content)
+        try:
+            await terraform.state_push(_PUSHED)
+        finally:
+            sweep(ready.work, (_PUSHED,))
+        now = read_state(await terraform.state_pull())
+        if not isinstance(now, Readable) or now.lineage != state.lineage:
+            raise Failed(
+                "HF-STATE-7",
+                f"{stack.name}: the state was pushed, and the backend does not give it back",
+                hint="Look at the backend before anything else is done with this stack.",
+            )
+        state_watch.record(session.store, stack.name, ready.home, now)
+    session.store.settle_errored(stack.name)
+    return now
+
+
+def _content(session: Session, stack: Stack, file: Path) -> bytes:
+    """A state in clear, or one that Holdfast kept sealed after a failed save."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise UsageError("HF-STATE-6", f"{file} cannot be read: {error.strerror}") from None
+    if content.startswith(MAGIC):
+        return open_(session.key(), content, context=f"errored\0{stack.name}")
+    return content
+
+
+def _set_damaged_aside(file: Path) -> None:
+    """An empty or unreadable local state would stop the push; it is renamed, never deleted."""
+    if not isinstance(read_state(file.read_bytes()), Readable):
+        file.rename(file.with_name(f"{file.name}.damaged-{clock.new_id()}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    source: Path
+    renamed: Path
+    target: Path
+    resources: int | None
+    serial: int
+
+
+def adopt(store: FolderStore, code: Code, stack: Stack, *, workspace: str | None) -> Adopted:
+    """Take over a state that lies beside a module without a backend: copy, verify, rename the original."""
+    target = store.state_file(stack.name)
+    source = _adoptable(code, stack, workspace)
+    content = source.read_bytes()
+    state = read_state(content)
+    if not isinstance(state, Readable):
+        reason = state.reason if isinstance(state, Unreadable) else "it is empty"
+        raise Refused(
+            "HF-STATE-8",
+            f"{source} cannot be taken over: {reason}",
+            hint="Restore it from its backup first (terraform.tfstate.backup).",
+        )
+    if target.exists():
+        raise Refused(
+            "HF-STATE-8",
+            f"{stack.name} has a state of its own already: {target}",
+            hint="Two states are not merged. Move the resources with `moved` or `import` blocks.",
+        )
+    store.state_room(stack.name)
+    files.write(target, content)
+    if hashlib.sha256(target.read_bytes()).digest() != hashlib.sha256(source.read_bytes()).digest():
+        target.unlink()
+        raise Failed("HF-STATE-7", f"{source} changed while it was copied", hint="Stop what writes it.")
+    renamed = source.with_name(f"{source.name}.adopted-{clock.now():%Y%m%dT%H%M%SZ}")
+    try:
+        source.rename(renamed)
+    except OSError as error:
+        target.unlink()
+        raise Failed("HF-STATE-7", f"{source} cannot be renamed: {error.strerror}") from None
+    state_watch.record_kept(store, stack.name, state)
+    return Adopted(
+        source=source, renamed=renamed, target=target, resources=state.managed, serial=state.serial
+    )
+
+
+def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
+    root = code.tree.root
+    if code_backend(code, stack.module) is not None or (stack.backend and stack.backend.type):
+        raise UsageError(
+            "HF-STATE-9",
+            f"{stack.name} has a backend: there is nothing to take over",
+            hint=f"To bring a state into it: holdfast state push {stack.name} FILE",
+        )
+    module = root / stack.module
+    found = leftovers(module)
+    if workspace is not None:
+        wanted = module / "terraform.tfstate.d" / workspace / "terraform.tfstate"
+        if wanted not in found:
+            raise UsageError(
+                "HF-STATE-9", f"there is no state of a workspace {workspace} beside {stack.module}"
+            )
+        return wanted
+    if not found:
+        raise UsageError("HF-STATE-9", f"no terraform.tfstate lies beside {stack.module}")
+    if len(found) > 1:
+        names = ", ".join(str(path.relative_to(root)) for path in found)
+        raise UsageError(
+            "HF-STATE-9",
+            f"several states lie beside {stack.module}: {names}",
+            hint="Say which one: --workspace NAME for one of terraform.tfstate.d.",
+        )
+    return found[0]
+
+
+def start_empty(store: FolderStore, stack: Stack) -> None:
+    """A person says that what lies beside the module, or lay elsewhere, is not this stack's."""
+    state_watch.record_empty(store, stack.name)
+
+
+def resources_of(state: bytes) -> tuple[str, ...] | None:
+    """Addresses of what a state holds; None when it cannot be told."""
+    match read_state(state):
+        case Readable(resources=resources) if resources is not None:
+            return tuple(one.address for one in resources if one.mode == "managed")
+        case Readable() | Unreadable():
+            return None
+        case _:
+            return ()

@@ -1,0 +1,110 @@
+"""Is the state that Terraform would see the one this stack had? Pure, but for a look at a local file.
+
+A state that was there and is gone is never taken for a new one: Terraform would create everything again.
+"""
+
+from __future__ import annotations
+
+from holdfast.doors import clock
+from holdfast.kernel.errors import Refused, UnknownOutcome
+from holdfast.runs.bundle import StateSeen
+from holdfast.stacks.stack import Stack
+from holdfast.store.folder import FolderStore, StateRecord
+from holdfast.terraform.backend import StateHome, kept_place
+from holdfast.terraform.state_json import Readable, StateFile, Unreadable, read_state
+
+
+def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) -> None:
+    """A local state that is empty, damaged or gone is an unknown outcome, never `new`."""
+    if home.file is None:
+        return
+    if not home.file.exists():
+        if record is not None and record.place == home.place and record.resources:
+            raise UnknownOutcome(
+                "HF-STATE-3",
+                f"{stack.name}: its state {home.file} is gone; it held {record.resources} resources "
+                f"(serial {record.serial}) when last seen",
+                hint="Restore it from a backup, then: holdfast state push "
+                f"{stack.name} FILE. Planning now would create everything again.",
+            )
+        return
+    if home.file.with_name(f".{home.file.name}.lock.info").exists():
+        return  # Terraform is at work on it this moment, and will say so itself.
+    match read_state(home.file.read_bytes()):
+        case Readable():
+            return
+        case Unreadable(reason=reason):
+            what = f"cannot be read: {reason}"
+        case _:
+            what = "is empty"
+    raise UnknownOutcome(
+        "HF-STATE-3",
+        f"{stack.name}: its state {home.file} {what}",
+        hint="A crash leaves such a file. Restore it from a backup "
+        f"(holdfast state push {stack.name} FILE); if it never held anything, remove the file.",
+    )
+
+
+def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None, prior: StateFile) -> None:
+    """Refuse to start anew where resources were, whether the place moved or lost its content."""
+    if record is None or not record.resources:
+        return
+    seen = identity(prior)
+    holds_something = isinstance(prior, Readable) and (prior.managed is None or prior.managed > 0)
+    if holds_something or seen.lineage == record.lineage:
+        return
+    if record.place == home.place:
+        raise UnknownOutcome(
+            "HF-STATE-3",
+            f"{stack.name}: its backend says there is no state; it held {record.resources} resources "
+            f"(serial {record.serial}) when last seen",
+            hint="Look at the backend: a wrong answer there would create everything again. "
+            f"If the state is lost, restore it: holdfast state push {stack.name} FILE.",
+        )
+    raise Refused(
+        "HF-STATE-2",
+        f"{stack.name}: its backend moved to an empty place, while the old one held {record.resources} resources "
+        f"(old: {record.place}; new: {home.place})",
+        hint="Move the state first: with the old settings `holdfast state pull "
+        f"{stack.name} > state.json`, with the new ones `holdfast state push {stack.name} state.json`.",
+    )
+
+
+def identity(state: StateFile) -> StateSeen:
+    match state:
+        case Readable(lineage=lineage, serial=serial):
+            return StateSeen(lineage=lineage, serial=serial)
+        case _:
+            return StateSeen(lineage="", serial=0)
+
+
+def record(store: FolderStore, stack: str, home: StateHome, state: StateFile) -> None:
+    """Remember what was seen, so that its loss is noticed. A state that does not exist yet is nothing to see."""
+    match state:
+        case Readable(lineage=lineage, serial=serial) if lineage:
+            _write(store, stack, home.place, lineage, serial, state.managed)
+        case _:
+            pass
+
+
+def record_kept(store: FolderStore, stack: str, state: Readable) -> None:
+    _write(store, stack, kept_place(stack), state.lineage, state.serial, state.managed)
+
+
+def record_empty(store: FolderStore, stack: str) -> None:
+    _write(store, stack, "none", "", 0, 0)
+
+
+def _write(
+    store: FolderStore, stack: str, place: str, lineage: str, serial: int, resources: int | None
+) -> None:
+    store.record(
+        stack,
+        StateRecord(
+            place=place,
+            lineage=lineage,
+            serial=serial,
+            resources=resources,
+            seen=clock.now().isoformat(),
+        ),
+    )

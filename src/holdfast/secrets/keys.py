@@ -1,0 +1,136 @@
+"""The key that encrypts what Holdfast keeps: from `HOLDFAST_KEY`, else from a file made on first use.
+
+A key that exists is never overwritten and never guessed around: with another one, everything that was kept
+would be lost to its owner.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import stat
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from holdfast.doors import clock, files
+from holdfast.doors.environment import Environment
+from holdfast.kernel.errors import Failed, UsageError
+
+VARIABLE = "HOLDFAST_KEY"
+FILE_NAME = "key"
+KEY_SIZE = 32
+_ID_LENGTH = 16
+_MOST_BYTES = 4096
+_MAKE_ONE = "Make one with: openssl rand -base64 32"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    id: str
+    """Names the key without telling anything about it: stands in clear beside what it encrypts."""
+    secret: bytes = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, secret: bytes) -> Key:
+        if len(secret) != KEY_SIZE:
+            raise ValueError(f"a key has {KEY_SIZE} bytes")
+        named = derive(secret, purpose=b"key id")
+        return cls(id=hashlib.sha256(named).hexdigest()[:_ID_LENGTH], secret=secret)
+
+
+class Source(StrEnum):
+    VARIABLE = "variable"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obtained:
+    key: Key
+    source: Source
+    """What outlives this machine needs a key from the variable: the file stays here."""
+    file: Path | None
+    made: bool
+    """It was made just now: the user is told where it is, and to back it up."""
+
+
+def derive(secret: bytes, *, purpose: bytes, salt: bytes | None = None) -> bytes:
+    """A key for one purpose only. Nothing that is learnt about it says anything about the others."""
+    return HKDF(algorithm=hashes.SHA256(), length=KEY_SIZE, salt=salt, info=b"holdfast v1 " + purpose).derive(
+        secret
+    )
+
+
+def obtain(environment: Environment) -> Obtained:
+    """The key of this user: the variable, else the file, else a new file (0600) under the home directory."""
+    if text := environment.get(VARIABLE):
+        key = _parse(text, code="HF-KEY-1", what=VARIABLE, hint=f"It is base64 of 32 bytes. {_MAKE_ONE}")
+        return Obtained(key=key, source=Source.VARIABLE, file=None, made=False)
+    file = environment.home / FILE_NAME
+    made = not _there(file) and _make(file)
+    return Obtained(key=_read(file), source=Source.FILE, file=file, made=made)
+
+
+def _there(file: Path) -> bool:
+    try:
+        return file.exists()
+    except OSError as error:
+        raise _unreadable(file, error) from None
+
+
+def _make(file: Path) -> bool:
+    """False when another process was first: then its key counts."""
+    try:
+        files.private_folder(file.parent)
+        return files.create(file, base64.b64encode(clock.random_bytes(KEY_SIZE)) + b"\n")
+    except OSError as error:
+        raise Failed(
+            "HF-KEY-2",
+            f"no key file can be made at {file}: {error.strerror}",
+            hint=f"Set HOLDFAST_HOME to a folder that this user may write to, or set {VARIABLE}. {_MAKE_ONE}",
+        ) from None
+
+
+def _read(file: Path) -> Key:
+    try:
+        with file.open("rb") as opened:
+            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+            content = opened.read(_MOST_BYTES)
+    except OSError as error:
+        raise _unreadable(file, error) from None
+    if mode & 0o077:
+        raise UsageError(
+            "HF-KEY-4",
+            f"others than its owner may use the key file {file} (mode {mode:04o})",
+            hint=f"Ask who has read it, then: chmod 600 {file}",
+        )
+    return _parse(
+        content.decode("ascii", "replace"),
+        code="HF-KEY-5",
+        what=f"the key file {file}",
+        hint="Restore it from its backup. Without that key, what was encrypted with it cannot be read;"
+        " to begin anew, move the file away.",
+    )
+
+
+def _unreadable(file: Path, error: OSError) -> UsageError:
+    return UsageError(
+        "HF-KEY-3",
+        f"the key file {file} cannot be read: {error.strerror}",
+        hint=f"Give this user the right to read it, or set {VARIABLE} or HOLDFAST_HOME.",
+    )
+
+
+def _parse(text: str, *, code: str, what: str, hint: str) -> Key:
+    try:
+        secret = base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise UsageError(code, f"{what} is not base64", hint=hint) from None
+    if len(secret) != KEY_SIZE:
+        raise UsageError(code, f"{what} holds {len(secret)} bytes, not {KEY_SIZE}", hint=hint)
+    return Key.of(secret)

@@ -1,0 +1,140 @@
+"""Which state a stack has: two stacks on one state would destroy each other's resources."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.config.valid import SecretRef
+from holdfast.stacks.stack import Stack
+
+DEFAULT_WORKSPACE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeBackend:
+    """The `backend` (or `cloud`) block of a root module."""
+
+    type: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """The ones written out: text, numbers, true and false, lists and maps of these."""
+    computed: tuple[str, ...] = ()
+    """Names of settings whose value the code computes (OpenTofu allows that): nobody can say here."""
+
+
+ReadBackend = Callable[[str], CodeBackend | None]
+"""From a module's folder to what its code says; None where it names no backend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """What decides where a backend of this type keeps the state."""
+
+    needs: tuple[str, ...]
+    may: tuple[str, ...] = ()
+    in_workspaces: tuple[str, ...] = ()
+    """Counts only outside the default workspace."""
+    variables: tuple[str, ...] = ()
+    """Environment variables, by their beginning, that can decide it too."""
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "s3": _Kind(
+        needs=("bucket", "key"),
+        may=("endpoint", "endpoints"),
+        in_workspaces=("workspace_key_prefix",),
+        variables=("AWS_ENDPOINT_URL", "AWS_S3_ENDPOINT"),
+    ),
+    "azurerm": _Kind(needs=("storage_account_name", "container_name", "key"), may=("environment",)),
+    "gcs": _Kind(needs=("bucket",), may=("prefix",)),
+    "http": _Kind(needs=("address",), variables=("TF_HTTP_ADDRESS",)),
+    "pg": _Kind(needs=("conn_str",), may=("schema_name", "table_name"), variables=("PG",)),
+    "consul": _Kind(needs=("path",), may=("address", "datacenter"), variables=("CONSUL_",)),
+    "kubernetes": _Kind(
+        needs=("secret_suffix",),
+        may=("namespace", "host", "config_path", "config_paths", "config_context"),
+        variables=("KUBE",),
+    ),
+    "cos": _Kind(needs=("bucket",), may=("prefix", "key", "region")),
+    "oss": _Kind(needs=("bucket",), may=("prefix", "key", "endpoint")),
+    "oci": _Kind(needs=("bucket", "namespace"), may=("key", "region")),
+}
+_SHOWN: Final = ("bucket", "storage_account_name", "container_name", "prefix", "key", "path", "secret_suffix")
+
+Identity = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatePlace:
+    """Equal `identity`, one state. `shown` is for people and holds nothing secret."""
+
+    identity: Identity
+    shown: str
+
+
+def state_place(stack: Stack, code: CodeBackend | None) -> StatePlace | None:
+    """None where the stack has a state of its own by its name, or where nobody can tell before init."""
+    configured = stack.backend
+    kind_of = code.type if code is not None else configured.type if configured is not None else None
+    if kind_of is None:
+        return None
+    settings: dict[str, object] = dict(code.settings) if code is not None else {}
+    if configured is not None:
+        settings.update(configured.settings)
+    computed = set(code.computed if code is not None else ()) - set(settings)
+    if kind_of == "local":
+        return None if computed else _local(stack, settings)
+    kind = _KINDS.get(kind_of, _Kind(needs=(), may=tuple(settings)))
+    deciding = [*kind.needs, *kind.may]
+    if stack.workspace != DEFAULT_WORKSPACE:
+        deciding += kind.in_workspaces
+    if computed & set(deciding) or (kind_of not in _KINDS and computed):
+        return None
+    decided = tuple((name, _canonical(settings[name])) for name in sorted(deciding) if name in settings)
+    variables = tuple(
+        (name, _canonical(value))
+        for name, value in sorted(stack.env.items())
+        if name.startswith(kind.variables or ("\0",))
+    )
+    complete = bool(decided) and all(name in settings for name in kind.needs)
+    where = () if complete else (stack.module,)
+    shown = ", ".join(f"{name} {settings[name]}" for name in _SHOWN if isinstance(settings.get(name), str))
+    workspace = "" if stack.workspace == DEFAULT_WORKSPACE else f", workspace {stack.workspace}"
+    return StatePlace(
+        identity=(kind_of, stack.workspace, decided, variables, where),
+        shown=f"{kind_of} backend{': ' if shown else ' of ' + stack.module}{shown}{workspace}",
+    )
+
+
+def _local(stack: Stack, settings: Mapping[str, object]) -> StatePlace:
+    """Terraform resolves the path against the module; a workspace has a folder of its own."""
+    if stack.workspace == DEFAULT_WORKSPACE:
+        path = str(settings.get("path") or "terraform.tfstate")
+    else:
+        folder = str(settings.get("workspace_dir") or "terraform.tfstate.d")
+        path = posixpath.join(folder, stack.workspace, "terraform.tfstate")
+    file = posixpath.normpath(posixpath.join(stack.module, path))
+    return StatePlace(identity=("local", file), shown=f"local backend: {file}")
+
+
+def _canonical(value: object) -> str:
+    """The same text for the same value, whichever of code and configuration it came from."""
+    if isinstance(value, SecretRef):
+        return f"secret {value}"
+    if isinstance(value, Mapping):
+        return repr(sorted((str(key), _canonical(inner)) for key, inner in value.items()))
+    if isinstance(value, list | tuple):
+        return repr([_canonical(inner) for inner in value])
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def type_mismatch(stack: Stack, code: CodeBackend | None) -> str | None:
+    """The type that the code says where the configuration says another."""
+    wanted = stack.backend.type if stack.backend is not None else None
+    if code is None or wanted is None or code.type == wanted:
+        return None
+    return code.type

@@ -1,0 +1,114 @@
+"""The files of a repository, as far as finding stacks needs them: which names are in which folder."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.kernel.errors import Failed
+
+ROOT = "."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The names in one folder."""
+
+    files: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+
+
+class Tree(Protocol):
+    """Paths are relative to the root and use `/`; the root itself is `.`."""
+
+    def listing(self, folder: str) -> Listing | None:
+        """What is in the folder, or None where there is no such folder."""
+
+
+def has_file(tree: Tree, path: str) -> bool:
+    folder, name = posixpath.split(path)
+    listing = tree.listing(folder or ROOT)
+    return listing is not None and name in listing.files
+
+
+def joined(folder: str, name: str) -> str:
+    return name if folder == ROOT else f"{folder}/{name}"
+
+
+class ListedTree:
+    """A tree made of paths alone: a commit's files, or what a test says there is."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        names: dict[str, tuple[set[str], set[str]]] = {ROOT: (set(), set())}
+        for path in files:
+            folder, name = posixpath.split(path)
+            names.setdefault(folder or ROOT, (set(), set()))[0].add(name)
+            while folder:
+                parent, name = posixpath.split(folder)
+                names.setdefault(parent or ROOT, (set(), set()))[1].add(name)
+                folder = parent
+        self._listings = {
+            folder: Listing(files=frozenset(inside), folders=frozenset(below))
+            for folder, (inside, below) in names.items()
+        }
+
+    def listing(self, folder: str) -> Listing | None:
+        return self._listings.get(folder)
+
+
+class FolderTree:
+    """A folder on disk, read as far as it is asked for and only once.
+
+    A link to a folder is followed, but not out of the root and not back to a folder it lies in.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.path.realpath(root)
+        self._listings: dict[str, Listing | None] = {}
+
+    def listing(self, folder: str) -> Listing | None:
+        if folder not in self._listings:
+            self._listings[folder] = self._read(folder)
+        return self._listings[folder]
+
+    def _read(self, folder: str) -> Listing | None:
+        files: set[str] = set()
+        folders: set[str] = set()
+        path = os.path.join(self._root, folder)  # noqa: PTH118 - scandir's own entries are text: 3 times faster
+        if not self._inside(os.path.realpath(path)):
+            return None
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        if not entry.is_symlink() or self._follows(folder, entry.path):
+                            folders.add(entry.name)
+                    elif entry.is_file():
+                        files.add(entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise Failed(
+                "HF-STACK-12",
+                f"the folder {folder} cannot be read: {error.strerror}",
+                hint="Stacks could be in it: give this user the right to read it.",
+            ) from None
+        return Listing(files=frozenset(files), folders=frozenset(folders))
+
+    def _inside(self, real: str) -> bool:
+        return real == self._root or real.startswith(self._root.rstrip("/") + "/")
+
+    def _follows(self, folder: str, link: str) -> bool:
+        real = os.path.realpath(link)
+        if not self._inside(real):
+            return False
+        parts = [] if folder == ROOT else folder.split("/")
+        above = (
+            os.path.realpath(os.path.join(self._root, *parts[:count]))  # noqa: PTH118 - as above
+            for count in range(len(parts) + 1)
+        )
+        return real not in above

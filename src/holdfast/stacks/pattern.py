@@ -1,0 +1,123 @@
+"""Path patterns at work: does a path match, which values does it give, which paths of a tree match.
+
+An open part of a pattern never matches a name that starts with a dot, nor `node_modules`: what tools leave
+behind is no stack. Such a name is matched where the pattern spells it out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from holdfast.config.patterns import Deep, Named, Segment, names_in, parse_pattern
+from holdfast.config.placeholders import Literal, Placeholder
+from holdfast.stacks.listing import ROOT, Tree, joined
+
+_VISIBLE: Final = r"(?!\.|node_modules(?:/|\Z))"
+_MANY: Final = rf"(?:{_VISIBLE}[^/]+/)*"
+_MANY_LAST: Final = rf"{_VISIBLE}[^/]+(?:/{_VISIBLE}[^/]+)*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    text: str
+    segments: tuple[Segment, ...]
+    whole: re.Pattern[str]
+    each: tuple[re.Pattern[str], ...]
+    """For each segment what a name must look like to be worth a look; `whole` decides."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return names_in(self.segments)
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """The values of the placeholders, or None. The path need not exist. Values are as short as can be."""
+        found = self.whole.fullmatch(path)
+        return found.groupdict() if found else None
+
+
+@lru_cache(maxsize=256)
+def compiled(text: str) -> Pattern:
+    segments = parse_pattern(text)
+    return Pattern(
+        text=text,
+        segments=segments,
+        whole=re.compile(_whole(segments)),
+        each=tuple(re.compile(_segment(segment, set(), again=False)) for segment in segments),
+    )
+
+
+def _whole(segments: tuple[Segment, ...]) -> str:
+    seen: set[str] = set()
+    text = ""
+    for index, segment in enumerate(segments):
+        last = index == len(segments) - 1
+        if isinstance(segment, Deep):
+            text += _MANY_LAST if last else _MANY
+        else:
+            text += _segment(segment, seen, again=True) + ("" if last else "/")
+    return text
+
+
+def _segment(segment: Segment, seen: set[str], *, again: bool) -> str:
+    """`again`: a placeholder's second place must hold what its first one held."""
+    if isinstance(segment, Deep):
+        return _VISIBLE + "[^/]+"
+    text = "" if isinstance(segment.pieces[0], Literal) else _VISIBLE
+    for piece in segment.pieces:
+        match piece:
+            case Literal():
+                text += re.escape(piece.text)
+            case Placeholder() if not again:
+                text += "[^/]+"
+            case Placeholder() if piece.name in seen:
+                text += f"(?P={piece.name})"
+            case Placeholder():
+                seen.add(piece.name)
+                text += f"(?P<{piece.name}>[^/]+?)"
+            case _:
+                text += "[^/]*"
+    return text
+
+
+def walk(pattern: Pattern, tree: Tree, *, folders: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Every file (or folder) of the tree that matches, with its values. Goes only where a match can be."""
+    last = len(pattern.segments) - 1
+    seen: set[tuple[str, int]] = set()
+    waiting: list[tuple[str, int]] = [(ROOT, 0)]
+    while waiting:
+        step = waiting.pop()
+        listing = tree.listing(step[0]) if step not in seen else None
+        seen.add(step)
+        if listing is None:
+            continue
+        waiting += _onward(pattern, step, listing.folders)
+        folder, index = step
+        if index < last:
+            continue
+        for name in _matching(pattern, index, listing.folders if folders else listing.files):
+            path = joined(folder, name)
+            values = pattern.match(path)
+            if values is not None:
+                yield path, values
+
+
+def _onward(pattern: Pattern, step: tuple[str, int], folders: frozenset[str]) -> list[tuple[str, int]]:
+    """Where to look next: in which folder, for which segment."""
+    folder, index = step
+    deep = isinstance(pattern.segments[index], Deep)
+    last = index == len(pattern.segments) - 1
+    below = [] if last and not deep else _matching(pattern, index, folders)
+    steps = [(joined(folder, name), index if deep else index + 1) for name in below]
+    return [*steps, (folder, index + 1)] if deep and not last else steps
+
+
+def _matching(pattern: Pattern, index: int, names: frozenset[str]) -> list[str]:
+    segment = pattern.segments[index]
+    literal = segment.literal if isinstance(segment, Named) else None
+    if literal is not None:
+        return [literal] if literal in names else []
+    return [name for name in names if pattern.each[index].fullmatch(name)]

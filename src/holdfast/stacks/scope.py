@@ -1,0 +1,236 @@
+"""The values that placeholders have for one stack, worked out when they are asked for and not before."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from holdfast.config.needs import FILES, Needs, all_needs, direct_needs
+from holdfast.config.placeholders import VAR, Template, parse
+from holdfast.config.reading import shortest
+from holdfast.config.valid import Config, RuleKind, SecretRef, StackRule, Value
+from holdfast.kernel.errors import HoldfastError, Problem
+from holdfast.stacks import environment
+from holdfast.stacks.listing import Tree, has_file, joined
+from holdfast.stacks.variables import ReadValues, plain_text
+
+ENVIRONMENT_VARIABLES: Final = ("environment", "env")
+_GLOB_CHARACTERS: Final = frozenset("*?[")
+
+template = lru_cache(maxsize=4096)(parse)
+
+
+class MissingValueError(Exception):
+    """A placeholder that is known but has no value for this stack."""
+
+
+class PathError(Exception):
+    """A path that, filled in, leads out of the repository."""
+
+
+class VariablesFiles:
+    """What the variables files say. Each is read at most once; one that cannot be read is told once."""
+
+    def __init__(self, read_values: ReadValues, tree: Tree) -> None:
+        self._read_values = read_values
+        self._tree = tree
+        self._read: dict[str, Mapping[str, object]] = {}
+        self._beside: dict[str, tuple[str, ...]] = {}
+        self.problems: list[tuple[str, tuple[Problem, ...]]] = []
+
+    def values(self, path: str) -> Mapping[str, object]:
+        if path not in self._read:
+            try:
+                self._read[path] = self._read_values(path)
+            except HoldfastError as error:
+                self.problems.append((path, error.problems))
+                self._read[path] = {}
+        return self._read[path]
+
+    def beside(self, module: str) -> tuple[str, ...]:
+        """The files that Terraform reads without being asked, in its order."""
+        if module not in self._beside:
+            listing = self._tree.listing(module)
+            names = listing.files if listing is not None else frozenset()
+            first = [name for name in ("terraform.tfvars", "terraform.tfvars.json") if name in names]
+            auto = sorted(name for name in names if name.endswith((".auto.tfvars", ".auto.tfvars.json")))
+            self._beside[module] = tuple(joined(module, name) for name in (*first, *auto))
+        return self._beside[module]
+
+
+class Scope:
+    """One stack on its way: its entry, what the pattern captured, and the repository around it.
+
+    The reader of the configuration has refused every circle, so asking always comes to an end.
+    """
+
+    def __init__(
+        self,
+        *,
+        rule: StackRule,
+        config: Config,
+        captured: Mapping[str, str],
+        found: str | None,
+        default_name: str | None,
+        needs: Needs,
+        files: VariablesFiles,
+        tree: Tree,
+    ) -> None:
+        self.rule = rule
+        self.config = config
+        self.captured = captured
+        self.found = found
+        """The path that the pattern matched."""
+        self._default_name = default_name
+        self._needs = needs
+        self._files = files
+        self._tree = tree
+
+    def fill(self, text: str) -> str:
+        if "{" not in text and "}" not in text:
+            return text
+        return template(text).fill(self.value_of)
+
+    def fill_value(self, value: Value) -> Value:
+        match value:
+            case str():
+                return self.fill(value)
+            case SecretRef():
+                return SecretRef(scheme=value.scheme, locator=self.fill(value.locator))
+            case tuple():
+                return tuple(self.fill_value(item) for item in value)
+            case Mapping():
+                return MappingProxyType({key: self.fill_value(item) for key, item in value.items()})
+            case _:
+                return value
+
+    def fill_values(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        return MappingProxyType({key: self.fill_value(value) for key, value in values.items()})
+
+    def fill_path(self, text: str) -> str:
+        path = self.fill(text)
+        if path.startswith("/") or "\\" in path or ".." in path.split("/"):
+            raise PathError(path)
+        return shortest(path)
+
+    def as_glob(self, text: str) -> str | None:
+        """Where the text was written as a glob: the glob, with what placeholders give taken literally."""
+        parts: Template = template(text)
+        if not any(_GLOB_CHARACTERS & set(literal) for literal in parts.literals):
+            return None
+        return parts.fill(lambda name: glob.escape(self.value_of(name)))
+
+    def value_of(self, name: str) -> str:
+        if name in self.captured:
+            return self.captured[name]
+        if name.startswith(VAR):
+            return self._variable(name.removeprefix(VAR))
+        value = self.config.company if name == "company" else self._derived(name)
+        if value is None:
+            raise MissingValueError(f"{{{name}}} has no value")
+        return value
+
+    def _derived(self, name: str) -> str | None:
+        match name:
+            case "name":
+                return self.name
+            case "environment":
+                return self.environment.environment
+            case "account":
+                return self.account
+            case "region":
+                return self.region
+            case "target":
+                return self.target
+            case _:
+                raise ValueError(f"{name} is no placeholder: the reader of the configuration lets none pass")
+
+    @cached_property
+    def name(self) -> str:
+        return self.fill(self.rule.name) if self.rule.name is not None else self._default_name or ""
+
+    def _own(self, key: str, text: str | None) -> str | None:
+        return self.fill(text) if text is not None else self.captured.get(key)
+
+    @cached_property
+    def account(self) -> str | None:
+        return self._own("account", self.rule.account)
+
+    @cached_property
+    def region(self) -> str | None:
+        return self._own("region", self.rule.region)
+
+    @cached_property
+    def target(self) -> str | None:
+        return self._own("target", self.rule.target)
+
+    @cached_property
+    def module(self) -> str:
+        if self.rule.kind is RuleKind.FOLDER and self.found is not None:
+            return self.found
+        return self.fill_path(self.rule.module or ".")
+
+    @cached_property
+    def variables_files(self) -> tuple[str, ...]:
+        shared = tuple(self.fill_path(text) for text in self.rule.variables_files)
+        own = (self.found,) if self.rule.kind is RuleKind.VARIABLES and self.found is not None else ()
+        return (*shared, *own)
+
+    @cached_property
+    def environment(self) -> environment.Verdict:
+        return environment.decide(
+            stated=self._own("environment", self.rule.environment),
+            account=self.account if self._can_tell("account") else None,
+            in_files=self._environment_in_files,
+            environments=self.config.environments,
+        )
+
+    def _can_tell(self, key: str) -> bool:
+        """Whether this is known without knowing the environment."""
+        return "environment" not in all_needs(self._needs, key)
+
+    def _environment_in_files(self) -> str | None:
+        for name in ENVIRONMENT_VARIABLES:
+            inline = self.rule.variables.get(name)
+            if isinstance(inline, str) and "{" not in inline:
+                return inline
+            value = self._lookup(name) if self._can_tell(FILES) else None
+            if text := plain_text(value):
+                return text
+        return None
+
+    def _lookup(self, variable: str) -> object:
+        """As Terraform would have it: the last file that sets it wins."""
+        for path in reversed((*self._files.beside(self.module), *self.variables_files)):
+            if has_file(self._tree, path):
+                values = self._files.values(path)
+                if variable in values:
+                    return values[variable]
+        return None
+
+    def _variable(self, variable: str) -> str:
+        value = self._lookup(variable)
+        text = plain_text(value)
+        if text is None:
+            why = "is not set in its variables files" if value is None else "is not a plain value"
+            raise MissingValueError(f"{{{VAR}{variable}}}: `{variable}` {why}")
+        return text
+
+
+def needs_of(rule: StackRule, captured: tuple[str, ...]) -> Needs:
+    texts = {
+        key: (text,)
+        for key, text in (
+            ("environment", rule.environment),
+            ("account", rule.account),
+            ("region", rule.region),
+            ("target", rule.target),
+            ("name", rule.name),
+        )
+        if text is not None
+    }
+    files = (*rule.variables_files, *((rule.module,) if rule.module is not None else ()))
+    return direct_needs({**texts, FILES: files}, captured)

@@ -1,0 +1,163 @@
+"""The files of a repository as they are now: what is there, what a link leads to, what a folder holds.
+
+Answers are kept: while stacks are selected the tree is taken as standing still. Paths are relative to the
+root and use `/`; the root itself is `.`.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+NOT_SOURCE = frozenset((".git", ".terraform", ".holdfast"))
+"""Folders that are never part of a repository's content."""
+
+_DEEPEST = 60
+
+
+class Kind(Enum):
+    FILE = "file"
+    FOLDER = "folder"
+    OTHER = "other"
+    MISSING = "missing"
+
+
+class Worktree:
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._top = self.root.as_posix()
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._listed: dict[str, frozenset[str]] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._real: dict[str, str | None] = {}
+        self._walked: dict[str, tuple[str, ...]] = {}
+        self._links: dict[str, bool] = {}
+
+    @staticmethod
+    def join(folder: str, name: str) -> str:
+        return name if folder == "." else f"{folder}/{name}"
+
+    def inside(self, folder: str, path: str) -> str | None:
+        """A path as written, seen from a folder, relative to the root; None when it leaves the root."""
+        if path.startswith("/"):
+            whole = posixpath.normpath(path)
+            if whole != self._top and not whole.startswith(f"{self._top}/"):
+                return None
+            return whole[len(self._top) + 1 :] or "."
+        joined = posixpath.normpath(f"{folder}/{path}")
+        return None if joined == ".." or joined.startswith("../") else joined
+
+    def kind(self, path: str) -> Kind:
+        """What the path leads to, through links."""
+        if path not in self._kinds:
+            self._kinds[path] = self._kind(path)
+        return self._kinds[path]
+
+    def _kind(self, path: str) -> Kind:
+        folder, _, name = path.rpartition("/")
+        if path != "." and name not in self._known(folder or "."):
+            return Kind.MISSING
+        try:
+            mode = os.stat(f"{self._top}/{path}").st_mode  # noqa: PTH116 - asked for every string of the code
+        except (OSError, ValueError):
+            return Kind.MISSING
+        if stat.S_ISREG(mode):
+            return Kind.FILE
+        return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.OTHER
+
+    def _known(self, folder: str) -> frozenset[str]:
+        """Names of a folder that is there: most strings name nothing, and this tells it cheaply."""
+        if folder not in self._listed:
+            there = folder == "." or self.kind(folder) is Kind.FOLDER
+            self._listed[folder] = frozenset(self.names(folder)) if there else frozenset()
+        return self._listed[folder]
+
+    def is_folder(self, path: str) -> bool:
+        return self.kind(path) is Kind.FOLDER
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """The names in a folder, sorted; none when it is not there or cannot be read."""
+        if folder not in self._names:
+            try:
+                listed = os.listdir(f"{self._top}/{folder}")  # noqa: PTH208 - names only
+            except (OSError, ValueError):
+                listed = []
+            self._names[folder] = tuple(sorted(listed))
+        return self._names[folder]
+
+    def real(self, path: str) -> str | None:
+        """Where the path leads once every link is followed, there or not; None when outside the root."""
+        if path not in self._real:
+            self._real[path] = self._resolved(path)
+        return self._real[path]
+
+    def _resolved(self, path: str) -> str | None:
+        if path == ".":
+            return path
+        folder, _, name = path.rpartition("/")
+        parent = self.real(folder or ".")
+        if parent is None:
+            return None
+        here = self.join(parent, name)
+        if name not in self._known(parent):
+            return here
+        whole = f"{self._top}/{here}"
+        linked = os.path.islink(whole)  # noqa: PTH114 - asked for every string of the code
+        return self.inside(".", os.path.realpath(whole)) if linked else here
+
+    def aliases(self, path: str) -> tuple[str, ...]:
+        """The path, and where it really leads if that is another place in the root."""
+        real = self.real(path)
+        return (path,) if real is None or real == path else (path, real)
+
+    def leaves(self, path: str) -> bool:
+        """A path inside the root whose links lead out of it."""
+        return self.real(path) is None
+
+    def walk(self, folder: str) -> tuple[str, ...]:
+        """Every file below a folder; what is reached through a link counts at both places."""
+        if folder not in self._walked:
+            self._walked[folder] = tuple(sorted(self._files_below(folder, ())))
+        return self._walked[folder]
+
+    def _files_below(self, folder: str, above: tuple[str, ...]) -> Iterator[str]:
+        real = self.real(folder)
+        if real is None or real in above or len(above) > _DEEPEST:
+            return
+        for name in self.names(folder):
+            if name in NOT_SOURCE:
+                continue
+            path = self.join(folder, name)
+            match self.kind(path):
+                case Kind.FILE:
+                    yield from self.aliases(path)
+                case Kind.FOLDER:
+                    for alias in self.aliases(path):
+                        yield from self._files_below(alias, (*above, real))
+                case _:
+                    pass
+
+    def links(self, folder: str) -> bool:
+        """Whether a link to a folder stands somewhere below: then what a pattern finds is not told here."""
+        if folder not in self._links:
+            self._links[folder] = any(
+                self.real(path) != path
+                for above in self._folders_below(folder)
+                for name in self.names(above)
+                if self.is_folder(path := self.join(above, name))
+            )
+        return self._links[folder]
+
+    def _folders_below(self, folder: str) -> Iterator[str]:
+        waiting = [self.real(folder) or folder]
+        while waiting:
+            here = waiting.pop()
+            yield here
+            for name in self.names(here):
+                path = self.join(here, name)
+                if name not in NOT_SOURCE and self.is_folder(path) and self.real(path) == path:
+                    waiting.append(path)

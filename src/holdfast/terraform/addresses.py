@@ -1,0 +1,49 @@
+"""How Terraform writes addresses and attribute paths, so that ours are equal to its own, letter by letter."""
+
+from __future__ import annotations
+
+import re
+
+Step = str | int
+Path = tuple[Step, ...]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+_ESCAPES = (
+    ("\\", "\\\\"),
+    ('"', '\\"'),
+    ("\n", "\\n"),
+    ("\r", "\\r"),
+    ("\t", "\\t"),
+    ("${", "$${"),
+    ("%{", "%%{"),
+)
+
+
+def key_text(key: Step | None) -> str:
+    """`[0]`, `["a"]`, or nothing for a resource that is not repeated."""
+    match key:
+        case None:
+            return ""
+        case int():
+            return f"[{key}]"
+        case str():
+            text = key
+            for plain, escaped in _ESCAPES:
+                text = text.replace(plain, escaped)
+            return f'["{text}"]'
+
+
+def resource_text(*, module: str | None, mode: str, type_: str, name: str, key: Step | None) -> str:
+    prefix = f"{module}." if module else ""
+    return f"{prefix}{'data.' if mode == 'data' else ''}{type_}.{name}{key_text(key)}"
+
+
+def path_text(path: Path) -> str:
+    """`rule[0].port`, `tags["a b"]`: a path inside a resource, as an expression would name it."""
+    text = ""
+    for step in path:
+        if isinstance(step, str) and _NAME.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += key_text(step)
+    return text

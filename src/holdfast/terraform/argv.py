@@ -1,0 +1,91 @@
+"""Every command line that Holdfast gives to Terraform, built here and run elsewhere.
+
+The program's own name and `-chdir` are the engine's business: these start with the sub-command.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PLAN_FILE = "holdfast.tfplan"
+BACKEND_FILE = "holdfast.tfbackend.json"
+
+Argv = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What the user asked of a plan, beside the stack itself."""
+
+    destroy: bool = False
+    targets: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
+    refresh_only: bool = False
+
+
+def init(*, backend_file: bool, json: bool, upgrade_lock: bool = False) -> Argv:
+    """`-reconfigure`: a work directory is reused, and settings that changed are not a migration."""
+    argv = ["init", "-input=false", "-no-color", "-reconfigure"]
+    if json:
+        argv.append("-json")
+    if backend_file:
+        argv.append(f"-backend-config={BACKEND_FILE}")
+    if upgrade_lock:
+        argv.append("-upgrade")
+    return tuple(argv)
+
+
+def init_without_backend(*, json: bool) -> Argv:
+    return ("init", "-input=false", "-no-color", "-backend=false", *(("-json",) if json else ()))
+
+
+def select_workspace(name: str) -> Argv:
+    return ("workspace", "select", "-or-create=true", name)
+
+
+def validate() -> Argv:
+    return ("validate", "-json", "-no-color")
+
+
+def plan(options: PlanOptions, *, variables_files: tuple[str, ...]) -> Argv:
+    argv = ["plan", "-json", "-input=false", "-detailed-exitcode", f"-out={PLAN_FILE}"]
+    if options.destroy:
+        argv.append("-destroy")
+    if options.refresh_only:
+        argv.append("-refresh-only")
+    argv += [f"-target={address}" for address in options.targets]
+    argv += [f"-replace={address}" for address in options.replace]
+    argv += [f"-var-file={file}" for file in variables_files]
+    return tuple(argv)
+
+
+def show_plan() -> Argv:
+    return ("show", "-json", "-no-color", PLAN_FILE)
+
+
+def apply(*, variables_files: tuple[str, ...] = ()) -> Argv:
+    """Apply the saved plan. Files are given again only for ephemeral variables, which no plan holds."""
+    return (
+        "apply",
+        "-json",
+        "-input=false",
+        "-auto-approve",
+        *(f"-var-file={file}" for file in variables_files),
+        PLAN_FILE,
+    )
+
+
+def output() -> Argv:
+    return ("output", "-json", "-no-color")
+
+
+def state_pull() -> Argv:
+    return ("state", "pull")
+
+
+def state_push(file: str) -> Argv:
+    return ("state", "push", file)
+
+
+def version() -> Argv:
+    return ("version", "-json")

@@ -1,0 +1,157 @@
+"""One identity per stack: a role or a federated identity becomes a private configuration.
+
+Only that stack's engine sees it; the caller's own keys are the source from which a role is taken, and
+never reach the stack themselves by environment. Pure: what the caller has comes in as `Caller`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PROFILE = "holdfast"
+_SOURCE = "holdfast-source"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """What the one who started the command can prove about itself."""
+
+    variables: Mapping[str, str] = field(repr=False)
+    aws_config: str = field(default="", repr=False)
+    aws_credentials: str = field(default="", repr=False)
+    """The texts of the caller's own AWS files, where there are any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Files to write (0600) and variables to set. `{folder}` in a value is where the files lie."""
+
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def identity(credentials: Mapping[str, Mapping[str, str]], caller: Caller) -> Identity:
+    files: dict[str, str] = {}
+    variables: dict[str, str] = {}
+    for provider, build in (("aws", aws), ("azure", azure)):
+        if provider in credentials:
+            one = build(credentials[provider], caller)
+            files.update(one.files)
+            variables.update(one.variables)
+    return Identity(files=files, variables=variables)
+
+
+def aws(settings: Mapping[str, str], caller: Caller) -> Identity:
+    """A configuration file with one profile that takes the role."""
+    profile = {
+        "role_arn": settings["role_arn"],
+        "role_session_name": settings.get("session_name", "holdfast"),
+    }
+    if "external_id" in settings:
+        profile["external_id"] = settings["external_id"]
+    if "duration" in settings:
+        profile["duration_seconds"] = settings["duration"]
+    if "region" in settings:
+        profile["region"] = settings["region"]
+    source = _source(settings, caller)
+    variables = {
+        "AWS_CONFIG_FILE": "{folder}/aws-config",
+        "AWS_SHARED_CREDENTIALS_FILE": "{folder}/aws-credentials",
+        "AWS_PROFILE": PROFILE,
+        "AWS_SDK_LOAD_CONFIG": "1",
+        **source.passed,
+    }
+    if "region" in settings:
+        variables["AWS_REGION"] = variables["AWS_DEFAULT_REGION"] = settings["region"]
+    return Identity(
+        files={
+            "aws-config": source.config + _section(f"profile {PROFILE}", {**profile, **source.profile}),
+            "aws-credentials": source.keys,
+        },
+        variables=variables,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """Who takes the role: lines for the profile, texts of both files, variables that must be passed on."""
+
+    profile: Mapping[str, str]
+    config: str
+    keys: str
+    passed: Mapping[str, str] = field(default_factory=dict)
+
+
+def _source(settings: Mapping[str, str], caller: Caller) -> _Source:
+    """The first that there is: a named source, keys, a web identity, the caller's profile, the machine."""
+    config, keys, has = caller.aws_config, caller.aws_credentials, caller.variables.get
+    profile, passed = {"source_profile": _SOURCE}, {}
+    if token := settings.get("web_identity_token_file"):
+        profile = {"web_identity_token_file": token}
+    elif named := settings.get("profile"):
+        profile = {"source_profile": named}
+    elif has("AWS_ACCESS_KEY_ID"):
+        keys += _section(
+            _SOURCE,
+            {
+                "aws_access_key_id": has("AWS_ACCESS_KEY_ID"),
+                "aws_secret_access_key": has("AWS_SECRET_ACCESS_KEY"),
+                "aws_session_token": has("AWS_SESSION_TOKEN"),
+            },
+        )
+    elif has("AWS_WEB_IDENTITY_TOKEN_FILE") and has("AWS_ROLE_ARN"):
+        config += _section(
+            f"profile {_SOURCE}",
+            {
+                "role_arn": has("AWS_ROLE_ARN"),
+                "web_identity_token_file": has("AWS_WEB_IDENTITY_TOKEN_FILE"),
+                "role_session_name": has("AWS_ROLE_SESSION_NAME") or "holdfast",
+            },
+        )
+    elif has("AWS_PROFILE") or config or keys:
+        profile = {"source_profile": has("AWS_PROFILE") or "default"}
+    elif container := [name for name in caller.variables if name.startswith("AWS_CONTAINER_")]:
+        profile = {"credential_source": "EcsContainer"}
+        passed = {name: caller.variables[name] for name in container}
+    else:
+        profile = {"credential_source": "Ec2InstanceMetadata"}
+    return _Source(profile=profile, config=config, keys=keys, passed=passed)
+
+
+def _section(name: str, values: Mapping[str, str | None]) -> str:
+    lines = "".join(f"{key} = {value}\n" for key, value in values.items() if value)
+    return f"\n[{name}]\n{lines}"
+
+
+_AZURE = {
+    "client_id": ("ARM_CLIENT_ID", "AZURE_CLIENT_ID"),
+    "tenant_id": ("ARM_TENANT_ID", "AZURE_TENANT_ID"),
+    "subscription_id": ("ARM_SUBSCRIPTION_ID",),
+    "client_secret": ("ARM_CLIENT_SECRET", "AZURE_CLIENT_SECRET"),
+    "oidc_token_file": ("ARM_OIDC_TOKEN_FILE_PATH", "AZURE_FEDERATED_TOKEN_FILE"),
+}
+_ACTIONS_TOKEN = {
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "ARM_OIDC_REQUEST_TOKEN",
+    "ACTIONS_ID_TOKEN_REQUEST_URL": "ARM_OIDC_REQUEST_URL",
+}
+
+
+def azure(settings: Mapping[str, str], caller: Caller) -> Identity:
+    """A federated identity (or a client secret) by variables, with Entra sign-in to the state."""
+    variables = {
+        variable: settings[key] for key, names in _AZURE.items() if key in settings for variable in names
+    }
+    variables["ARM_USE_AZUREAD"] = settings.get("use_azuread", "true")
+    variables["ARM_USE_CLI"] = "false"
+    if settings.get("use_oidc") == "true" or "oidc_token_file" in settings:
+        variables["ARM_USE_OIDC"] = "true"
+        if "oidc_token_file" not in settings:
+            variables.update(
+                {
+                    ours: caller.variables[theirs]
+                    for theirs, ours in _ACTIONS_TOKEN.items()
+                    if caller.variables.get(theirs)
+                }
+            )
+    return Identity(variables=variables)

@@ -1,0 +1,154 @@
+"""One interface, two engines. An engine runs one command of Terraform and says how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.terraform.argv import Argv
+
+Listen = Callable[[bytes], None]
+"""Hears each line of standard output as it comes, without its line end."""
+
+GRACE_BEFORE_SECOND_INTERRUPT = {"apply": 3600.0}
+"""Terraform waits for running provider calls after the first interrupt: in an apply, let it."""
+GRACE_OTHERWISE = 60.0
+GRACE_BEFORE_KILL = 15.0
+
+
+class Kind(StrEnum):
+    BINARY = "binary"
+    EMBEDDED = "embedded"
+
+
+class Product(StrEnum):
+    TERRAFORM = "terraform"
+    TOFU = "tofu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineId:
+    """Which Terraform this is. A saved plan belongs to exactly one product and version."""
+
+    kind: Kind
+    product: Product
+    version: str
+    path: str
+    """The program, or the library of the embedded engine."""
+
+    def __str__(self) -> str:
+        name = "Terraform" if self.product is Product.TERRAFORM else "OpenTofu"
+        return f"embedded {name} {self.version}" if self.kind is Kind.EMBEDDED else f"{name} {self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    phase: str
+    """init, validate, plan, show, apply, state: decides the time limit and the patience of a cancel."""
+    argv: Argv
+    folder: Path
+    environment: Mapping[str, str] = field(repr=False)
+    providers: str | None = None
+    """A digest of the provider versions that the command loads; None for one that loads none (init).
+
+    Terraform keeps schemas for the life of its process and does not look at versions: a warm process
+    serves one set only.
+    """
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How a command ended."""
+
+    code: int
+    out: bytes = field(repr=False, default=b"")
+    err: bytes = field(repr=False, default=b"")
+    interrupted: bool = False
+    """We asked it to stop."""
+    timed_out: bool = False
+    killed: bool = False
+    """It did not end by itself: it was killed, or crashed. After an apply, nobody knows what it did."""
+    log: str | None = None
+    """What is left of a crashed process, for the person who has to look."""
+
+
+class Stop:
+    """A person's wish to end: once is graceful, twice is at once. Shared by all runs of a change."""
+
+    def __init__(self) -> None:
+        self.level = 0
+        self._changed = asyncio.Event()
+
+    def ask(self) -> int:
+        self.level += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+        return self.level
+
+    async def reached(self, level: int) -> None:
+        while self.level < level:
+            await self._changed.wait()
+
+
+class Engine(Protocol):
+    identity: EngineId
+
+    async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
+        """Run to the end. With `listen`, lines go there as they come and `out` stays empty."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Ladder:
+    """Interrupt, a long grace, interrupt again, a short grace, kill. Climbed beside a running command."""
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        self.timed_out = False
+        self.killed = False
+
+    async def climb(
+        self, command: Command, stop: Stop, interrupt: Callable[[], None], kill: Callable[[], None]
+    ) -> None:
+        try:
+            await asyncio.wait_for(stop.reached(1), command.seconds)
+        except TimeoutError:
+            self.timed_out = True
+        self.interrupted = True
+        interrupt()
+        grace = GRACE_BEFORE_SECOND_INTERRUPT.get(command.phase, GRACE_OTHERWISE)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.reached(2), grace)
+        interrupt()
+        await asyncio.sleep(GRACE_BEFORE_KILL)
+        self.killed = True
+        kill()
+
+
+class Lines:
+    """Cuts a stream of chunks into lines, so that one line of 100 MB costs no more than its bytes."""
+
+    def __init__(self, listen: Listen) -> None:
+        self._listen = listen
+        self._open: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> None:
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            self._open.append(line)
+            self._listen(b"".join(self._open))
+            self._open.clear()
+        if rest:
+            self._open.append(rest)
+
+    def close(self) -> None:
+        if self._open:
+            self._listen(b"".join(self._open))
+            self._open.clear()

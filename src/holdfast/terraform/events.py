@@ -1,0 +1,188 @@
+"""What Terraform says while it works, as values. `stream` reads them; the sink of a run receives them.
+
+Messages and values may hold secrets: they pass the redactor before anybody sees them, and no repr shows them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from holdfast.terraform.diagnostics import Diagnostic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """What every event has: Terraform's own sentence, and when it said it (RFC 3339), if it did."""
+
+    message: str = field(default="", repr=False)
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version(Spoken):
+    """The first line of a stream."""
+
+    engine: str
+    """`terraform` or `tofu`."""
+    version: str
+    ui: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedChange(Spoken):
+    address: str
+    action: str
+    """Terraform's word in the stream: noop, move, remove (forget), create, read, update, replace, …"""
+    reason: str | None = None
+    previous_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceDrift(PlannedChange):
+    """Something was changed outside of Terraform."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnResource(Spoken):
+    address: str
+    id_key: str | None = None
+    id_value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshStart(OnResource):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshComplete(OnResource):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyEvent(OnResource):
+    action: str
+    elapsed: float = 0.0
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyStart(ApplyEvent):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyProgress(ApplyEvent):
+    """Comes every ten seconds while a resource is at work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyComplete(ApplyEvent):
+    """With the id of what was made: what a crash must not lose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyErrored(ApplyEvent):
+    """Says only that it failed; why comes as a `Diagnosed` at the end of the operation."""
+
+
+class Stage(StrEnum):
+    STARTED = "started"
+    PROGRESS = "progress"
+    COMPLETE = "complete"
+    ERRORED = "errored"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Spoken):
+    """A provisioner, an ephemeral resource or a provider's action at work."""
+
+    what: str
+    """`provisioner`, `ephemeral` or `action`."""
+    stage: Stage
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAction(Spoken):
+    """A provider's action that the plan will set off (Terraform 1.14 and later)."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSummary(Spoken):
+    """A replacement is one `add` and one `remove` here; what is forgotten is not counted."""
+
+    operation: str
+    add: int
+    change: int
+    remove: int
+    import_: int
+    action_invocation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    name: str
+    sensitive: bool
+    action: str | None
+    has_value: bool
+    value: Any = field(repr=False)
+    """None where it is sensitive or not known yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs(Spoken):
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosed(Spoken):
+    diagnostic: Diagnostic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log(Spoken):
+    """`Interrupt received`, `Stopping operation`; also the emergency dump of a state that cannot be saved."""
+
+    level: str
+    state: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Other(Spoken):
+    """A kind of line that this version does not know, or a known one in a shape that it does not."""
+
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """Not a line of the stream: what a provider, a wrapper or a crash printed between."""
+
+    text: str = field(repr=False)
+
+
+Event = (
+    Version
+    | PlannedChange
+    | ResourceDrift
+    | RefreshStart
+    | RefreshComplete
+    | ApplyEvent
+    | ApplyStart
+    | ApplyProgress
+    | ApplyComplete
+    | ApplyErrored
+    | Step
+    | PlannedAction
+    | ChangeSummary
+    | Outputs
+    | Diagnosed
+    | Log
+    | Other
+    | Noise
+)

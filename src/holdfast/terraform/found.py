@@ -1,0 +1,131 @@
+"""Which engines there are: programs on PATH and in the tools directories, and the embedded library.
+
+Asking a program for its version costs a start; the answer is kept beside the tools and trusted as long as
+the file's size, time and inode stay the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.doors import files, processes
+from holdfast.doors.environment import Environment
+from holdfast.kernel.errors import HoldfastError
+from holdfast.terraform import argv
+from holdfast.terraform.engine import EngineId, Kind, Product
+from holdfast.terraform.environment import child_environment
+from holdfast.terraform.versions import Version
+from holdfast.terraform.warm import library_path
+
+MINIMUM = {Product.TERRAFORM: Version.parse("1.5.0"), Product.TOFU: Version.parse("1.6.0")}
+_NAMES = {"terraform": Product.TERRAFORM, "tofu": Product.TOFU}
+
+
+class Engines:
+    """Looks once, remembers for the life of the command."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._memory = environment.home / "engines.json"
+        self._known = self._read_memory()
+        self.unusable: list[tuple[str, str]] = []
+        """Programs that were found and cannot be used, with the reason: `doctor` shows them."""
+
+    def all(self) -> tuple[EngineId, ...]:
+        """The embedded one first, then programs, the newest first."""
+        embedded = self.embedded()
+        binaries = sorted(
+            self.binaries(), key=lambda one: (Version.parse(one.version), one.product.value), reverse=True
+        )
+        return (*((embedded,) if embedded else ()), *binaries)
+
+    def embedded(self) -> EngineId | None:
+        path = library_path()
+        if path is None:
+            return None
+        version = self._version(path, ask=self._ask_library)
+        if version is None:
+            return None
+        return EngineId(kind=Kind.EMBEDDED, product=Product.TERRAFORM, version=version, path=str(path))
+
+    def binaries(self) -> tuple[EngineId, ...]:
+        found: dict[Path, EngineId] = {}
+        self.unusable = []
+        for path in self._candidates():
+            real = path.resolve()
+            if real in found:
+                continue
+            version = self._version(real, ask=self._ask_program)
+            if version is None:
+                self.unusable.append((str(path), "it did not answer `version -json`"))
+                continue
+            product = _NAMES[path.name]
+            if Version.parse(version) < MINIMUM[product]:
+                self.unusable.append((str(path), f"{product} {version} is older than {MINIMUM[product]}"))
+                continue
+            found[real] = EngineId(kind=Kind.BINARY, product=product, version=version, path=str(real))
+        return tuple(found.values())
+
+    def _candidates(self) -> list[Path]:
+        tools = self._environment.home / "tools"
+        folders = list(self._environment.path)
+        if named := self._environment.get("HOLDFAST_TOOLS"):
+            folders = [Path(named), Path(named) / "bin", *folders]
+        paths = [folder / name for folder in folders for name in _NAMES]
+        paths += [path for name in _NAMES for path in sorted(tools.glob(f"{name}/*/{name}"))]
+        return [path for path in paths if path.is_file() and os.access(path, os.X_OK)]
+
+    def _version(self, path: Path, *, ask: Callable[[Path], str | None]) -> str | None:
+        stat = path.stat()
+        mark = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
+        known = self._known.get(str(path))
+        if isinstance(known, dict) and known.get("mark") == mark:
+            return str(known["version"])
+        answer = ask(path)
+        if answer is not None:
+            self._known[str(path)] = {"mark": mark, "version": answer}
+            files.private_folder(self._memory.parent)
+            files.write(self._memory, json.dumps(self._known, indent=1))
+        return answer
+
+    def _ask_program(self, path: Path) -> str | None:
+        return self._ask((str(path), *argv.version()))
+
+    def _ask_library(self, path: Path) -> str | None:
+        """One command in a throw-away process: the library cannot be unloaded from ours."""
+        program = (
+            "import ctypes,sys\n"
+            "library=ctypes.CDLL(sys.argv[1])\n"
+            "texts=(ctypes.c_char_p*2)(b'version',b'-json')\n"
+            "library.RunCli.argtypes=[ctypes.c_int64,ctypes.POINTER(ctypes.c_char_p),"
+            "ctypes.c_int64,ctypes.c_int64]\n"
+            "library.RunCli(2,texts,1,2)\n"
+            "import os;os._exit(0)\n"
+        )
+        return self._ask((sys.executable, "-I", "-S", "-c", program, str(path)))
+
+    def _ask(self, command: tuple[str, ...]) -> str | None:
+        environment = child_environment(
+            caller=self._environment.variables,
+            named={},
+            credentials={},
+            scratch="/tmp",  # noqa: S108
+        )
+        answer = processes.run(command, folder=Path("/"), environment=environment, seconds=60)
+        try:
+            version = str(json.loads(answer.out)["terraform_version"])
+            Version.parse(version)
+        except (ValueError, KeyError, TypeError, HoldfastError):
+            return None
+        return version
+
+    def _read_memory(self) -> dict[str, object]:
+        try:
+            known = json.loads(self._memory.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return known if isinstance(known, dict) else {}

@@ -1,0 +1,259 @@
+"""The `-json` stream of Terraform and OpenTofu: one line in, one event out, whatever the line is.
+
+A reader of a running apply must never stop over a line. What is not JSON is `Noise`, what is not known is
+`Other`; both keep the text, so that nothing that was said is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.terraform import events
+from holdfast.terraform.diagnostics import WireDiagnostic, diagnostic
+from holdfast.terraform.events import Event, Stage
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    addr: str = ""
+
+
+class _Change(msgspec.Struct, frozen=True):
+    resource: _Resource
+    action: str
+    reason: str | None = None
+    previous_resource: _Resource | None = None
+
+
+class _Hook(msgspec.Struct, frozen=True):
+    resource: _Resource | None = None
+    action: Any = None
+    """A word for resources, an object with an address for a provider's actions."""
+    id_key: str | None = None
+    id_value: str | None = None
+    elapsed_seconds: float = 0.0
+
+
+class _Changes(msgspec.Struct, frozen=True):
+    operation: str = ""
+    add: int = 0
+    change: int = 0
+    remove: int = 0
+    import_: int = msgspec.field(name="import", default=0)
+    action_invocation: int = 0
+
+
+class _Output(msgspec.Struct, frozen=True):
+    sensitive: bool = False
+    action: str | None = None
+    value: Any = msgspec.UNSET
+
+
+class _Invocation(msgspec.Struct, frozen=True):
+    action: _Resource = _Resource()
+
+
+class _Head(msgspec.Struct, frozen=True):
+    type: str = ""
+    level: str = msgspec.field(name="@level", default="")
+    message: str = msgspec.field(name="@message", default="")
+    at: str | None = msgspec.field(name="@timestamp", default=None)
+
+
+class _Line(_Head, frozen=True):
+    terraform: str | None = None
+    tofu: str | None = None
+    ui: str = ""
+    change: _Change | None = None
+    changes: _Changes | None = None
+    hook: _Hook | None = None
+    outputs: dict[str, _Output] | None = None
+    diagnostic: WireDiagnostic | None = None
+    invocation: _Invocation | None = None
+    state: Any = None
+
+
+_Part = TypeVar("_Part")
+_HEAD = msgspec.json.Decoder(_Head)
+_LINE = msgspec.json.Decoder(_Line)
+
+
+class _UnfitError(Exception):
+    """A known kind of line without what such a line is about."""
+
+
+def read_line(line: bytes | str) -> Event:
+    """Never raises: every line is some event."""
+    data = line.encode("utf-8", "replace") if isinstance(line, str) else line
+    try:
+        head = _HEAD.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return events.Noise(text=data.decode("utf-8", "replace").rstrip("\r\n"))
+    try:
+        return _READERS.get(head.type, _other)(_LINE.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _UnfitError):
+        return events.Other(type=head.type, message=head.message, at=head.at)
+
+
+def _there(part: _Part | None) -> _Part:
+    if part is None:
+        raise _UnfitError
+    return part
+
+
+def _version(line: _Line) -> Event:
+    return events.Version(
+        engine="terraform" if line.tofu is None else "tofu",
+        version=_there(line.terraform if line.tofu is None else line.tofu),
+        ui=line.ui,
+        message=line.message,
+        at=line.at,
+    )
+
+
+def _planned(line: _Line) -> Event:
+    change = _there(line.change)
+    kind = events.ResourceDrift if line.type == "resource_drift" else events.PlannedChange
+    return kind(
+        address=change.resource.addr,
+        action=change.action,
+        reason=change.reason,
+        previous_address=change.previous_resource.addr if change.previous_resource else None,
+        message=line.message,
+        at=line.at,
+    )
+
+
+def _refresh(line: _Line) -> Event:
+    hook = _there(line.hook)
+    kind = events.RefreshStart if line.type == "refresh_start" else events.RefreshComplete
+    return kind(
+        address=_there(hook.resource).addr,
+        id_key=hook.id_key,
+        id_value=hook.id_value,
+        message=line.message,
+        at=line.at,
+    )
+
+
+def _apply(line: _Line) -> Event:
+    hook = _there(line.hook)
+    kinds: dict[str, type[events.ApplyEvent]] = {
+        "apply_start": events.ApplyStart,
+        "apply_progress": events.ApplyProgress,
+        "apply_complete": events.ApplyComplete,
+        "apply_errored": events.ApplyErrored,
+    }
+    return kinds[line.type](
+        address=_there(hook.resource).addr,
+        action=hook.action if isinstance(hook.action, str) else "",
+        id_key=hook.id_key,
+        id_value=hook.id_value,
+        elapsed=hook.elapsed_seconds,
+        message=line.message,
+        at=line.at,
+    )
+
+
+def _step(what: str, stage: Stage) -> Callable[[_Line], Event]:
+    def read(line: _Line) -> Event:
+        hook = _there(line.hook)
+        address = hook.resource.addr if hook.resource is not None else _action_address(hook.action)
+        return events.Step(what=what, stage=stage, address=address, message=line.message, at=line.at)
+
+    return read
+
+
+def _action_address(action: Any) -> str:
+    address = action.get("addr") if isinstance(action, dict) else None
+    return address if isinstance(address, str) else ""
+
+
+def _planned_action(line: _Line) -> Event:
+    address = _there(line.invocation).action.addr
+    return events.PlannedAction(address=address, message=line.message, at=line.at)
+
+
+def _summary(line: _Line) -> Event:
+    changes = _there(line.changes)
+    return events.ChangeSummary(
+        operation=changes.operation,
+        add=changes.add,
+        change=changes.change,
+        remove=changes.remove,
+        import_=changes.import_,
+        action_invocation=changes.action_invocation,
+        message=line.message,
+        at=line.at,
+    )
+
+
+def _outputs(line: _Line) -> Event:
+    outputs = tuple(
+        events.Output(
+            name=name,
+            sensitive=output.sensitive,
+            action=output.action,
+            has_value=output.value is not msgspec.UNSET,
+            value=None if output.sensitive or output.value is msgspec.UNSET else output.value,
+        )
+        for name, output in _there(line.outputs).items()
+    )
+    return events.Outputs(outputs=outputs, message=line.message, at=line.at)
+
+
+def _diagnosed(line: _Line) -> Event:
+    found = diagnostic(_there(line.diagnostic))
+    return events.Diagnosed(diagnostic=found, message=line.message, at=line.at)
+
+
+def _log(line: _Line) -> Event:
+    state = None
+    if line.state is not None:
+        state = line.state if isinstance(line.state, str) else msgspec.json.encode(line.state).decode()
+    return events.Log(level=line.level, state=state, message=line.message, at=line.at)
+
+
+def _other(line: _Line) -> Event:
+    return events.Other(type=line.type, message=line.message, at=line.at)
+
+
+# Terraform says ephemeral_op_start, OpenTofu ephemeral_action_started.
+_STEPS = {
+    f"{prefix}_{word}": _step(what, stage)
+    for what, prefix in (
+        ("provisioner", "provision"),
+        ("ephemeral", "ephemeral_op"),
+        ("ephemeral", "ephemeral_action"),
+        ("action", "action"),
+    )
+    for word, stage in (
+        ("start", Stage.STARTED),
+        ("started", Stage.STARTED),
+        ("progress", Stage.PROGRESS),
+        ("complete", Stage.COMPLETE),
+        ("errored", Stage.ERRORED),
+    )
+}
+_READERS: Mapping[str, Callable[[_Line], Event]] = MappingProxyType(
+    {
+        "version": _version,
+        "planned_change": _planned,
+        "resource_drift": _planned,
+        "refresh_start": _refresh,
+        "refresh_complete": _refresh,
+        "apply_start": _apply,
+        "apply_progress": _apply,
+        "apply_complete": _apply,
+        "apply_errored": _apply,
+        "planned_action_invocation": _planned_action,
+        "change_summary": _summary,
+        "outputs": _outputs,
+        "diagnostic": _diagnosed,
+        "log": _log,
+        **_STEPS,
+    }
+)

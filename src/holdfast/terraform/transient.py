@@ -1,0 +1,89 @@
+"""Which errors are worth another try, by a table that anyone can read: `transient.toml` beside this file.
+
+Retries are for phases that change nothing. An apply is never run again, so no row may name it.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import Any
+
+_BLANKS = re.compile(r"[\s│╷╵]+")
+
+
+class Phase(StrEnum):
+    INIT = "init"
+    PLAN = "plan"
+    SHOW = "show"
+    APPLY = "apply"
+
+
+RETRIED: frozenset[Phase] = frozenset({Phase.INIT, Phase.PLAN, Phase.SHOW})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    id: str
+    patterns: tuple[re.Pattern[str], ...]
+    """All of them must be found."""
+    phases: frozenset[Phase]
+    why: str
+
+    def matches(self, text: str) -> bool:
+        return all(pattern.search(text) for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    permanent: tuple[Row, ...]
+    transient: tuple[Row, ...]
+
+    def transient_row(self, text: str, phase: Phase) -> Row | None:
+        """The row that says "try again", or None. A permanent row anywhere in the text wins."""
+        flat = _BLANKS.sub(" ", text)
+        if any(row.matches(flat) for row in self.permanent):
+            return None
+        return next((row for row in self.transient if phase in row.phases and row.matches(flat)), None)
+
+
+def read_table(text: str) -> Table:
+    """Raises ValueError for a table that must not be used: it is ours, so a test finds it, not a user."""
+    document = tomllib.loads(text)
+    table = Table(
+        permanent=tuple(_row(row, frozenset()) for row in document.get("permanent", ())),
+        transient=tuple(_row(row, _phases(row)) for row in document.get("transient", ())),
+    )
+    ids = [row.id for row in (*table.permanent, *table.transient)]
+    if len(ids) != len(set(ids)):
+        raise ValueError("two rows have one id")
+    return table
+
+
+@cache
+def shipped_table() -> Table:
+    return read_table(resources.files(__package__).joinpath("transient.toml").read_text("utf-8"))
+
+
+def transient(text: str, phase: Phase) -> str | None:
+    """The id of the row that says this error of this phase is worth another try; None when none says so."""
+    row = shipped_table().transient_row(text, phase)
+    return row.id if row is not None else None
+
+
+def _row(row: dict[str, Any], phases: frozenset[Phase]) -> Row:
+    patterns = tuple(re.compile(pattern, re.IGNORECASE) for pattern in row["all"])
+    if not patterns:
+        raise ValueError(f"row {row['id']} matches everything")
+    return Row(id=row["id"], patterns=patterns, phases=phases, why=row["why"])
+
+
+def _phases(row: dict[str, Any]) -> frozenset[Phase]:
+    phases = frozenset(Phase(phase) for phase in row["phases"])
+    if not phases or phases - RETRIED:
+        raise ValueError(f"row {row['id']} names no phase, or one that is never run again")
+    return phases

@@ -1,0 +1,174 @@
+"""Versions and constraints as Terraform and OpenTofu write them, decided as they decide.
+
+`required_version`, `.terraform-version` and the `engine:` settings all end here, so that an engine is
+chosen by the same rule by which Terraform itself would refuse it a moment later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import total_ordering
+
+from holdfast.kernel.errors import UsageError
+
+_VERSION = re.compile(
+    r"v?(?P<numbers>[0-9]{1,9}(?:\.[0-9]{1,9}){0,7})"
+    r"(?:-(?P<prerelease>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+    r"(?:\+(?P<metadata>[0-9A-Za-z.-]+))?",
+    re.ASCII,
+)
+_TERM = re.compile(r"(?P<operator>=|!=|>=|<=|~>|>|<)?\s*(?P<version>[^\s=!<>~].*)")
+_PADDED = 3
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Version:
+    """Ordered as semantic versioning orders them; what follows a `+` is kept and never compared."""
+
+    numbers: tuple[int, ...]
+    """At least three, so that `1.5` and `1.5.0` are the same version."""
+    prerelease: str = ""
+    metadata: str = ""
+    written: int = _PADDED
+    """How many numbers the text had: `~>` asks."""
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        match = _VERSION.fullmatch(text.strip())
+        if match is None:
+            raise UsageError(
+                "HF-ENG-21",
+                f"`{_short(text)}` is not a version",
+                hint="Write a version such as 1.15.5 or 1.16.0-rc1.",
+            )
+        numbers = tuple(int(part) for part in match["numbers"].split("."))
+        return cls(
+            numbers=numbers + (0,) * (_PADDED - len(numbers)),
+            prerelease=match["prerelease"] or "",
+            metadata=match["metadata"] or "",
+            written=len(numbers),
+        )
+
+    def __str__(self) -> str:
+        text = ".".join(str(number) for number in self.numbers)
+        text += f"-{self.prerelease}" if self.prerelease else ""
+        return text + (f"+{self.metadata}" if self.metadata else "")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self._rank == other._rank
+
+    def __lt__(self, other: Version) -> bool:
+        return self._rank < other._rank
+
+    def __hash__(self) -> int:
+        return hash(self._rank)
+
+    @property
+    def base(self) -> tuple[int, ...]:
+        """The numbers without trailing zeros: what two versions share when only pre-releases differ."""
+        numbers = self.numbers
+        while numbers and numbers[-1] == 0:
+            numbers = numbers[:-1]
+        return numbers
+
+    @property
+    def _rank(self) -> tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]:
+        """A release stands after its pre-releases; in those, numbers stand before words."""
+        parts = tuple(
+            (False, int(part), "") if part.isdigit() else (True, 0, part)
+            for part in self.prerelease.split(".")
+            if part
+        )
+        return (self.base, not self.prerelease, parts)
+
+
+class Operator(StrEnum):
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    GREATER = ">"
+    AT_LEAST = ">="
+    LESS = "<"
+    AT_MOST = "<="
+    PESSIMISTIC = "~>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One comparison of a constraint."""
+
+    operator: Operator
+    version: Version
+
+    def __str__(self) -> str:
+        return f"{self.operator} {self.version}"
+
+    def allows(self, version: Version) -> bool:
+        match self.operator:
+            case Operator.EQUAL:
+                return version == self.version
+            case Operator.NOT_EQUAL:
+                return version != self.version
+            case _:
+                return self._same_footing(version) and self._in_range(version)
+
+    def _same_footing(self, version: Version) -> bool:
+        """A pre-release is never met by accident: the constraint must name one of the same base."""
+        if version.prerelease:
+            return bool(self.version.prerelease) and version.base == self.version.base
+        return not (self.version.prerelease and self.operator is Operator.PESSIMISTIC)
+
+    def _in_range(self, version: Version) -> bool:
+        match self.operator:
+            case Operator.GREATER:
+                return version > self.version
+            case Operator.AT_LEAST:
+                return version >= self.version
+            case Operator.LESS:
+                return version < self.version
+            case Operator.AT_MOST:
+                return version <= self.version
+            case _:
+                fixed = self.version.written - 1
+                return version >= self.version and version.numbers[:fixed] == self.version.numbers[:fixed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """Terms that must all hold."""
+
+    terms: tuple[Term, ...]
+    text: str = field(compare=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Constraint:
+        return cls(terms=tuple(_term(part, text) for part in text.split(",")), text=text.strip())
+
+    def __str__(self) -> str:
+        return self.text
+
+    def allows(self, version: Version) -> bool:
+        return all(term.allows(version) for term in self.terms)
+
+
+def all_allow(constraints: Iterable[Constraint], version: Version) -> bool:
+    """Whether a version suits everybody who asks something of it; nobody asking allows any."""
+    return all(constraint.allows(version) for constraint in constraints)
+
+
+def _term(part: str, whole: str) -> Term:
+    match = _TERM.fullmatch(part.strip())
+    if match is None or _VERSION.fullmatch(match["version"]) is None:
+        raise UsageError(
+            "HF-ENG-22",
+            f"`{_short(whole)}` is not a version constraint (at `{_short(part.strip())}`)",
+            hint="Write comparisons with = != > >= < <= ~> and commas, such as `>= 1.9, < 2.0`.",
+        )
+    return Term(operator=Operator(match["operator"] or "="), version=Version.parse(match["version"]))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"  # noqa: PLR2004 - enough to recognise it

@@ -1,0 +1,199 @@
+"""Work directories: private, outside the source, holding exactly what a stack reads, in its own layout.
+
+Nothing but Terraform's own `.terraform` is kept from one run to the next, and no state ever lies here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from holdfast.doors import files
+from holdfast.kernel.errors import Failed
+
+_KEPT = ".terraform"
+_SKIPPED_FOLDERS = frozenset({".git", ".terraform", "terraform.tfstate.d"})
+_MOST_SLOTS = 64
+_MOST_MADE = 500_000_000
+LOCK_FILE = ".terraform.lock.hcl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkDirectory:
+    folder: Path
+    module_path: str
+
+    @property
+    def tree(self) -> Path:
+        return self.folder / "tree"
+
+    @property
+    def module(self) -> Path:
+        """Where Terraform runs."""
+        return self.tree / self.module_path
+
+    @property
+    def lock_file(self) -> Path:
+        return self.module / LOCK_FILE
+
+    def path_of(self, file: str) -> str:
+        """A file of the repository as Terraform, running in the module, must name it."""
+        return os.path.relpath(self.tree / file, self.module)
+
+    def private_file(self, name: str, text: str) -> None:
+        files.write(self.module / name, text)
+
+
+@contextlib.contextmanager
+def work_directory(home: Path, root: Path, stack: str, module: str) -> Iterator[WorkDirectory]:
+    """A directory for this stack that nobody else uses as long as we hold it."""
+    repository = hashlib.sha256(str(root).encode()).hexdigest()[:12]
+    base = home / "work" / repository / quote(stack, safe="")
+    for slot in range(_MOST_SLOTS):
+        folder = files.private_folder(base / str(slot))
+        with files.locked(folder / "in-use", wait=False) as ours:
+            if not ours:
+                continue
+            files.write(folder / "work.json", json.dumps({"root": str(root), "stack": stack}))
+            yield WorkDirectory(folder=folder, module_path=module)
+            return
+    raise Failed(
+        "HF-WORK-1",
+        f"{stack}: {_MOST_SLOTS} runs are at work on it already",
+        hint="Wait for some of them to end.",
+    )
+
+
+def lay_out(work: WorkDirectory, root: Path, reached: Iterable[str], *, everything: bool, store: Path) -> str:
+    """Copy what the stack reads, take away what it does not, and give a digest of all of it."""
+    wanted = dict(_whole_tree(root, store)) if everything else {}
+    for file in reached:
+        source = root / file
+        if source.is_file():
+            wanted[file] = source
+    files.private_folder(work.tree)
+    files.private_folder(work.module)
+    _take_away(work, wanted)
+    digest = hashlib.sha256()
+    for file, source in sorted(wanted.items()):
+        digest.update(f"{len(file)}:{file}".encode(errors="surrogateescape"))
+        digest.update(_copy(source, work.tree / file))
+    return digest.hexdigest()
+
+
+def _whole_tree(root: Path, store: Path) -> Iterator[tuple[str, Path]]:
+    for folder, folders, names in os.walk(root):
+        here = Path(folder)
+        folders[:] = [
+            name
+            for name in folders
+            if name not in _SKIPPED_FOLDERS and here / name != store and not (here / name).is_symlink()
+        ]
+        for name in names:
+            if name.startswith("terraform.tfstate") or not (here / name).is_file():
+                continue
+            yield os.path.relpath(here / name, root), here / name
+    # Folders that are links: what they point to counts as if it stood here.
+    for folder, folders, _ in os.walk(root):
+        here = Path(folder)
+        links = [name for name in folders if (here / name).is_symlink()]
+        folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and here / name != store]
+        for name in links:
+            target = (here / name).resolve()
+            if target.is_dir() and target not in (root, *root.parents) and here not in target.parents:
+                for path in target.rglob("*"):
+                    if path.is_file() and not _SKIPPED_FOLDERS.intersection(path.parts):
+                        yield os.path.relpath(here / name / path.relative_to(target), root), path
+
+
+def _take_away(work: WorkDirectory, wanted: dict[str, Path]) -> None:
+    """Everything of an earlier run that this one does not want, but Terraform's own folder."""
+    for folder, folders, names in os.walk(work.tree, topdown=True):
+        here = Path(folder)
+        if here == work.module and _KEPT in folders:
+            folders.remove(_KEPT)
+        for name in [one for one in folders if (here / one).is_symlink()]:
+            (here / name).unlink()
+            folders.remove(name)
+        for name in names:
+            if os.path.relpath(here / name, work.tree) not in wanted:
+                (here / name).unlink()
+    wanted_folders = {parent for file in wanted for parent in Path(file).parents}
+    for folder, _, _ in sorted(os.walk(work.tree), reverse=True):
+        here = Path(folder)
+        inside_kept = _KEPT in here.relative_to(work.tree).parts
+        if here != work.module and not inside_kept and here.relative_to(work.tree) not in wanted_folders:
+            with contextlib.suppress(OSError):
+                here.rmdir()
+
+
+def _copy(source: Path, target: Path) -> bytes:
+    """Copy one file and give the digest of what was copied. An unchanged copy is left as it is."""
+    content = source.read_bytes()
+    executable = os.access(source, os.X_OK)
+    mode = 0o700 if executable else 0o600
+    if target.is_symlink() or target.is_dir():
+        target.unlink() if target.is_symlink() else shutil.rmtree(target)
+    if not target.is_file() or target.stat().st_size != len(content) or target.read_bytes() != content:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
+        target.unlink(missing_ok=True)
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+    target.chmod(mode)
+    return hashlib.sha256(content).digest() + (b"x" if executable else b"-")
+
+
+def made_since(work: WorkDirectory, before: frozenset[str]) -> bytes | None:
+    """What a plan made beside the code (an archive, say), as a tar file: the apply needs it again."""
+    made = sorted(snapshot(work) - before)
+    if not made:
+        return None
+    size = sum((work.tree / name).stat().st_size for name in made)
+    if size > _MOST_MADE:
+        raise Failed(
+            "HF-WORK-2",
+            f"the plan made {size} bytes of files beside the code; a bundle takes {_MOST_MADE} at most",
+            hint="Build large artefacts before the plan, and name them by path.",
+        )
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name in made:
+            archive.add(work.tree / name, arcname=name, recursive=False)
+    return buffer.getvalue()
+
+
+def put_back(work: WorkDirectory, archive: bytes) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as made:
+        made.extractall(work.tree, filter="data")
+
+
+def snapshot(work: WorkDirectory) -> frozenset[str]:
+    """Every file that is there now, but Terraform's own and ours."""
+    found: set[str] = set()
+    for folder, folders, names in os.walk(work.tree):
+        here = Path(folder)
+        folders[:] = [name for name in folders if name != _KEPT]
+        found.update(
+            os.path.relpath(here / name, work.tree)
+            for name in names
+            if not name.startswith(("holdfast.", "zz_holdfast", ".terraform"))
+            and not name.endswith("errored.tfstate")
+            and (here / name).is_file()
+        )
+    return frozenset(found)
+
+
+def sweep(work: WorkDirectory, names: Iterable[str]) -> None:
+    """Take away what must not outlive the run: plans, private settings, what init remembers of a secret."""
+    for name in names:
+        (work.module / name).unlink(missing_ok=True)

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.terraform import events
+from holdfast.terraform.stream import read_line
+
+STREAMS = Path(__file__).parent / "streams"
+ENGINES = ("terraform-1.11.4", "terraform-1.15.5", "tofu-1.12.6")
+
+
+def recorded(name: str) -> list[events.Event]:
+    return [read_line(line) for line in (STREAMS / f"{name}.jsonl").read_bytes().splitlines()]
+
+
+def line(type_: str, **more: Any) -> events.Event:
+    head = {"@level": "info", "@message": "said", "@timestamp": "2026-01-01T00:00:00Z", "type": type_}
+    return read_line(json.dumps(head | more))
+
+
+@pytest.mark.parametrize("file", sorted(STREAMS.glob("*.jsonl")), ids=lambda file: file.stem)
+def test_every_recorded_line_is_known(file: Path) -> None:
+    """Nothing that a supported engine says is passed over as unknown."""
+    found = [read_line(each) for each in file.read_bytes().splitlines()]
+    assert [event for event in found if isinstance(event, events.Other | events.Noise)] == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_stream_begins_with_the_engine_and_its_version(engine: str) -> None:
+    """OpenTofu is told from Terraform by its first line."""
+    first = recorded(f"{engine}-create-apply")[0]
+    assert isinstance(first, events.Version)
+    assert f"{first.engine}-{first.version}" == engine
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_apply_tells_what_it_made_and_its_id(engine: str) -> None:
+    """The id of what was created is heard at once: after a crash it may be known nowhere else."""
+    found = recorded(f"{engine}-create-apply")
+    started = [event.address for event in found if isinstance(event, events.ApplyStart)]
+    made = {event.address: event for event in found if isinstance(event, events.ApplyComplete)}
+    assert set(made) == {
+        "terraform_data.secret",
+        'terraform_data.each["a b"]',
+        'terraform_data.each["c"]',
+        "terraform_data.depends",
+    }
+    assert set(made) < set(started)
+    assert all(
+        event.id_key == "id" and event.id_value and event.action == "create" for event in made.values()
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_failed_apply_names_the_resource_and_then_the_reason(engine: str) -> None:
+    """`apply_errored` has no text; the diagnostic has it, with address, file and line."""
+    found = recorded(f"{engine}-apply-fails-apply")
+    assert [event.address for event in found if isinstance(event, events.ApplyErrored)] == [
+        "terraform_data.b"
+    ]
+    steps = [event.stage for event in found if isinstance(event, events.Step)]
+    assert steps[0] is events.Stage.STARTED
+    assert steps[-1] is events.Stage.ERRORED
+    (failure,) = [event.diagnostic for event in found if isinstance(event, events.Diagnosed)]
+    assert (failure.severity, failure.summary) == ("error", "local-exec provisioner error")
+    assert (failure.address, failure.file, failure.line) == ("terraform_data.b", "main.tf", 5)
+    assert failure.snippet == 'provisioner "local-exec" {'
+    assert failure.context == 'resource "terraform_data" "b"'
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_plan_tells_its_changes_its_summary_and_its_outputs(engine: str) -> None:
+    """The stream of a plan can be followed while it runs."""
+    found = recorded(f"{engine}-changes-plan")
+    planned = {event.address: event for event in found if isinstance(event, events.PlannedChange)}
+    assert planned["terraform_data.new_name"].action == "move"
+    assert planned["terraform_data.new_name"].previous_address == "terraform_data.old_name"
+    assert planned["terraform_data.deleted"].reason == "delete_because_no_resource_config"
+    (summary,) = [event for event in found if isinstance(event, events.ChangeSummary)]
+    assert (summary.operation, summary.add, summary.change, summary.remove, summary.import_) == (
+        "plan",
+        4,
+        3,
+        8,
+        1,
+    )
+    (outputs,) = [event for event in found if isinstance(event, events.Outputs)]
+    assert {(each.name, each.action, each.has_value) for each in outputs.outputs} == {
+        ("gone", "delete", False),
+        ("o", "update", False),
+    }
+    assert any(isinstance(event, events.RefreshComplete) and event.id_value for event in found)
+
+
+def test_outputs_carry_values_but_never_sensitive_ones() -> None:
+    """A sensitive output's value is dropped at the door, even where an engine sends it."""
+    found = line(
+        "outputs",
+        outputs={
+            "open": {"sensitive": False, "type": "string", "value": None},
+            "shut": {"sensitive": True, "type": "string", "value": "hunter2"},
+        },
+    )
+    assert isinstance(found, events.Outputs)
+    opened, shut = found.outputs
+    assert (opened.has_value, opened.value) == (True, None)
+    assert shut.value is None
+    assert "hunter2" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("type_", "hook", "what", "stage", "address"),
+    [
+        (
+            "provision_progress",
+            {"resource": {"addr": "a.b"}, "output": "x"},
+            "provisioner",
+            "progress",
+            "a.b",
+        ),
+        (
+            "ephemeral_op_start",
+            {"resource": {"addr": "ephemeral.a.b"}, "action": "open"},
+            "ephemeral",
+            "started",
+            "ephemeral.a.b",
+        ),
+        (
+            "ephemeral_action_started",
+            {"resource": {"addr": "ephemeral.a.b"}},
+            "ephemeral",
+            "started",
+            "ephemeral.a.b",
+        ),
+        (
+            "ephemeral_action_complete",
+            {"resource": {"addr": "ephemeral.a.b"}},
+            "ephemeral",
+            "complete",
+            "ephemeral.a.b",
+        ),
+        ("action_start", {"action": {"addr": "action.a.b"}}, "action", "started", "action.a.b"),
+        (
+            "action_errored",
+            {"action": {"addr": "action.a.b"}, "error": "no"},
+            "action",
+            "errored",
+            "action.a.b",
+        ),
+    ],
+)
+def test_steps_are_known_by_the_names_of_both_engines(
+    type_: str, hook: dict[str, Any], what: str, stage: str, address: str
+) -> None:
+    """Terraform and OpenTofu name the same steps differently."""
+    found = line(type_, hook=hook)
+    assert isinstance(found, events.Step)
+    assert (found.what, found.stage, found.address) == (what, stage, address)
+
+
+def test_progress_tells_how_long_it_takes() -> None:
+    """The slowest resource can be shown with its seconds."""
+    hook = {"resource": {"addr": "a.b"}, "action": "create", "elapsed_seconds": 20}
+    found = line("apply_progress", hook=hook)
+    assert isinstance(found, events.ApplyProgress)
+    assert found.elapsed == 20
+
+
+def test_drift_is_not_taken_for_a_planned_change() -> None:
+    """What happened outside has an event of its own."""
+    found = line("resource_drift", change={"resource": {"addr": "a.b"}, "action": "update"})
+    assert isinstance(found, events.ResourceDrift)
+
+
+@pytest.mark.parametrize("state", ['{"version": 4}', {"version": 4}])
+def test_the_emergency_dump_of_a_state_is_kept(state: Any) -> None:
+    """When a state can be saved nowhere else, this line is all that is left of it."""
+    found = read_line(json.dumps({"@level": "error", "@message": "dump", "type": "log", "state": state}))
+    assert isinstance(found, events.Log)
+    assert found.state is not None
+    assert json.loads(found.state) == {"version": 4}
+    assert (found.level, found.message) == ("error", "dump")
+
+
+def test_an_unknown_kind_of_line_keeps_its_name_and_sentence() -> None:
+    """A newer engine may say new things; they are passed on, not lost."""
+    assert line("new_thing", hook={"resource": 5}) == events.Other(
+        type="new_thing", message="said", at="2026-01-01T00:00:00Z"
+    )
+
+
+@pytest.mark.parametrize(
+    "type_", ["apply_start", "planned_change", "diagnostic", "outputs", "version", "change_summary"]
+)
+def test_a_known_kind_of_line_in_an_unknown_shape_does_not_stop_the_reader(type_: str) -> None:
+    """A surprise in one line never costs the rest of the stream."""
+    assert isinstance(line(type_), events.Other)
+    assert isinstance(line(type_, hook=5, change=5, diagnostic=5, outputs=5, changes=5), events.Other)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "panic: runtime error", "{", "5", "[]", '"x"', "null", "\udcff", "[" * 100_000]
+)
+def test_what_is_not_of_the_stream_is_noise_and_kept(text: str) -> None:
+    """A crash or a wrapper that prints between the lines is heard, not a crash of ours."""
+    found = read_line(text + "\n")
+    assert isinstance(found, events.Noise)
+    assert "\n" not in found.text
+    if text.isascii():
+        assert found.text == text
+
+
+def test_bytes_that_are_not_text_are_noise() -> None:
+    """Broken bytes in a provider's output do not end a run."""
+    assert isinstance(read_line(b"\xff\xfe{}"), events.Noise)
+    assert isinstance(read_line(b'{"type": "log", "@message": "\xff"}'), events.Noise)
