@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.cli import reference
 from holdfast.config import schema
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,7 +23,10 @@ class Generated:
     make: Callable[[], str]
 
 
-GENERATED: tuple[Generated, ...] = (Generated(path="docs/holdfast.schema.json", make=schema.document),)
+GENERATED: tuple[Generated, ...] = (
+    Generated(path="docs/holdfast.schema.json", make=schema.document),
+    Generated(path="docs/cli.md", make=reference.document),
+)
 
 
 def stale(root: Path, generated: Sequence[Generated] = GENERATED) -> tuple[Generated, ...]:

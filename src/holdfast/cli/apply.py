@@ -34,7 +34,7 @@ def apply(
     if plan is not None and (stacks or changed or since or target or replace):
         raise UsageError(
             "HF-USE-3",
-            "--plan applies what is in the bundle; it takes no stacks, --changed, --since, --target or --replace",
+            "--plan applies what is in the bundle: no stacks, --changed, --since, --target or --replace",
             hint="Give --plan DIR/<stack> to apply one of its stacks.",
         )
     if plan is not None:

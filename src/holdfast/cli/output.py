@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 def output(
     invocation: Invocation,
     stack: OneStack,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this output.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this output.")] = None,
 ) -> Exit:
     """Show the outputs of a stack. Sensitive ones are masked."""
     from holdfast.cli.workshop import Workshop

@@ -10,7 +10,7 @@ import typer
 Stacks = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[STACK]…",
+        metavar="STACK",
         help="Names or globs, or env:, account:, region:, target: filters. Without: all.",
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Self
 
 from rich.live import Live
 from rich.table import Table
@@ -37,7 +38,7 @@ class Progress:
         self._began = clock.monotonic()
         self._live: Live | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self._console.live:
             self._live = Live(
                 console=self._console.rich,
@@ -76,13 +77,13 @@ class Progress:
             case Resource():
                 self._resource(event)
             case Ended(result=result):
-                if result.status not in {Status.PLANNED} or self._operation == "planning":
+                if result.status is not Status.PLANNED or self._operation == "planning":
                     self._done.add(result.stack.name)
                     self._rows.pop(result.stack.name, None)
                     self._plain(f"{result.stack.name}: {result.status}")
             case Stopping(level=level):
                 self._console.warn(
-                    "stopping: Terraform finishes what it has begun and saves the state (Ctrl-C again: at once)"
+                    "stopping: Terraform finishes what it began and saves the state (Ctrl-C again: at once)"
                     if level == 1
                     else "stopping at once: what was being made may be missing in the state"
                 )

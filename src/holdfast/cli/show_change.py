@@ -48,6 +48,9 @@ _SIGNS: dict[Kind, tuple[str, str]] = {
 }
 _MOST_RESOURCES = 12
 _MOST_UNCHANGED = 20
+_MOST_ATTRIBUTES = 2
+_MOST_OUTPUTS = 4
+_WIDEST_VALUE = 120
 
 
 def counts_text(counts: Counts) -> str:
@@ -75,8 +78,10 @@ def show_table(console: Console, results: tuple[StackResult, ...]) -> None:
         else [one for one in ordered if one.status is not Status.UNCHANGED]
     )
     width = min(max((len(one.stack.name) for one in shown), default=0), 60)
+    if shown:
+        console.say("")
     for result in shown:
-        mark, style = _MARKS[result.status]
+        mark, style = _mark(result)
         counts = counts_text(result.plan.counts) if result.plan is not None else ""
         if result.plan is not None and not counts and result.status is Status.PLANNED:
             counts = "outputs only" if result.plan.outputs else "state only"
@@ -91,6 +96,16 @@ def show_table(console: Console, results: tuple[StackResult, ...]) -> None:
         console.line(("  · ", "dim"), f"{len(unchanged)} more stacks have no changes")
 
 
+def _mark(result: StackResult) -> tuple[str, str]:
+    """A plan's mark says the worst it would do."""
+    if result.status is not Status.PLANNED or result.plan is None:
+        return _MARKS[result.status]
+    counts = result.plan.counts
+    if counts.delete or counts.replace or counts.forget:
+        return "-", "red"
+    return ("+", "green") if counts.create and not counts.update else _MARKS[Status.PLANNED]
+
+
 def _short_reason(result: StackResult) -> str:
     if result.error is not None:
         message = result.error.message.removeprefix(f"{result.stack.name}: ")
@@ -102,11 +117,14 @@ def _short_reason(result: StackResult) -> str:
 
 def show_details(console: Console, results: tuple[StackResult, ...], *, verbose: bool) -> None:
     """Under each stack that has something to say: what, why, and how to go on."""
+    applied = sum(1 for result in results if result.status is Status.APPLIED)
+    with_outputs = verbose or applied <= _MOST_OUTPUTS
     for result in results:
         if result.status is Status.UNCHANGED and not (result.notes and verbose):
             continue
         changes = _changes(result)
-        if not (changes or result.notes or result.problems or result.outputs or result.removed_resources):
+        outputs = result.outputs if with_outputs else {}
+        if not (changes or result.notes or result.problems or outputs or result.error):
             continue
         console.line("")
         environment = result.stack.environment or "no environment"
@@ -118,7 +136,8 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
             console.line("   ? ", address)
         for note in result.notes:
             console.line(("   ! ", "yellow"), note)
-        _show_outputs(console, result)
+        if with_outputs:
+            _show_outputs(console, result)
 
 
 def _changes(result: StackResult) -> list[ResourceChange]:
@@ -135,19 +154,26 @@ def _show_resources(console: Console, changes: list[ResourceChange], *, verbose:
         sign, style = _SIGNS[change.kind]
         why = change.explanation if change.kind is not Kind.CREATE or change.reason else ""
         forced = ""
-        if change.replaces:
-            parts = [
-                f"{one.before or 'nothing'} → {one.after or 'nothing'}"
-                for one in differences(change, clean=console.redactor.clean).shown
-                if one.forces_replacement
-            ]
-            forced = f"  ({'; '.join(parts[:2])})" if parts else ""
+        if change.replaces or (change.kind is Kind.UPDATE and not verbose):
+            forced = _attributes(console, change)
         console.line((f"   {sign} ", style), f"{change.address:<{width}}  {why}{forced}".rstrip())
         if verbose:
             for one in differences(change, clean=console.redactor.clean).shown:
                 console.line(("       ", ""), (f"{one.path}: {one.before} → {one.after}", "dim"))
     if len(shown) < len(changes):
         console.line((f"     … and {len(changes) - len(shown)} more (--verbose shows them)", "dim"))
+
+
+def _attributes(console: Console, change: ResourceChange) -> str:
+    """What forces a replacement, or what an update changes, in a few words."""
+    found = differences(change, clean=console.redactor.clean, at_most=20).shown
+    shown = [one for one in found if one.forces_replacement] if change.replaces else list(found)
+    texts = [
+        f"{'' if change.replaces else one.path + ': '}{one.before or 'nothing'} → {one.after or 'nothing'}"
+        for one in shown[:_MOST_ATTRIBUTES]
+    ]
+    more = f"; {len(shown) - _MOST_ATTRIBUTES} more" if len(shown) > _MOST_ATTRIBUTES else ""
+    return f"  ({'; '.join(texts)}{more})" if texts else ""
 
 
 def _show_problems(console: Console, result: StackResult) -> None:
@@ -170,7 +196,7 @@ def _show_outputs(console: Console, result: StackResult) -> None:
 
 def _value(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 120 else f"{text[:117]}…"
+    return text if len(text) <= _WIDEST_VALUE else f"{text[: _WIDEST_VALUE - 1]}…"
 
 
 def show_footer(console: Console, results: tuple[StackResult, ...], seconds: float) -> None:

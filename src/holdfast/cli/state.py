@@ -93,7 +93,7 @@ def adopt(
         typer.Option("--start-empty", help="What lies there is not this stack's: begin without a state."),
     ] = False,
 ) -> Exit:
-    """Take over a state that lies beside a module without a backend. The original is renamed, never deleted."""
+    """Take over a state beside a module without a backend. The original is renamed, never deleted."""
     from holdfast.cli.workshop import Workshop
     from holdfast.runs import state_ops
 

@@ -1,4 +1,4 @@
-"""From a command to its session: engines, record, key, and Ctrl-C, the same for every command that runs one."""
+"""From a command to its session: engines, record, key and Ctrl-C, the same for every command."""
 
 from __future__ import annotations
 

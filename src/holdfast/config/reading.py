@@ -243,7 +243,7 @@ class Reader:
         for key in shape.keys:
             if key.required and key.name not in found:
                 self._missing_key(key.name, node.place, keys, version=isinstance(key.shape, Version))
-        if shape.at_least_one and not found:
+        if shape.at_least_one and not node.entries:
             names = listed(key.name for key in shape.keys)
             self.problems.add("HF-CONF-5", f"{shown(keys)} needs {names}", place=node.place)
         return found, self._form(shape, node, keys) if shape.forms else None

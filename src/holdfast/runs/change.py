@@ -1,10 +1,9 @@
-"""A change: the runs of its stacks, in dependency order, in parallel. Only this module puts stages in order."""
+"""A change: the runs of its stacks, in dependency order, in parallel. Only here stages are put in order."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
@@ -14,14 +13,15 @@ from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.runs import bundle as bundles
 from holdfast.runs import state_watch
 from holdfast.runs.bundle import Bundle, StateSeen
+from holdfast.runs.dependencies import blocked, needs, with_dependencies
 from holdfast.runs.document import summary_document
 from holdfast.runs.events import Begun, Ended, Note
 from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import prepared
-from holdfast.runs.result import ErrorShown, StackResult
+from holdfast.runs.result import StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.stack_run import StackRun, used
-from holdfast.runs.status import SETTLED, STOPS_DEPENDENTS, Status
+from holdfast.runs.status import SETTLED, Status
 from holdfast.stacks.order import waves
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import PlanOptions
@@ -55,48 +55,15 @@ async def plan_change(
 
     try:
         await asyncio.gather(*(one(run) for run in runs.values()))
-        results = with_dependencies({name: run.result for name, run in runs.items()})
+        results = with_dependencies(
+            {name: run.result for name, run in runs.items()}, session.stacks.values()
+        )
         if out is not None:
             await _write_bundles(session, out, runs, results)
     finally:
         for run in runs.values():
             await run.close()
     return tuple(results[stack.name] for stack in stacks)
-
-
-def with_dependencies(results: dict[str, StackResult]) -> dict[str, StackResult]:
-    """What a dependency's answer means for the stacks that need it. Pure."""
-    settled: dict[str, StackResult] = {}
-    for wave in waves(tuple(result.stack for result in results.values())):
-        for stack in wave:
-            result = results[stack.name]
-            needed = [settled[name] for name in stack.depends_on if name in settled]
-            stopping = [one for one in needed if one.status in STOPS_DEPENDENTS]
-            pending = [one for one in needed if one.status in {Status.PLANNED, Status.REFUSED}]
-            if stopping:
-                result = blocked(result, stopping[0].stack.name, f"is {stopping[0].status}")
-            elif pending and result.status is Status.FAILED:
-                result = blocked(result, pending[0].stack.name, "is not applied yet")
-            elif pending:
-                names = ", ".join(one.stack.name for one in pending)
-                note = f"planned before its dependency {names} is applied; the plan may change then"
-                result = dataclasses.replace(result, notes=(*result.notes, note))
-            settled[stack.name] = result
-    return settled
-
-
-def blocked(result: StackResult, dependency: str, why: str) -> StackResult:
-    reason = f" ({result.error.message})" if result.error is not None else ""
-    return dataclasses.replace(
-        result,
-        status=Status.BLOCKED,
-        digest=None,
-        error=ErrorShown(
-            code="HF-RUN-3",
-            message=f"{result.stack.name} needs {dependency}, which {why}{reason}",
-            hint=f"Mend or apply {dependency} first.",
-        ),
-    )
 
 
 def _write_lock_file_back(run: StackRun) -> None:
@@ -115,6 +82,7 @@ async def _write_bundles(
     key = session.key()
     needed = {name for run in runs.values() for name in run.stack.depends_on}
     seen: dict[str, StateSeen] = {}
+    written: dict[str, str] = {}
     for name in sorted(needed):
         known = runs[name].state_seen if name in runs else None
         seen[name] = known or await state_of(session, session.stack(name))
@@ -126,11 +94,13 @@ async def _write_bundles(
         )
         if bundle is not None:
             bundles.write(out, bundle, summary_document(results[name]), key)
-    change = {
-        "version": 1,
-        "stacks": [{"name": name, "status": str(result.status)} for name, result in results.items()],
-    }
-    files.write(out / bundles.CHANGE, json.dumps(change, indent=2) + "\n")
+            written[name] = bundle.digest
+    bundles.write_change(
+        out,
+        statuses={name: result.status.value for name, result in results.items()},
+        digests=written,
+        key=key,
+    )
 
 
 async def state_of(session: Session, stack: Stack) -> StateSeen:
@@ -169,13 +139,14 @@ async def _apply_flowing(
     session: Session, runs: dict[str, StackRun], plan: Callable[[StackRun], Awaitable[StackResult]]
 ) -> None:
     done = {name: asyncio.Event() for name in runs}
+    waits = needs((run.stack for run in runs.values()), session.stacks.values())
 
     async def one(run: StackRun) -> None:
+        needed = waits[run.stack.name]
         try:
-            for name in run.stack.depends_on:
-                if name in done:
-                    await done[name].wait()
-            if not _stopped(session, run, runs):
+            for name in needed:
+                await done[name].wait()
+            if not _stopped(session, run, [runs[name] for name in needed]):
                 await plan(run)
                 await run.apply()
         finally:
@@ -188,8 +159,15 @@ async def _apply_flowing(
 async def _apply_by_wave(
     session: Session, runs: dict[str, StackRun], options: PlanOptions, confirm: Confirm
 ) -> None:
-    for wave in waves(tuple(run.stack for run in runs.values())):
-        now = [runs[stack.name] for stack in wave if not _stopped(session, runs[stack.name], runs)]
+    stacks = tuple(run.stack for run in runs.values())
+    everything = tuple(session.stacks.values())
+    waits = needs(stacks, everything)
+    for wave in waves(stacks, among=everything):
+        now = [
+            runs[stack.name]
+            for stack in wave
+            if not _stopped(session, runs[stack.name], [runs[name] for name in waits[stack.name]])
+        ]
         await asyncio.gather(*(run.plan(options) for run in now))
         ready = [run for run in now if run.result.status is Status.PLANNED]
         if ready and not await confirm(tuple(run.result for run in now)):
@@ -199,16 +177,16 @@ async def _apply_by_wave(
         await asyncio.gather(*(run.apply() for run in ready))
 
 
-def _stopped(session: Session, run: StackRun, runs: dict[str, StackRun]) -> bool:
+def _stopped(session: Session, run: StackRun, needed: Iterable[StackRun]) -> bool:
     """Whether the stack must not begin: not ours to apply, or something it needs is not there."""
     try:
         require_owner(session, run.stack)
     except Refused as error:
         run.refuse(error)
         return True
-    for name in run.stack.depends_on:
-        if name in runs and runs[name].result.status not in SETTLED:
-            run.result = blocked(run.result, name, f"is {runs[name].result.status}")
+    for other in needed:
+        if other.result.status not in SETTLED:
+            run.result = blocked(run.result, other.stack.name, f"is {other.result.status}")
             session.tell(Ended(result=run.result))
             return True
     return False
@@ -276,6 +254,12 @@ def _require_store(session: Session, stack: Stack, bundle: Bundle) -> None:
 
 async def _require_dependencies(session: Session, stack: Stack, bundle: Bundle) -> None:
     for name, then in bundle.dependencies.items():
+        if name not in session.stacks:
+            raise Refused(
+                "HF-BUND-8",
+                f"{stack.name}: {name}, which it depended on when the plan was made, is no stack any more",
+                hint=f"Plan {stack.name} again.",
+            )
         now = await state_of(session, session.stack(name))
         if now != then:
             raise Refused(

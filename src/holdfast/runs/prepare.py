@@ -138,11 +138,22 @@ def _environment(session: Session, stack: Stack, home: StateHome) -> dict[str, s
         }
         own = _identity(session, settings)
     return child_environment(
-        caller=session.environment.variables,
+        caller=_caller(session),
         named={**home.variables, **named},
         credentials=own,
         scratch=str(session.scratch),
     )
+
+
+def _caller(session: Session) -> dict[str, str]:
+    """A CLI configuration that is not there only makes Terraform complain, on every command."""
+    caller = dict(session.environment.variables)
+    if named := caller.get("TF_CLI_CONFIG_FILE"):
+        if Path(named).is_file():
+            caller["TF_CLI_CONFIG_FILE"] = str(Path(named).absolute())
+        else:
+            del caller["TF_CLI_CONFIG_FILE"]
+    return caller
 
 
 def _identity(session: Session, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

@@ -150,7 +150,7 @@ class Inspection:
 
 
 def _inner_name(expression: Expression, at: int, name: str) -> str:
-    """What a part is given to: nothing by name inside text or a call, and no name at all to what takes it apart."""
+    """What a part is given to: nothing inside text or a call; what is taken apart is no name at all."""
     match expression:
         case Call(name=function) if function in _TAKEN_APART or (function in TAKES_PATHS and at == 0):
             return _NOT_A_NAME

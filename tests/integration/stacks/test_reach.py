@@ -24,7 +24,7 @@ def reason(reached: Reach, path: str) -> str | None:
 
 
 def test_the_root_module_and_what_stands_beside_it(tmp_path: Path) -> None:
-    """A stack is decided by its own code, variables, lock and version files, there or not; not by a README."""
+    """A stack is decided by its own code, variables, lock and version files; not by a README."""
     code = repository(
         tmp_path,
         {
@@ -61,7 +61,8 @@ def test_local_modules_are_followed_to_the_end(tmp_path: Path) -> None:
     code = repository(
         tmp_path,
         {
-            "live/main.tf": 'module "a" {\n  source = "../modules/a"\n}\nmodule "r" {\n  source = "a/b/c"\n}\n',
+            "live/main.tf": 'module "a" {\n  source = "../modules/a"\n}\n',
+            "live/far.tf": 'module "r" {\n  source = "a/b/c"\n}\n',
             "modules/a/main.tf": 'module "b" {\n  source = "./../b/"\n}\n',
             "modules/a/README.md": "",
             "modules/b/main.tf.json": '{"locals": {"x": 1}}',
@@ -69,7 +70,7 @@ def test_local_modules_are_followed_to_the_end(tmp_path: Path) -> None:
         },
     )
     found = reach(code, "live")
-    assert found.files == {"live/main.tf", "modules/a/main.tf", "modules/b/main.tf.json"}
+    assert found.files == {"live/main.tf", "live/far.tf", "modules/a/main.tf", "modules/b/main.tf.json"}
     assert reason(found, "modules/b/x.tf") == "module modules/b changed (modules/b/x.tf)"
     assert reason(found, "modules/c/main.tf") is None
 

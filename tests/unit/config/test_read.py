@@ -40,7 +40,7 @@ stacks:
     target: aws
     backend:
       type: s3
-      settings: { bucket: "{company}-{environment}", encrypt: true, retries: 3, assume_role: { tags: [a, b] } }
+      settings: { bucket: "{company}-{environment}", encrypt: true, retries: 3, assume_role: { t: [a, b] } }
     credentials:
       aws: { role_arn: "arn:aws:iam::{var.id}:role/x", external_id: { secret: "env:EXT" }, duration: 1h }
       azure: { client_secret: { secret: "azure-kv:{environment}/s" } }
@@ -101,7 +101,7 @@ def test_an_entry_by_variables_file() -> None:
     assert rule.pattern == "Accounts/{account}/{service}/{name}.tfvars"
     assert rule.module == "modules/{service}"
     assert rule.backend is not None
-    assert rule.backend.settings["assume_role"] == {"tags": ("a", "b")}
+    assert rule.backend.settings["assume_role"] == {"t": ("a", "b")}
     assert (rule.backend.settings["encrypt"], rule.backend.settings["retries"]) == (True, 3)
     assert rule.credentials["aws"]["external_id"] == SecretRef(scheme="env", locator="EXT")
     assert rule.credentials["aws"]["duration"] == 3600

@@ -10,7 +10,7 @@ def test_blocks_of_the_json_syntax() -> None:
     """The JSON syntax gives the same blocks as the native one, with places."""
     text = """{
   "//": "a comment",
-  "resource": { "aws_vpc": { "main": { "cidr": "10.0.0.0/8", "provisioner": [{ "local-exec": { "command": "x" } }] } } },
+  "resource": { "aws_vpc": { "main": { "a": "b", "provisioner": [{ "local-exec": { "command": "x" } }] } } },
   "locals": [{ "a": 1 }, { "b": 2 }],
   "terraform": { "backend": { "s3": { "bucket": "b" } } }
 }"""

@@ -1,0 +1,5 @@
+variable "component" { type = string }
+
+output "all" {
+  value = { component = var.component, managed_by = "terraform" }
+}

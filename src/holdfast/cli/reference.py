@@ -1,0 +1,54 @@
+"""The page of the command line, written from the command line itself: docs/cli.md is never out of date."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from typing import Any
+
+import typer.main
+
+from holdfast.cli.app import app, run
+
+_INTRODUCTION = """# The command line
+
+This page is written from the program (`make docs`). Every command takes `--json` (one document on standard
+output, everything else on standard error), `--config FILE`, `--quiet`, `--verbose` and `--no-color`, and
+respects `NO_COLOR` and `CI` (set, and not empty, `0` or `false`).
+
+`STACK` is a name or a glob (`prod/*`), or a filter: `env:prod`, `account:…`, `region:…`, `target:…`.
+
+| exit code | meaning |
+|---|---|
+| 0 | done, or nothing to do |
+| 1 | failed, or cancelled |
+| 2 | changes found (`plan --detailed-exitcode`) |
+| 3 | refused: by a check, the guard or a policy; a used, changed or mismatched bundle |
+| 4 | locked or busy |
+| 5 | waiting for approval |
+| 6 | unknown outcome: a person must look |
+| 64 | wrong usage or configuration; nothing was run |
+
+Of several stacks the gravest wins: 6, 1, 3, 4, 5, 2, 0. `blocked` and `removed` stacks add nothing.
+"""
+
+
+def document() -> str:
+    """The whole page as Markdown."""
+    pages = [_INTRODUCTION]
+    for words in _commands(typer.main.get_command(app), ()):
+        text = io.StringIO()
+        with redirect_stdout(text):
+            run([*words, "--help"])
+        plain = "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
+        pages.append(f"## holdfast {' '.join(words)}\n\n```\n{plain}\n```\n")
+    return "\n".join(pages)
+
+
+def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        if getattr(inner, "commands", None):
+            yield from _commands(inner, (*words, name))
+        else:
+            yield (*words, name)

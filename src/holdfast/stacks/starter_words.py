@@ -1,0 +1,185 @@
+"""Words that people use for environments, regions and accounts, and what a part of a path is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.config.keys import PRODUCTION_NAMES
+from holdfast.config.valid import Environment
+from holdfast.stacks.environment import recognise
+
+_BEFORE_PRODUCTION: Final = frozenset(
+    (
+        *("dev", "devel", "develop", "development", "test", "testing", "tst", "qa", "uat"),
+        *("stage", "staging", "stg", "sandbox", "sbx", "integration", "preview", "playground"),
+        *("nonprod", "preprod", "nonproduction", "preproduction"),
+    )
+)
+_NOT_QUITE: Final = re.compile(r"\b(non|pre)[-_.]?(prod)", re.IGNORECASE)
+_SIDES: Final = "central|north|south|east|west|northeast|northwest|southeast|southwest"
+_REGION: Final = re.compile(
+    rf"(?:af|ap|ca|cn|eu|il|me|mx|sa|us)(?:-gov|-iso[a-z]?)?-(?:{_SIDES})-\d"
+    rf"|(?:africa|asia|australia|europe|me|northamerica|southamerica|us)-(?:{_SIDES})\d+"
+    r"|(?:north|west|east|central|south|southeast|southcentral|northcentral|westcentral)"
+    r"(?:us|europe|asia|india)\d?"
+    r"|(?:uk|france|germany|sweden|switzerland|norway|poland|italy|spain|israel|qatar|mexico|japan|korea"
+    r"|australia|brazil|canada|uae|southafrica|newzealand)"
+    r"(?:north|south|east|west|central|westcentral|southeast)\d?"
+)
+_ACCOUNT_ID: Final = re.compile(r"\d{12}")
+_HINTS: Final[Mapping[str, str]] = {
+    "account": "account",
+    "accounts": "account",
+    "subscriptions": "subscription",
+    "env": "environment",
+    "envs": "environment",
+    "environment": "environment",
+    "environments": "environment",
+    "region": "region",
+    "regions": "region",
+    "service": "service",
+    "services": "service",
+    "component": "component",
+    "components": "component",
+    "project": "project",
+    "projects": "project",
+    "app": "app",
+    "apps": "app",
+    "applications": "app",
+    "team": "team",
+    "teams": "team",
+    "tenants": "tenant",
+    "customers": "customer",
+    "clusters": "cluster",
+}
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
+_MAY_STAND_FOR_MANY: Final = frozenset(("environment", "region", "account"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    text: str
+    """As it is written in the value: `dev`, `Prod`."""
+    production: bool
+
+
+def word_in(value: str) -> Word | None:
+    """The environment that a value speaks of; production when it speaks of several."""
+    joined_up = _NOT_QUITE.sub(r"\1\2", value)
+    tokens = [token for token in re.split(r"[-_.]", joined_up) if token]
+    bare = {token: token.lower().rstrip("0123456789") for token in tokens}
+    for production, words in ((True, PRODUCTION_NAMES), (False, _BEFORE_PRODUCTION)):
+        found = next((token for token in tokens if bare[token] in words), None)
+        if found is not None:
+            return Word(text=found, production=production)
+    return None
+
+
+def is_region(value: str) -> bool:
+    return bool(_REGION.fullmatch(value))
+
+
+def is_environment(value: str) -> bool:
+    """The whole value is a word for an environment."""
+    found = word_in(value)
+    return found is not None and found.text == _NOT_QUITE.sub(r"\1\2", value)
+
+
+def is_hint(name: str) -> bool:
+    return name.lower() in _HINTS
+
+
+def shape(paths: Sequence[tuple[str, ...]], *, leaf: str) -> tuple[str, ...]:
+    """The pattern that paths of one length share: what varies, or has a known meaning, is a placeholder."""
+    columns = [tuple(dict.fromkeys(column)) for column in zip(*paths, strict=True)]
+    environment = _environment_column(columns)
+    parts: list[str] = []
+    taken: set[str] = set()
+    for index, column in enumerate(columns):
+        kind = _kind(columns, index, environment=environment, leaf=leaf, taken=taken)
+        if len(column) == 1 and kind not in _MAY_STAND_FOR_MANY:
+            parts.append(column[0])
+            continue
+        name = _unused(kind, taken)
+        taken.add(name)
+        parts.append(f"{{{name}}}")
+    return tuple(parts)
+
+
+def _mostly(column: Collection[str], is_one: Iterable[bool]) -> bool:
+    return 2 * sum(is_one) >= len(column) and bool(column)
+
+
+def _environment_column(columns: Sequence[tuple[str, ...]]) -> int | None:
+    """The part of the path that says the environment: the one with the most words for it."""
+    counted = [
+        (sum(map(is_environment, column)), index)
+        for index, column in enumerate(columns)
+        if _mostly(column, map(is_environment, column)) and column != ("live",)
+    ]
+    return max(counted, key=lambda pair: (pair[0], -pair[1]))[1] if counted else None
+
+
+def _kind(
+    columns: Sequence[tuple[str, ...]], index: int, *, environment: int | None, leaf: str, taken: set[str]
+) -> str:
+    column = columns[index]
+    before = columns[index - 1] if index else ()
+    hint = _HINTS.get(before[0].lower()) if len(before) == 1 else None
+    if _mostly(column, map(is_region, column)):
+        return "region"
+    if hint is not None and hint not in taken:
+        return hint
+    if index == environment:
+        return "environment"
+    if all(_ACCOUNT_ID.fullmatch(value) for value in column):
+        return "account"
+    if index == len(columns) - 1:
+        return leaf
+    return "service" if "account" in taken else "group"
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    names = (name, *(f"{name}{number}" for number in range(2, 100)))
+    return next(one for one in names if one not in taken)
+
+
+def environments_for(seen: Iterable[str]) -> tuple[tuple[Environment, ...], tuple[str, ...]]:
+    """What to write under `environments`, and the values that no word tells: they count as production."""
+    read = {value: word_in(value) for value in dict.fromkeys(seen)}
+    found: dict[str, tuple[bool, list[str]]] = {}
+    for value, word in read.items():
+        if word is None or not _NAME.fullmatch(word.text):
+            continue
+        match = found.setdefault(value if is_environment(value) else word.text, (word.production, []))[1]
+        glob = _glob(value, word)
+        if not is_environment(value) and glob not in match:
+            match.append(glob)
+    made = _built(found)
+    for value, word in read.items():
+        if word is None:
+            continue
+        verdict = recognise(value, made)
+        if verdict is None or verdict.production != word.production:
+            found[word.text if word.text in found else value][1].append(value)
+            made = _built(found)
+    return made, tuple(value for value, word in read.items() if word is None)
+
+
+def _built(found: Mapping[str, tuple[bool, list[str]]]) -> tuple[Environment, ...]:
+    made = [
+        Environment(name=name, match=tuple(match), production=production)
+        for name, (production, match) in found.items()
+    ]
+    return tuple(sorted(made, key=lambda one: (one.production, one.name)))
+
+
+def _glob(value: str, word: Word) -> str:
+    """`acme-dev` is one of `*-dev`; a word that is written apart stands for this value alone."""
+    before, found, after = value.partition(word.text)
+    if not found:
+        return value
+    return f"{f'*{before[-1]}' if before else ''}{word.text}{f'{after[0]}*' if after else ''}"

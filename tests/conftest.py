@@ -1,0 +1,60 @@
+"""Fixtures that every kind of test may use. In them no `terraform` is on PATH unless a test asks for one."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from program import Program, path_without_engines, real_or_launcher
+
+from provider import mirror
+
+
+@pytest.fixture(scope="session")
+def workplace() -> Iterator[Path]:
+    """A short path, private to this worker: sockets of providers have little room in theirs."""
+    with tempfile.TemporaryDirectory(prefix="hft-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def quiet_path(workplace: Path) -> str:
+    return path_without_engines(workplace / "shims")
+
+
+@pytest.fixture(scope="session")
+def terraform_folder(workplace: Path) -> Path:
+    """A folder with a real terraform program, or with a launcher around the embedded library."""
+    return real_or_launcher(workplace / "binary")
+
+
+@pytest.fixture(scope="session")
+def lab(workplace: Path) -> Path:
+    """The CLI configuration that makes the lab provider available."""
+    return mirror.build(workplace / "mirror", python=Path(sys.executable))
+
+
+@pytest.fixture
+def holdfast(tmp_path: Path, quiet_path: str, workplace: Path) -> Program:
+    """An empty repository and the program. Engine versions are looked up once per worker."""
+    program = Program(
+        tmp_path / "repo", home=tmp_path / "home", path=quiet_path, user_home=tmp_path / "user"
+    )
+    known = workplace / "engines.json"
+    if known.exists():
+        program.home.mkdir(mode=0o700)
+        (program.home / "engines.json").write_bytes(known.read_bytes())
+    return program
+
+
+@pytest.fixture
+def with_lab(holdfast: Program, lab: Path, tmp_path: Path) -> Program:
+    """The same, with the lab provider and a folder in which its objects live (`objects`)."""
+    objects = tmp_path / "objects"
+    objects.mkdir()
+    holdfast.environment["TF_CLI_CONFIG_FILE"] = str(lab)
+    holdfast.environment["TF_VAR_objects"] = str(objects)
+    return holdfast

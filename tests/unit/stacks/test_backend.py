@@ -1,0 +1,98 @@
+"""Which stacks are on one state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from holdfast.config.valid import Backend, RuleKind, SecretRef, Value
+from holdfast.kernel.errors import Place
+from holdfast.stacks.backend import CodeBackend, state_place
+from holdfast.stacks.stack import Stack
+
+
+def stack(
+    *,
+    module: str = "m",
+    settings: Mapping[str, Value] | None = None,
+    workspace: str = "default",
+    env: Mapping[str, Value] | None = None,
+) -> Stack:
+    return Stack(
+        name="s",
+        kind=RuleKind.NAMED,
+        place=Place(file="f"),
+        module=module,
+        backend=Backend(settings=settings) if settings is not None else None,
+        workspace=workspace,
+        env=env or {},
+    )
+
+
+def same(one: Stack, first: CodeBackend | None, two: Stack, second: CodeBackend | None) -> bool:
+    left, right = state_place(one, first), state_place(two, second)
+    return left is not None and right is not None and left.identity == right.identity
+
+
+S3 = CodeBackend(type="s3", settings={"bucket": "b", "key": "k"})
+EMPTY_S3 = CodeBackend(type="s3")
+
+
+@pytest.mark.parametrize(
+    ("one", "first", "two", "second", "expected"),
+    [
+        (stack(), S3, stack(module="n"), S3, True),
+        (stack(), S3, stack(workspace="w"), S3, False),
+        (stack(settings={"key": "x"}), S3, stack(settings={"key": "y"}), S3, False),
+        (stack(settings={"key": "k", "bucket": "b"}), EMPTY_S3, stack(), S3, True),
+        (stack(settings={"region": "a"}), S3, stack(settings={"region": "b"}), S3, True),
+        (stack(), EMPTY_S3, stack(), EMPTY_S3, True),
+        (stack(), EMPTY_S3, stack(module="n"), EMPTY_S3, False),
+        (stack(), None, stack(), None, False),
+        (
+            stack(),
+            CodeBackend(type="http"),
+            stack(env={"TF_HTTP_ADDRESS": "x"}),
+            CodeBackend(type="http"),
+            False,
+        ),
+        (stack(env={"X": "1"}), CodeBackend(type="http"), stack(), CodeBackend(type="http"), True),
+        (stack(), CodeBackend(type="local"), stack(), CodeBackend(type="local"), True),
+        (stack(), CodeBackend(type="local"), stack(module="n"), CodeBackend(type="local"), False),
+        (
+            stack(module="a/b"),
+            CodeBackend(type="local", settings={"path": "../x"}),
+            stack(module="a/c"),
+            CodeBackend(type="local", settings={"path": "../x"}),
+            True,
+        ),
+        (
+            stack(settings={"key": SecretRef(scheme="env", locator="A")}),
+            S3,
+            stack(settings={"key": SecretRef(scheme="env", locator="B")}),
+            S3,
+            False,
+        ),
+        (stack(), CodeBackend(type="new"), stack(module="n"), CodeBackend(type="new"), False),
+    ],
+)
+def test_one_state_or_two(
+    one: Stack, first: CodeBackend | None, two: Stack, second: CodeBackend | None, *, expected: bool
+) -> None:
+    """What decides the place of a state decides, whether code or configuration says it; the rest does not."""
+    assert same(one, first, two, second) is expected
+
+
+def test_a_computed_setting_is_not_judged() -> None:
+    """OpenTofu may compute the key: nobody is accused of what nobody can tell."""
+    computed = CodeBackend(type="s3", settings={"bucket": "b"}, computed=("key",))
+    assert state_place(stack(), computed) is None
+    assert state_place(stack(settings={"key": "k"}), computed) is not None
+
+
+def test_a_connection_string_is_never_shown() -> None:
+    """The message about a state may be read by anyone."""
+    found = state_place(stack(settings={"conn_str": "postgres://u:pa55@h/d"}), CodeBackend(type="pg"))
+    assert found is not None
+    assert "pa55" not in found.shown
