@@ -67,6 +67,7 @@ def run(arguments: list[str]) -> int:
 def _usage(arguments: list[str], error: Exception) -> int:
     """A mistake that Typer found: an unknown option, a missing argument."""
     from holdfast.cli.console import Console
+    from holdfast.doors import environment
     from holdfast.runs.document import errors_document
 
     message = str(error.format_message())  # type: ignore[attr-defined]
@@ -78,5 +79,6 @@ def _usage(arguments: list[str], error: Exception) -> int:
 
         sys.stdout.write(json.dumps(errors_document((problem,)), indent=2) + "\n")
     else:
-        Console(color=sys.stderr.isatty()).problems((problem,), Exit.USAGE)
+        plain = "--no-color" in arguments or environment.read().get("NO_COLOR") is not None
+        Console(color=not plain).problems((problem,), Exit.USAGE)
     return int(Exit.USAGE)

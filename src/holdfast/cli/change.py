@@ -100,10 +100,8 @@ class Change:
         return exit_of(results)
 
     def apply_bundles(self, folder: Path) -> Exit:
-        found = bundles.find(folder)
-        key = self.workshop.key()
         pairs = []
-        for bundle in [bundles.read(one, key) for one in found]:
+        for bundle in bundles.load(folder, self.workshop.key()):
             stack = self.workshop.repository.by_name.get(bundle.stack)
             if stack is None:
                 raise Refused(

@@ -19,7 +19,7 @@ import typer
 
 from holdfast.doors import environment as environment_door
 from holdfast.doors.environment import Environment
-from holdfast.kernel.errors import Exit, HoldfastError
+from holdfast.kernel.errors import Exit, Failed, HoldfastError
 
 if TYPE_CHECKING:  # Rich is not loaded for a command that prints a document.
     from holdfast.cli.console import Console
@@ -114,6 +114,27 @@ def _answer(handler: Handler, common: dict[str, Any], given: dict[str, Any]) -> 
     except BrokenPipeError:
         sys.stderr.close()
         return int(Exit.FAILED)
+    except Exception as error:
+        if invocation.verbose:
+            raise
+        show_error(invocation, _unforeseen(error))
+        return int(Exit.FAILED)
+
+
+def _unforeseen(error: Exception) -> HoldfastError:
+    """The outermost door: what nobody foresaw is still a code, a message and a hint."""
+    if isinstance(error, OSError):
+        named = f"{error.filename}: " if error.filename is not None else ""
+        return Failed(
+            "HF-FILE-4",
+            f"{named}{error.strerror or error}",
+            hint="Check that the file is there, that this user may use it, and that the disk has room.",
+        )
+    return Failed(
+        "HF-BUG-1",
+        f"Holdfast met something it did not foresee: {type(error).__name__}: {error}",
+        hint="Please report it with what --verbose shows. Before another apply, look with: holdfast plan",
+    )
 
 
 def show_error(invocation: Invocation, error: HoldfastError) -> None:

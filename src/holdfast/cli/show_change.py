@@ -182,7 +182,7 @@ def _show_problems(console: Console, result: StackResult) -> None:
         console.line(("   ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{problem.message}")
         if problem.hint:
             console.line(f"     {problem.hint}")
-    if result.error is not None and not result.problems:
+    if result.error is not None and result.error not in result.problems:
         console.line(("   ! ", "yellow"), (result.error.code, "bold"), f"  {result.error.message}")
         if result.error.hint:
             console.line(f"     {result.error.hint}")

@@ -66,6 +66,12 @@ class Git:
         answer = self._ask("cat-file", "blob", f"{commit}:{path}")
         return answer.out if answer.code == 0 else None
 
+    def tracked(self) -> tuple[str, ...]:
+        """Every path that Git keeps, as the index has it; none when Git cannot say."""
+        answer = self._ask("ls-files", "-z")
+        names = answer.out.decode(errors="surrogateescape").split("\0") if answer.code == 0 else []
+        return tuple(name for name in names if name)
+
     def head(self) -> str | None:
         answer = self._ask("rev-parse", "--verify", "--quiet", "HEAD")
         return answer.out.decode().strip() if answer.code == 0 else None

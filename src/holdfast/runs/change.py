@@ -31,6 +31,9 @@ from holdfast.terraform.work import LOCK_FILE
 Results = tuple[StackResult, ...]
 Confirm = Callable[[Results], Awaitable[bool]]
 
+_BUNDLED = frozenset({Status.PLANNED, Status.UNCHANGED, Status.REFUSED, Status.WAITING})
+"""What has a plan that may be applied later, perhaps after somebody released it."""
+
 
 async def plan_change(
     session: Session,
@@ -55,9 +58,7 @@ async def plan_change(
 
     try:
         await asyncio.gather(*(one(run) for run in runs.values()))
-        results = with_dependencies(
-            {name: run.result for name, run in runs.items()}, session.stacks.values()
-        )
+        results = with_dependencies({name: run.result for name, run in runs.items()}, session.stacks.values())
         if out is not None:
             await _write_bundles(session, out, runs, results)
     finally:
@@ -78,29 +79,27 @@ def _write_lock_file_back(run: StackRun) -> None:
 async def _write_bundles(
     session: Session, out: Path, runs: dict[str, StackRun], results: dict[str, StackResult]
 ) -> None:
-    selection = tuple(runs)
+    """Of every stack that has a plan. One whose dependency's state cannot be told fails alone."""
     key = session.key()
-    needed = {name for run in runs.values() for name in run.stack.depends_on}
-    seen: dict[str, StateSeen] = {}
+    seen = {name: run.state_seen for name, run in runs.items()}
     written: dict[str, str] = {}
-    for name in sorted(needed):
-        known = runs[name].state_seen if name in runs else None
-        seen[name] = known or await state_of(session, session.stack(name))
     for name, run in runs.items():
-        if results[name].status not in {Status.PLANNED, Status.UNCHANGED, Status.REFUSED, Status.WAITING}:
+        if results[name].status not in _BUNDLED:
             continue
-        bundle = run.bundle(
-            dependencies={one: seen[one] for one in run.stack.depends_on}, selection=selection
-        )
+        try:
+            for other in run.stack.depends_on:
+                seen[other] = seen.get(other) or await state_of(session, session.stack(other))
+        except HoldfastError as error:
+            run.refuse(error)
+            results[name] = run.result
+            continue
+        dependencies = {other: one for other in run.stack.depends_on if (one := seen[other])}
+        bundle = run.bundle(dependencies=dependencies, selection=tuple(runs))
         if bundle is not None:
             bundles.write(out, bundle, summary_document(results[name]), key)
             written[name] = bundle.digest
-    bundles.write_change(
-        out,
-        statuses={name: result.status.value for name, result in results.items()},
-        digests=written,
-        key=key,
-    )
+    statuses = {name: result.status.value for name, result in results.items()}
+    bundles.write_change(out, statuses=statuses, digests=written, key=key)
 
 
 async def state_of(session: Session, stack: Stack) -> StateSeen:
@@ -210,32 +209,42 @@ async def apply_bundles(session: Session, found: Iterable[tuple[Stack, Bundle]])
     pairs = {stack.name: (stack, bundle) for stack, bundle in found}
     session.tell(Begun(stacks=tuple(pairs), operation="apply"))
     runs = {name: StackRun(session, stack) for name, (stack, _) in pairs.items()}
+    warnings: dict[str, str] = {}
 
     async def restore(run: StackRun) -> StackResult:
-        bundle = pairs[run.stack.name][1]
+        name, bundle = run.stack.name, pairs[run.stack.name][1]
         try:
-            _require_store(session, run.stack, bundle)
+            if warning := _require_store(session, run.stack, bundle):
+                warnings[name] = warning
+                session.tell(Note(stack=name, text=warning))
             await _require_dependencies(session, run.stack, bundle)
         except HoldfastError as error:
             run.refuse(error)
             return run.result
-        return await run.restore(bundle)
+        result = await run.restore(bundle)
+        if result.status is not Status.PLANNED:
+            session.tell(Ended(result=result))
+        return result
 
     try:
         await _apply_flowing(session, runs, restore)
     finally:
         for run in runs.values():
             await run.close()
-    return tuple(run.result for run in runs.values())
+    return tuple(_warned(run.result, warnings.get(name)) for name, run in runs.items())
 
 
-def _require_store(session: Session, stack: Stack, bundle: Bundle) -> None:
+def _warned(result: StackResult, warning: str | None) -> StackResult:
+    return dataclasses.replace(result, notes=(*result.notes, warning)) if warning else result
+
+
+def _require_store(session: Session, stack: Stack, bundle: Bundle) -> str | None:
     """Where the plan's own record cannot be reached, nobody can say whether it was used."""
     mark = session.store.used(bundle.digest)
     if mark is not None:
         raise used(stack.name, mark)
     if bundle.store == session.store.id():
-        return
+        return None
     ours = stack.target is not None and stack.target.owner is Owner.CI
     if stack.production or bundle.production or ours:
         raise Refused(
@@ -244,12 +253,7 @@ def _require_store(session: Session, stack: Stack, bundle: Bundle) -> None:
             "so nobody can say whether it was used",
             hint="Plan and apply with the same store, or make a new plan here.",
         )
-    session.tell(
-        Note(
-            stack=stack.name,
-            text="the plan comes from another run store; only Terraform's own check for staleness is left",
-        )
-    )
+    return "the plan comes from another run store; only Terraform's own check for staleness is left"
 
 
 async def _require_dependencies(session: Session, stack: Stack, bundle: Bundle) -> None:

@@ -1,4 +1,4 @@
-"""What `depends_on` means inside one change: who waits for whom, and what one answer means for another. Pure."""
+"""What `depends_on` means inside one change: who waits for whom, and what follows from an answer. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def with_dependencies(
 
 
 def _beside(result: StackResult, needed: list[StackResult]) -> StackResult:
-    """A stack that failed by its own fault says so: `blocked` adds nothing to the exit code and must not hide it."""
+    """Failed by its own fault stays failed: `blocked` adds nothing to the exit code and must hide nothing."""
     for_want_of_it = result.status is Status.FAILED and _only_the_plan_failed(result)
     if result.status not in _HAS_A_PLAN and not for_want_of_it:
         return result

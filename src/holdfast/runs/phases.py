@@ -73,7 +73,13 @@ class Terraform:
         self._limits = session.config.engine.time_limits
 
     async def _run(
-        self, phase: str, words: argv.Argv, *, heard: Heard | None = None, providers: str | None = None
+        self,
+        phase: str,
+        words: argv.Argv,
+        *,
+        heard: Heard | None = None,
+        providers: str | None = None,
+        heeds: int = 1,
     ) -> Answer:
         """One command. With `heard`, its lines are read as they come."""
         prepared = self.prepared
@@ -85,6 +91,7 @@ class Terraform:
             environment=prepared.environment,
             providers=providers,
             seconds=limit,
+            heeds=heeds,
         )
         if phase in {"init", "validate", "plan", "show", "apply"}:
             self.session.tell(Entered(stack=prepared.stack.name, phase=phase))
@@ -127,9 +134,18 @@ class Terraform:
         if known.exists():
             return
         validations = self.session.validations
-        if key not in validations:
+        ours = key not in validations
+        if ours:
             validations[key] = asyncio.create_task(self._validate())
-        await asyncio.shield(validations[key])
+        try:
+            await asyncio.shield(validations[key])
+        except TerraformFailed:
+            raise
+        except HoldfastError:
+            if ours:
+                raise
+            # The other stack's engine failed, not the code: that is no answer about this one.
+            await self._validate()
         files.private_folder(known.parent)
         known.touch(mode=files.PRIVATE_FILE)
 
@@ -174,8 +190,8 @@ class Terraform:
             raise self._failure("output", answer, Heard())
         return answer.out
 
-    async def state_pull(self) -> bytes:
-        answer = await self._run("state", argv.state_pull())
+    async def state_pull(self, *, heeds: int = 1) -> bytes:
+        answer = await self._run("state", argv.state_pull(), heeds=heeds)
         if answer.code != 0:
             raise self._failure("state", answer, Heard())
         return answer.out
@@ -191,13 +207,6 @@ class Terraform:
     def _failure(self, phase: str, answer: Answer, heard: Heard) -> HoldfastError:
         """What the end of a command that changes nothing means."""
         name = self.prepared.stack.name
-        if answer.killed:
-            return EngineError(
-                "HF-ENG-6",
-                f"{name}: the engine ended without an answer during {phase} (code {answer.code}): "
-                f"{_tail(answer.log)}",
-                hint="Nothing was changed. Run it again; if it happens again, report it with this log.",
-            )
         if answer.timed_out:
             return Failed(
                 "HF-TIME-1",
@@ -206,6 +215,13 @@ class Terraform:
             )
         if answer.interrupted:
             return Cancelled("HF-RUN-2", f"{name}: stopped during {phase}, as asked; nothing was changed")
+        if answer.killed:
+            return EngineError(
+                "HF-ENG-6",
+                f"{name}: the engine ended without an answer during {phase} (code {answer.code}): "
+                f"{_tail(answer.log)}",
+                hint="Nothing was changed. Run it again; if it happens again, report it with this log.",
+            )
         return self.said(phase, answer, heard)
 
     def said(self, phase: str, answer: Answer, heard: Heard) -> HoldfastError:
@@ -222,7 +238,8 @@ class Terraform:
         code = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}.get(
             phase, "HF-TF-5"
         )
-        problems = tuple(self._problem(code, one) for one in errors)
+        # What names a place says more than the sentence that sums it up, whichever Terraform prints first.
+        problems = tuple(self._problem(code, one) for one in sorted(errors, key=lambda one: one.file is None))
         message = problems[0].message if problems else _text(answer, heard)
         return TerraformFailed(
             code, message or f"{name}: {phase} failed with exit code {answer.code}", problems=problems
@@ -247,6 +264,16 @@ def unknown_outcome(name: str, answer: Answer) -> UnknownOutcome:
         f"{name}: the apply ended without an answer (code {answer.code}): {_tail(answer.log)}",
         hint="Nobody can say what was done. Look at the provider's side and at the state "
         f"(holdfast state pull {name}), then plan again.",
+    )
+
+
+def left_at_once(name: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
+    """A second interrupt: Terraform did not wait for the provider's answer."""
+    return UnknownOutcome(
+        "HF-RUN-7",
+        f"{name}: stopped at once, as asked; {done}. Nobody waited for the end of: {', '.join(unfinished)}",
+        hint="These may be made and missing in the state. Look at the provider's side, import what is there, "
+        "then plan again.",
     )
 
 

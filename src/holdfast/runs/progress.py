@@ -15,6 +15,7 @@ class ApplyWatch:
         self._session = session
         self._stack = stack
         self.finished = 0
+        self._unfinished: dict[str, None] = {}
         self.total = sum(
             2 if change.replaces else 1
             for change in plan.changes
@@ -24,16 +25,23 @@ class ApplyWatch:
     def event(self, event: events.Event) -> None:
         match event:
             case events.ApplyStart():
+                self._unfinished[event.address] = None
                 self._tell(event, event.action, done=False)
             case events.ApplyProgress():
                 self._tell(event, event.action, done=False, seconds=event.elapsed)
             case events.ApplyComplete():
                 self.finished += 1
+                self._unfinished.pop(event.address, None)
                 self._tell(event, event.action, done=True, seconds=event.elapsed)
             case events.ApplyErrored():
                 self._tell(event, event.action, done=True, failed=True, seconds=event.elapsed)
             case _:
                 pass
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """What was begun and did not end well."""
+        return tuple(self._unfinished)
 
     def _tell(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import posixpath
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from holdfast.doors import git as git_door
 from holdfast.doors.environment import Environment
 from holdfast.doors.git import Git
 from holdfast.kernel.errors import UsageError
-from holdfast.runs.selection import Selection, select_changed, select_named
+from holdfast.runs.selection import Selection, listed_paths, meant, select_changed, select_named
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.code import Code
 from holdfast.stacks.code_backend import code_backend
@@ -92,8 +93,8 @@ class Repository:
 
     def select(self, arguments: list[str], changed: list[str], since: str | None) -> Selection:
         """What a command is about: everything, or what was named, or what a change touches, or both."""
-        named = select_named(self.stacks, arguments)
         if not changed and since is None:
+            named = select_named(self.stacks, arguments)
             return Selection(
                 selected=named, gone=(), total=len(self.stacks), changed=None, named=bool(arguments)
             )
@@ -103,13 +104,15 @@ class Repository:
             self.stacks,
             self.code,
             frozenset(paths),
-            old_content=functools.partial(self._old_content, commit),
+            old_content=functools.partial(self._old_content, commit, known=since is not None),
             environment=self.environment,
         )
-        names = {one.stack.name for one in named}
+        # What the change took away can still be named: it must not be passed over.
+        gone = tuple(one for one in gone if not arguments or any(meant(one, each) for each in arguments))
+        names = {one.stack.name for one in select_named(self.stacks, arguments, gone=gone)}
         return Selection(
             selected=tuple(one for one in found if one.stack.name in names),
-            gone=() if arguments else gone,
+            gone=gone,
             total=len(self.stacks),
             changed=len(paths),
             named=bool(arguments),
@@ -118,8 +121,8 @@ class Repository:
     def _changed_paths(self, changed: list[str], since: str | None) -> tuple[set[str], str | None]:
         paths: set[str] = set()
         for name in changed:
-            names = sys.stdin.read().splitlines() if name == "-" else [name]
-            paths.update(self._inside(one.strip()) for one in names if one.strip())
+            names = listed_paths(sys.stdin.buffer.read()) if name == "-" else (name,)
+            paths.update(self._inside(one) for one in names)
         if since is None:
             return paths, self.git.head() if self.git is not None else None
         if self.git is None:
@@ -141,32 +144,32 @@ class Repository:
 
     def _inside(self, name: str) -> str:
         """A path as the user gave it, relative to the root. It need not exist: deleted files count too."""
-        path = Path(name)
-        root = self.config.root.resolve()
-        if path.is_absolute():
-            try:
-                return path.relative_to(root).as_posix()
-            except ValueError:
-                raise UsageError(
-                    "HF-USE-6",
-                    f"--changed {name}: not inside {root}",
-                    hint="Paths are relative to the repository's root.",
-                ) from None
-        clean = Path(*[part for part in path.parts if part != "."])
-        if ".." in clean.parts:
-            raise UsageError(
-                "HF-USE-6",
-                f"--changed {name}: leads out of the repository",
-                hint="Paths are relative to the repository's root.",
-            )
-        return clean.as_posix()
+        root = self.config.root
+        for base in (root, root.resolve()):
+            path = posixpath.relpath(posixpath.join(base.as_posix(), name), base.as_posix())
+            if name and path != ".." and not path.startswith("../"):
+                return path
+        raise UsageError(
+            "HF-USE-6",
+            f"--changed {name}: not inside {root}" if name else "--changed without a name",
+            hint="Paths are relative to the repository's root.",
+        )
 
-    def _old_content(self, commit: str | None, path: str) -> bytes | None:
+    def _old_content(self, commit: str | None, path: str, *, known: bool) -> bytes | None:
+        """A file before the change; None when that cannot be told.
+
+        With `--changed` alone nobody says since when: the last commit counts, unless it holds the very
+        content of now, as it does where a change is committed already.
+        """
         if self.git is None or commit is None:
             return None
         top, root = self.git.top.resolve(), self.config.root.resolve()
         prefix = f"{root.relative_to(top).as_posix()}/" if root != top else ""
-        return self.git.content(commit, f"{prefix}{path}")
+        content = self.git.content(commit, f"{prefix}{path}")
+        now = self.config.root / path
+        if not known and content is not None and now.is_file() and now.read_bytes() == content:
+            return None
+        return content
 
 
 def open_repository(config: Path | None, environment: Environment) -> Repository:

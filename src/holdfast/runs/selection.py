@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +26,13 @@ from holdfast.stacks.variables import values_in
 from holdfast.terraform.environment import terraform_variables
 
 OldContent = Callable[[str], bytes | None]
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
+_ESCAPES = {
+    b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r",
+    b'"': b'"', b"\\": b"\\",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +65,51 @@ class Selection:
         return self.selected[0].stack
 
 
-def select_named(stacks: tuple[Stack, ...], arguments: list[str]) -> tuple[Selected, ...]:
+def listed_paths(data: bytes) -> tuple[str, ...]:
+    """Paths from standard input, one per line or each ended by a NUL byte.
+
+    Git puts a name with unusual letters in quotes. Whether a quoted line is such a name or is called so
+    cannot be told, so both are meant: more is selected, never less.
+    """
+    text = data.decode(errors="surrogateescape")
+    if "\0" in text:
+        return tuple(name for name in text.split("\0") if name)
+    names: list[str] = []
+    for line in text.split("\n"):
+        name = line.removesuffix("\r")
+        if not name.strip():
+            continue
+        names.append(name)
+        if quoted := _QUOTED.fullmatch(name):
+            names.append(_unquoted(quoted[1]))
+    return tuple(names)
+
+
+def _unquoted(text: str) -> str:
+    def meaning(found: re.Match[bytes]) -> bytes:
+        escaped = found[1]
+        return bytes([int(escaped, 8) & 0xFF]) if escaped.isdigit() else _ESCAPES.get(escaped, found[0])
+
+    return _ESCAPE.sub(meaning, text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+
+
+def meant(gone: RemovedStack, argument: str) -> bool:
+    """Whether an argument names a stack that is gone."""
+    if gone.stack is not None:
+        return matches(gone.stack, argument)
+    return gone.name == argument or fnmatch.fnmatchcase(gone.name, argument)
+
+
+def select_named(
+    stacks: tuple[Stack, ...], arguments: list[str], gone: tuple[RemovedStack, ...] = ()
+) -> tuple[Selected, ...]:
     """By name, glob or filter. An argument that means nothing is a mistake, never an empty answer."""
     if not arguments:
         return tuple(Selected(stack=stack, reasons=()) for stack in stacks)
     reasons: dict[str, list[str]] = {}
     for argument in arguments:
         hits = [stack for stack in stacks if matches(stack, argument)]
-        if not hits:
+        if not hits and not any(meant(one, argument) for one in gone):
             near = difflib.get_close_matches(argument, [stack.name for stack in stacks], n=1)
             raise UsageError(
                 "HF-USE-8",

@@ -19,7 +19,7 @@ from holdfast.runs import state_watch
 from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.digest import DigestParts, sha256
 from holdfast.runs.events import Ended
-from holdfast.runs.phases import Cancelled, Heard, Terraform, unknown_outcome
+from holdfast.runs.phases import Cancelled, Heard, Terraform, left_at_once, unknown_outcome
 from holdfast.runs.prepare import Prepared, prepared
 from holdfast.runs.progress import ApplyWatch
 from holdfast.runs.result import ErrorShown, Output, StackResult
@@ -296,7 +296,7 @@ class StackRun:
         if answer.killed:
             raise unknown_outcome(self.stack.name, answer)
         await self._record_after(terraform)
-        if answer.code != 0 or answer.interrupted:
+        if answer.code != 0:
             raise self._apply_failure(terraform, answer, heard, watch)
         return dataclasses.replace(
             planned,
@@ -312,13 +312,15 @@ class StackRun:
         self, terraform: Terraform, answer: Answer, heard: Heard, watch: ApplyWatch
     ) -> HoldfastError:
         name, done = self.stack.name, f"{watch.finished} of {watch.total} changes were made and saved"
+        if answer.insisted and watch.unfinished:
+            return left_at_once(name, watch.unfinished, done)
         if answer.timed_out:
             return Failed(
                 "HF-TIME-1",
                 f"{name}: the apply took longer than its time limit and was stopped; {done}",
                 hint="Plan again to see what is left.",
             )
-        if answer.interrupted and answer.code != 0:
+        if answer.interrupted:
             return Cancelled(
                 "HF-RUN-2", f"{name}: stopped as asked; {done}", hint="Plan again to see what is left."
             )
@@ -338,7 +340,7 @@ class StackRun:
         """What the state is now. That it cannot be read must not hide how the apply ended."""
         try:
             home = terraform.prepared.home
-            content = home.file.read_bytes() if home.file is not None else await terraform.state_pull()
+            content = home.file.read_bytes() if home.file is not None else await terraform.state_pull(heeds=2)
         except (OSError, HoldfastError) as error:
             self._notes.append(f"the state could not be read after the apply: {error}")
             return

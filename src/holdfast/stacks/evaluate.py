@@ -9,7 +9,8 @@ from __future__ import annotations
 import operator as operators
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from holdfast.hcl.nodes import (
     Access,
@@ -20,6 +21,7 @@ from holdfast.hcl.nodes import (
     For,
     Literal,
     Object,
+    Opaque,
     Template,
     Traversal,
     Tuple,
@@ -78,7 +80,23 @@ class Scope:
     """Locals whose value is already known, shared by every scope of the same module."""
 
     def bind(self, names: Mapping[str, object]) -> Scope:
-        return replace(self, names={**self.names, **names})
+        return self._with({**self.names, **names})
+
+    def unbound(self) -> Scope:
+        return self._with({})
+
+    def _with(self, names: Mapping[str, object]) -> Scope:
+        return Scope(
+            variables=self.variables,
+            locals=self.locals,
+            path_module=self.path_module,
+            cwd=self.cwd,
+            tree=self.tree,
+            workspace=self.workspace,
+            names=names,
+            listing=self.listing,
+            settled=self.settled,
+        )
 
 
 def evaluate(expression: Expression, scope: Scope) -> object:
@@ -90,41 +108,15 @@ def evaluate(expression: Expression, scope: Scope) -> object:
     return UNKNOWN if isinstance(value, _Absent) else value
 
 
-def _value(expression: Expression, scope: Scope) -> object:  # noqa: C901, PLR0911 - one case for each kind
-    match expression:
-        case Literal():
-            return expression.value
-        case Traversal():
-            return _steps(_named(expression, scope), _rest(expression), scope)
-        case Template():
-            return _template(expression, scope)
-        case Call():
-            return _call(expression, scope)
-        case Tuple():
-            return tuple(_plain(item, scope) for item in expression.items)
-        case Object():
-            return _object(expression, scope)
-        case Conditional():
-            return _conditional(expression, scope)
-        case Access():
-            return _steps(_value(expression.base, scope), expression.steps, scope)
-        case Binary():
-            return _binary(expression, scope)
-        case Unary():
-            return _unary(expression, scope)
-        case For():
-            return _for(expression, scope)
-        case _:
-            return unknown_of(*(_plain(part, scope) for part in expression.parts()), UNKNOWN)
+def _value(expression: Expression, scope: Scope) -> object:
+    if type(expression) is Literal:
+        return expression.value
+    return _MEANINGS[type(expression)](expression, scope)
 
 
 def _plain(expression: Expression, scope: Scope) -> object:
     value = _value(expression, scope)
     return UNKNOWN if isinstance(value, _Absent) else value
-
-
-def _rest(expression: Traversal) -> tuple[str | Expression, ...]:
-    return expression.steps[1:] if expression.root in ("var", "local", "path") else expression.steps
 
 
 def _named(expression: Traversal, scope: Scope) -> object:  # noqa: PLR0911 - one line for each kind of name
@@ -150,7 +142,7 @@ def _local(name: str, scope: Scope) -> object:
         return UNKNOWN
     if name not in scope.settled:
         scope.settled[name] = UNKNOWN  # a local that refers to itself ends here
-        scope.settled[name] = _plain(scope.locals[name], replace(scope, names={}))
+        scope.settled[name] = _plain(scope.locals[name], scope.unbound())
     return scope.settled[name]
 
 
@@ -317,7 +309,7 @@ def _call(expression: Call, scope: Scope) -> object:
         arguments.extend(last)
     whole = all(known(argument) for argument in arguments)
     if not whole and (name not in PARTIAL or any(isinstance(value, Unknown) for value in arguments)):
-        return unknown_of(*arguments) if name in FUNCTIONS else UNKNOWN
+        return unknown_of(*arguments)
     if name not in _MADE_OF_PATHS and _inside(scope, tuple(arguments)):
         return UNKNOWN
     return _answer(name, arguments, scope)
@@ -357,3 +349,38 @@ def _try(expression: Call, scope: Scope) -> object:
         if not isinstance(value, _Absent):
             return value
     return _ABSENT
+
+
+def _traversal(expression: Traversal, scope: Scope) -> object:
+    value = _named(expression, scope)
+    skipped = 1 if expression.root in ("var", "local", "path") else 0
+    return _steps(value, expression.steps[skipped:], scope) if len(expression.steps) > skipped else value
+
+
+def _access(expression: Access, scope: Scope) -> object:
+    return _steps(_value(expression.base, scope), expression.steps, scope)
+
+
+def _tuple(expression: Tuple, scope: Scope) -> object:
+    return tuple(_plain(item, scope) for item in expression.items)
+
+
+def _opaque(expression: Opaque, scope: Scope) -> object:
+    inside = [_plain(part, scope) for part in expression.inside]
+    decided = not expression.unread and not all(known(value) for value in inside)
+    return unknown_of(*inside) if decided else UNKNOWN
+
+
+_MEANINGS: Mapping[type[Expression], Callable[[Any, Scope], object]] = {
+    Access: _access,
+    Binary: _binary,
+    Call: _call,
+    Conditional: _conditional,
+    For: _for,
+    Object: _object,
+    Opaque: _opaque,
+    Template: _template,
+    Traversal: _traversal,
+    Tuple: _tuple,
+    Unary: _unary,
+}

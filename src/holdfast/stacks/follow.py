@@ -181,7 +181,7 @@ class _Walk:
             for reason in group.runs:
                 self._into.everything(reason)
         inspection = Inspection(self._into, folder, dormant=dormant)
-        for inner in instances if group.repeats else instances[:1]:
+        for inner in instances:
             for site in group.sites:
                 inspection.site(site, inner)
             for nested in group.inner:
@@ -227,7 +227,9 @@ def _is_local(source: str) -> bool:
 def _called(call: ModuleCall, scope: Scope) -> Iterator[tuple[Scope, bool]]:
     for_each, count = call.block.body.attribute("for_each"), call.block.body.attribute("count")
     group = Group(
-        for_each=for_each.expression if for_each else None, count=count.expression if count else None
+        for_each=for_each.expression if for_each else None,
+        count=count.expression if count else None,
+        repeats=True,
     )
     instances = _instances(group, scope)
     if not instances:
@@ -239,10 +241,12 @@ def _called(call: ModuleCall, scope: Scope) -> Iterator[tuple[Scope, bool]]:
 def _instances(group: Group, scope: Scope) -> list[Scope]:
     """A scope for each element; one with unknown names when they cannot be told; none when there are none."""
     if group.for_each is not None:
-        return _for_each(group, scope)
-    if group.count is not None:
-        return _count(evaluate(group.count, scope), scope)
-    return [scope]
+        found = _for_each(group, scope)
+    elif group.count is not None:
+        found = _count(evaluate(group.count, scope), scope)
+    else:
+        return [scope]
+    return found if group.repeats else found[:1]
 
 
 def _for_each(group: Group, scope: Scope) -> list[Scope]:

@@ -5,7 +5,6 @@ Values differ from stack to stack, the code does not: what can be said without v
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,36 +22,12 @@ from holdfast.hcl.nodes import (
     Tuple,
     walk,
 )
-
-_FOLDERY = re.compile(
-    r"(?:^|_)(?:sources?|files?|filename|paths?|dirs?|directory|directories|folders?|charts?|templates?"
-    r"|manifests?|context|scripts?|playbook|package|archive|zip|location|workdir)(?:_|$)"
-)
-_STRONG = re.compile(
-    r"^(?:source|sources|filename|chart|scripts?|source_(?:dir|directory|file|path|code)"
-    r"|\w+_(?:file|files|dir|directory|script))$"
-)
-READERS = frozenset(
-    ("file", "filebase64", "fileexists", "filemd5", "filesha1", "filesha256", "filesha512")
-) | frozenset(("filebase64sha256", "filebase64sha512", "templatefile"))
-"""Functions whose first argument is the path of a file, seen from the root module's folder."""
-TAKES_PATHS = READERS | {"fileset"}
+from holdfast.stacks.points import TAGS, TAKES_PATHS, Point, foldery, points_of
 
 _PROSE = frozenset(("description", "error_message"))
-_TAGS = frozenset(("tags", "labels", "default_tags", "annotations", "tags_all"))
 _PLAIN_PROVISIONERS = frozenset(("file", "remote-exec"))
 _PASSED_OVER = frozenset(("backend", "cloud", "required_providers", "provider_meta"))
 _LONGEST_PATH = 1024
-
-
-def foldery(name: str) -> bool:
-    """An attribute whose plain word may well name a folder: `chart = "web"`, not `environment = "dev"`."""
-    return bool(_FOLDERY.search(name))
-
-
-def strong(name: str) -> bool:
-    """An attribute that all but certainly names a file: if its value is unknown, any file may be meant."""
-    return bool(_STRONG.match(name))
 
 
 def pathlike(text: str) -> bool:
@@ -70,9 +45,9 @@ def pathlike(text: str) -> bool:
 class Site:
     """An expression whose value must be looked at for each stack."""
 
-    name: str
     expression: Expression
     file: str
+    points: tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,18 +81,21 @@ def find_sites(files: tuple[File, ...]) -> Sites:
     words: set[str] = set()
     folder_words: set[str] = set()
     groups: list[Group] = []
+    unread = [
+        f"{problem.place or file.path} cannot be read" for file in files for problem in file.problems[:1]
+    ]
     for file in files:
         for block in _looked_at(file.body):
-            groups.append(_group(block, file.path))
-            _words(block, words, folder_words)
-    unread = tuple(
-        f"{problem.place or file.path} cannot be read" for file in files for problem in file.problems[:1]
-    )
+            try:
+                groups.append(_group(block, file.path))
+                _words(block, words, folder_words)
+            except RecursionError:
+                unread.append(f"{file.path}:{block.place.line} nests too deeply to be followed")
     return Sites(
         groups=tuple(group for group in groups if group.sites or group.inner or group.runs),
         words=frozenset(words),
         folder_words=frozenset(folder_words),
-        unread=unread,
+        unread=tuple(unread),
     )
 
 
@@ -150,7 +128,7 @@ def _settles_the_module(block: Block, attribute: Attribute) -> bool:
 
 def _literals(name: str, expression: Expression) -> Iterator[tuple[str, str]]:
     """Every string with the name of the attribute, or of the object's key, that it is given to."""
-    if isinstance(expression, Object) and name not in _TAGS:
+    if isinstance(expression, Object) and name not in TAGS:
         for key, value in expression.items:
             if isinstance(key, Literal) and isinstance(key.value, str):
                 yield "", key.value
@@ -219,8 +197,9 @@ def _inside(block: Block, file: str) -> tuple[tuple[Site, ...], tuple[Group, ...
     groups: list[Group] = []
     runs = [_program(block, file)] if _runs_a_program(block) else []
     for attribute in block.body.attributes:
-        if _worth_a_look(block, attribute):
-            sites.append(Site(name=attribute.name, expression=attribute.expression, file=file))
+        points = _points(block, attribute)
+        if points:
+            sites.append(Site(expression=attribute.expression, file=file, points=points))
         if any(isinstance(part, Opaque) and part.unread for part in walk(attribute.expression)):
             runs.append(f"{file}:{attribute.place.line} cannot be read")
     for inner in block.body.blocks:
@@ -234,6 +213,13 @@ def _inside(block: Block, file: str) -> tuple[tuple[Site, ...], tuple[Group, ...
     return tuple(sites), tuple(groups), tuple(runs)
 
 
+def _points(block: Block, attribute: Attribute) -> tuple[Point, ...]:
+    """A plain reference brings nothing new: its value was looked at where it was made."""
+    if _settles_the_module(block, attribute):
+        return ()
+    return points_of(attribute.expression, attribute.name)
+
+
 def _runs_a_program(block: Block) -> bool:
     if block.type == "provisioner":
         return block.labels[:1] not in tuple((name,) for name in _PLAIN_PROVISIONERS)
@@ -243,21 +229,3 @@ def _runs_a_program(block: Block) -> bool:
 def _program(block: Block, file: str) -> str:
     what = " ".join((block.type, *block.labels[:1]))
     return f"{file}:{block.place.line} runs a program ({what}) that may read any file"
-
-
-def _worth_a_look(block: Block, attribute: Attribute) -> bool:
-    """A plain reference brings nothing new: its value was looked at where it was made."""
-    if _settles_the_module(block, attribute):
-        return False
-    named = foldery(attribute.name)
-    for part in walk(attribute.expression):
-        if isinstance(part, Call) or not isinstance(part, Literal | Tuple | Object | Traversal):
-            return True
-        if isinstance(part, Traversal) and (named or part.root == "path"):
-            return True
-        if isinstance(part, Object) and any(
-            isinstance(key, Literal) and foldery(str(key.value)) and isinstance(value, Traversal)
-            for key, value in part.items
-        ):
-            return True
-    return False

@@ -67,7 +67,13 @@ def _entry(project: Project, name: str, look: Look, needs: tuple[str, ...]) -> E
         environment = next((part for part in project.folder.split("/") if is_environment(part)), None)
     base = literal(project.folder, project.folder, shared, RuleKind.FOLDER)
     workspace = project.workspace if project.workspace != DEFAULT_WORKSPACE else None
-    if look.modules[project.folder].backend is None:
+    module = look.modules[project.folder]
+    held = None
+    if module.backend is None and workspace is not None:
+        if module.asks_workspace:
+            held = (
+                f"its code reads terraform.workspace ({workspace}) and names no backend that has workspaces"
+            )
         workspace = None
     stack = Found(
         name=name,
@@ -83,7 +89,8 @@ def _entry(project: Project, name: str, look: Look, needs: tuple[str, ...]) -> E
         base,
         name=escape(name),
         stacks=(stack,),
-        environment=environment,
+        environment=escape(environment) if environment else None,
+        held=held,
         why=f"project {project.name or project.folder} of Atlantis",
     )
 

@@ -21,6 +21,8 @@ class Found:
 
     name: str
     module: str
+    short: str = ""
+    """A shorter name, to be had if no other stack wants it."""
     file: str | None = None
     shared: tuple[str, ...] = ()
     captured: Mapping[str, str] = field(default_factory=dict)
@@ -61,13 +63,20 @@ class Entry:
         return compiled(self.pattern).names if self.pattern is not None else ()
 
 
-def literal(path: str, module: str, shared: tuple[str, ...], kind: RuleKind) -> Entry:
+def literal(
+    path: str,
+    module: str,
+    shared: tuple[str, ...],
+    kind: RuleKind,
+    captured: Mapping[str, str] | None = None,
+) -> Entry:
     """A stack written out by itself, because no pattern finds it and nothing else."""
     bare = names.without_suffix(path) if kind is RuleKind.VARIABLES else path
     name = plain_name(bare)
-    said = _said(bare.split("/"))
+    said = {**_said(bare.split("/")), **(captured or {})}
+    short = plain_name("/".join(captured.values())) if captured else ""
     file = path if kind is RuleKind.VARIABLES else None
-    stack = Found(name=name, module=module, file=file, shared=shared, captured=said)
+    stack = Found(name=name, module=module, file=file, shared=shared, captured=said, short=short)
     if file is not None and not set(file) & set("{}*?[]\\"):
         return Entry(
             kind=RuleKind.VARIABLES,
@@ -77,6 +86,7 @@ def literal(path: str, module: str, shared: tuple[str, ...], kind: RuleKind) -> 
             shared=tuple(map(escape, shared)),
             stacks=(stack,),
             environment=said.get("environment"),
+            account=said.get("account"),
             region=said.get("region"),
             why="one variables file",
         )
@@ -88,6 +98,7 @@ def literal(path: str, module: str, shared: tuple[str, ...], kind: RuleKind) -> 
         shared=tuple(map(escape, (*shared, *own))),
         stacks=(replace(stack, file=None, shared=(*shared, *own)),),
         environment=said.get("environment"),
+        account=said.get("account"),
         region=said.get("region"),
         why="one root module",
     )
@@ -100,7 +111,7 @@ def _said(parts: list[str]) -> dict[str, str]:
         environment = parts[-1]
     region = next((part for part in parts if is_region(part)), None)
     found = {"environment": environment, "region": region}
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: escape(value) for key, value in found.items() if value is not None}
 
 
 def alone(folder: str, repository: str, shared: tuple[str, ...]) -> Entry:
@@ -124,31 +135,36 @@ def plain_name(text: str) -> str:
 
 def named(entries: list[Entry]) -> list[Entry]:
     """Short names made of the placeholders, where they stay different from all others."""
-    wanted: defaultdict[str, set[int]] = defaultdict(set)
-    short: dict[int, list[str]] = {}
-    for index, entry in enumerate(entries):
-        template = _short(entry)
-        if template is None:
-            short[index] = [stack.name for stack in entry.stacks]
-        else:
-            short[index] = [
-                "/".join(stack.captured[name] for name in entry.placeholders) for stack in entry.stacks
-            ]
-        for name in short[index]:
-            wanted[name].add(index)
-    twice = {index for sharing in wanted.values() if len(sharing) > 1 for index in sharing}
+    in_full: set[int] = set()
+    while True:
+        wanted: defaultdict[str, list[int]] = defaultdict(list)
+        for index, entry in enumerate(entries):
+            for name in _called(entry, in_full=index in in_full):
+                wanted[name].append(index)
+        clashing = {index for same in wanted.values() if len(same) > 1 for index in same} - in_full
+        if not clashing:
+            break
+        in_full |= clashing
     made: list[Entry] = []
     for index, entry in enumerate(entries):
-        again = len(set(short[index])) < len(short[index])
-        called = [stack.name for stack in entry.stacks] if index in twice or again else short[index]
-        template = None if index in twice or again else _short(entry)
+        called = _called(entry, in_full=index in in_full)
         if entry.pattern is not None and any(names.fault(name) for name in called):
-            parts = [literal(_path(one), one.module, one.shared, entry.kind) for one in entry.stacks]
-            made += _told_apart(parts)
+            made += [literal(_path(one), one.module, one.shared, entry.kind) for one in entry.stacks]
             continue
+        template = None if index in in_full else _short(entry)
+        if entry.kind is RuleKind.NAMED or not entry.placeholders:
+            template = called[0]
         stacks = tuple(replace(one, name=name) for one, name in zip(entry.stacks, called, strict=True))
-        made.append(replace(entry, name=template or entry.name, stacks=stacks))
-    return made
+        made.append(replace(entry, name=template, stacks=stacks))
+    return _told_apart(made)
+
+
+def _called(entry: Entry, *, in_full: bool) -> list[str]:
+    if in_full:
+        return [stack.name for stack in entry.stacks]
+    if _short(entry) is None:
+        return [stack.short or stack.name for stack in entry.stacks]
+    return ["/".join(stack.captured[name] for name in entry.placeholders) for stack in entry.stacks]
 
 
 def _path(stack: Found) -> str:
@@ -156,13 +172,16 @@ def _path(stack: Found) -> str:
 
 
 def _told_apart(entries: list[Entry]) -> list[Entry]:
-    seen: set[str] = set()
+    """Two paths can become one plain name; the later one gets a number."""
+    seen = {stack.name for entry in entries if entry.placeholders for stack in entry.stacks}
     made: list[Entry] = []
     for entry in entries:
-        base = entry.name or ""
-        name = next(
-            one for one in (base, *(f"{base}-{count}" for count in range(2, 10_000))) if one not in seen
-        )
+        if entry.placeholders:
+            made.append(entry)
+            continue
+        base = entry.stacks[0].name
+        tries = (base, *(f"{base}-{count}" for count in range(2, len(entries) + 2)))
+        name = next(one for one in tries if one not in seen)
         seen.add(name)
         made.append(replace(entry, name=name, stacks=(replace(entry.stacks[0], name=name),)))
     return made

@@ -110,7 +110,8 @@ def _variables_items(
         stem = names.without_suffix(name).lower()
         folder = posixpath.dirname(path) or ROOT
         beside = look.modules.get(folder)
-        if is_own_variables(name) or stem in _SAMPLES or (beside is not None and beside.aside):
+        own = is_own_variables(name) and beside is not None
+        if own or stem in _SAMPLES or (beside is not None and beside.aside):
             continue
         if stem in _SHARED:
             shared[folder].append(path)
@@ -204,27 +205,42 @@ def _groups(items: Sequence[_Item]) -> list[list[_Item]]:
             tops["" if is_environment(item.parts[0]) or is_region(item.parts[0]) else item.parts[0]].append(
                 item
             )
-        alike = len(group[0].parts) == 1 or (len(tops) >= _MANY_TOPS and not any(map(is_hint, tops)))
+        many = len(tops) >= _MANY_TOPS or bool(group[0].up)
+        alike = len(group[0].parts) == 1 or (many and not any(map(is_hint, tops)))
         found += [group] if alike else list(tops.values())
     return sorted(found, key=lambda group: group[0].path)
 
 
-def _entries(items: list[_Item], tree: ListedTree, kind: RuleKind) -> list[Entry]:
-    """One entry if a pattern finds these and no other; else the group is divided until it does."""
+def _entries(
+    items: list[_Item], tree: ListedTree, kind: RuleKind, said: Mapping[str, Mapping[str, str]] | None = None
+) -> list[Entry]:
+    """One entry if a pattern finds these and no other; else the group is divided until it does.
+
+    `said`: what the pattern of the undivided group says about each path.
+    """
     if not items:
         return []
-    entry = _entry(items, shape([item.parts for item in items], leaf=_leaf(kind)), kind)
+    component = items[0].up - 1 if items[0].up else None
+    parts = shape([item.parts for item in items], leaf=_leaf(kind), component=component)
+    entry = _entry(items, parts, kind)
     if entry is not None and _finds(entry, tree) == {item.path for item in items}:
         return [entry]
+    if said is None:
+        said = {} if entry is None else {_path(stack): stack.captured for stack in entry.stacks}
     if len(items) == 1:
-        return [literal(items[0].path, items[0].module, items[0].shared, kind)]
+        item = items[0]
+        return [literal(item.path, item.module, item.shared, kind, said.get(item.path))]
     column = next(
         index for index in range(len(items[0].parts)) if len({item.parts[index] for item in items}) > 1
     )
-    parts: defaultdict[str, list[_Item]] = defaultdict(list)
+    divided: defaultdict[str, list[_Item]] = defaultdict(list)
     for item in items:
-        parts[item.parts[column]].append(item)
-    return [entry for group in parts.values() for entry in _entries(group, tree, kind)]
+        divided[item.parts[column]].append(item)
+    return [entry for group in divided.values() for entry in _entries(group, tree, kind, said)]
+
+
+def _path(stack: Found) -> str:
+    return stack.file or stack.module
 
 
 def _leaf(kind: RuleKind) -> str:

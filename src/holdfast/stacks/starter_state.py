@@ -17,6 +17,7 @@ from typing import Final
 from holdfast.config.placeholders import escape, parse
 from holdfast.config.valid import Backend, RuleKind
 from holdfast.kernel.errors import Place
+from holdfast.stacks import names
 from holdfast.stacks.backend import CodeBackend, state_place
 from holdfast.stacks.look import BackendFile, Look, Module
 from holdfast.stacks.look_scripts import as_template, one_value_each
@@ -91,17 +92,17 @@ def _told(stack: Found, look: Look, siblings: Sequence[Found]) -> Home:
     first = look.passed[0]
     where = f"{first.path}:{first.line}"
     if passed is None:
-        return replace(home, held=f"its backend settings come from {where}, which could not be followed")
+        return replace(home, held=f"the backend settings come from {where}, which could not be followed")
     settings: dict[str, object] = {}
     for name, one in passed.items():
         template = as_template(one.value, stack.captured)
         if template is None:
             place = f"{one.path}:{one.line}"
             return replace(
-                home, held=f"its backend's `{name}` comes from {place}, which could not be followed"
+                home, held=f"the backend's `{name}` comes from {place}, which could not be followed"
             )
         settings[name] = parse(template).fill(lambda key: stack.captured[key])
-    return replace(home, settings=settings, guessed=f"its backend settings are taken from {where}")
+    return replace(home, settings=settings, guessed=f"the backend settings are those of {where}")
 
 
 def _backend_file(stack: Found, look: Look, *, alone: bool) -> BackendFile | None:
@@ -162,6 +163,7 @@ def _apart(sharing: list[Found], look: Look) -> dict[str, Home]:
     if key is not None and missing(backend):
         return {
             stack.name: Home(
+                workspace=stack.workspace,
                 settings={key: own_place(backend.type, stack)},
                 guessed=f"the code leaves the backend's `{key}` open, so each gets one of its own name",
             )
@@ -197,7 +199,7 @@ def _one_of(sharing: list[Found], backend: CodeBackend) -> dict[str, Home]:
     words = set(re.split(r"[^A-Za-z0-9]+", text))
     meant = [stack for stack in sharing if stack.label in words]
     where = backend.settings.get(_KEY.get(backend.type, ""), backend.type)
-    held = _hold(sharing, f"the code names one state ({where}) for all {len(sharing)} of them")
+    held = _hold(sharing, f"the code names one state ({where}) for {len(sharing)} stacks")
     if len(meant) == 1:
         held[meant[0].name] = Home(
             guessed=f"the state that the code names ({where}) speaks of {meant[0].label}"
@@ -209,7 +211,7 @@ def _hold(stacks: Iterable[Found], why: str) -> dict[str, Home]:
     return {stack.name: Home(held=why, workspace=stack.workspace) for stack in stacks}
 
 
-def with_homes(entries: Iterable[Entry], found: Mapping[str, Home], look: Look) -> list[Entry]:
+def with_homes(entries: Iterable[Entry], found: Mapping[str, Home]) -> list[Entry]:
     """Entries that say what `homes` found; one whose stacks differ in it is taken apart."""
     made: list[Entry] = []
     for entry in entries:
@@ -229,9 +231,11 @@ def _together(entry: Entry, own: Sequence[Home]) -> Entry | None:
     keys = {tuple(sorted(home.settings)) for home in own}
     if len(helds) > 1 or len(keys) > 1:
         return None
+    name = entry.name or names.without_suffix(entry.pattern or "")
+    likely = [text.format(name) for text in dict.fromkeys(_OWN_PLACE.values())]
     settings: dict[str, object] = {}
     for key in own[0].settings:
-        template = _template([home.settings[key] for home in own], captured)
+        template = _template([home.settings[key] for home in own], captured, likely)
         if template is None:
             return None
         settings[key] = template
@@ -242,7 +246,7 @@ def _together(entry: Entry, own: Sequence[Home]) -> Entry | None:
         if not isinstance(template, str):
             return None
         workspace = template
-    return replace(entry, settings=settings, workspace=workspace, held=own[0].held)
+    return replace(entry, settings=settings, workspace=workspace, held=own[0].held or entry.held)
 
 
 def _single(entry: Entry, stack: Found, home: Home) -> Entry:
@@ -261,33 +265,38 @@ def _single(entry: Entry, stack: Found, home: Home) -> Entry:
         region=stack.captured.get("region") or base.region,
         why=entry.why if len(entry.stacks) == 1 else f"{stack.name} by itself",
     )
-    return _together(own, [home]) or replace(own, held=home.held)
+    return _together(own, [home]) or replace(own, held=home.held or entry.held)
 
 
-def _template(values: Sequence[object], captured: Sequence[Mapping[str, str]]) -> object:
+def _template(
+    values: Sequence[object], captured: Sequence[Mapping[str, str]], likely: Sequence[str] = ()
+) -> object:
     """One text with placeholders that gives each stack its value; None when there is none."""
     first = values[0]
     if all(value == first for value in values):
         return escape(first) if isinstance(first, str) else first
     if not all(isinstance(value, str) for value in values):
         return None
-    usable = [name for name, value in captured[0].items() if value][:_MOST_PLACEHOLDERS]
-    for order in itertools.permutations(usable):
-        text = _marked(str(first), [(captured[0][name], name) for name in order])
+    # The stack whose parts differ most leaves the least doubt about which part stands where.
+    base = max(range(len(values)), key=lambda index: len(set(captured[index].values())))
+    usable = [name for name, value in captured[base].items() if value][:_MOST_PLACEHOLDERS]
+    marked = (
+        _marked(str(values[base]), [(captured[base][name], name) for name in order])
+        for order in itertools.permutations(usable)
+    )
+    for text in (*likely, *marked):
         if all(_fill(text, own) == value for value, own in zip(values, captured, strict=True)):
             return text
     return None
 
 
 def _marked(text: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """The text with each value replaced by its placeholder, the first pair first."""
+    """The text with each whole word that is a value replaced by its placeholder, the first pair first."""
     if not pairs:
         return escape(text)
     (value, name), *rest = pairs
-    before, found, after = text.partition(value)
-    if not found:
-        return _marked(text, rest)
-    return f"{_marked(before, rest)}{{{name}}}{_marked(after, pairs)}"
+    pieces = re.split(rf"(?<![A-Za-z0-9]){re.escape(value)}(?![A-Za-z0-9])", text)
+    return f"{{{name}}}".join(_marked(piece, rest) for piece in pieces)
 
 
 def _fill(text: str, captured: Mapping[str, str]) -> str | None:

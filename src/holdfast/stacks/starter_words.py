@@ -57,6 +57,8 @@ _HINTS: Final[Mapping[str, str]] = {
 }
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
 _MAY_STAND_FOR_MANY: Final = frozenset(("environment", "region", "account"))
+_SAYS_NOTHING: Final = frozenset(("terraform", "main", "variables", "vars", "values", "config", "inputs"))
+"""Names of files that say nothing about the stack they are for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,21 +94,32 @@ def is_hint(name: str) -> bool:
     return name.lower() in _HINTS
 
 
-def shape(paths: Sequence[tuple[str, ...]], *, leaf: str) -> tuple[str, ...]:
-    """The pattern that paths of one length share: what varies, or has a known meaning, is a placeholder."""
+def shape(paths: Sequence[tuple[str, ...]], *, leaf: str, component: int | None = None) -> tuple[str, ...]:
+    """The pattern that paths of one length share: what varies, or has a known meaning, is a placeholder.
+
+    `leaf` is what the last part is called, `component` the part that names a module.
+    """
     columns = [tuple(dict.fromkeys(column)) for column in zip(*paths, strict=True)]
     environment = _environment_column(columns)
     parts: list[str] = []
     taken: set[str] = set()
     for index, column in enumerate(columns):
         kind = _kind(columns, index, environment=environment, leaf=leaf, taken=taken)
-        if len(column) == 1 and kind not in _MAY_STAND_FOR_MANY:
+        kind = "component" if kind == "group" and index == component else kind
+        if len(column) == 1 and not _opens(kind, column[0], taken, last=index == len(columns) - 1):
             parts.append(column[0])
             continue
         name = _unused(kind, taken)
         taken.add(name)
         parts.append(f"{{{name}}}")
     return tuple(parts)
+
+
+def _opens(kind: str, value: str, taken: Collection[str], *, last: bool) -> bool:
+    """Whether a part with one value so far may get others: its meaning says so, or what stands before it."""
+    if kind in _MAY_STAND_FOR_MANY:
+        return True
+    return kind == "service" or (last and kind == "name" and bool(taken) and value not in _SAYS_NOTHING)
 
 
 def _mostly(column: Collection[str], is_one: Iterable[bool]) -> bool:

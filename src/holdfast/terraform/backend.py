@@ -45,7 +45,7 @@ SECRET_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "oss": {"access_key": "ALICLOUD_ACCESS_KEY", "secret_key": "ALICLOUD_SECRET_KEY"},
     "cos": {"secret_id": "TENCENTCLOUD_SECRET_ID", "secret_key": "TENCENTCLOUD_SECRET_KEY"},
 }
-"""Settings that a backend reads from its environment: a secret given so stays out of `.terraform` and plans."""
+"""Settings that a backend reads from its environment: a secret given so stays out of `.terraform`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def state_home(
     if stack.workspace != "default" and kind in WITHOUT_WORKSPACES:
         raise UsageError(
             "HF-BACK-5",
-            f"{stack.name}: the {kind} backend has no workspaces; `workspace: {stack.workspace}` cannot be had",
+            f"{stack.name}: the {kind} backend has no workspaces, so no `workspace: {stack.workspace}`",
             hint="Give the stack a state address of its own instead.",
             place=stack.place,
         )
@@ -113,8 +113,8 @@ def _kept(stack: Stack, settings: Mapping[str, object], kept_file: Path) -> Stat
     if settings:
         raise UsageError(
             "HF-BACK-3",
-            f"{stack.name}: the configuration has backend settings but neither it nor the code says which backend",
-            hint='Write `backend "s3" {}` (or another type) into the code, or `type:` into the configuration.',
+            f"{stack.name}: the configuration has backend settings, but nothing says which backend",
+            hint='Write `backend "s3" {}` (or another type) into the code, or `type:` beside the settings.',
             place=stack.place,
         )
     if stack.workspace != "default":
@@ -146,7 +146,7 @@ def _local(
     root: Path,
     override: str | None,
 ) -> StateHome:
-    """Absolute paths, resolved against the module's place in the source: no state lies in a work directory."""
+    """Absolute paths, seen from the module's place in the source: no state lies in a work directory."""
     merged = {**literal, **{key: _plain(value) for key, value in settings.items()}}
     for key in ("path", "workspace_dir"):
         if key in merged and not isinstance(merged[key], str):

@@ -7,12 +7,13 @@ import contextlib
 
 from holdfast.doors import processes
 from holdfast.kernel.errors import EngineError
-from holdfast.terraform.engine import Answer, Command, EngineId, Ladder, Lines, Listen, Stop
+from holdfast.terraform.engine import Answer, Command, EngineId, Ladder, Lines, Listen, Patience, Stop
 
 
 class BinaryEngine:
-    def __init__(self, identity: EngineId) -> None:
+    def __init__(self, identity: EngineId, *, patience: Patience | None = None) -> None:
         self.identity = identity
+        self._patience = patience
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
         try:
@@ -25,7 +26,7 @@ class BinaryEngine:
                 f"{self.identity.path} cannot be started: {error.strerror}",
                 hint="Is the file there, executable, and made for this machine?",
             ) from None
-        ladder = Ladder()
+        ladder = Ladder(self._patience)
         climbing = asyncio.create_task(ladder.climb(command, stop, child.interrupt, child.kill_group))
         whole: list[bytes] = []
         lines = Lines(listen) if listen is not None else None
@@ -51,6 +52,7 @@ class BinaryEngine:
             out=b"".join(whole),
             err=err,
             interrupted=ladder.interrupted,
+            insisted=ladder.insisted,
             timed_out=ladder.timed_out,
             killed=ladder.killed or code < 0 or code == CRASHED,
             log=err.decode(errors="replace")[-4000:] if code < 0 or code == CRASHED else None,

@@ -6,8 +6,11 @@ never reach the stack themselves by environment. Pure: what the caller has comes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from holdfast.kernel.errors import UsageError
 
 PROFILE = "holdfast"
 _SOURCE = "holdfast-source"
@@ -109,7 +112,7 @@ def _source(settings: Mapping[str, str], caller: Caller) -> _Source:
                 "role_session_name": has("AWS_ROLE_SESSION_NAME") or "holdfast",
             },
         )
-    elif has("AWS_PROFILE") or config or keys:
+    elif has("AWS_PROFILE") or _proves_itself("default", config, keys):
         profile = {"source_profile": has("AWS_PROFILE") or "default"}
     elif container := [name for name in caller.variables if name.startswith("AWS_CONTAINER_")]:
         profile = {"credential_source": "EcsContainer"}
@@ -119,7 +122,31 @@ def _source(settings: Mapping[str, str], caller: Caller) -> _Source:
     return _Source(profile=profile, config=config, keys=keys, passed=passed)
 
 
+_PROOF = re.compile(
+    r"^\s*(aws_access_key_id|role_arn|sso_|credential_process|credential_source|web_identity|login_session)",
+    re.MULTILINE,
+)
+
+
+def _proves_itself(profile: str, *texts: str) -> bool:
+    """Whether a profile says who it is. On a machine with an identity it often holds a region only."""
+    header = re.compile(rf"^\s*\[\s*(?:profile\s+)?{re.escape(profile)}\s*\]\s*$", re.MULTILINE)
+    for text in texts:
+        for found in header.finditer(text):
+            section = re.split(r"^\s*\[", text[found.end() :], maxsplit=1, flags=re.MULTILINE)[0]
+            if _PROOF.search(section):
+                return True
+    return False
+
+
 def _section(name: str, values: Mapping[str, str | None]) -> str:
+    for key, value in values.items():
+        if value and ("\n" in value or "\r" in value):
+            raise UsageError(
+                "HF-CRED-1",
+                f"credentials: `{key}` holds a line break, which no AWS configuration can",
+                hint="Look at the secret or the variable that it comes from.",
+            )
     lines = "".join(f"{key} = {value}\n" for key, value in values.items() if value)
     return f"\n[{name}]\n{lines}"
 

@@ -15,10 +15,29 @@ from holdfast.terraform.argv import Argv
 Listen = Callable[[bytes], None]
 """Hears each line of standard output as it comes, without its line end."""
 
-GRACE_BEFORE_SECOND_INTERRUPT = {"apply": 3600.0}
-"""Terraform waits for running provider calls after the first interrupt: in an apply, let it."""
-GRACE_OTHERWISE = 60.0
-GRACE_BEFORE_KILL = 15.0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds that a command has between one wish to stop and the next, stronger one.
+
+    After the first interrupt Terraform waits for running provider calls, without a limit of its own. An
+    apply is given the time; what changes nothing is not, so that a time limit means what it says.
+    """
+
+    apply: float = 3600.0
+    reading: float = 10.0
+    """init, validate, plan, show, output."""
+    otherwise: float = 60.0
+    """What may write a state (state push)."""
+    before_kill: float = 15.0
+
+    def before_second(self, phase: str) -> float:
+        if phase == "apply":
+            return self.apply
+        return self.reading if phase in _READING else self.otherwise
+
+
+_READING = frozenset({"init", "validate", "plan", "show", "output", "read"})
 
 
 class Kind(StrEnum):
@@ -60,6 +79,8 @@ class Command:
     serves one set only.
     """
     seconds: float | None = None
+    heeds: int = 1
+    """Which wish to stop is for it: 1 is the first Ctrl-C. What must still be done after that says 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +92,8 @@ class Answer:
     err: bytes = field(repr=False, default=b"")
     interrupted: bool = False
     """We asked it to stop."""
+    insisted: bool = False
+    """We asked twice. Terraform then leaves at once, and what was being made may be in no state."""
     timed_out: bool = False
     killed: bool = False
     """It did not end by itself: it was killed, or crashed. After an apply, nobody knows what it did."""
@@ -109,8 +132,10 @@ class Engine(Protocol):
 class Ladder:
     """Interrupt, a long grace, interrupt again, a short grace, kill. Climbed beside a running command."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: Patience | None = None) -> None:
+        self._patience = patience or Patience()
         self.interrupted = False
+        self.insisted = False
         self.timed_out = False
         self.killed = False
 
@@ -118,16 +143,16 @@ class Ladder:
         self, command: Command, stop: Stop, interrupt: Callable[[], None], kill: Callable[[], None]
     ) -> None:
         try:
-            await asyncio.wait_for(stop.reached(1), command.seconds)
+            await asyncio.wait_for(stop.reached(command.heeds), command.seconds)
         except TimeoutError:
             self.timed_out = True
         self.interrupted = True
         interrupt()
-        grace = GRACE_BEFORE_SECOND_INTERRUPT.get(command.phase, GRACE_OTHERWISE)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.reached(2), grace)
+            await asyncio.wait_for(stop.reached(2), self._patience.before_second(command.phase))
+        self.insisted = True
         interrupt()
-        await asyncio.sleep(GRACE_BEFORE_KILL)
+        await asyncio.sleep(self._patience.before_kill)
         self.killed = True
         kill()
 

@@ -56,14 +56,16 @@ class Engines:
         found: dict[Path, EngineId] = {}
         self.unusable = []
         for path in self._candidates():
-            real = path.resolve()
+            # A link to the program itself is the program; one to something else (a version manager that
+            # looks at the name it was called by) must be called by its own name.
+            real = path.resolve() if path.resolve().name in _NAMES else path.absolute()
             if real in found:
                 continue
             version = self._version(real, ask=self._ask_program)
             if version is None:
                 self.unusable.append((str(path), "it did not answer `version -json`"))
                 continue
-            product = _NAMES[path.name]
+            product = _NAMES[real.name]
             if Version.parse(version) < MINIMUM[product]:
                 self.unusable.append((str(path), f"{product} {version} is older than {MINIMUM[product]}"))
                 continue

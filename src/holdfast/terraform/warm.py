@@ -23,7 +23,7 @@ from pathlib import Path
 
 from holdfast.doors import clock, processes
 from holdfast.kernel.errors import EngineError
-from holdfast.terraform.engine import Answer, Command, EngineId, Ladder, Lines, Listen, Stop
+from holdfast.terraform.engine import Answer, Command, EngineId, Ladder, Lines, Listen, Patience, Stop
 
 _KEY_SALT = clock.random_bytes(32)
 _READY_SECONDS = 60.0
@@ -88,18 +88,21 @@ class WarmProcess:
         message: dict[str, object] = json.loads(line)
         return message
 
-    async def run(self, command: Command, *, stop: Stop, listen: Listen | None) -> Answer:
+    async def run(
+        self, command: Command, *, stop: Stop, listen: Listen | None, patience: Patience | None = None
+    ) -> Answer:
         name = clock.random_token(8)
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
         whole: list[bytes] = []
         lines = Lines(listen) if listen is not None else None
+        message = json.dumps({"run": name, "argv": [f"-chdir={command.folder}", *command.argv]})
         try:
-            message = json.dumps({"run": name, "argv": [f"-chdir={command.folder}", *command.argv]})
-            try:
-                socket.send_fds(self._channel, [message.encode() + b"\n"], [out_write, err_write])
-            except OSError:
-                return await self._crashed()
+            await self._ask(message.encode() + b"\n", (out_write, err_write))
+        except OSError:
+            os.close(out_read)
+            os.close(err_read)
+            return await self._crashed()
         finally:
             os.close(out_write)
             os.close(err_write)
@@ -108,12 +111,15 @@ class WarmProcess:
             _drain(out_read, lines.feed if lines is not None else whole.append),
             _drain(err_read, errors.append),
         )
-        ladder = Ladder()
+        ladder = Ladder(patience)
         climbing = asyncio.create_task(
             ladder.climb(command, stop, lambda: self._cancel(name), self._child.kill_group)
         )
         try:
             done = await self.hear()
+            if done is None:
+                # What it started may still hold the pipes open.
+                self._child.kill_group()
             await reading
         except BaseException:
             self._child.kill_group()
@@ -133,8 +139,15 @@ class WarmProcess:
             out=b"".join(whole),
             err=b"".join(errors),
             interrupted=ladder.interrupted,
+            insisted=ladder.insisted,
             timed_out=ladder.timed_out,
         )
+
+    async def _ask(self, message: bytes, descriptors: tuple[int, int]) -> None:
+        """Descriptors go with the first bytes; what does not fit into the socket at once follows."""
+        sent = socket.send_fds(self._channel, [message], descriptors)
+        if sent < len(message):
+            await asyncio.get_running_loop().sock_sendall(self._channel, message[sent:])
 
     async def _crashed(self, ladder: Ladder | None = None, errors: bytes = b"") -> Answer:
         code = await self._child.wait()
@@ -145,6 +158,7 @@ class WarmProcess:
             code=code or 1,
             err=errors,
             interrupted=ladder is not None and ladder.interrupted,
+            insisted=ladder is not None and ladder.insisted,
             timed_out=ladder is not None and ladder.timed_out,
             killed=True,
             log=errors.decode(errors="replace")[-4000:],
@@ -190,14 +204,17 @@ class WarmEngine:
         scratch: Path,
         limit: int,
         recycling: Recycling | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self.identity = identity
         self.started = 0
         self._scratch = scratch
         self._limit = limit
         self._recycling = recycling or Recycling()
+        self._patience = patience
         self._idle: OrderedDict[int, WarmProcess] = OrderedDict()
         self._busy: set[WarmProcess] = set()
+        self._starting = 0
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
         key = key_of(command.environment)
@@ -207,7 +224,7 @@ class WarmEngine:
         self._busy.add(process)
         answer: Answer | None = None
         try:
-            answer = await process.run(command, stop=stop, listen=listen)
+            answer = await process.run(command, stop=stop, listen=listen, patience=self._patience)
         finally:
             self._busy.discard(process)
             if answer is None or answer.killed or answer.interrupted or self._spent(process):
@@ -231,9 +248,16 @@ class WarmEngine:
         return self._idle.pop(best.pid)
 
     async def _start(self, key: str, command: Command) -> WarmProcess:
-        while self._idle and len(self._idle) + len(self._busy) >= self._limit:
-            _, oldest = self._idle.popitem(last=False)
-            await oldest.close()
+        self._starting += 1
+        try:
+            while self._idle and len(self._idle) + len(self._busy) + self._starting > self._limit:
+                _, oldest = self._idle.popitem(last=False)
+                await oldest.close()
+            return await self._born(key, command)
+        finally:
+            self._starting -= 1
+
+    async def _born(self, key: str, command: Command) -> WarmProcess:
         log = self._scratch / f"warm-{clock.random_token(4)}.log"
         child, channel = await processes.start_with_socket(
             (sys.executable, "-I", "-S", str(Path(__file__).with_name("warm_worker.py")), self.identity.path),
@@ -248,6 +272,9 @@ class WarmEngine:
             ready = await asyncio.wait_for(process.hear(), _READY_SECONDS)
         except TimeoutError:
             ready = None
+        except BaseException:
+            child.kill_group()
+            raise
         if ready is None:
             await process.close()
             text = log.read_text(errors="replace")[-2000:]

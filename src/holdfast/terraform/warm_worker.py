@@ -1,6 +1,6 @@
 """The process that keeps Terraform warm: it holds the library and runs one command at a time.
 
-Started as `python -m holdfast.terraform.warm_worker LIBRARY SOCKET` with the environment it has for life:
+Started as `python warm_worker.py LIBRARY SOCKET` with the environment it has for life:
 Go reads its environment once. Messages are lines of JSON over the socket; a command comes with two
 descriptors for its output, which Terraform writes to directly. When the one who asked is gone, the running
 command is finished and the process ends: an apply does not die with its parent.
@@ -19,6 +19,7 @@ import sys
 import threading
 
 _BUFFER = 1 << 20
+_BROKEN = 70
 
 
 class Library:
@@ -40,7 +41,7 @@ class Library:
 
     def run(self, name: str, argv: list[str], out: int, err: int) -> int:
         """Blocks without holding Python's lock. The library closes both descriptors."""
-        texts = (ctypes.c_char_p * len(argv))(*[text.encode() for text in argv])
+        texts = (ctypes.c_char_p * len(argv))(*[os.fsencode(text) for text in argv])
         return int(self._run(name.encode(), len(argv), texts, out, err))
 
     def cancel(self, name: str) -> None:
@@ -54,7 +55,10 @@ def _size() -> dict[str, int]:
             memory = int(file.read().split()[1]) * resource.getpagesize()
         files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     except OSError:
-        memory, files = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, 0
+        # Where there is no /proc: the most memory it ever had, which macOS counts in bytes.
+        unit = 1 if sys.platform == "darwin" else 1024
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        files = len(os.listdir("/dev/fd"))  # noqa: PTH208
     return {"memory": memory, "files": files}
 
 
@@ -81,6 +85,9 @@ class Worker:
                 data, received, _, _ = socket.recv_fds(self._channel, _BUFFER, 8)
             except OSError:
                 data, received = b"", []
+            for descriptor in received:
+                # A provider or a provisioner that lives on must not hold a command's output open.
+                os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's own signature
             descriptors += received
             if not data:
                 break
@@ -101,12 +108,19 @@ class Worker:
 
     def _execute(self, message: dict[str, object], out: int, err: int) -> None:
         name, argv = str(message["run"]), [str(text) for text in message["argv"]]  # type: ignore[attr-defined]
-        code = self._library.run(name, argv, out, err)
+        try:
+            code = self._library.run(name, argv, out, err)
+        except Exception as error:  # noqa: BLE001 - without an answer the other side would wait for ever
+            sys.stderr.write(f"{error!r}\n")
+            sys.stderr.flush()
+            os._exit(_BROKEN)
         self.tell({"done": name, "code": code, **_size()})
 
 
 def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[2]))
+    # What this process starts must not keep the conversation open when the process is gone.
+    channel.set_inheritable(False)
     Worker(Library(sys.argv[1]), channel).serve()
     # Go's own threads do not let the interpreter end in an orderly way.
     os._exit(0)

@@ -25,6 +25,8 @@ _SKIPPED_FOLDERS = frozenset({".git", ".terraform", "terraform.tfstate.d"})
 _MOST_SLOTS = 64
 _MOST_MADE = 500_000_000
 LOCK_FILE = ".terraform.lock.hcl"
+_BUNDLES = "change.sealed"
+"""A folder with this file holds saved plans: made from the tree, and no part of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,9 @@ def lay_out(work: WorkDirectory, root: Path, reached: Iterable[str], *, everythi
 def _whole_tree(root: Path, store: Path) -> Iterator[tuple[str, Path]]:
     for folder, folders, names in os.walk(root):
         here = Path(folder)
+        if _BUNDLES in names:
+            folders.clear()
+            continue
         folders[:] = [
             name
             for name in folders

@@ -223,6 +223,14 @@ resource "x" "y" {
         ),
         ('locals {\n  a = templatefile("t.tpl", {})\n}\n', "t.tpl is a template that reads files itself"),
         ("a = = 1\n", "main.tf:1:1 cannot be read"),
+        (
+            f"locals {{\n  a = {'!' * 150}fileexists(var.unset)\n}}\n",
+            "main.tf:2 reads a file whose name is computed",
+        ),
+        (
+            f"locals {{\n  a = {'[' * 400}file(var.unset){']' * 400}\n}}\n",
+            "main.tf:2 cannot be read",
+        ),
         ('locals {\n  a = fileset(".", "../*")\n}\n', "main.tf:2 looks for files above a folder"),
         ("locals {\n  a = templatestring(local.b, {})\n}\n", "main.tf:2 reads a file whose name is computed"),
     ],

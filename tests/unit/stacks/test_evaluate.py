@@ -137,7 +137,15 @@ def test_what_cannot_be_told_is_unknown(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["aws_x.y.id", "local.made", '"a-${aws_x.y.id}"', "data.a.b[0].c", 'join(",", [aws_x.y.id])']
+    "text",
+    [
+        "aws_x.y.id",
+        "local.made",
+        '"a-${aws_x.y.id}"',
+        "data.a.b[0].c",
+        'join(",", [aws_x.y.id])',
+        "one(data.a.b[*].c)",
+    ],
 )
 def test_what_only_resources_decide_is_computed(text: str) -> None:
     """What resources alone decide is told apart from what simply cannot be told."""

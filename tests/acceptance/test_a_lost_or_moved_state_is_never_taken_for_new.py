@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import Program
+
+KEPT = ""
+LOCAL = 'terraform {\n  backend "local" {}\n}\n'
+CODE = 'resource "terraform_data" "a" {\n  input = "here"\n}\n'
+
+
+def applied(holdfast: Program, backend: str) -> Path:
+    """A stack with one resource, and the file of its state."""
+    holdfast.write("holdfast.yaml", "version: 1\nstacks:\n  - {name: only, module: app}\n")
+    holdfast.write("app/main.tf", backend + CODE)
+    holdfast.ok("apply", "--yes")
+    kept = holdfast.folder / ".holdfast/state/only/terraform.tfstate"
+    return holdfast.folder / "app/terraform.tfstate" if backend else kept
+
+
+def error(holdfast: Program, *arguments: str, code: int) -> dict[str, Any]:
+    document = holdfast.json(*arguments, code=code)
+    found: dict[str, Any] = document["errors"][0] if "errors" in document else document["stacks"][0]["error"]
+    return found
+
+
+@pytest.mark.parametrize("backend", [KEPT, LOCAL], ids=["kept", "local"])
+@pytest.mark.parametrize("damage", ["empty", "garbage", "truncated", "gone"])
+def test_a_damaged_local_state_is_unknown_until_a_backup_is_pushed(
+    holdfast: Program, tmp_path: Path, backend: str, damage: str
+) -> None:
+    """Terraform reads an empty file as `no state` and would create everything again: exit 6 instead."""
+    state = applied(holdfast, backend)
+    content = state.read_bytes()
+    backup = tmp_path / "backup.tfstate"
+    backup.write_bytes(content)
+    match damage:
+        case "empty":
+            state.write_bytes(b"")
+        case "garbage":
+            state.write_bytes(b"\0\0\0\0")
+        case "truncated":
+            state.write_bytes(content[: len(content) // 2])
+        case _:
+            state.unlink()
+    found = error(holdfast, "plan", code=6)
+    assert found["code"] == "HF-STATE-3"
+    assert "holdfast state push only" in found["hint"]
+    if damage == "empty":
+        assert error(holdfast, "apply", "--yes", code=6)["code"] == "HF-STATE-3"
+    pushed = holdfast.json("state", "push", "only", str(backup))
+    assert pushed["resources"] == 1
+    assert holdfast.results("plan")["only"]["status"] == "unchanged"
+
+
+def test_a_crash_leaves_an_empty_state_and_its_lock_note_and_both_are_seen_through(holdfast: Program) -> None:
+    """The note beside a state outlives a killed Terraform: it is no sign that anybody is at work."""
+    state = applied(holdfast, LOCAL)
+    state.write_bytes(b"")
+    state.with_name(".terraform.tfstate.lock.info").write_text("{}")
+    assert error(holdfast, "plan", code=6)["code"] == "HF-STATE-3"
+
+
+def test_reading_a_damaged_state_never_says_that_there_is_nothing(holdfast: Program) -> None:
+    """`output`, `state list` and `state pull` answer 6 too: an empty answer would be believed."""
+    state = applied(holdfast, KEPT)
+    state.write_bytes(b"")
+    for command in (("output", "only"), ("state", "list", "only"), ("state", "pull", "only")):
+        assert error(holdfast, *command, code=6)["code"] == "HF-STATE-3"
+
+
+def test_a_push_that_fails_leaves_the_damage_in_place(holdfast: Program, tmp_path: Path) -> None:
+    """A damaged state that was set aside for a failed push would count as new: it is put back."""
+    state = applied(holdfast, LOCAL)
+    backup = tmp_path / "backup.tfstate"
+    backup.write_bytes(state.read_bytes())
+    (holdfast.folder / ".holdfast/records/only.json").unlink()  # as in a fresh clone
+    state.write_bytes(b"garbage")
+    holdfast.write("app/broken.tf", "this is { not hcl")
+    assert holdfast.run("state", "push", "only", str(backup)).code == 1
+    assert state.read_bytes() == b"garbage"
+
+
+def test_an_unreadable_record_stops_the_stack(holdfast: Program) -> None:
+    """The unreadable is never taken for absent, in the run store either."""
+    applied(holdfast, KEPT)
+    (holdfast.folder / ".holdfast/records/only.json").write_text("{")
+    assert error(holdfast, "plan", code=6)["code"] == "HF-STORE-2"
+
+
+def test_a_backend_that_moved_to_an_empty_place_is_refused_until_the_state_moved(
+    holdfast: Program, tmp_path: Path
+) -> None:
+    """The hint, followed to the letter, ends in a plan without changes."""
+    applied(holdfast, LOCAL)
+    moved = 'terraform {\n  backend "local" {\n    path = "elsewhere.tfstate"\n  }\n}\n' + CODE
+    holdfast.write("app/main.tf", moved)
+    for command in (("plan",), ("apply", "--yes")):
+        found = error(holdfast, *command, code=3)
+        assert found["code"] == "HF-STATE-2"
+        assert "app/terraform.tfstate" in found["message"]
+        assert "app/elsewhere.tfstate" in found["message"]
+        assert "holdfast state pull only > state.json" in found["hint"]
+        assert "holdfast state push only state.json" in found["hint"]
+    assert not (holdfast.folder / "app/elsewhere.tfstate").exists()
+    holdfast.write("app/main.tf", LOCAL + CODE)
+    file = tmp_path / "state.json"
+    file.write_text(holdfast.ok("state", "pull", "only").out)
+    holdfast.write("app/main.tf", moved)
+    holdfast.ok("state", "push", "only", str(file))
+    assert holdfast.results("plan")["only"]["status"] == "unchanged"
+    assert json.loads((holdfast.folder / "app/elsewhere.tfstate").read_text())["resources"]
+
+
+def test_a_kept_state_is_not_forgotten_when_the_code_gets_a_backend(holdfast: Program) -> None:
+    """Adding a backend block moves the place too; the kept file itself can be pushed."""
+    kept = applied(holdfast, KEPT)
+    holdfast.write("app/main.tf", LOCAL + CODE)
+    assert error(holdfast, "plan", code=3)["code"] == "HF-STATE-2"
+    holdfast.ok("state", "push", "only", str(kept))
+    assert holdfast.results("plan")["only"]["status"] == "unchanged"
+
+
+def test_an_empty_state_may_move_freely(holdfast: Program) -> None:
+    """Where the old place held nothing, nothing can be forgotten."""
+    applied(holdfast, LOCAL)
+    holdfast.write("app/main.tf", LOCAL)
+    holdfast.ok("apply", "--yes")
+    holdfast.write("app/main.tf", 'terraform {\n  backend "local" {\n    path = "b.tfstate"\n  }\n}\n' + CODE)
+    assert holdfast.results("plan")["only"]["changes"]["create"] == 1

@@ -1,0 +1,53 @@
+"""A bundle with every file it can have, written without Terraform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.runs import bundle as bundles
+from holdfast.runs.bundle import Bundle, StateSeen
+from holdfast.runs.digest import DigestParts, sha256
+from holdfast.secrets.keys import Key
+
+KEY = Key.of(bytes(range(32)))
+OTHER_KEY = Key.of(bytes(range(1, 33)))
+
+
+def bundle(stack: str, *, run: str = "run-1", plan: bytes = b"the plan file", whole: bool = True) -> Bundle:
+    parts = DigestParts(plan=sha256(plan), lineage="l", serial=7, lock=sha256(b"lock"), inputs="i")
+    return Bundle(
+        stack=stack,
+        run=run,
+        digest=parts.digest(),
+        parts=parts,
+        store="store-1",
+        engine={"product": "terraform", "version": "1.15.5"},
+        module="module",
+        place="kept",
+        workspace="default",
+        dependencies={"network": StateSeen(lineage="n", serial=3)},
+        selection=(stack,),
+        created="2026-01-01T00:00:00+00:00",
+        environment="dev",
+        production=False,
+        changes=True,
+        ephemeral=False,
+        plan=plan,
+        json=b'{"format_version": "1.2"}',
+        lock=b"lock" if whole else None,
+        made=b"an archive" if whole else None,
+    )
+
+
+def written(out: Path, *made: Bundle, key: Key = KEY) -> Path:
+    """What `plan --out` leaves behind for these."""
+    bundles.prepare_folder(out)
+    for one in made:
+        bundles.write(out, one, {"stack": one.stack, "digest": one.digest}, key)
+    bundles.write_change(
+        out,
+        statuses={one.stack: "planned" for one in made},
+        digests={one.stack: one.digest for one in made},
+        key=key,
+    )
+    return out

@@ -1,0 +1,119 @@
+"""Every command line, to the letter: what is missing or new here is a change of what Terraform does."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.terraform import argv
+from holdfast.terraform.argv import Argv, PlanOptions
+
+
+@pytest.mark.parametrize(
+    ("backend_file", "json", "upgrade_lock", "expected"),
+    [
+        (False, False, False, ("init", "-input=false", "-no-color", "-reconfigure")),
+        (False, True, False, ("init", "-input=false", "-no-color", "-reconfigure", "-json")),
+        (
+            True,
+            False,
+            False,
+            (
+                "init",
+                "-input=false",
+                "-no-color",
+                "-reconfigure",
+                "-backend-config=holdfast.tfbackend.json",
+            ),
+        ),
+        (False, False, True, ("init", "-input=false", "-no-color", "-reconfigure", "-upgrade")),
+        (
+            True,
+            True,
+            True,
+            (
+                "init",
+                "-input=false",
+                "-no-color",
+                "-reconfigure",
+                "-json",
+                "-backend-config=holdfast.tfbackend.json",
+                "-upgrade",
+            ),
+        ),
+    ],
+)
+def test_init(*, backend_file: bool, json: bool, upgrade_lock: bool, expected: Argv) -> None:
+    """Init never asks, never migrates, and gets its settings from the private file only."""
+    assert argv.init(backend_file=backend_file, json=json, upgrade_lock=upgrade_lock) == expected
+
+
+def test_init_without_backend() -> None:
+    """Without its backend, init touches no state."""
+    assert argv.init_without_backend(json=False) == ("init", "-input=false", "-no-color", "-backend=false")
+    assert argv.init_without_backend(json=True) == (
+        "init",
+        "-input=false",
+        "-no-color",
+        "-backend=false",
+        "-json",
+    )
+
+
+_PLAN = ("plan", "-json", "-input=false", "-detailed-exitcode", "-out=holdfast.tfplan")
+
+
+@pytest.mark.parametrize(
+    ("options", "files", "added"),
+    [
+        (PlanOptions(), (), ()),
+        (PlanOptions(destroy=True), (), ("-destroy",)),
+        (PlanOptions(refresh_only=True), (), ("-refresh-only",)),
+        (PlanOptions(targets=("a.b", 'c["d e"]')), (), ("-target=a.b", '-target=c["d e"]')),
+        (PlanOptions(replace=("a.b", "a.c")), (), ("-replace=a.b", "-replace=a.c")),
+        (PlanOptions(), ("../x.tfvars", "y.json"), ("-var-file=../x.tfvars", "-var-file=y.json")),
+        (
+            PlanOptions(destroy=True, targets=("t.t",), replace=("r.r",), refresh_only=True),
+            ("v",),
+            ("-destroy", "-refresh-only", "-target=t.t", "-replace=r.r", "-var-file=v"),
+        ),
+    ],
+)
+def test_plan(options: PlanOptions, files: tuple[str, ...], added: Argv) -> None:
+    """A plan is always saved, always answers by its exit code, and the last variables file wins."""
+    assert argv.plan(options, variables_files=files) == (*_PLAN, *added)
+
+
+def test_apply_takes_the_saved_plan_and_nothing_else() -> None:
+    """What is applied is the plan file: no target, no variable can change it."""
+    assert argv.apply() == ("apply", "-json", "-input=false", "-auto-approve", "holdfast.tfplan")
+
+
+def test_apply_gives_variables_files_before_the_plan() -> None:
+    """Ephemeral variables are in no plan and are given again; the plan stands last, as Terraform asks."""
+    assert argv.apply(variables_files=("a.tfvars", "b.tfvars")) == (
+        "apply",
+        "-json",
+        "-input=false",
+        "-auto-approve",
+        "-var-file=a.tfvars",
+        "-var-file=b.tfvars",
+        "holdfast.tfplan",
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (argv.validate(), ("validate", "-json", "-no-color")),
+        (argv.show_plan(), ("show", "-json", "-no-color", "holdfast.tfplan")),
+        (argv.output(), ("output", "-json", "-no-color")),
+        (argv.state_pull(), ("state", "pull")),
+        (argv.state_push("/a b/state"), ("state", "push", "/a b/state")),
+        (argv.select_workspace("blue"), ("workspace", "select", "-or-create=true", "blue")),
+        (argv.version(), ("version", "-json")),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_the_other_commands(made: Argv, expected: Argv) -> None:
+    """Each of the small commands asks for a form that a program can read."""
+    assert made == expected

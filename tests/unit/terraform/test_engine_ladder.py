@@ -1,0 +1,224 @@
+"""Interrupt, grace, interrupt, grace, kill; the wish to stop; and lines cut from chunks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.terraform.engine import Command, Ladder, Lines, Patience, Stop
+
+LONG = 3600.0
+QUICK = Patience(apply=0.0, reading=0.0, otherwise=0.0, before_kill=0.0)
+PATIENT = Patience(apply=LONG, reading=LONG, otherwise=LONG, before_kill=LONG)
+
+
+def command(phase: str = "apply", *, seconds: float | None = None, heeds: int = 1) -> Command:
+    return Command(phase=phase, argv=(phase,), folder=Path("/"), environment={}, seconds=seconds, heeds=heeds)
+
+
+class Climb:
+    """A ladder beside a command that never ends, and what was done to that command."""
+
+    def __init__(self, patience: Patience, stop: Stop, given: Command) -> None:
+        self.done: list[str] = []
+        self.ladder = Ladder(patience)
+        self.task = asyncio.create_task(
+            self.ladder.climb(
+                given, stop, lambda: self.done.append("interrupt"), lambda: self.done.append("kill")
+            )
+        )
+
+    async def until(self, count: int) -> list[str]:
+        while len(self.done) < count:
+            await asyncio.sleep(0)
+        return self.done
+
+    async def settled(self) -> list[str]:
+        """After everything that could happen without time passing."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return self.done
+
+    async def end(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def limited() -> None:
+        await asyncio.wait_for(work(), 20)
+
+    asyncio.run(limited())
+
+
+def test_nothing_is_done_without_a_wish() -> None:
+    """A command that nobody wants to end is left alone."""
+
+    async def work() -> None:
+        climb = Climb(QUICK, Stop(), command())
+        assert await climb.settled() == []
+        await climb.end()
+        assert not climb.ladder.interrupted
+
+    run(work)
+
+
+def test_one_wish_is_one_interrupt() -> None:
+    """The first Ctrl-C is graceful: one interrupt, and then the command has its time."""
+
+    async def work() -> None:
+        stop = Stop()
+        climb = Climb(PATIENT, stop, command())
+        stop.ask()
+        assert await climb.until(1) == ["interrupt"]
+        assert await climb.settled() == ["interrupt"]
+        assert (climb.ladder.interrupted, climb.ladder.insisted, climb.ladder.killed) == (True, False, False)
+        await climb.end()
+
+    run(work)
+
+
+def test_two_wishes_are_two_interrupts_without_waiting() -> None:
+    """The second Ctrl-C does not wait for the grace of the first."""
+
+    async def work() -> None:
+        stop = Stop()
+        climb = Climb(PATIENT, stop, command())
+        stop.ask()
+        await climb.until(1)
+        stop.ask()
+        assert await climb.until(2) == ["interrupt", "interrupt"]
+        assert await climb.settled() == ["interrupt", "interrupt"]
+        assert (climb.ladder.insisted, climb.ladder.killed, climb.ladder.timed_out) == (True, False, False)
+        await climb.end()
+
+    run(work)
+
+
+def test_a_command_that_hears_nothing_is_killed() -> None:
+    """After both graces are over the group is killed, once."""
+
+    async def work() -> None:
+        stop = Stop()
+        stop.ask()
+        climb = Climb(QUICK, stop, command())
+        assert await climb.until(3) == ["interrupt", "interrupt", "kill"]
+        await climb.task
+        assert climb.ladder.killed
+        assert not climb.ladder.timed_out
+
+    run(work)
+
+
+def test_a_time_limit_climbs_without_a_wish() -> None:
+    """A command over its time is stopped like by Ctrl-C, and says that it was the time."""
+
+    async def work() -> None:
+        climb = Climb(QUICK, Stop(), command("plan", seconds=0.001))
+        assert await climb.until(3) == ["interrupt", "interrupt", "kill"]
+        await climb.task
+        assert climb.ladder.timed_out
+        assert climb.ladder.interrupted
+
+    run(work)
+
+
+def test_what_must_be_done_after_a_stop_is_not_stopped_by_it() -> None:
+    """Reading the state after a cancelled apply heeds only the second wish."""
+
+    async def work() -> None:
+        stop = Stop()
+        stop.ask()
+        climb = Climb(PATIENT, stop, command("state", heeds=2))
+        assert await climb.settled() == []
+        stop.ask()
+        assert (await climb.until(1))[0] == "interrupt"
+        await climb.end()
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        ("apply", 3600.0),
+        ("plan", 10.0),
+        ("init", 10.0),
+        ("validate", 10.0),
+        ("show", 10.0),
+        ("output", 10.0),
+        ("state", 60.0),
+        ("something new", 60.0),
+    ],
+)
+def test_only_what_changes_something_is_waited_for(phase: str, expected: float) -> None:
+    """An apply has an hour to end well; what changes nothing has seconds."""
+    assert Patience().before_second(phase) == expected
+
+
+def test_every_run_hears_a_stop() -> None:
+    """One wish reaches all who wait, also those who come later."""
+
+    async def work() -> None:
+        stop = Stop()
+        waiting = [asyncio.create_task(stop.reached(level)) for level in (1, 1, 2)]
+        await asyncio.sleep(0)
+        assert stop.ask() == 1
+        await asyncio.gather(*waiting[:2])
+        await stop.reached(1)
+        assert not waiting[2].done()
+        assert stop.ask() == 2
+        await waiting[2]
+        await stop.reached(2)
+
+    run(work)
+
+
+def test_two_wishes_at_once_are_both_heard() -> None:
+    """Two signals before anything else ran still mean: at once."""
+
+    async def work() -> None:
+        stop = Stop()
+        waiting = asyncio.create_task(stop.reached(2))
+        await asyncio.sleep(0)
+        stop.ask()
+        stop.ask()
+        await waiting
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        ([], []),
+        ([b"a\nb\n"], [b"a", b"b"]),
+        ([b"a", b"b", b"c\n", b"d\n"], [b"abc", b"d"]),
+        ([b"a\n\n", b"\nb"], [b"a", b"", b"", b"b"]),
+        ([b"\xc3", b"\xa9\n"], ["é".encode()]),
+        ([b"no end"], [b"no end"]),
+        ([b"end\n", b""], [b"end"]),
+        ([b"a\r\nb\r\n"], [b"a\r", b"b\r"]),
+    ],
+)
+def test_lines(chunks: list[bytes], lines: list[bytes]) -> None:
+    """However the stream is cut into chunks, the lines are the same, and the last one needs no end."""
+    heard: list[bytes] = []
+    cutter = Lines(heard.append)
+    for chunk in chunks:
+        cutter.feed(chunk)
+    cutter.close()
+    cutter.close()
+    assert heard == lines
+
+
+def test_a_line_is_heard_as_soon_as_it_is_whole() -> None:
+    """Progress is shown while the command runs, not when it has ended."""
+    heard: list[bytes] = []
+    cutter = Lines(heard.append)
+    cutter.feed(b"first\nsec")
+    assert heard == [b"first"]
