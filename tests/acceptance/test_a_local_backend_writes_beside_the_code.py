@@ -43,7 +43,6 @@ def addresses(file: Path) -> list[str]:
     ("backend", "state"),
     [
         ('backend "local" {}', "live/app/terraform.tfstate"),
-        ('backend "local" { path = "states/mine.tfstate" }', "live/app/states/mine.tfstate"),
         ('backend "local" { path = "../../over/there.tfstate" }', "over/there.tfstate"),
     ],
 )
@@ -52,7 +51,6 @@ def test_a_local_state_lies_where_terraform_itself_would_put_it(
 ) -> None:
     """A path in code means a place in the source: after a plan, an apply and a failed apply."""
     one_stack(holdfast, backend)
-    holdfast.ok("plan")
     holdfast.ok("apply", "--yes")
     file = holdfast.folder / state
     assert addresses(file) == ["terraform_data.a"]
@@ -77,7 +75,9 @@ def test_a_path_from_the_configuration_is_resolved_against_the_module_too(holdfa
             backend: {type: local, settings: {path: "../states/{name}.tfstate"}}
         """,
     )
-    holdfast.write("live/app/main.tf", 'variable "n" {}\nresource "terraform_data" "a" {\n input = var.n\n}\n')
+    holdfast.write(
+        "live/app/main.tf", 'variable "n" {}\nresource "terraform_data" "a" {\n input = var.n\n}\n'
+    )
     holdfast.write("vars/one.tfvars", "n = 1\n")
     holdfast.write("vars/two.tfvars", "n = 2\n")
     holdfast.ok("apply", "--yes")
@@ -85,34 +85,37 @@ def test_a_path_from_the_configuration_is_resolved_against_the_module_too(holdfa
     assert states_in(holdfast.home) == []
 
 
-@pytest.mark.parametrize(
-    ("backend", "folder"),
-    [
-        ('backend "local" {}', "live/app/terraform.tfstate.d"),
-        ('backend "local" { workspace_dir = "../spaces" }', "live/spaces"),
-    ],
-)
-def test_a_workspace_is_honoured_and_left_again(holdfast: Program, backend: str, folder: str) -> None:
+def test_a_workspace_is_honoured_and_left_again(holdfast: Program) -> None:
     """`workspace: blue` is blue's state; without it the default one again, whatever ran here before."""
-    one_stack(holdfast, backend, ", workspace: blue")
+    one_stack(holdfast, 'backend "local" {}', ", workspace: blue")
     holdfast.ok("apply", "--yes")
-    blue = holdfast.folder / folder / "blue/terraform.tfstate"
+    blue = holdfast.folder / "live/app/terraform.tfstate.d/blue/terraform.tfstate"
     assert addresses(blue) == ["terraform_data.a"]
     assert not (holdfast.folder / "live/app/terraform.tfstate").exists()
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
-    assert states_in(holdfast.home) == []
     before = blue.read_bytes()
     holdfast.write("holdfast.yaml", "version: 1\nstacks:\n  - {name: only, module: live/app}\n")
     moved = holdfast.results("plan", code=3)["only"]["error"]
     assert moved["code"] == "HF-STATE-2"
+    assert "--start-empty" in moved["hint"]
     holdfast.ok("state", "adopt", "only", "--start-empty")
     assert holdfast.results("apply", "--yes")["only"]["changes"]["create"] == 1
     assert addresses(holdfast.folder / "live/app/terraform.tfstate") == ["terraform_data.a"]
     assert blue.read_bytes() == before
 
 
+def test_the_folder_of_workspaces_lies_in_the_source_too(holdfast: Program) -> None:
+    """`workspace_dir` is resolved against the module, as `path` is."""
+    one_stack(holdfast, 'backend "local" { workspace_dir = "../spaces" }', ", workspace: blue")
+    holdfast.ok("apply", "--yes")
+    assert states_in(holdfast.folder) == ["live/spaces/blue/terraform.tfstate"]
+    assert states_in(holdfast.home) == []
+
+
 @pytest.mark.binary
-def test_the_binary_engine_puts_the_state_in_the_same_place(holdfast: Program, terraform_folder: Path) -> None:
+def test_the_binary_engine_puts_the_state_in_the_same_place(
+    holdfast: Program, terraform_folder: Path
+) -> None:
     """Which engine runs makes no difference to where a state lies."""
     one_stack(holdfast, 'backend "local" { path = "states/mine.tfstate" }', ", engine: {use: terraform}")
     path = f"{terraform_folder}:{holdfast.environment['PATH']}"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 from typing import Any
@@ -28,40 +29,43 @@ def error(holdfast: Program, *arguments: str, code: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("backend", [KEPT, LOCAL], ids=["kept", "local"])
-@pytest.mark.parametrize("damage", ["empty", "garbage", "truncated", "gone"])
 def test_a_damaged_local_state_is_unknown_until_a_backup_is_pushed(
-    holdfast: Program, tmp_path: Path, backend: str, damage: str
+    holdfast: Program, tmp_path: Path, backend: str
 ) -> None:
     """Terraform reads an empty file as `no state` and would create everything again: exit 6 instead."""
     state = applied(holdfast, backend)
     content = state.read_bytes()
     backup = tmp_path / "backup.tfstate"
     backup.write_bytes(content)
-    match damage:
-        case "empty":
-            state.write_bytes(b"")
-        case "garbage":
-            state.write_bytes(b"\0\0\0\0")
-        case "truncated":
-            state.write_bytes(content[: len(content) // 2])
-        case _:
+    for damage in (b"", b"\0\0\0\0", content[: len(content) // 2], None):
+        if damage is None:
             state.unlink()
-    found = error(holdfast, "plan", code=6)
-    assert found["code"] == "HF-STATE-3"
-    assert "holdfast state push only" in found["hint"]
-    if damage == "empty":
-        assert error(holdfast, "apply", "--yes", code=6)["code"] == "HF-STATE-3"
-    pushed = holdfast.json("state", "push", "only", str(backup))
-    assert pushed["resources"] == 1
+        else:
+            state.write_bytes(damage)
+        found = error(holdfast, "plan", code=6)
+        assert found["code"] == "HF-STATE-3"
+        assert "holdfast state push only" in found["hint"]
+        if damage == b"":
+            assert error(holdfast, "apply", "--yes", code=6)["code"] == "HF-STATE-3"
+        assert holdfast.json("state", "push", "only", str(backup))["resources"] == 1
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
+    aside = sorted(path.read_bytes() for path in state.parent.glob("*.damaged-*"))
+    assert aside == sorted([b"", b"\0\0\0\0", content[: len(content) // 2]])
 
 
-def test_a_crash_leaves_an_empty_state_and_its_lock_note_and_both_are_seen_through(holdfast: Program) -> None:
-    """The note beside a state outlives a killed Terraform: it is no sign that anybody is at work."""
+def test_a_note_beside_an_empty_state_is_believed_only_while_the_lock_is_held(holdfast: Program) -> None:
+    """A killed Terraform leaves an empty state and its note: exit 6. One at work has both: exit 4."""
     state = applied(holdfast, LOCAL)
+    (holdfast.folder / ".holdfast/records/only.json").unlink()  # as in a fresh clone
     state.write_bytes(b"")
-    state.with_name(".terraform.tfstate.lock.info").write_text("{}")
+    note = {"ID": "1", "Operation": "OperationTypeApply", "Who": "ada@workstation", "Version": "1.15.5"}
+    state.with_name(".terraform.tfstate.lock.info").write_text(json.dumps(note))
     assert error(holdfast, "plan", code=6)["code"] == "HF-STATE-3"
+    with state.open("r+b") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        busy = error(holdfast, "plan", code=4)
+    assert busy["code"] == "HF-LOCK-1"
+    assert "ada@workstation" in busy["message"]
 
 
 def test_reading_a_damaged_state_never_says_that_there_is_nothing(holdfast: Program) -> None:

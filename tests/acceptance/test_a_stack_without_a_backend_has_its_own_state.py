@@ -73,7 +73,7 @@ def error(holdfast: Program, *arguments: str, code: int) -> dict[str, Any]:
 
 
 def test_the_state_lies_in_the_run_store_private_and_ignored_by_git(holdfast: Program) -> None:
-    """Nobody else reads a kept state, and Git never offers it for a commit; a stack `a` leaves `a/b` alone."""
+    """Nobody else reads a kept state, Git never offers it for a commit, and `a` leaves `a/b` alone."""
     holdfast.write(
         "holdfast.yaml",
         """
@@ -98,14 +98,22 @@ def test_the_state_lies_in_the_run_store_private_and_ignored_by_git(holdfast: Pr
     holdfast.ok("apply", "--yes")  # a second apply leaves backups, marks and locks too
     assert stat.S_IMODE(store.stat().st_mode) == 0o700
     wrong = {
-        path: oct(mode) for path, mode in modes(store).items() if mode != (0o700 if (store / path).is_dir() else 0o600)
+        path: oct(mode)
+        for path, mode in modes(store).items()
+        if mode != (0o700 if (store / path).is_dir() else 0o600)
     }
     assert wrong == {}
     assert holdfast.git("status", "--porcelain") == "?? app/more.tf\n"
 
 
-@pytest.mark.parametrize("command", [("plan",), ("apply", "--yes")])
-@pytest.mark.parametrize("leftover", ["terraform.tfstate", "terraform.tfstate.d/blue/terraform.tfstate"])
+@pytest.mark.parametrize(
+    ("leftover", "command"),
+    [
+        ("terraform.tfstate", ("plan",)),
+        ("terraform.tfstate", ("apply", "--yes")),
+        ("terraform.tfstate.d/blue/terraform.tfstate", ("plan",)),
+    ],
+)
 def test_a_state_beside_the_module_is_never_ignored(
     holdfast: Program, command: tuple[str, ...], leftover: str
 ) -> None:
@@ -186,20 +194,20 @@ def test_a_person_may_say_that_a_leftover_is_not_the_stacks(holdfast: Program) -
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
 
 
-@pytest.mark.parametrize("content", ["", "{", "not a state", '{"version": 3, "serial": 1, "lineage": "x"}'])
-def test_an_unreadable_leftover_is_not_adopted(holdfast: Program, content: str) -> None:
+def test_an_unreadable_leftover_is_not_adopted(holdfast: Program) -> None:
     """What cannot be read is neither ignored nor taken over, and stays as it is."""
     one_stack(holdfast)
-    original = holdfast.write("app/terraform.tfstate", content)
-    found = error(holdfast, "state", "adopt", "only", code=3)
-    assert found["code"] == "HF-STATE-8"
-    assert found["hint"]
-    assert original.read_text() == content
+    for content in ("", "not a state", '{"version": 3, "serial": 1, "lineage": "x"}'):
+        original = holdfast.write("app/terraform.tfstate", content)
+        found = error(holdfast, "state", "adopt", "only", code=3)
+        assert found["code"] == "HF-STATE-8"
+        assert found["hint"]
+        assert original.read_text() == content
     assert error(holdfast, "plan", code=3)["code"] == "HF-STATE-1"
 
 
 def test_there_is_nothing_to_adopt_for_a_stack_with_a_backend(holdfast: Program) -> None:
-    """A state beside a module with a backend is the backend's business; nothing beside it is a mistake too."""
+    """A state beside a module with a backend is the backend's business; none at all is a mistake too."""
     one_stack(holdfast, 'terraform {\n  backend "local" {}\n}\n')
     holdfast.write("app/terraform.tfstate", a_state())
     found = error(holdfast, "state", "adopt", "only", code=64)
@@ -213,9 +221,7 @@ def test_there_is_nothing_to_adopt_for_a_stack_with_a_backend(holdfast: Program)
 def test_a_workspace_needs_a_backend_that_has_some(holdfast: Program) -> None:
     """A workspace that cannot be had is a mistake with a hint, never the default one instead."""
     one_stack(holdfast)
-    holdfast.write(
-        "holdfast.yaml", "version: 1\nstacks:\n  - {name: only, module: app, workspace: blue}\n"
-    )
+    holdfast.write("holdfast.yaml", "version: 1\nstacks:\n  - {name: only, module: app, workspace: blue}\n")
     found = error(holdfast, "plan", code=64)
     assert found["code"] == "HF-BACK-2"
     assert "workspace" in found["hint"]

@@ -29,7 +29,7 @@ def repositories(draw: st.DrawFn) -> tuple[Stack, ...]:
 def planned(draw: st.DrawFn) -> tuple[tuple[Stack, ...], dict[str, Status]]:
     stacks = draw(repositories())
     chosen = draw(st.sets(st.sampled_from(NAMES)))
-    statuses = st.sampled_from([one for one in Status if one is not Status.REMOVED])
+    statuses = st.sampled_from([one for one in Status if one not in {Status.REMOVED, Status.APPLIED}])
     return stacks, {name: draw(statuses) for name in sorted(chosen)}
 
 

@@ -1,7 +1,7 @@
 """A real state server for Terraform's `http` backend, on loopback, that can be told to misbehave.
 
-It keeps every version it was given, and checks what a careful server checks: the lock on a write, the lineage,
-the serial. So a test that loses a state here would lose one anywhere.
+It keeps every version it was given, and checks what a careful server checks: the lock on a write, the
+lineage, the serial. So a test that loses a state here would lose one anywhere.
 """
 
 from __future__ import annotations

@@ -29,9 +29,17 @@ def plan_options(
     *, destroy: bool, targets: list[str] | None, replace: list[str] | None, refresh_only: bool
 ) -> PlanOptions:
     if refresh_only and (destroy or replace):
-        raise UsageError("HF-USE-4", "--refresh-only cannot be had together with --destroy or --replace")
+        raise UsageError(
+            "HF-USE-4",
+            "--refresh-only cannot be had together with --destroy or --replace",
+            hint="Plan one after the other.",
+        )
     if destroy and replace:
-        raise UsageError("HF-USE-4", "--destroy cannot be had together with --replace")
+        raise UsageError(
+            "HF-USE-4",
+            "--destroy cannot be had together with --replace",
+            hint="What is destroyed is not replaced: leave one of them out.",
+        )
     return PlanOptions(
         destroy=destroy,
         targets=tuple(targets or ()),

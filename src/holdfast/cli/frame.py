@@ -19,6 +19,7 @@ import typer
 
 from holdfast.doors import environment as environment_door
 from holdfast.doors.environment import Environment
+from holdfast.doors.files import unusable
 from holdfast.kernel.errors import Exit, Failed, HoldfastError
 
 if TYPE_CHECKING:  # Rich is not loaded for a command that prints a document.
@@ -124,12 +125,7 @@ def _answer(handler: Handler, common: dict[str, Any], given: dict[str, Any]) -> 
 def _unforeseen(error: Exception) -> HoldfastError:
     """The outermost door: what nobody foresaw is still a code, a message and a hint."""
     if isinstance(error, OSError):
-        named = f"{error.filename}: " if error.filename is not None else ""
-        return Failed(
-            "HF-FILE-4",
-            f"{named}{error.strerror or error}",
-            hint="Check that the file is there, that this user may use it, and that the disk has room.",
-        )
+        return unusable(error)
     return Failed(
         "HF-BUG-1",
         f"Holdfast met something it did not foresee: {type(error).__name__}: {error}",

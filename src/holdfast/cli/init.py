@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,7 +46,7 @@ def init(
     made = starter(look(root, tracked=tracked))
     stacks = write_verified(made, file)
     if invocation.as_json:
-        invocation.document(document(made, file.name))
+        invocation.document(document(made, os.path.relpath(file, here)))
     else:
         _show(invocation, made, stacks, file, here)
     return Exit.DONE

@@ -37,7 +37,11 @@ def plan(
     from holdfast.cli.change import Change, plan_options
 
     if lockfile not in (None, "update"):
-        raise UsageError("HF-USE-2", f"--lockfile {lockfile}: only `update` is known")
+        raise UsageError(
+            "HF-USE-2",
+            f"--lockfile {lockfile}: only `update` is known",
+            hint="Without it, lock files are used as they are and changes are only reported.",
+        )
     options = plan_options(destroy=destroy, targets=target, replace=replace, refresh_only=refresh_only)
     change = Change(invocation, stacks, changed, since)
     return change.plan(options, out=out, detailed=detailed_exitcode, update_lock_files=lockfile == "update")

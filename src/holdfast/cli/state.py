@@ -100,7 +100,7 @@ def adopt(
     workshop = Workshop(invocation)
     one = workshop.repository.one(stack)
     if start_empty:
-        state_ops.start_empty(workshop.repository.store, one)
+        state_ops.start_empty(workshop.repository.store, workshop.repository.code, one)
         invocation.console.line(f" {one.name}: begins without a state, as you said")
         if invocation.as_json:
             invocation.document({"version": 1, "stack": one.name, "adopted": None})

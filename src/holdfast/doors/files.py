@@ -90,6 +90,17 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
         os.close(handle)
 
 
+def held_by_another(path: Path) -> bool:
+    """Whether another process holds a record lock on a file, as Terraform does on a local state."""
+    with path.open("rb") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        fcntl.lockf(file, fcntl.LOCK_UN)
+        return False
+
+
 def read_text(path: Path, *, limit: int = 64 * 1024 * 1024) -> str:
     """The text of a file a person wrote, or an error that names the file and what is wrong with it."""
     try:
@@ -108,3 +119,13 @@ def read_text(path: Path, *, limit: int = 64 * 1024 * 1024) -> str:
             f"{path} cannot be read: {error.strerror}",
             hint="Check that the file is there and that this user may read it.",
         ) from None
+
+
+def unusable(error: OSError) -> Failed:
+    """What the system said about a file or a folder that nobody looked at before using it."""
+    named = f"{error.filename}: " if error.filename is not None else ""
+    return Failed(
+        "HF-FILE-4",
+        f"{named}{error.strerror or error}",
+        hint="Check that the file is there, that this user may use it, and that the disk has room.",
+    )

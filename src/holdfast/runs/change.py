@@ -17,7 +17,7 @@ from holdfast.runs.dependencies import blocked, needs, with_dependencies
 from holdfast.runs.document import summary_document
 from holdfast.runs.events import Begun, Ended, Note
 from holdfast.runs.phases import Terraform
-from holdfast.runs.prepare import prepared
+from holdfast.runs.prepare import prepared, require_homes
 from holdfast.runs.result import StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.stack_run import StackRun, used
@@ -44,6 +44,7 @@ async def plan_change(
     update_lock_files: bool = False,
 ) -> Results:
     """Plan every stack. With `out`, write a bundle for each one that has a plan."""
+    require_homes(session, stacks)
     if out is not None:
         bundles.prepare_folder(out)
     session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="plan"))
@@ -57,7 +58,7 @@ async def plan_change(
             await run.close()
 
     try:
-        await asyncio.gather(*(one(run) for run in runs.values()))
+        await all_of(one(run) for run in runs.values())
         results = with_dependencies({name: run.result for name, run in runs.items()}, session.stacks.values())
         if out is not None:
             await _write_bundles(session, out, runs, results)
@@ -65,6 +66,14 @@ async def plan_change(
         for run in runs.values():
             await run.close()
     return tuple(results[stack.name] for stack in stacks)
+
+
+async def all_of(works: Iterable[Awaitable[object]]) -> None:
+    """All to their end, whatever befalls one of them: nothing is taken from under a running Terraform."""
+    ends = await asyncio.gather(*works, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
 
 
 def _write_lock_file_back(run: StackRun) -> None:
@@ -121,6 +130,7 @@ async def apply_change(
     session: Session, stacks: tuple[Stack, ...], options: PlanOptions, *, confirm: Confirm | None
 ) -> Results:
     """Plan and apply. With `confirm`, wave by wave, asking before each; without, as soon as each can."""
+    require_homes(session, stacks)
     session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="apply"))
     runs = {stack.name: StackRun(session, stack) for stack in stacks}
     try:
@@ -152,7 +162,7 @@ async def _apply_flowing(
             await run.close()
             done[run.stack.name].set()
 
-    await asyncio.gather(*(one(run) for run in runs.values()))
+    await all_of(one(run) for run in runs.values())
 
 
 async def _apply_by_wave(
@@ -167,13 +177,13 @@ async def _apply_by_wave(
             for stack in wave
             if not _stopped(session, runs[stack.name], [runs[name] for name in waits[stack.name]])
         ]
-        await asyncio.gather(*(run.plan(options) for run in now))
+        await all_of(run.plan(options) for run in now)
         ready = [run for run in now if run.result.status is Status.PLANNED]
         if ready and not await confirm(tuple(run.result for run in now)):
             for run in ready:
                 run.decline()
             continue
-        await asyncio.gather(*(run.apply() for run in ready))
+        await all_of(run.apply() for run in ready)
 
 
 def _stopped(session: Session, run: StackRun, needed: Iterable[StackRun]) -> bool:

@@ -11,6 +11,7 @@ from holdfast.runs.session import Session
 from holdfast.runs.state_ops import pull, resources_of
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import RemovedStack, Stack
+from holdfast.terraform.backend import kept_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,8 @@ async def look_into(session: Session, removed: tuple[RemovedStack, ...]) -> tupl
 
 async def _look(session: Session, removed: RemovedStack) -> Gone:
     kept = session.store.state_file(removed.name)
-    if kept.exists():
+    seen = session.store.last_seen(removed.name)
+    if kept.exists() and (seen is None or seen.place == kept_place(removed.name)):
         return _gone(removed, kept.read_bytes())
     if removed.stack is None:
         return Gone(removed=removed, resources=None, note="what the stack was cannot be told any more")

@@ -22,6 +22,8 @@ from holdfast.terraform.plan_json import read_plan
 from holdfast.terraform.versions import Version
 
 _INIT_JSON_SINCE = {Product.TERRAFORM: Version.parse("1.9.0"), Product.TOFU: Version.parse("1.9.0")}
+_EARLY_SINCE = Version.parse("1.8.0")
+"""OpenTofu takes variables in every command from here on, because code may need them in every one."""
 _LOCKED = "Error acquiring the state lock"
 _PROVIDER_LINE = re.compile(r'^provider "([^"]+)"|^\s+version\s+=\s+"([^"]+)"', re.MULTILINE)
 
@@ -84,6 +86,8 @@ class Terraform:
         """One command. With `heard`, its lines are read as they come."""
         prepared = self.prepared
         limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
+        if self.identity.product is Product.TOFU and Version.parse(self.identity.version) >= _EARLY_SINCE:
+            words = argv.with_variables(words, prepared.variables_files)
         command = Command(
             phase=phase,
             argv=words,
@@ -127,9 +131,8 @@ class Terraform:
 
     async def validate(self) -> None:
         """Once per content of the code, its answer reused by every stack on the same module."""
-        key = hashlib.sha256(
-            f"{self.identity.product} {self.identity.version} {self.providers} {self.prepared.code_digest}".encode()
-        ).hexdigest()
+        engine = f"{self.identity.product} {self.identity.version}"
+        key = hashlib.sha256(f"{engine} {self.providers} {self.prepared.code_digest}".encode()).hexdigest()
         known = self.session.environment.home / "validated" / key
         if known.exists():
             return
@@ -169,7 +172,9 @@ class Terraform:
             heard=heard,
             providers=self.providers,
         )
-        if answer.code not in (0, 2) or answer.interrupted:
+        # Terraform 1.15 plans with defaults when a variables file cannot be read: its exit code says nothing.
+        faulty = any(one.is_error for one in heard.diagnostics)
+        if answer.code not in (0, 2) or answer.interrupted or faulty:
             raise self._failure("plan", answer, heard)
         return answer.code
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.config.valid import SecretRef, Value
 from holdfast.doors import files
-from holdfast.kernel.errors import Refused, UnknownOutcome
+from holdfast.kernel.errors import ConfigError, Problem, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.runs.events import Entered
 from holdfast.runs.session import Session
 from holdfast.secrets.references import resolve
+from holdfast.secrets.sealing import seal
 from holdfast.stacks.follow import reach_of
 from holdfast.stacks.reach import Reach
 from holdfast.stacks.stack import Stack
@@ -24,7 +25,18 @@ from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, leftovers, stat
 from holdfast.terraform.credentials import Caller, identity
 from holdfast.terraform.engine import Engine
 from holdfast.terraform.environment import child_environment, terraform_variables
-from holdfast.terraform.work import LOCK_FILE, WorkDirectory, lay_out, snapshot, sweep, work_directory
+from holdfast.terraform.work import (
+    LOCK_FILE,
+    WORKSPACE_FILE,
+    Seen,
+    WorkDirectory,
+    lay_out,
+    snapshot,
+    sweep,
+    sweep_states,
+    unsaved,
+    work_directory,
+)
 
 INLINE_FILE = "holdfast.inline.tfvars.json"
 
@@ -45,7 +57,7 @@ class Prepared:
     code_digest: str
     """Of the code alone: stacks that share it share the answer of `validate`."""
     source_lock: bytes | None
-    laid_out: frozenset[str]
+    laid_out: Seen
     notes: tuple[str, ...] = ()
 
 
@@ -61,13 +73,8 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
         key: _filled(session, value)
         for key, value in (stack.backend.settings if stack.backend else {}).items()
     }
-    home = state_home(
-        stack,
-        session.code_backend(stack.module),
-        settings,
-        root=session.root,
-        kept_file=session.store.state_file(stack.name),
-    )
+    home = _home(session, stack, settings)
+    _keep_forgotten(session, stack)
     if not for_state:
         _refuse_leftovers(session, stack, home)
         _refuse_unsaved(session, stack)
@@ -75,7 +82,8 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
     inline = {key: _plain(_filled(session, value)) for key, value in stack.variables.items()}
     reached = reach_of(session.code, stack, terraform_variables(environment))
     with work_directory(session.environment.home, session.root, stack.name, stack.module) as work:
-        layout = _lay_out(session, stack, work, reached)
+        layout = _lay_out(session, stack, work, reached, home)
+        sweep(work, (WORKSPACE_FILE,))
         try:
             _private_files(session, stack, work, home, inline)
             yield Prepared(
@@ -92,20 +100,57 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
                 code_digest=layout if reached.everything else _code_digest(work, reached),
                 source_lock=_read(session.root / stack.module / LOCK_FILE),
                 laid_out=snapshot(work),
-                notes=reached.reasons if reached.everything else (),
+                notes=(
+                    *(reached.reasons if reached.everything else ()),
+                    *reached.outside,
+                    *_strangers(session, stack, home),
+                ),
             )
         finally:
             _leave_nothing(work, home)
 
 
-def _lay_out(session: Session, stack: Stack, work: WorkDirectory, reached: Reach) -> str:
+def require_homes(session: Session, stacks: Iterable[Stack]) -> None:
+    """Every mistake about an engine or a backend, of all stacks at once, before anything runs.
+
+    No secret is asked for.
+    """
+    problems: list[Problem] = []
+    for stack in stacks:
+        try:
+            session.choose(stack)
+            _home(session, stack, stack.backend.settings if stack.backend else {})
+        except UsageError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(tuple(problems))
+
+
+def _home(session: Session, stack: Stack, settings: Mapping[str, object]) -> StateHome:
+    return state_home(
+        stack,
+        session.code_backend(stack.module),
+        settings,
+        root=session.root,
+        kept_file=session.store.state_file(stack.name),
+    )
+
+
+def _lay_out(session: Session, stack: Stack, work: WorkDirectory, reached: Reach, home: StateHome) -> str:
     return lay_out(
         work,
         session.root,
-        {*reached.files, *stack.variables_files},
+        _wanted(stack, reached),
         everything=reached.everything,
         store=session.store.folder,
+        state=home.file,
     )
+
+
+def _wanted(stack: Stack, reached: Reach) -> frozenset[str]:
+    """What was named and not there when the code was read may be there by now: a dependency's state, say."""
+    named = (path for names in reached.names for path in names.paths)
+    return frozenset((*reached.files, *reached.reads, *named, *stack.variables_files))
 
 
 def _private_files(
@@ -124,6 +169,7 @@ def _private_files(
 def _leave_nothing(work: WorkDirectory, home: StateHome) -> None:
     """Plans, settings and values are secret; what init wrote down of a secret setting is too."""
     sweep(work, (PLAN_FILE, BACKEND_FILE, INLINE_FILE))
+    sweep_states(work)
     if home.secret_on_disk:
         sweep(work, (".terraform/terraform.tfstate",))
 
@@ -228,6 +274,30 @@ def _refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
             f"{stack.name}: its code names no backend, and a state lies beside it already: {shown}",
             hint=f"Take it over: holdfast state adopt {stack.name} (the original is renamed, never deleted).",
         )
+
+
+def _strangers(session: Session, stack: Stack, home: StateHome) -> tuple[str, ...]:
+    """States beside a module whose stack has one of its own: not used, and never passed over in silence."""
+    found = leftovers(session.root / stack.module) if home.kept else ()
+    return tuple(
+        f"{path.relative_to(session.root)} lies beside the code and is not this stack's state"
+        for path in found
+    )
+
+
+def _keep_forgotten(session: Session, stack: Stack) -> None:
+    """A killed run could not keep what Terraform had failed to save: it still lies where that run worked."""
+    with unsaved(session.environment.home, session.root, stack.name) as found:
+        for file in found:
+            keep_unsaved(session, stack, file)
+
+
+def keep_unsaved(session: Session, stack: Stack, file: Path) -> Path:
+    """Seal a state that could not be saved, and only then take the clear copy away."""
+    sealed = seal(session.key(), file.read_bytes(), context=f"errored\0{stack.name}")
+    kept = session.store.keep_errored(stack.name, sealed)
+    file.unlink()
+    return kept
 
 
 def _refuse_unsaved(session: Session, stack: Stack) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.doors import clock
+from holdfast.doors.files import unusable
 from holdfast.guard.decision import Allow, Deny, NeedApproval
 from holdfast.guard.understood import understood
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UnknownOutcome
@@ -20,12 +21,11 @@ from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.digest import DigestParts, sha256
 from holdfast.runs.events import Ended
 from holdfast.runs.phases import Cancelled, Heard, Terraform, left_at_once, unknown_outcome
-from holdfast.runs.prepare import Prepared, prepared
+from holdfast.runs.prepare import Prepared, keep_unsaved, prepared
 from holdfast.runs.progress import ApplyWatch
 from holdfast.runs.result import ErrorShown, Output, StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.status import STATUS_OF_EXIT, Status
-from holdfast.secrets.sealing import seal
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine import Answer
@@ -33,7 +33,7 @@ from holdfast.terraform.plan import Plan
 from holdfast.terraform.plan_json import read_plan
 from holdfast.terraform.plan_values import sensitive_values
 from holdfast.terraform.state_json import StateFile, read_state
-from holdfast.terraform.work import made_since, put_back
+from holdfast.terraform.work import UNSAVED_FILE, made_since, put_back
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class StackRun:
             try:
                 self._refuse_when_stopping()
                 self.result = await self._plan(options)
-            except HoldfastError as error:
+            except (HoldfastError, OSError) as error:
                 self.result = self._failed(error)
             self._spent += clock.monotonic() - self._started
             self.result = dataclasses.replace(self.result, duration=self._spent)
@@ -120,8 +120,11 @@ class StackRun:
             prior=seen,
             ephemeral=self._has_ephemeral_variables(),
         )
+        return self._judged(plan, terraform, parts.digest(), changes=plan.has_changes or exit_code != 0)
+
+    def _judged(self, plan: Plan, terraform: Terraform, digest: str, *, changes: bool) -> StackResult:
+        """What the guard makes of a plan, be it new or from a bundle."""
         decision = understood(plan)
-        changes = plan.has_changes or exit_code != 0
         status = Status.PLANNED if changes else Status.UNCHANGED
         error = None
         if isinstance(decision, Deny):
@@ -132,7 +135,7 @@ class StackRun:
             status=status,
             engine=terraform.identity,
             run=self.id,
-            digest=parts.digest(),
+            digest=digest,
             plan=plan,
             decision=decision,
             error=error,
@@ -157,7 +160,7 @@ class StackRun:
             try:
                 self._refuse_when_stopping()
                 self.result = await self._restore(bundle)
-            except HoldfastError as error:
+            except (HoldfastError, OSError) as error:
                 self.result = dataclasses.replace(self._failed(error), digest=bundle.digest)
             self._spent += clock.monotonic() - self._started
             self.result = dataclasses.replace(self.result, duration=self._spent)
@@ -182,7 +185,6 @@ class StackRun:
             put_back(ready.work, bundle.made)
         plan = read_plan(bundle.json)
         self._register_secrets(plan)
-        decision = understood(plan)
         self._ready = _Ready(
             terraform=terraform,
             plan=plan,
@@ -191,22 +193,7 @@ class StackRun:
             prior=StateSeen(lineage=bundle.parts.lineage, serial=bundle.parts.serial),
             ephemeral=bundle.ephemeral,
         )
-        return StackResult(
-            stack=self.stack,
-            status=(
-                Status.REFUSED
-                if isinstance(decision, Deny)
-                else Status.PLANNED
-                if bundle.changes
-                else Status.UNCHANGED
-            ),
-            engine=terraform.identity,
-            run=self.id,
-            digest=bundle.digest,
-            plan=plan,
-            decision=decision,
-            notes=tuple(self._notes),
-        )
+        return self._judged(plan, terraform, bundle.digest, changes=bundle.changes)
 
     def _require_same(self, bundle: Bundle, ready: Prepared) -> None:
         """The stack, the engine and the inputs the plan was made for, or no apply."""
@@ -246,7 +233,7 @@ class StackRun:
             try:
                 self._refuse_when_stopping()
                 self.result = await self._apply(planned)
-            except HoldfastError as error:
+            except (HoldfastError, OSError) as error:
                 failed = self._failed(error)
                 self.result = dataclasses.replace(
                     planned, status=failed.status, error=failed.error, problems=failed.problems
@@ -276,7 +263,10 @@ class StackRun:
             self._refuse_unless_intact(ready, planned.digest)
             if not store.mark_used(planned.digest, run=self.id, stack=self.stack.name, who=self.session.who):
                 raise used(self.stack.name, store.used(planned.digest) or {})
-            return await self._apply_marked(planned, ready)
+            try:
+                return await self._apply_marked(planned, ready)
+            except OSError as error:
+                raise cannot_be_told(self.stack.name, error) from error
 
     def _refuse_unless_intact(self, ready: _Ready, digest: str) -> None:
         """The last moment: what lies in the work directory is what was planned and approved."""
@@ -290,9 +280,8 @@ class StackRun:
         heard = Heard(on_event=watch.event)
         files = terraform.prepared.variables_files if ready.ephemeral else ()
         answer = await terraform.apply(files, heard)
-        unsaved = work.module / "errored.tfstate"
-        if unsaved.exists():
-            self._keep_unsaved(unsaved.read_bytes())
+        if (work.module / UNSAVED_FILE).exists():
+            raise self._unsaved(work.module / UNSAVED_FILE, heard)
         if answer.killed:
             raise unknown_outcome(self.stack.name, answer)
         await self._record_after(terraform)
@@ -326,13 +315,13 @@ class StackRun:
             )
         return terraform.said("apply", answer, heard)
 
-    def _keep_unsaved(self, content: bytes) -> None:
+    def _unsaved(self, left: Path, heard: Heard) -> UnknownOutcome:
         """Terraform could not write the state: this copy is all there is."""
-        sealed = seal(self.session.key(), content, context=f"errored\0{self.stack.name}")
-        file = self.session.store.keep_errored(self.stack.name, sealed)
-        raise UnknownOutcome(
+        file = keep_unsaved(self.session, self.stack, left)
+        why = next((f" ({' '.join(one.detail.split())})" for one in heard.diagnostics if one.detail), "")
+        return UnknownOutcome(
             "HF-STATE-5",
-            f"{self.stack.name}: Terraform could not save the state; it is kept in {file}",
+            f"{self.stack.name}: Terraform could not save the state{why}; it is kept in {file}",
             hint=f"Save it when the backend answers again: holdfast state push {self.stack.name} {file}",
         )
 
@@ -422,7 +411,8 @@ class StackRun:
         if self.session.stop.level:
             raise Cancelled("HF-RUN-2", f"{self.stack.name}: not started, because the change was stopped")
 
-    def _failed(self, error: HoldfastError) -> StackResult:
+    def _failed(self, fault: HoldfastError | OSError) -> StackResult:
+        error = unusable(fault) if isinstance(fault, OSError) else fault
         problems = tuple(
             ErrorShown(code=one.code, message=one.message, hint=one.hint, place=one.place)
             for one in error.problems
@@ -437,6 +427,15 @@ class StackRun:
             problems=problems,
             notes=tuple(self._notes),
         )
+
+
+def cannot_be_told(stack: str, error: OSError) -> UnknownOutcome:
+    """The machine failed us while Terraform was at work, or before its end was written down."""
+    return UnknownOutcome(
+        "HF-RUN-6",
+        f"{stack}: how the apply ended cannot be told: {unusable(error).problem.message}",
+        hint=f"Look at the provider's side and at the state (holdfast state pull {stack}), then plan again.",
+    )
 
 
 def used(stack: str, mark: dict[str, object]) -> Refused:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,17 +29,27 @@ _PUSHED = "holdfast.pushed.tfstate"
 async def pull(session: Session, stack: Stack) -> bytes:
     """The state as Terraform gives it; empty when there is none."""
     async with prepared(session, stack, for_state=True) as ready:
+        seen = session.store.last_seen(stack.name)
+        state_watch.require_readable(stack, ready.home, seen)
         terraform = Terraform(session, ready)
         await terraform.init()
-        return await terraform.state_pull()
+        content = await terraform.state_pull()
+        if seen is not None and seen.place == ready.home.place:
+            state_watch.require_same_place(stack, ready.home, seen, read_state(content))
+        return content
 
 
 async def outputs(session: Session, stack: Stack) -> bytes:
     async with prepared(session, stack) as ready:
-        state_watch.require_readable(stack, ready.home, session.store.last_seen(stack.name))
+        seen = session.store.last_seen(stack.name)
+        state_watch.require_readable(stack, ready.home, seen)
         terraform = Terraform(session, ready)
         await terraform.init()
-        return await terraform.outputs()
+        found = await terraform.outputs()
+        if found.strip() in (b"", b"{}") and seen is not None and seen.resources != 0:
+            state = read_state(await terraform.state_pull())
+            state_watch.require_same_place(stack, ready.home, seen, state)
+        return found
 
 
 async def push(session: Session, stack: Stack, file: Path) -> Readable:
@@ -50,25 +62,42 @@ async def push(session: Session, stack: Stack, file: Path) -> Readable:
             "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
         )
     async with prepared(session, stack, for_state=True) as ready:
-        if ready.home.file is not None and ready.home.file.exists():
-            _set_damaged_aside(ready.home.file)
         terraform = Terraform(session, ready)
-        await terraform.init()
-        files.write(ready.work.module / _PUSHED, content)
         try:
-            await terraform.state_push(_PUSHED)
+            with _damage_aside(ready.home.file):
+                await terraform.init()
+                files.write(ready.work.module / _PUSHED, content)
+                await terraform.state_push(_PUSHED)
         finally:
             sweep(ready.work, (_PUSHED,))
         now = read_state(await terraform.state_pull())
-        if not isinstance(now, Readable) or now.lineage != state.lineage:
+        if not isinstance(now, Readable) or not _same_content(state, now):
             raise Failed(
                 "HF-STATE-7",
                 f"{stack.name}: the state was pushed, and the backend does not give it back",
                 hint="Look at the backend before anything else is done with this stack.",
             )
         state_watch.record(session.store, stack.name, ready.home, now)
-    session.store.settle_errored(stack.name)
+    _settle_unsaved(session, stack, state)
     return now
+
+
+def _same_content(pushed: Readable, now: Readable) -> bool:
+    """Into an empty remote backend Terraform brings the content under a lineage of its own."""
+    return now.lineage == pushed.lineage or (now.resources, now.outputs) == (pushed.resources, pushed.outputs)
+
+
+def _settle_unsaved(session: Session, stack: Stack, pushed: Readable) -> None:
+    """Only the unsaved state itself, or one that follows it, lets the stack go on."""
+    file = session.store.errored(stack.name)
+    if file is None:
+        return
+    unsaved = read_state(_content(session, stack, file))
+    if isinstance(unsaved, Readable) and (
+        unsaved.lineage != pushed.lineage or unsaved.serial > pushed.serial
+    ):
+        return
+    session.store.settle_errored(stack.name)
 
 
 def _content(session: Session, stack: Stack, file: Path) -> bytes:
@@ -82,10 +111,22 @@ def _content(session: Session, stack: Stack, file: Path) -> bytes:
     return content
 
 
-def _set_damaged_aside(file: Path) -> None:
-    """An empty or unreadable local state would stop the push; it is renamed, never deleted."""
-    if not isinstance(read_state(file.read_bytes()), Readable):
-        file.rename(file.with_name(f"{file.name}.damaged-{clock.new_id()}"))
+@contextlib.contextmanager
+def _damage_aside(file: Path | None) -> Iterator[None]:
+    """An empty or unreadable local state would stop the push: it is renamed, never deleted.
+
+    When the push fails it is put back, because a state that is not there counts as new.
+    """
+    if file is None or not file.exists() or isinstance(read_state(file.read_bytes()), Readable):
+        yield
+        return
+    aside = file.rename(file.with_name(f"{file.name}.damaged-{clock.new_id()}"))
+    try:
+        yield
+    except BaseException:
+        if not file.exists():
+            aside.rename(file)
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +151,7 @@ def adopt(store: FolderStore, code: Code, stack: Stack, *, workspace: str | None
             f"{source} cannot be taken over: {reason}",
             hint="Restore it from its backup first (terraform.tfstate.backup).",
         )
-    if target.exists():
-        raise Refused(
-            "HF-STATE-8",
-            f"{stack.name} has a state of its own already: {target}",
-            hint="Two states are not merged. Move the resources with `moved` or `import` blocks.",
-        )
+    _refuse_kept(store, stack)
     store.state_room(stack.name)
     files.write(target, content)
     if hashlib.sha256(target.read_bytes()).digest() != hashlib.sha256(source.read_bytes()).digest():
@@ -135,7 +171,7 @@ def adopt(store: FolderStore, code: Code, stack: Stack, *, workspace: str | None
 
 def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
     root = code.tree.root
-    if code_backend(code, stack.module) is not None or (stack.backend and stack.backend.type):
+    if _has_backend(code, stack):
         raise UsageError(
             "HF-STATE-9",
             f"{stack.name} has a backend: there is nothing to take over",
@@ -144,7 +180,8 @@ def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
     module = root / stack.module
     found = leftovers(module)
     if workspace is not None:
-        wanted = module / "terraform.tfstate.d" / workspace / "terraform.tfstate"
+        folder = module if workspace == "default" else module / "terraform.tfstate.d" / workspace
+        wanted = folder / "terraform.tfstate"
         if wanted not in found:
             raise UsageError(
                 "HF-STATE-9", f"there is no state of a workspace {workspace} beside {stack.module}"
@@ -157,14 +194,31 @@ def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
         raise UsageError(
             "HF-STATE-9",
             f"several states lie beside {stack.module}: {names}",
-            hint="Say which one: --workspace NAME for one of terraform.tfstate.d.",
+            hint="Say which one: --workspace NAME for one of terraform.tfstate.d, "
+            "--workspace default for the one beside the code.",
         )
     return found[0]
 
 
-def start_empty(store: FolderStore, stack: Stack) -> None:
+def start_empty(store: FolderStore, code: Code, stack: Stack) -> None:
     """A person says that what lies beside the module, or lay elsewhere, is not this stack's."""
+    if not _has_backend(code, stack):
+        _refuse_kept(store, stack)
     state_watch.record_empty(store, stack.name)
+
+
+def _has_backend(code: Code, stack: Stack) -> bool:
+    return code_backend(code, stack.module) is not None or bool(stack.backend and stack.backend.type)
+
+
+def _refuse_kept(store: FolderStore, stack: Stack) -> None:
+    kept = store.state_file(stack.name)
+    if kept.exists():
+        raise Refused(
+            "HF-STATE-8",
+            f"{stack.name} has a state of its own already: {kept}",
+            hint="Two states are not merged. Move the resources with `moved` or `import` blocks.",
+        )
 
 
 def resources_of(state: bytes) -> tuple[str, ...] | None:

@@ -5,7 +5,7 @@ A state that was there and is gone is never taken for a new one: Terraform would
 
 from __future__ import annotations
 
-from holdfast.doors import clock
+from holdfast.doors import clock, files
 from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.runs.bundle import StateSeen
 from holdfast.stacks.stack import Stack
@@ -19,17 +19,14 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
     if home.file is None:
         return
     if not home.file.exists():
-        if record is not None and record.place == home.place and record.resources:
+        if record is not None and record.place == home.place and record.resources != 0:
             raise UnknownOutcome(
                 "HF-STATE-3",
-                f"{stack.name}: its state {home.file} is gone; it held {record.resources} resources "
-                f"(serial {record.serial}) when last seen",
+                f"{stack.name}: its state {home.file} is gone; it held {_held(record)} when last seen",
                 hint="Restore it from a backup, then: holdfast state push "
                 f"{stack.name} FILE. Planning now would create everything again.",
             )
         return
-    if home.file.with_name(f".{home.file.name}.lock.info").exists():
-        return  # Terraform is at work on it this moment, and will say so itself.
     match read_state(home.file.read_bytes()):
         case Readable():
             return
@@ -37,6 +34,8 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
             what = f"cannot be read: {reason}"
         case _:
             what = "is empty"
+    if files.held_by_another(home.file):
+        return  # Terraform is at work on it this moment, and will say so itself.
     raise UnknownOutcome(
         "HF-STATE-3",
         f"{stack.name}: its state {home.file} {what}",
@@ -47,7 +46,7 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
 
 def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None, prior: StateFile) -> None:
     """Refuse to start anew where resources were, whether the place moved or lost its content."""
-    if record is None or not record.resources:
+    if record is None or record.resources == 0:
         return
     seen = identity(prior)
     holds_something = isinstance(prior, Readable) and (prior.managed is None or prior.managed > 0)
@@ -56,18 +55,25 @@ def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None
     if record.place == home.place:
         raise UnknownOutcome(
             "HF-STATE-3",
-            f"{stack.name}: its backend says there is no state; it held {record.resources} resources "
-            f"(serial {record.serial}) when last seen",
+            f"{stack.name}: its backend says there is no state; it held {_held(record)} when last seen",
             hint="Look at the backend: a wrong answer there would create everything again. "
             f"If the state is lost, restore it: holdfast state push {stack.name} FILE.",
         )
     raise Refused(
         "HF-STATE-2",
-        f"{stack.name}: its backend moved to an empty place, while the old one held {record.resources} resources "
+        f"{stack.name}: its backend moved to an empty place, while the old one held {_held(record)} "
         f"(old: {record.place}; new: {home.place})",
         hint="Move the state first: with the old settings `holdfast state pull "
-        f"{stack.name} > state.json`, with the new ones `holdfast state push {stack.name} state.json`.",
+        f"{stack.name} > state.json`, with the new ones `holdfast state push {stack.name} state.json`. "
+        f"To leave what it held behind: holdfast state adopt {stack.name} --start-empty.",
     )
+
+
+def _held(record: StateRecord) -> str:
+    """An encrypted state does not say how many."""
+    count = record.resources
+    what = "resources" if count is None else f"{count} resource{'s' if count != 1 else ''}"
+    return f"{what} (serial {record.serial})"
 
 
 def identity(state: StateFile) -> StateSeen:
@@ -79,7 +85,7 @@ def identity(state: StateFile) -> StateSeen:
 
 
 def record(store: FolderStore, stack: str, home: StateHome, state: StateFile) -> None:
-    """Remember what was seen, so that its loss is noticed. A state that does not exist yet is nothing to see."""
+    """Remember what was seen, so that its loss is noticed. What is not there yet is nothing to see."""
     match state:
         case Readable(lineage=lineage, serial=serial) if lineage:
             _write(store, stack, home.place, lineage, serial, state.managed)

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 from holdfast.config.valid import SecretRef
 from holdfast.stacks.stack import Stack
@@ -101,6 +102,8 @@ def state_place(stack: Stack, code: CodeBackend | None) -> StatePlace | None:
     complete = bool(decided) and all(name in settings for name in kind.needs)
     where = () if complete else (stack.module,)
     shown = ", ".join(f"{name} {settings[name]}" for name in _SHOWN if isinstance(settings.get(name), str))
+    if kind_of == "http" and isinstance(settings.get("address"), str):
+        shown = f"address {_without_secrets(str(settings['address']))}"
     workspace = "" if stack.workspace == DEFAULT_WORKSPACE else f", workspace {stack.workspace}"
     return StatePlace(
         identity=(kind_of, stack.workspace, decided, variables, where),
@@ -117,6 +120,12 @@ def _local(stack: Stack, settings: Mapping[str, object]) -> StatePlace:
         path = posixpath.join(folder, stack.workspace, "terraform.tfstate")
     file = posixpath.normpath(posixpath.join(stack.module, path))
     return StatePlace(identity=("local", file), shown=f"local backend: {file}")
+
+
+def _without_secrets(address: str) -> str:
+    """Host and path. Who and with what token, before and behind them, is nobody's business."""
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _canonical(value: object) -> str:

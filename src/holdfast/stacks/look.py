@@ -18,7 +18,7 @@ from holdfast.stacks.code import Code, ModuleCode, is_code, is_own_variables
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.listing import ROOT, FolderTree, Tree, joined
 from holdfast.stacks.look_atlantis import FILE_NAMES, Atlantis, read_atlantis
-from holdfast.stacks.look_scripts import LARGEST, Passed, is_script, passed_settings
+from holdfast.stacks.look_scripts import LARGEST, Passed, is_script, passed_settings, written_backend
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
 from holdfast.stacks.values import known
 from holdfast.stacks.variables import ReadValues, plain_text, values_in
@@ -99,6 +99,9 @@ class Look:
     variables_files: Mapping[str, VariablesFile] = field(default_factory=dict)
     backend_files: tuple[BackendFile, ...] = ()
     passed: tuple[Passed, ...] = ()
+    """What scripts hand to `init`."""
+    written: tuple[Place, ...] = ()
+    """Where scripts write a backend into the code."""
     atlantis: Atlantis | None = None
     terragrunt: tuple[str, ...] = ()
     secrets_in_git: tuple[str, ...] = ()
@@ -122,15 +125,15 @@ def look(root: Path, *, tracked: Iterable[str] = ()) -> Look:
     }
     terragrunt = tuple(path for path in paths if _TERRAGRUNT.search(path))
     modules = _modules(root, code, paths, variables_files, terragrunt)
+    scripts = [(path, _text(root / path)) for path in paths if is_script(path)]
     return Look(
         name=root.resolve().name,
         files=frozenset(path for path in paths if is_code(posixpath.basename(path)) or ".tfvars" in path),
         modules=modules,
         variables_files=variables_files,
         backend_files=backend_files,
-        passed=tuple(
-            one for path in paths if is_script(path) for one in passed_settings(_text(root / path), path)
-        ),
+        passed=tuple(one for path, text in scripts for one in passed_settings(text, path)),
+        written=tuple(place for path, text in scripts if (place := written_backend(text, path)) is not None),
         atlantis=next(
             (read_atlantis(_text(root / name), name) for name in FILE_NAMES if (root / name).is_file()), None
         ),

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.kernel.errors import Place
+
 LARGEST: Final = 512 * 1024
 
 _SCRIPT: Final = re.compile(
@@ -16,6 +18,9 @@ _SCRIPT: Final = re.compile(
 )
 _OPTION: Final = re.compile(
     r"-backend-config(?:=|\s+)[\"']?((?:\$\{\{[^}]*\}\}|[^\s\"'\\])+[\"']?[^\s\"'\\]*)"
+)
+_WRITTEN: Final = re.compile(
+    r"\bbackend\s*\\?[\"'](?:azurerm|consul|cos|gcs|http|kubernetes|oci|oss|pg|remote|s3)\\?[\"']\s*\{"
 )
 _PAIR: Final = re.compile(r"([a-z_]+)=[\"']?(.+?)[\"']?$")
 _VARIABLE: Final = re.compile(
@@ -54,6 +59,12 @@ def passed_settings(text: str, path: str) -> tuple[Passed, ...]:
                 )
             )
     return tuple(found)
+
+
+def written_backend(text: str, path: str) -> Place | None:
+    """Where a script writes a backend block into the code: then the code alone does not tell the place."""
+    found = _WRITTEN.search(text)
+    return Place(file=path, line=text.count("\n", 0, found.start()) + 1) if found else None
 
 
 def as_template(value: str, placeholders: Iterable[str]) -> str | None:

@@ -13,6 +13,8 @@ from holdfast.stacks.stack import Stack
 Graph = Mapping[str, Collection[str]]
 """From a stack's name to the names it depends on."""
 
+_SEE = "See `holdfast stacks` for the names there are."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
@@ -60,7 +62,7 @@ def resolve(
                 "HF-STACK-7",
                 f"{wish.stack} depends on `{wish.text}`, and there is no such stack",
                 place=wish.place,
-                hint=lambda text=wish.text: did_you_mean(text, ordered),  # type: ignore[misc] # bound here
+                hint=lambda text=wish.text: did_you_mean(text, ordered) or _SEE,  # type: ignore[misc] # bound here
             )
     if complete:
         _barren_globs(hits, problems)
@@ -76,7 +78,7 @@ def _barren_globs(hits: Mapping[tuple[Place, str], bool], problems: Problems) ->
             "HF-STACK-14",
             f"`{glob}` in depends_on matches no stack at all",
             place=place,
-            hint="See `holdfast stacks` for the names there are.",
+            hint=_SEE,
         )
 
 

@@ -136,27 +136,30 @@ def plain_name(text: str) -> str:
 def named(entries: list[Entry]) -> list[Entry]:
     """Short names made of the placeholders, where they stay different from all others."""
     in_full: set[int] = set()
-    while True:
-        wanted: defaultdict[str, list[int]] = defaultdict(list)
-        for index, entry in enumerate(entries):
-            for name in _called(entry, in_full=index in in_full):
-                wanted[name].append(index)
-        clashing = {index for same in wanted.values() if len(same) > 1 for index in same} - in_full
-        if not clashing:
-            break
-        in_full |= clashing
+    while new := _clashing(entries, in_full) - in_full:
+        in_full |= new
+    still = _clashing(entries, in_full)
     made: list[Entry] = []
     for index, entry in enumerate(entries):
         called = _called(entry, in_full=index in in_full)
-        if entry.pattern is not None and any(names.fault(name) for name in called):
-            made += [literal(_path(one), one.module, one.shared, entry.kind) for one in entry.stacks]
+        if entry.placeholders and (index in still or any(names.fault(name) for name in called)):
+            made += [
+                literal(_path(one), one.module, one.shared, entry.kind, one.captured) for one in entry.stacks
+            ]
             continue
-        template = None if index in in_full else _short(entry)
-        if entry.kind is RuleKind.NAMED or not entry.placeholders:
-            template = called[0]
+        template = _short(entry) if index not in in_full else None
         stacks = tuple(replace(one, name=name) for one, name in zip(entry.stacks, called, strict=True))
         made.append(replace(entry, name=template, stacks=stacks))
     return _told_apart(made)
+
+
+def _clashing(entries: list[Entry], in_full: set[int]) -> set[int]:
+    """Entries that share a name with another, or have one twice."""
+    wanted: defaultdict[str, list[int]] = defaultdict(list)
+    for index, entry in enumerate(entries):
+        for name in _called(entry, in_full=index in in_full):
+            wanted[name].append(index)
+    return {index for same in wanted.values() if len(same) > 1 for index in same}
 
 
 def _called(entry: Entry, *, in_full: bool) -> list[str]:

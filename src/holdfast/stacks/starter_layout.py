@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from holdfast.config.placeholders import MalformedError
+from holdfast.config.placeholders import MalformedError, escape
 from holdfast.config.valid import RuleKind
 from holdfast.stacks import names
 from holdfast.stacks.code import is_own_variables
@@ -260,7 +260,7 @@ def _entry(items: list[_Item], parts: tuple[str, ...], kind: RuleKind) -> Entry 
     module = None
     if kind is RuleKind.VARIABLES:
         module = (
-            joined(first.parent, parts[first.part])
+            joined(escape(first.parent), parts[first.part])
             if first.up is None
             else "/".join(parts[: first.up]) or ROOT
         )

@@ -81,16 +81,20 @@ def _told(stack: Found, look: Look, siblings: Sequence[Found]) -> Home:
     """What files for `-backend-config`, or the scripts that use them, say."""
     module = look.modules[stack.module]
     home = Home(workspace=stack.workspace)
-    if module.backend is None or not missing(module.backend):
+    if module.backend is None:
+        return replace(home, held=_kept_elsewhere(look))
+    if not missing(module.backend):
         return home
     file = _backend_file(stack, look, alone=len(siblings) == 1)
     if file is not None:
         return replace(home, settings=dict(file.settings))
-    passed = one_value_each(look.passed)
-    if not look.passed:
-        return home
+    return _from_scripts(stack, look, home) if look.passed else home
+
+
+def _from_scripts(stack: Found, look: Look, home: Home) -> Home:
     first = look.passed[0]
     where = f"{first.path}:{first.line}"
+    passed = one_value_each(look.passed)
     if passed is None:
         return replace(home, held=f"the backend settings come from {where}, which could not be followed")
     settings: dict[str, object] = {}
@@ -103,6 +107,16 @@ def _told(stack: Found, look: Look, siblings: Sequence[Found]) -> Home:
             )
         settings[name] = parse(template).fill(lambda key: stack.captured[key])
     return replace(home, settings=settings, guessed=f"the backend settings are those of {where}")
+
+
+def _kept_elsewhere(look: Look) -> str | None:
+    """A sign that the backend only comes to the code when a script runs."""
+    if look.written:
+        return f"the code names no backend, but {look.written[0]} writes one"
+    if look.passed and not any(missing(module.backend) for module in look.modules.values()):
+        first = look.passed[0]
+        return f"the code names no backend, but {first.path}:{first.line} hands settings of one to init"
+    return None
 
 
 def _backend_file(stack: Found, look: Look, *, alone: bool) -> BackendFile | None:

@@ -91,7 +91,8 @@ def is_environment(value: str) -> bool:
 
 
 def is_hint(name: str) -> bool:
-    return name.lower() in _HINTS
+    """A folder whose name says what the folders in it are: `accounts`, `envs`."""
+    return name.lower() in _HINTS and name.lower().endswith(("s", "env"))
 
 
 def shape(paths: Sequence[tuple[str, ...]], *, leaf: str, component: int | None = None) -> tuple[str, ...]:
@@ -119,7 +120,7 @@ def _opens(kind: str, value: str, taken: Collection[str], *, last: bool) -> bool
     """Whether a part with one value so far may get others: its meaning says so, or what stands before it."""
     if kind in _MAY_STAND_FOR_MANY:
         return True
-    return kind == "service" or (last and kind == "name" and bool(taken) and value not in _SAYS_NOTHING)
+    return kind == "service" or (last and bool(taken) and value not in _SAYS_NOTHING)
 
 
 def _mostly(column: Collection[str], is_one: Iterable[bool]) -> bool:

@@ -94,7 +94,10 @@ class FolderStore:
     # States that could not be saved. Kept sealed until they are pushed.
 
     def keep_errored(self, stack: str, sealed: bytes) -> Path:
+        """The newest is the one that `errored` names; an older one is set aside, never overwritten."""
         file = self._room("errored") / f"{quote(stack, safe='')}.tfstate"
+        if file.exists():
+            file.rename(file.with_name(f"{file.name}.older-{clock.new_id()}"))
         files.write(file, sealed)
         return file
 

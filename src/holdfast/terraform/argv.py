@@ -79,6 +79,18 @@ def output() -> Argv:
     return ("output", "-json", "-no-color")
 
 
+_TWO_WORDS = frozenset({"state", "workspace"})
+_TAKES_VARIABLES = frozenset({"init", "validate", "show", "apply", "output", *_TWO_WORDS})
+
+
+def with_variables(words: Argv, variables_files: tuple[str, ...]) -> Argv:
+    """For OpenTofu, whose every command computes backend and encryption from variables anew."""
+    if words[0] not in _TAKES_VARIABLES or any(word.startswith("-var-file=") for word in words):
+        return words
+    at = 2 if words[0] in _TWO_WORDS else 1
+    return (*words[:at], *(f"-var-file={file}" for file in variables_files), *words[at:])
+
+
 def state_pull() -> Argv:
     return ("state", "pull")
 

@@ -23,29 +23,15 @@ OVERRIDE_FILE = "zz_holdfast_override.tf"
 WITHOUT_WORKSPACES = frozenset({"http", "cloud"})
 
 SECRET_VARIABLES: Mapping[str, Mapping[str, str]] = {
-    "s3": {
-        "access_key": "AWS_ACCESS_KEY_ID",
-        "secret_key": "AWS_SECRET_ACCESS_KEY",
-        "token": "AWS_SESSION_TOKEN",
-    },
     "http": {"username": "TF_HTTP_USERNAME", "password": "TF_HTTP_PASSWORD"},
     "pg": {"conn_str": "PG_CONN_STR"},
-    "azurerm": {
-        "access_key": "ARM_ACCESS_KEY",
-        "sas_token": "ARM_SAS_TOKEN",
-        "client_secret": "ARM_CLIENT_SECRET",
-    },
-    "gcs": {
-        "credentials": "GOOGLE_BACKEND_CREDENTIALS",
-        "access_token": "GOOGLE_OAUTH_ACCESS_TOKEN",
-        "encryption_key": "GOOGLE_ENCRYPTION_KEY",
-    },
-    "consul": {"access_token": "CONSUL_HTTP_TOKEN", "http_auth": "CONSUL_HTTP_AUTH"},
-    "kubernetes": {"token": "KUBE_TOKEN", "password": "KUBE_PASSWORD"},
-    "oss": {"access_key": "ALICLOUD_ACCESS_KEY", "secret_key": "ALICLOUD_SECRET_KEY"},
-    "cos": {"secret_id": "TENCENTCLOUD_SECRET_ID", "secret_key": "TENCENTCLOUD_SECRET_KEY"},
+    "azurerm": {"access_key": "ARM_ACCESS_KEY", "sas_token": "ARM_SAS_TOKEN"},
+    "gcs": {"credentials": "GOOGLE_BACKEND_CREDENTIALS", "encryption_key": "GOOGLE_ENCRYPTION_KEY"},
 }
-"""Settings that a backend reads from its environment: a secret given so stays out of `.terraform`."""
+"""Settings that a backend, and nobody but it, reads from its environment: given so, a secret stays out of
+`.terraform` and plans. What a provider reads too (`AWS_ACCESS_KEY_ID`, `KUBE_TOKEN`) goes by file instead:
+by environment, the backend's identity would silently become the provider's, and resources another account's.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +165,7 @@ def _remote(
     settings: Mapping[str, object],
     override: str | None,
 ) -> StateHome:
-    by_environment = {} if kind == "s3" and "aws" in stack.credentials else SECRET_VARIABLES.get(kind, {})
+    by_environment = SECRET_VARIABLES.get(kind, {})
     plain: dict[str, object] = {}
     variables: dict[str, str] = {}
     secret_on_disk = False

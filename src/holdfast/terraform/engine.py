@@ -25,7 +25,7 @@ class Patience:
     """
 
     apply: float = 3600.0
-    reading: float = 10.0
+    reading: float = 5.0
     """init, validate, plan, show, output."""
     otherwise: float = 60.0
     """What may write a state (state push)."""
@@ -37,6 +37,7 @@ class Patience:
         return self.reading if phase in _READING else self.otherwise
 
 
+_AGAIN = 1.0
 _READING = frozenset({"init", "validate", "plan", "show", "output", "read"})
 
 
@@ -143,16 +144,23 @@ class Ladder:
         self, command: Command, stop: Stop, interrupt: Callable[[], None], kill: Callable[[], None]
     ) -> None:
         try:
-            await asyncio.wait_for(stop.reached(command.heeds), command.seconds)
+            # Not wait_for: in Python 3.11 it can swallow the cancel that ends the climb.
+            async with asyncio.timeout(command.seconds):
+                await stop.reached(command.heeds)
         except TimeoutError:
             self.timed_out = True
         self.interrupted = True
         interrupt()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.reached(2), self._patience.before_second(command.phase))
+            async with asyncio.timeout(self._patience.before_second(command.phase)):
+                await stop.reached(2)
         self.insisted = True
-        interrupt()
-        await asyncio.sleep(self._patience.before_kill)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._patience.before_kill):
+                while True:
+                    # Two signals in the same moment are one to the one who gets them.
+                    interrupt()
+                    await asyncio.sleep(_AGAIN)
         self.killed = True
         kill()
 

@@ -113,7 +113,8 @@ class Engines:
     def _ask(self, command: tuple[str, ...]) -> str | None:
         environment = child_environment(
             caller=self._environment.variables,
-            named={},
+            # The user's own CLI configuration has no say in a version, and its mistakes go to stdout.
+            named={"TF_CLI_CONFIG_FILE": os.devnull},
             credentials={},
             scratch="/tmp",  # noqa: S108
         )

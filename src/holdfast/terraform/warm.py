@@ -80,7 +80,10 @@ class WarmProcess:
     async def hear(self) -> dict[str, object] | None:
         """The next message, or None when the process is gone."""
         while b"\n" not in self._pending:
-            data = await asyncio.get_running_loop().sock_recv(self._channel, _CHUNK)
+            try:
+                data = await asyncio.get_running_loop().sock_recv(self._channel, _CHUNK)
+            except ConnectionError:
+                return None
             if not data:
                 return None
             self._pending += data
@@ -170,7 +173,14 @@ class WarmProcess:
 
     @property
     def alive(self) -> bool:
-        return self._child.code is None
+        """Asked of an idle process, which says nothing unasked: what can be read is the end."""
+        try:
+            self._channel.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return self._child.code is None
+        except OSError:
+            return False
+        return False
 
     async def close(self) -> None:
         """Let it end by itself; whatever its commands left running in its group ends with it."""
@@ -217,6 +227,7 @@ class WarmEngine:
         self._starting = 0
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
+        await self._bury()
         key = key_of(command.environment)
         process = self._take(key, command.providers) or await self._start(key, command)
         if command.providers is not None:
@@ -233,14 +244,18 @@ class WarmEngine:
                 self._idle[process.pid] = process
         return answer
 
+    async def _bury(self) -> None:
+        """A process that died idle harms nobody: an apply is not asked of it, and so not unknown."""
+        for process in [one for one in self._idle.values() if not one.alive]:
+            if self._idle.pop(process.pid, None) is not None:
+                await process.close()
+
     def _take(self, key: str, providers: str | None) -> WarmProcess | None:
         """An idle process that may serve this; one that has those providers loaded already comes first."""
         fit = [
             process
             for process in self._idle.values()
-            if process.key == key
-            and process.alive
-            and (providers is None or process.providers in {None, providers})
+            if process.key == key and (providers is None or process.providers in {None, providers})
         ]
         if not fit:
             return None

@@ -21,10 +21,17 @@ from holdfast.doors import files
 from holdfast.kernel.errors import Failed
 
 _KEPT = ".terraform"
-_SKIPPED_FOLDERS = frozenset({".git", ".terraform", "terraform.tfstate.d"})
+_SKIPPED_FOLDERS = frozenset({".git", ".terraform"})
+_STATES = (".tfstate", ".tfstate.backup")
 _MOST_SLOTS = 64
 _MOST_MADE = 500_000_000
 LOCK_FILE = ".terraform.lock.hcl"
+WORKSPACE_FILE = ".terraform/environment"
+"""Where Terraform remembers the workspace it last worked in: a stack says itself which one it has."""
+UNSAVED_FILE = "errored.tfstate"
+
+Seen = frozenset[tuple[str, int, int]]
+"""Files with their size and the time of their last change."""
 _BUNDLES = "change.sealed"
 """A folder with this file holds saved plans: made from the tree, and no part of it."""
 
@@ -58,14 +65,14 @@ class WorkDirectory:
 @contextlib.contextmanager
 def work_directory(home: Path, root: Path, stack: str, module: str) -> Iterator[WorkDirectory]:
     """A directory for this stack that nobody else uses as long as we hold it."""
-    repository = hashlib.sha256(str(root).encode()).hexdigest()[:12]
-    base = home / "work" / repository / quote(stack, safe="")
+    base = _base(home, root, stack)
     for slot in range(_MOST_SLOTS):
         folder = files.private_folder(base / str(slot))
         with files.locked(folder / "in-use", wait=False) as ours:
             if not ours:
                 continue
-            files.write(folder / "work.json", json.dumps({"root": str(root), "stack": stack}))
+            about = {"root": str(root), "stack": stack, "module": module}
+            files.write(folder / "work.json", json.dumps(about))
             yield WorkDirectory(folder=folder, module_path=module)
             return
     raise Failed(
@@ -75,13 +82,48 @@ def work_directory(home: Path, root: Path, stack: str, module: str) -> Iterator[
     )
 
 
-def lay_out(work: WorkDirectory, root: Path, reached: Iterable[str], *, everything: bool, store: Path) -> str:
-    """Copy what the stack reads, take away what it does not, and give a digest of all of it."""
-    wanted = dict(_whole_tree(root, store)) if everything else {}
+def _base(home: Path, root: Path, stack: str) -> Path:
+    repository = hashlib.sha256(str(root).encode()).hexdigest()[:12]
+    return home / "work" / repository / quote(stack, safe="")
+
+
+@contextlib.contextmanager
+def unsaved(home: Path, root: Path, stack: str) -> Iterator[tuple[Path, ...]]:
+    """States that Terraform could not save and that a killed run left here. A run at work keeps its own."""
+    with contextlib.ExitStack() as held:
+        found: list[Path] = []
+        for file in sorted(_base(home, root, stack).glob("*/work.json")):
+            module = str(json.loads(file.read_bytes()).get("module", "."))
+            left = file.parent / "tree" / module / UNSAVED_FILE
+            if not left.is_file():
+                continue
+            ours: bool = held.enter_context(files.locked(file.with_name("in-use"), wait=False))
+            if ours and left.is_file():
+                found.append(left)
+        yield tuple(found)
+
+
+def lay_out(
+    work: WorkDirectory,
+    root: Path,
+    reached: Iterable[str],
+    *,
+    everything: bool,
+    store: Path,
+    state: Path | None = None,
+) -> str:
+    """Copy what the stack reads, take away what it does not, and give a digest of all of it.
+
+    `state` is the stack's own, where that is a file: it stays where it is.
+    """
+    wanted = dict(_whole_tree(root, store, root / work.module_path)) if everything else {}
     for file in reached:
         source = root / file
         if source.is_file():
             wanted[file] = source
+    if state is not None:
+        own = {state, state.with_name(f"{state.name}.backup")}
+        wanted = {file: source for file, source in wanted.items() if source not in own}
     files.private_folder(work.tree)
     files.private_folder(work.module)
     _take_away(work, wanted)
@@ -92,7 +134,8 @@ def lay_out(work: WorkDirectory, root: Path, reached: Iterable[str], *, everythi
     return digest.hexdigest()
 
 
-def _whole_tree(root: Path, store: Path) -> Iterator[tuple[str, Path]]:
+def _whole_tree(root: Path, store: Path, module: Path) -> Iterator[tuple[str, Path]]:
+    """Other stacks' states come too, for one that reads them; what lies beside the module is its own."""
     for folder, folders, names in os.walk(root):
         here = Path(folder)
         if _BUNDLES in names:
@@ -101,10 +144,13 @@ def _whole_tree(root: Path, store: Path) -> Iterator[tuple[str, Path]]:
         folders[:] = [
             name
             for name in folders
-            if name not in _SKIPPED_FOLDERS and here / name != store and not (here / name).is_symlink()
+            if name not in _SKIPPED_FOLDERS
+            and here / name not in (store, module / "terraform.tfstate.d")
+            and not (here / name).is_symlink()
         ]
         for name in names:
-            if name.startswith("terraform.tfstate") or not (here / name).is_file():
+            beside = here == module and name.startswith("terraform.tfstate")
+            if beside or not (here / name).is_file():
                 continue
             yield os.path.relpath(here / name, root), here / name
     # Folders that are links: what they point to counts as if it stood here.
@@ -114,7 +160,7 @@ def _whole_tree(root: Path, store: Path) -> Iterator[tuple[str, Path]]:
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and here / name != store]
         for name in links:
             target = (here / name).resolve()
-            if target.is_dir() and target not in (root, *root.parents) and here not in target.parents:
+            if target.is_dir() and target not in (here.resolve(), *here.resolve().parents):
                 for path in target.rglob("*"):
                     if path.is_file() and not _SKIPPED_FOLDERS.intersection(path.parts):
                         yield os.path.relpath(here / name / path.relative_to(target), root), path
@@ -149,7 +195,7 @@ def _copy(source: Path, target: Path) -> bytes:
     if target.is_symlink() or target.is_dir():
         target.unlink() if target.is_symlink() else shutil.rmtree(target)
     if not target.is_file() or target.stat().st_size != len(content) or target.read_bytes() != content:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
+        files.private_folder(target.parent)
         target.unlink(missing_ok=True)
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "wb") as file:
@@ -158,9 +204,9 @@ def _copy(source: Path, target: Path) -> bytes:
     return hashlib.sha256(content).digest() + (b"x" if executable else b"-")
 
 
-def made_since(work: WorkDirectory, before: frozenset[str]) -> bytes | None:
-    """What a plan made beside the code (an archive, say), as a tar file: the apply needs it again."""
-    made = sorted(snapshot(work) - before)
+def made_since(work: WorkDirectory, before: Seen) -> bytes | None:
+    """What a plan made or changed beside the code (an archive, say), as a tar file, for the apply."""
+    made = sorted(name for name, _, _ in snapshot(work) - before)
     if not made:
         return None
     size = sum((work.tree / name).stat().st_size for name in made)
@@ -182,20 +228,27 @@ def put_back(work: WorkDirectory, archive: bytes) -> None:
         made.extractall(work.tree, filter="data")
 
 
-def snapshot(work: WorkDirectory) -> frozenset[str]:
+def snapshot(work: WorkDirectory) -> Seen:
     """Every file that is there now, but Terraform's own and ours."""
-    found: set[str] = set()
+    found: set[tuple[str, int, int]] = set()
     for folder, folders, names in os.walk(work.tree):
         here = Path(folder)
         folders[:] = [name for name in folders if name != _KEPT]
-        found.update(
-            os.path.relpath(here / name, work.tree)
-            for name in names
-            if not name.startswith(("holdfast.", "zz_holdfast", ".terraform"))
-            and not name.endswith("errored.tfstate")
-            and (here / name).is_file()
-        )
+        for name in names:
+            ours = name.startswith(("holdfast.", "zz_holdfast", ".terraform")) or name == UNSAVED_FILE
+            if not ours and (here / name).is_file():
+                about = (here / name).stat()
+                found.add((os.path.relpath(here / name, work.tree), about.st_size, about.st_mtime_ns))
     return frozenset(found)
+
+
+def sweep_states(work: WorkDirectory) -> None:
+    """Copies of other stacks' states were there to be read. A state that could not be saved stays."""
+    for folder, folders, names in os.walk(work.tree):
+        folders[:] = [name for name in folders if name != _KEPT]
+        for name in names:
+            if name.endswith(_STATES) and name != UNSAVED_FILE:
+                (Path(folder) / name).unlink()
 
 
 def sweep(work: WorkDirectory, names: Iterable[str]) -> None:

@@ -30,7 +30,7 @@ def test_the_statuses_are_the_closed_set() -> None:
     assert {one.value: int(EXITS[one]) for one in Status} == EXPECTED
 
 
-@pytest.mark.parametrize(("one", "other"), itertools.product(GRAVE, GRAVE))
+@pytest.mark.parametrize(("one", "other"), tuple(itertools.product(GRAVE, GRAVE)))
 def test_of_two_the_gravest_wins(one: int, other: int) -> None:
     """6, 1, 3, 4, 5, 2, 0: in this order, whichever stack comes first."""
     wins = GRAVE[min(GRAVE.index(one), GRAVE.index(other))]

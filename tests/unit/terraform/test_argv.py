@@ -117,3 +117,39 @@ def test_apply_gives_variables_files_before_the_plan() -> None:
 def test_the_other_commands(made: Argv, expected: Argv) -> None:
     """Each of the small commands asks for a form that a program can read."""
     assert made == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (argv.validate(), ("validate", "-var-file=a", "-var-file=b", "-json", "-no-color")),
+        (argv.state_pull(), ("state", "pull", "-var-file=a", "-var-file=b")),
+        (argv.state_push("f"), ("state", "push", "-var-file=a", "-var-file=b", "f")),
+        (
+            argv.select_workspace("blue"),
+            ("workspace", "select", "-var-file=a", "-var-file=b", "-or-create=true", "blue"),
+        ),
+        (
+            argv.apply(),
+            (
+                "apply",
+                "-var-file=a",
+                "-var-file=b",
+                "-json",
+                "-input=false",
+                "-auto-approve",
+                "holdfast.tfplan",
+            ),
+        ),
+        (argv.version(), argv.version()),
+        (("providers", "schema", "-json"), ("providers", "schema", "-json")),
+        (argv.apply(variables_files=("a",)), argv.apply(variables_files=("a",))),
+        (
+            argv.plan(PlanOptions(), variables_files=("a", "b")),
+            argv.plan(PlanOptions(), variables_files=("a", "b")),
+        ),
+    ],
+)
+def test_every_command_of_opentofu_may_need_the_variables(words: Argv, expected: Argv) -> None:
+    """OpenTofu computes backend and encryption from variables in every command; none gets them twice."""
+    assert argv.with_variables(words, ("a", "b")) == expected

@@ -214,9 +214,9 @@ def test_tofu_code_is_never_given_to_terraform(use: EngineUse, *, by_stack: bool
             "s: needs the embedded Terraform; found: Terraform 1.11.4",
         ),
         (
-            Wish(stack="s", required=(">= 2.0",), version_file=(".terraform-version", "1.11.4")),
+            Wish(stack="s", required=(">= 2",), version_file=(".terraform-version", "1.9")),
             (OLD,),
-            "s: needs an engine for required_version >= 2.0, .terraform-version 1.11.4; found: Terraform 1.11.4",
+            "s: needs an engine for required_version >= 2, .terraform-version 1.9; found: Terraform 1.11.4",
         ),
     ],
 )

@@ -25,16 +25,20 @@ class Climb:
 
     def __init__(self, patience: Patience, stop: Stop, given: Command) -> None:
         self.done: list[str] = []
+        self._more = asyncio.Event()
         self.ladder = Ladder(patience)
         self.task = asyncio.create_task(
-            self.ladder.climb(
-                given, stop, lambda: self.done.append("interrupt"), lambda: self.done.append("kill")
-            )
+            self.ladder.climb(given, stop, lambda: self._note("interrupt"), lambda: self._note("kill"))
         )
+
+    def _note(self, what: str) -> None:
+        self.done.append(what)
+        self._more.set()
 
     async def until(self, count: int) -> list[str]:
         while len(self.done) < count:
-            await asyncio.sleep(0)
+            self._more.clear()
+            await self._more.wait()
         return self.done
 
     async def settled(self) -> list[str]:
@@ -146,11 +150,11 @@ def test_what_must_be_done_after_a_stop_is_not_stopped_by_it() -> None:
     ("phase", "expected"),
     [
         ("apply", 3600.0),
-        ("plan", 10.0),
-        ("init", 10.0),
-        ("validate", 10.0),
-        ("show", 10.0),
-        ("output", 10.0),
+        ("plan", 5.0),
+        ("init", 5.0),
+        ("validate", 5.0),
+        ("show", 5.0),
+        ("output", 5.0),
         ("state", 60.0),
         ("something new", 60.0),
     ],
@@ -158,6 +162,23 @@ def test_what_must_be_done_after_a_stop_is_not_stopped_by_it() -> None:
 def test_only_what_changes_something_is_waited_for(phase: str, expected: float) -> None:
     """An apply has an hour to end well; what changes nothing has seconds."""
     assert Patience().before_second(phase) == expected
+
+
+def test_the_end_of_a_command_ends_the_climb_whatever_else_happens() -> None:
+    """A second wish in the same moment in which the command ends is not a second interrupt."""
+
+    async def work() -> None:
+        stop = Stop()
+        climb = Climb(PATIENT, stop, command())
+        stop.ask()
+        await climb.until(1)
+        await climb.settled()
+        stop.ask()
+        climb.task.cancel()
+        await asyncio.gather(climb.task, return_exceptions=True)
+        assert climb.done == ["interrupt"]
+
+    run(work)
 
 
 def test_every_run_hears_a_stop() -> None:

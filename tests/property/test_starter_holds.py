@@ -1,0 +1,64 @@
+"""Whatever a repository looks like, its starter is right, finds what it says, and shares no state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.config.read import parse
+from holdfast.stacks.backend import CodeBackend
+from holdfast.stacks.discover import discover
+from holdfast.stacks.listing import ListedTree
+from holdfast.stacks.look import Look, Module, VariablesFile
+from holdfast.stacks.starter import starter
+
+PARTS = st.sampled_from(
+    ("Accounts", "envs", "live", "modules", "dev", "prod", "a-dev", "eu-west-1", "net", "db", "common")
+) | st.text("ab{}*[] -.ü:#'\"0", min_size=1, max_size=4).filter(lambda part: part.strip(".") != "")
+FOLDERS = st.lists(PARTS, min_size=0, max_size=3).map(lambda parts: "/".join(parts) or ".")
+BACKENDS = st.sampled_from(
+    (
+        None,
+        CodeBackend(type="s3"),
+        CodeBackend(type="s3", settings={"bucket": "b"}),
+        CodeBackend(type="s3", settings={"bucket": "b", "key": "prod/x"}),
+        CodeBackend(type="local"),
+        CodeBackend(type="cloud"),
+        CodeBackend(type="http"),
+    )
+)
+MODULES = st.builds(
+    Module, folder=FOLDERS, backend=BACKENDS, called=st.booleans(), asks_workspace=st.booleans()
+)
+FILES = st.builds(
+    lambda folder, stem, suffix: f"{folder}/{stem}.tfvars{suffix}".removeprefix("./"),
+    FOLDERS,
+    PARTS,
+    st.sampled_from(("", ".json")),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(modules=st.lists(MODULES, max_size=8), files=st.lists(FILES, max_size=8))
+def test_the_starter_finds_what_it_announces(modules: list[Module], files: list[str]) -> None:
+    """The text is a configuration without mistakes, and discovery gives exactly the announced names."""
+    by_folder = {module.folder: module for module in modules}
+    code = {f"{folder}/main.tf".removeprefix("./") for folder in by_folder}
+    look = Look(
+        name="repository",
+        files=frozenset((*code, *files)),
+        modules=by_folder,
+        variables_files={path: VariablesFile(path=path) for path in files},
+    )
+    made = starter(look)
+    config = parse(made.text, file="holdfast.yaml", root=Path("/r"), path=Path("/r/holdfast.yaml"))
+    stacks = discover(
+        config,
+        files=ListedTree(look.files),
+        read_values=lambda _: {},
+        code_backend=lambda module: by_folder[module].backend,
+    )
+    assert tuple(stack.name for stack in stacks) == made.stacks
+    assert not set(made.stacks) & set(made.held)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from results_made import stack
+
+from holdfast.kernel.errors import UsageError
+from holdfast.runs.selection import listed_paths, select_named
+from holdfast.stacks.stack import RemovedStack
+
+STACKS = (stack("dev/db"), stack("prod/db"), stack("prod/queue"))
+
+
+def names(*arguments: str) -> list[str]:
+    return [one.stack.name for one in select_named(STACKS, list(arguments))]
+
+
+def test_no_argument_is_all() -> None:
+    """Without a name every stack is meant."""
+    assert names() == ["dev/db", "prod/db", "prod/queue"]
+
+
+def test_globs_and_names_add_up() -> None:
+    """Each argument adds what it means; the order is the repository's."""
+    assert names("prod/queue", "*/db") == ["dev/db", "prod/db", "prod/queue"]
+    assert names("prod/*") == ["prod/db", "prod/queue"]
+
+
+def test_an_argument_that_means_nothing_is_a_mistake() -> None:
+    """A misspelt name is exit 64 with the nearest one, never an empty selection."""
+    with pytest.raises(UsageError) as error:
+        names("prod/*", "prod/dbb")
+    assert error.value.problem.code == "HF-USE-8"
+    assert error.value.problem.hint == "Did you mean `prod/db`?"
+    with pytest.raises(UsageError):
+        names("env:nowhere")
+
+
+def test_what_a_change_took_away_can_still_be_named() -> None:
+    """The name of a removed stack is no mistake."""
+    gone = RemovedStack(stack=None, name="old/db", variables=None, reason="gone")
+    assert select_named(STACKS, ["old/db"], gone=(gone,)) == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "paths"),
+    [
+        (b"", ()),
+        (b"\n\n  \n", ()),
+        (b"a.tf\nb c.tf\n", ("a.tf", "b c.tf")),
+        (b"a.tf\r\nb.tf", ("a.tf", "b.tf")),
+        (b" leading and trailing ", (" leading and trailing ",)),
+        ("größe/ü.tfvars\n".encode(), ("größe/ü.tfvars",)),
+        (b"a\0b\nc\0", ("a", "b\nc")),
+        (b'"gr\\303\\266\\303\\237e.tfvars"\n', ('"gr\\303\\266\\303\\237e.tfvars"', "größe.tfvars")),
+        (b'"tab\\there \\"x\\" \\\\"\n', ('"tab\\there \\"x\\" \\\\"', 'tab\there "x" \\')),
+        (b"\xff.tf\n", ("\udcff.tf",)),
+    ],
+)
+def test_paths_from_standard_input(data: bytes, paths: tuple[str, ...]) -> None:
+    """Lines, NUL-ended names, and names in Git's quotes: no way of listing files loses one."""
+    assert listed_paths(data) == paths
