@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from program import Program
+from program import Program, eventually
 from small import on_a_terminal, stacks
 
 from provider.service import Call, Fault, LabService
@@ -153,8 +153,12 @@ def test_a_plan_says_what_is_pending_and_what_cannot_be_planned_yet(
 def test_as_many_at_once_as_the_configuration_allows(with_lab: Program, service: LabService) -> None:
     """`parallelism: 2` of five stacks: two at work together, and never three."""
     repository(with_lab, {name: [] for name in "abcde"}, parallelism=2)
-    service.misbehave(Fault(operation="create", what="delay", seconds=0.4, count=None))
-    with_lab.ok("apply", "--yes")
+    service.misbehave(Fault(operation="create", what="hold", count=None))
+    process = with_lab.start("apply", "--yes")
+    eventually(lambda: len(service.calls("create")) >= 2, what="two at work")
+    service.release()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
     calls = service.calls("create")
     assert len(calls) == 5
     assert most_at_once(calls) == 2
