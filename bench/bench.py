@@ -76,7 +76,8 @@ class Bench:
             check=False,
         )
         if done.returncode:
-            sys.exit(f"{' '.join(words)} in {folder} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+            told = f"{done.stdout}\n{done.stderr}"
+            sys.exit(f"{' '.join(words)} in {folder} ended with {done.returncode}\n{told}")
 
     def holdfast(self, folder: Path, *words: str) -> None:
         self.run([str(HOLDFAST), *words], folder, HOLDFAST_HOME=str(self.place / "home"))
@@ -205,7 +206,7 @@ def many_files(bench: Bench, name: str, bar: str) -> Row:
     """`holdfast stacks` on 2,000 variables files, against a loop that reads and parses them."""
 
     def prepare(folder: Path) -> None:
-        (folder / "main.tf").write_text('variable "account" {}\nvariable "name" {}\nvariable "environment" {}\n')
+        (folder / "main.tf").write_text('variable "account" {}\nvariable "name" {}\n')
         for number in range(2000):
             file = folder / "Accounts" / f"a{number % 50:02}" / f"s{number % 20:02}" / f"n{number:04}.tfvars"
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -213,7 +214,8 @@ def many_files(bench: Bench, name: str, bar: str) -> Row:
             file.write_text(text + 'tags = { team = "x", cost = "y" }\n')
         (folder / "holdfast.yaml").write_text(
             "version: 1\nenvironments: { dev: { match: [dev] } }\nstacks:\n"
-            '  - { variables: "Accounts/{account}/{service}/{name}.tfvars", environment: "{var.environment}" }\n'
+            '  - variables: "Accounts/{account}/{service}/{name}.tfvars"\n'
+            '    environment: "{var.environment}"\n'
         )
 
     folder = bench.fresh("many", prepare)
@@ -272,7 +274,8 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
 
 def with_mirror(bench: Bench, measure: Callable[[], Row]) -> Row:
     if bench.mirror is None:
-        return Row(work="20 stacks × 4 providers", bar="", ratio=NOT_MEASURED, detail="no mirror (HOLDFAST_TOOLS)")
+        why = "no mirror (HOLDFAST_TOOLS)"
+        return Row(work="20 stacks × 4 providers", bar="", ratio=NOT_MEASURED, detail=why)
     return measure()
 
 
@@ -290,13 +293,16 @@ def report(bench: Bench, rows: list[Row]) -> str:
         ).stdout
     )
     embedded = next((one["version"] for one in engines["engines"] if one["kind"] == "embedded"), "none")
+    machine = f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    versions = (
+        f"raw: {said(bench.terraform, 'version')}; Terragrunt: {said(bench.terragrunt, '--version')}; "
+        f"embedded: Terraform {embedded}."
+    )
     lines = [
         "# Figures",
         "",
-        f"Measured {datetime.now(UTC):%Y-%m-%d} by `make bench` on {os.cpu_count()} cores, {platform.system()}, "
-        f"Python {platform.python_version()}; medians of {bench.rounds} rounds taken in turn.",
-        f"raw: {said(bench.terraform, 'version')}; Terragrunt: {said(bench.terragrunt, '--version')}; "
-        f"embedded: Terraform {embedded}.",
+        f"Measured {datetime.now(UTC):%Y-%m-%d} by `make bench` on {machine}; "
+        f"medians of {bench.rounds} rounds taken in turn. {versions}",
         "",
         "| work | bar | ratio | seconds |",
         "|---|---|---|---|",
@@ -307,7 +313,8 @@ def report(bench: Bench, rows: list[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("names", nargs="*", help=f"which: {', '.join(ROWS)}; all without")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()

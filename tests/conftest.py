@@ -40,9 +40,7 @@ def lab(workplace: Path) -> Path:
 @pytest.fixture
 def holdfast(tmp_path: Path, quiet_path: str, workplace: Path) -> Program:
     """An empty repository and the program. Engine versions are looked up once per worker."""
-    program = Program(
-        tmp_path / "repo", home=tmp_path / "home", path=quiet_path, user_home=tmp_path / "user"
-    )
+    program = Program(tmp_path / "repo", home=tmp_path / "home", path=quiet_path, user_home=tmp_path / "user")
     known = workplace / "engines.json"
     if known.exists():
         program.home.mkdir(mode=0o700)

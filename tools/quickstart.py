@@ -1,4 +1,4 @@
-"""A small story in a temporary copy of examples/accounts: find, select, plan, apply, and nothing left to do."""
+"""A small story in a temporary copy of examples/accounts: find, plan, apply, and nothing left to do."""
 
 from __future__ import annotations
 

@@ -27,6 +27,14 @@ def apply(
     target: Targets = None,
     replace: Replace = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    wait: Annotated[
+        str | None,
+        typer.Option(
+            "--wait",
+            metavar="DURATION",
+            help="How long to wait for a lock that somebody else holds; 30m in CI, else not at all.",
+        ),
+    ] = None,
 ) -> Exit:
     """Plan stacks, show what would change, ask, and apply exactly those plans, in dependency order."""
     from holdfast.cli.change import Change, plan_options
@@ -37,7 +45,23 @@ def apply(
             "--plan applies what is in the bundle: no stacks, --changed, --since, --target or --replace",
             hint="Give --plan DIR/<stack> to apply one of its stacks.",
         )
+    seconds = _seconds(wait, ci=invocation.environment.ci)
     if plan is not None:
-        return Change(invocation, None, None, None).apply_bundles(plan)
+        return Change(invocation, wait=seconds).apply_bundles(plan)
     options = plan_options(destroy=False, targets=target, replace=replace, refresh_only=False)
-    return Change(invocation, stacks, changed, since).apply(options, yes=yes)
+    return Change(invocation, stacks, changed, since, wait=seconds).apply(options, yes=yes)
+
+
+def _seconds(wait: str | None, *, ci: bool) -> float:
+    """Nobody sits before a CI job to try again, so there it waits by itself."""
+    from holdfast.config.quantities import seconds
+
+    if wait is None:
+        return _CI_WAIT if ci else 0.0
+    found = seconds(wait)
+    if found is None:
+        raise UsageError("HF-USE-12", f"--wait {wait}: not a duration", hint="Write it as 30m, 90s or 1h30m.")
+    return found
+
+
+_CI_WAIT = 1800.0

@@ -57,10 +57,12 @@ class Change:
         stacks: list[str] | None = None,
         changed: list[str] | None = None,
         since: str | None = None,
+        *,
+        wait: float = 0.0,
     ) -> None:
         self.invocation = invocation
         self.console = invocation.console
-        self.workshop = Workshop(invocation)
+        self.workshop = Workshop(invocation, wait=wait)
         self.selection = self.workshop.repository.select(stacks or [], changed or [], since)
         self._stacks = tuple(one.stack for one in self.selection.selected)
         self._began = clock.monotonic()

@@ -20,8 +20,9 @@ T = TypeVar("T")
 class Workshop:
     """A repository that is open, and what is needed to run something in it."""
 
-    def __init__(self, invocation: Invocation) -> None:
+    def __init__(self, invocation: Invocation, *, wait: float = 0.0) -> None:
         self.invocation = invocation
+        self.wait = wait
         self.repository: Repository = open_repository(invocation.config, invocation.environment)
         self.stop: Stop | None = None
         self._key: Obtained | None = None
@@ -57,6 +58,7 @@ class Workshop:
             who=repository.who,
             stop=stop,
             stacks=repository.by_name,
+            wait=self.wait,
             tell=tell,
         ) as session:
             return await work(session)

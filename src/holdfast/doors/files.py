@@ -121,6 +121,14 @@ def read_text(path: Path, *, limit: int = 64 * 1024 * 1024) -> str:
         ) from None
 
 
+def content_of(path: Path) -> bytes | None:
+    """The bytes of a file, or None where there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
 def unusable(error: OSError) -> Failed:
     """What the system said about a file or a folder that nobody looked at before using it."""
     named = f"{error.filename}: " if error.filename is not None else ""

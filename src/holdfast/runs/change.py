@@ -12,6 +12,7 @@ from holdfast.doors import files
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.runs import bundle as bundles
 from holdfast.runs import state_watch
+from holdfast.runs.applying import used
 from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.dependencies import blocked, needs, with_dependencies
 from holdfast.runs.document import summary_document
@@ -20,7 +21,7 @@ from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import prepared, require_homes
 from holdfast.runs.result import StackResult
 from holdfast.runs.session import Session
-from holdfast.runs.stack_run import StackRun, used
+from holdfast.runs.stack_run import StackRun
 from holdfast.runs.status import SETTLED, Status
 from holdfast.stacks.order import waves
 from holdfast.stacks.stack import Stack

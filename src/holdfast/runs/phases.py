@@ -108,7 +108,11 @@ class Terraform:
         heard = Heard()
         answer = await self._run(
             "init",
-            argv.init(backend_file=bool(self.prepared.home.settings), json=as_json),
+            argv.init(
+                backend_file=bool(self.prepared.home.settings),
+                json=as_json,
+                reconfigure=self.prepared.home.type != "cloud",
+            ),
             heard=heard if as_json else None,
         )
         if answer.code != 0:
@@ -168,7 +172,7 @@ class Terraform:
         heard = Heard()
         answer = await self._run(
             "plan",
-            argv.plan(options, variables_files=self.prepared.variables_files),
+            argv.plan(options, variables_files=self.prepared.variables_files, lock_seconds=self.session.wait),
             heard=heard,
             providers=self.providers,
         )
@@ -186,7 +190,10 @@ class Terraform:
 
     async def apply(self, variables_files: tuple[str, ...], heard: Heard) -> Answer:
         return await self._run(
-            "apply", argv.apply(variables_files=variables_files), heard=heard, providers=self.providers
+            "apply",
+            argv.apply(variables_files=variables_files, lock_seconds=self.session.wait),
+            heard=heard,
+            providers=self.providers,
         )
 
     async def outputs(self) -> bytes:

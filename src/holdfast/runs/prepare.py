@@ -98,7 +98,7 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
                 ),
                 inputs=_digest(layout, json.dumps(inline, sort_keys=True)),
                 code_digest=layout if reached.everything else _code_digest(work, reached),
-                source_lock=_read(session.root / stack.module / LOCK_FILE),
+                source_lock=files.content_of(session.root / stack.module / LOCK_FILE),
                 laid_out=snapshot(work),
                 notes=(
                     *(reached.reasons if reached.everything else ()),
@@ -313,7 +313,7 @@ def _code_digest(work: WorkDirectory, reached: Reach) -> str:
     parts = [work.module_path]
     for file in sorted(reached.files):
         if file.endswith((".tf", ".tofu", ".tf.json", ".tofu.json")):
-            content = _read(work.tree / file)
+            content = files.content_of(work.tree / file)
             parts.append(f"{file}\0{hashlib.sha256(content or b'').hexdigest()}")
     return _digest(*parts)
 
@@ -325,13 +325,6 @@ def _digest(*parts: str) -> str:
         digest.update(f"{len(data)}:".encode())
         digest.update(data)
     return digest.hexdigest()
-
-
-def _read(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        return None
 
 
 def _text_of(file: Path) -> str:

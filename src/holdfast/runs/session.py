@@ -41,6 +41,8 @@ class Session:
     who: str
     stop: Stop
     scratch: Path
+    wait: float = 0.0
+    """Seconds to wait for a lock or a stack that somebody else holds."""
     tell: Listener = nobody
     stacks: Mapping[str, Stack] = field(default_factory=dict)
     """Every stack of the repository, by name: a dependency may lie outside the change."""
@@ -90,6 +92,7 @@ async def opened(
     stop: Stop,
     stacks: Mapping[str, Stack],
     tell: Listener = nobody,
+    wait: float = 0.0,
 ) -> AsyncIterator[Session]:
     """The scratch folder is private and its path short: providers put their sockets there."""
     scratch = Path(tempfile.mkdtemp(prefix="hf-"))
@@ -104,6 +107,7 @@ async def opened(
         who=who,
         stop=stop,
         scratch=scratch,
+        wait=wait,
         tell=tell,
         stacks=stacks,
         _places=asyncio.Semaphore(config.engine.parallelism),

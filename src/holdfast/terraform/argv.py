@@ -23,20 +23,19 @@ class PlanOptions:
     refresh_only: bool = False
 
 
-def init(*, backend_file: bool, json: bool, upgrade_lock: bool = False) -> Argv:
-    """`-reconfigure`: a work directory is reused, and settings that changed are not a migration."""
-    argv = ["init", "-input=false", "-no-color", "-reconfigure"]
+def init(*, backend_file: bool, json: bool, reconfigure: bool = True) -> Argv:
+    """`-reconfigure`: a work directory is reused, and settings that changed are not a migration.
+
+    A `cloud` block has no such settings, and does not know the option.
+    """
+    argv = ["init", "-input=false", "-no-color"]
+    if reconfigure:
+        argv.append("-reconfigure")
     if json:
         argv.append("-json")
     if backend_file:
         argv.append(f"-backend-config={BACKEND_FILE}")
-    if upgrade_lock:
-        argv.append("-upgrade")
     return tuple(argv)
-
-
-def init_without_backend(*, json: bool) -> Argv:
-    return ("init", "-input=false", "-no-color", "-backend=false", *(("-json",) if json else ()))
 
 
 def select_workspace(name: str) -> Argv:
@@ -47,8 +46,9 @@ def validate() -> Argv:
     return ("validate", "-json", "-no-color")
 
 
-def plan(options: PlanOptions, *, variables_files: tuple[str, ...]) -> Argv:
+def plan(options: PlanOptions, *, variables_files: tuple[str, ...], lock_seconds: float = 0.0) -> Argv:
     argv = ["plan", "-json", "-input=false", "-detailed-exitcode", f"-out={PLAN_FILE}"]
+    argv += _lock_timeout(lock_seconds)
     if options.destroy:
         argv.append("-destroy")
     if options.refresh_only:
@@ -63,13 +63,18 @@ def show_plan() -> Argv:
     return ("show", "-json", "-no-color", PLAN_FILE)
 
 
-def apply(*, variables_files: tuple[str, ...] = ()) -> Argv:
+def _lock_timeout(seconds: float) -> list[str]:
+    return [f"-lock-timeout={seconds:.0f}s"] if seconds > 0 else []
+
+
+def apply(*, variables_files: tuple[str, ...] = (), lock_seconds: float = 0.0) -> Argv:
     """Apply the saved plan. Files are given again only for ephemeral variables, which no plan holds."""
     return (
         "apply",
         "-json",
         "-input=false",
         "-auto-approve",
+        *_lock_timeout(lock_seconds),
         *(f"-var-file={file}" for file in variables_files),
         PLAN_FILE,
     )

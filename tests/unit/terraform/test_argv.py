@@ -9,54 +9,19 @@ from holdfast.terraform.argv import Argv, PlanOptions
 
 
 @pytest.mark.parametrize(
-    ("backend_file", "json", "upgrade_lock", "expected"),
+    ("backend_file", "json", "reconfigure", "added"),
     [
-        (False, False, False, ("init", "-input=false", "-no-color", "-reconfigure")),
-        (False, True, False, ("init", "-input=false", "-no-color", "-reconfigure", "-json")),
-        (
-            True,
-            False,
-            False,
-            (
-                "init",
-                "-input=false",
-                "-no-color",
-                "-reconfigure",
-                "-backend-config=holdfast.tfbackend.json",
-            ),
-        ),
-        (False, False, True, ("init", "-input=false", "-no-color", "-reconfigure", "-upgrade")),
-        (
-            True,
-            True,
-            True,
-            (
-                "init",
-                "-input=false",
-                "-no-color",
-                "-reconfigure",
-                "-json",
-                "-backend-config=holdfast.tfbackend.json",
-                "-upgrade",
-            ),
-        ),
+        (False, False, True, ("-reconfigure",)),
+        (False, False, False, ()),
+        (False, True, True, ("-reconfigure", "-json")),
+        (True, False, True, ("-reconfigure", "-backend-config=holdfast.tfbackend.json")),
+        (True, True, True, ("-reconfigure", "-json", "-backend-config=holdfast.tfbackend.json")),
     ],
 )
-def test_init(*, backend_file: bool, json: bool, upgrade_lock: bool, expected: Argv) -> None:
+def test_init(*, backend_file: bool, json: bool, reconfigure: bool, added: Argv) -> None:
     """Init never asks, never migrates, and gets its settings from the private file only."""
-    assert argv.init(backend_file=backend_file, json=json, upgrade_lock=upgrade_lock) == expected
-
-
-def test_init_without_backend() -> None:
-    """Without its backend, init touches no state."""
-    assert argv.init_without_backend(json=False) == ("init", "-input=false", "-no-color", "-backend=false")
-    assert argv.init_without_backend(json=True) == (
-        "init",
-        "-input=false",
-        "-no-color",
-        "-backend=false",
-        "-json",
-    )
+    made = argv.init(backend_file=backend_file, json=json, reconfigure=reconfigure)
+    assert made == ("init", "-input=false", "-no-color", *added)
 
 
 _PLAN = ("plan", "-json", "-input=false", "-detailed-exitcode", "-out=holdfast.tfplan")
@@ -81,6 +46,13 @@ _PLAN = ("plan", "-json", "-input=false", "-detailed-exitcode", "-out=holdfast.t
 def test_plan(options: PlanOptions, files: tuple[str, ...], added: Argv) -> None:
     """A plan is always saved, always answers by its exit code, and the last variables file wins."""
     assert argv.plan(options, variables_files=files) == (*_PLAN, *added)
+
+
+def test_plan_and_apply_wait_for_a_lock_as_long_as_they_are_told() -> None:
+    """Without a wait Terraform gives up at once; with one it is told in whole seconds."""
+    assert argv.plan(PlanOptions(), variables_files=(), lock_seconds=90) == (*_PLAN, "-lock-timeout=90s")
+    assert "-lock-timeout=1800s" in argv.apply(lock_seconds=1800.0)
+    assert argv.apply(lock_seconds=1800.0)[-1] == "holdfast.tfplan"
 
 
 def test_apply_takes_the_saved_plan_and_nothing_else() -> None:
