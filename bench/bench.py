@@ -301,8 +301,7 @@ def report(bench: Bench, rows: list[Row]) -> str:
     lines = [
         "# Figures",
         "",
-        f"Measured {datetime.now(UTC):%Y-%m-%d} by `make bench` on {machine}; "
-        f"medians of {bench.rounds} rounds taken in turn. {versions}",
+        f"Measured {datetime.now(UTC):%Y-%m-%d} on {machine}; medians of {bench.rounds} rounds. {versions}",
         "",
         "| work | bar | ratio | seconds |",
         "|---|---|---|---|",

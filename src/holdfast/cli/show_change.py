@@ -10,7 +10,7 @@ from holdfast.guard.decision import Allow
 from holdfast.runs.result import StackResult
 from holdfast.runs.status import Status
 from holdfast.terraform.plan import Counts, Kind, ResourceChange
-from holdfast.terraform.plan_values import differences
+from holdfast.terraform.plan_values import KNOWN_AFTER_APPLY, differences
 
 _MARKS: dict[Status, tuple[str, str]] = {
     Status.UNCHANGED: ("·", "dim"),
@@ -168,6 +168,7 @@ def _attributes(console: Console, change: ResourceChange) -> str:
     """What forces a replacement, or what an update changes, in a few words."""
     found = differences(change, clean=console.redactor.clean, at_most=20).shown
     shown = [one for one in found if one.forces_replacement] if change.replaces else list(found)
+    shown = [one for one in shown if one.after != KNOWN_AFTER_APPLY] or shown
     texts = [
         f"{'' if change.replaces else one.path + ': '}{one.before or 'nothing'} → {one.after or 'nothing'}"
         for one in shown[:_MOST_ATTRIBUTES]

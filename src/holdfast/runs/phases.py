@@ -10,7 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.doors import files
-from holdfast.kernel.errors import Busy, EngineError, Failed, HoldfastError, Place, Problem, UnknownOutcome
+from holdfast.kernel.errors import (
+    Busy,
+    EngineError,
+    Failed,
+    HoldfastError,
+    Place,
+    Problem,
+    Refused,
+    UnknownOutcome,
+)
 from holdfast.runs.events import Entered
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.session import Session
@@ -25,6 +34,8 @@ _INIT_JSON_SINCE = {Product.TERRAFORM: Version.parse("1.9.0"), Product.TOFU: Ver
 _EARLY_SINCE = Version.parse("1.8.0")
 """OpenTofu takes variables in every command from here on, because code may need them in every one."""
 _LOCKED = "Error acquiring the state lock"
+_STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
+_MOST_WARNINGS = 5
 _PROVIDER_LINE = re.compile(r'^provider "([^"]+)"|^\s+version\s+=\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -72,6 +83,8 @@ class Terraform:
         self.session = session
         self.prepared = prepared
         self.identity = prepared.engine.identity
+        self.warnings: tuple[str, ...] = ()
+        """Of the plan, in words."""
         self._limits = session.config.engine.time_limits
 
     async def _run(
@@ -180,7 +193,18 @@ class Terraform:
         faulty = any(one.is_error for one in heard.diagnostics)
         if answer.code not in (0, 2) or answer.interrupted or faulty:
             raise self._failure("plan", answer, heard)
+        self.warnings = self._warnings(heard)
         return answer.code
+
+    def _warnings(self, heard: Heard) -> tuple[str, ...]:
+        """What Terraform warns of, each once, with its place in the source."""
+        found = [self._problem("", one) for one in heard.diagnostics if not one.is_error]
+        texts = [
+            f"warning: {one.message}{f' ({one.place})' if one.place is not None else ''}" for one in found
+        ]
+        unique = tuple(dict.fromkeys(texts))
+        more = len(unique) - _MOST_WARNINGS
+        return (*unique[:_MOST_WARNINGS], *((f"and {more} more warnings",) if more > 0 else ()))
 
     async def show(self) -> tuple[Plan, bytes]:
         answer = await self._run("show", argv.show_plan(), providers=self.providers)
@@ -246,6 +270,12 @@ class Terraform:
                 "HF-LOCK-1",
                 f"{name}: somebody else holds the lock of its state. {' '.join(detail.split())}",
                 hint="Wait until they are done, then try again.",
+            )
+        if any(one.summary in _STALE for one in errors):
+            return Refused(
+                "HF-BUND-11",
+                f"{name}: its state changed after the plan was made, so the plan was not applied",
+                hint="Make a new plan.",
             )
         code = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}.get(
             phase, "HF-TF-5"

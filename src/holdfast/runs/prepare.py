@@ -81,6 +81,8 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
     environment = _environment(session, stack, home)
     inline = {key: _plain(_filled(session, value)) for key, value in stack.variables.items()}
     reached = reach_of(session.code, stack, terraform_variables(environment))
+    if not for_state:
+        _refuse_beyond(stack, reached)
     with work_directory(session.environment.home, session.root, stack.name, stack.module) as work:
         layout = _lay_out(session, stack, work, reached, home)
         sweep(work, (WORKSPACE_FILE,))
@@ -306,6 +308,16 @@ def _refuse_unsaved(session: Session, stack: Stack) -> None:
             "HF-STATE-5",
             f"{stack.name}: the last apply could not save its state; it is kept in {file}",
             hint=f"Save it first: holdfast state push {stack.name} {file}",
+        )
+
+
+def _refuse_beyond(stack: Stack, reached: Reach) -> None:
+    """A file that is missing must never change a plan, and no work directory can hold these."""
+    if reached.beyond:
+        raise Refused(
+            "HF-WORK-3",
+            f"{stack.name}: {reached.beyond[0]}",
+            hint="Put holdfast.yaml at the root of the repository, or name the file by an absolute path.",
         )
 
 

@@ -79,7 +79,7 @@ async def make(session: Session, stack: Stack, ready: Prepared, options: PlanOpt
         prior=seen,
         ephemeral=_has_ephemeral_variables(session, stack),
         changes=plan.has_changes or code != 0,
-        notes=(*ready.notes, *lock_note),
+        notes=(*ready.notes, *lock_note, *terraform.warnings),
     )
 
 

@@ -14,6 +14,7 @@ from holdfast.config.valid import Backend, Config, RuleKind, StackRule, Target, 
 from holdfast.kernel.errors import Place
 from holdfast.stacks import names, order
 from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_place, type_mismatch
+from holdfast.stacks.code import is_own_variables
 from holdfast.stacks.listing import Listing, Tree, has_file
 from holdfast.stacks.pattern import compiled, walk
 from holdfast.stacks.scope import MissingValueError, PathError, Scope, VariablesFiles, needs_of
@@ -93,8 +94,15 @@ class _Discovery:
         for path, captured in sorted(walk(pattern, self._tree, folders=folders), key=lambda pair: pair[0]):
             if folders and not holds_root_module(self._tree.listing(path)):
                 continue
+            if not folders and self._read_by_itself(path):
+                continue
             name = path if folders else names.without_suffix(path)
             yield self._scope(rule, captured, path, name, needs)
+
+    def _read_by_itself(self, path: str) -> bool:
+        """`terraform.tfvars` and `*.auto.tfvars` beside code belong to every stack of that code."""
+        folder, _, name = path.rpartition("/")
+        return is_own_variables(name) and holds_root_module(self._tree.listing(folder or "."))
 
     def _scope(
         self,

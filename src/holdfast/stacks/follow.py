@@ -197,7 +197,7 @@ class _Walk:
             return
         folder = self._code.tree.inside(visit.folder, source)
         if folder is None:
-            self._into.outside(source, place)
+            self._into.outside(source, place, beyond=True)
             self._into.everything(f"{place} calls a module outside the repository")
             return
         child = self._code.module(folder)

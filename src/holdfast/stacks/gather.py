@@ -42,6 +42,7 @@ class Gathering:
         self._paths: set[str] = set()
         self._folders: set[str] = set()
         self._outside: dict[str, None] = {}
+        self._beyond: dict[str, None] = {}
         self._reasons: dict[str, None] = {}
 
     def done(self) -> Reach:
@@ -64,6 +65,7 @@ class Gathering:
             filesets=sets,
             names=(*self._names, own),
             outside=tuple(self._outside),
+            beyond=tuple(self._beyond),
             reasons=tuple(self._reasons),
             tofu=tuple(self.tofu),
             above=frozenset(folder for path in ends for folder in ancestors(path)) | {*self.modules},
@@ -74,8 +76,12 @@ class Gathering:
     def everything(self, reason: str) -> None:
         self._reasons[reason] = None
 
-    def outside(self, path: str, place: str) -> None:
-        self._outside[f"{place} reads {path}, which is outside the repository"] = None
+    def outside(self, path: str, place: str, *, beyond: bool = False) -> None:
+        """`beyond`: a relative path, which leads elsewhere from a work directory."""
+        words = f"{place} reads {path}, which is outside the repository"
+        self._outside[words] = None
+        if beyond and not path.startswith(("/", "~")):
+            self._beyond[words] = None
 
     def _add_file(self, path: str) -> None:
         """A file for the layout, if it is one; behind a link, its target too."""
@@ -110,7 +116,7 @@ class Gathering:
         """A path given to a function, seen from the root module's folder. Answers where in the root it is."""
         found = None if path.startswith("~") else self.tree.inside(self.module, path)
         if found is None or self.tree.leaves(found):
-            self.outside(path, place)
+            self.outside(path, place, beyond=found is None)
         if found is not None:
             self._reads.update(self.tree.aliases(found))
             self._add_file(found)
@@ -122,7 +128,7 @@ class Gathering:
             return
         found = None if folder.startswith("~") else self.tree.inside(self.module, folder)
         if found is None:
-            self.outside(folder, place)
+            self.outside(folder, place, beyond=True)
             return
         for alias in self.tree.aliases(found):
             if self.tree.links(alias):

@@ -69,6 +69,8 @@ class Reach:
     names: tuple[Names, ...]
     outside: tuple[str, ...]
     """What is read from outside the root, in words with the place: no change of the repository shows it."""
+    beyond: tuple[str, ...]
+    """Those of them that a relative path names: from a work directory it would lead elsewhere."""
     reasons: tuple[str, ...]
     """Why every file counts, in words with the place; empty when all could be followed."""
     tofu: tuple[str, ...] = ()
