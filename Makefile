@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -16,10 +17,13 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Holdfast needs Python 3.11 or newer: make PYTHON=python3.12 setup"; exit 1; }
 	@echo "· making $(VENV) with $$($(PYTHON) --version)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "· installing what is locked in requirements.lock (a minute or two the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@echo "· installing what is locked in requirements.lock"
+	@awk '/^[a-z]/ { keep = /^uv==/ } keep' requirements.lock > $(VENV)/uv.lock
+	@$(PIP) --require-hashes --requirement $(VENV)/uv.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock \
+	  || { echo "· again with pip, which knows your own index (a minute or two)"; $(PIP) --require-hashes --requirement requirements.lock; }
 	@echo "· installing Holdfast itself"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 quickstart: setup ## See Holdfast at work on an example, in a minute

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 
 from program import ROOT, Program
+from small import on_a_terminal
 
 
 def test_the_accounts_example_is_applied_and_then_unchanged(holdfast: Program) -> None:
@@ -21,3 +22,41 @@ def test_the_accounts_example_is_applied_and_then_unchanged(holdfast: Program) -
     again = holdfast.json("plan", "--detailed-exitcode")
     assert {one["status"] for one in again["stacks"]} == {"unchanged"}
     assert again["summary"]["unchanged"] == 12
+
+
+def test_the_regions_example_is_applied_in_order_and_then_unchanged(holdfast: Program) -> None:
+    """Folders, a stack by hand, settings from the configuration and dependencies, in one repository."""
+    shutil.copytree(ROOT / "examples/regions", holdfast.folder, dirs_exist_ok=True)
+    document = holdfast.json("stacks")
+    by_name = {one["name"]: one for one in document["stacks"]}
+    assert len(by_name) == 9
+    assert by_name["prod/eu-west-1/app"]["depends_on"] == ["prod/eu-west-1/network"]
+    assert by_name["prod/eu-west-1/app"]["backend"] == {"type": "local"}
+    assert by_name["bootstrap"]["backend"] == {"type": "holdfast"}
+    assert by_name["bootstrap"]["variables"] == ["common.tfvars"]
+    applied = holdfast.results("apply", "--yes")
+    assert {one["status"] for one in applied.values()} == {"applied"}
+    assert applied["dev/us-east-1/app"]["outputs"]["greeting"]["value"] == "hello from us-east-1"
+    states = holdfast.folder / "states/acme-prod-tfstate-eu-west-1"
+    assert sorted(path.name for path in states.iterdir()) == ["app", "network"]
+    assert {one["status"] for one in holdfast.results("plan").values()} == {"unchanged"}
+
+
+def test_a_terminal_shows_progress_and_keeps_what_it_asked(holdfast: Program) -> None:
+    """On a terminal a live table comes and goes; the plan that was shown before the question stays."""
+    holdfast.write(
+        "holdfast.yaml",
+        """
+        version: 1
+        environments: { dev: { match: [dev] } }
+        stacks: [{ folder: "s/{name}", environment: dev }]
+        """,
+    )
+    for name in "ab":
+        holdfast.write(f"s/{name}/main.tf", 'resource "terraform_data" "x" { input = 1 }\n')
+    code, shown, _ = on_a_terminal(holdfast, ["apply"], answers=["y"])
+    assert code == 0
+    assert "at work" in shown
+    assert "2 applied" in shown
+    after_the_question = shown.split("Apply 2 stacks? [y/N]", 1)[1].split("applying", 1)[0]
+    assert "\x1b[1A" not in after_the_question

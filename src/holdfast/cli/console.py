@@ -71,6 +71,7 @@ class Console:
         self._err.print(self._text([(f"   {many}exit {int(exit_)}", "dim")]), soft_wrap=True)
 
     def question(self, text: str) -> None:
+        self.line("")
         self._out.print(self._text([f" {text} [y/N] "]), end="")
 
     def _text(self, pieces: Sequence[Piece]) -> Text:

@@ -39,6 +39,22 @@ class Progress:
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
+        self.resumed()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.paused()
+
+    def paused(self) -> None:
+        """Take the live part off the screen, for a question or for good."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def resumed(self) -> None:
+        """A new one each time: an old one would wipe what was written in between."""
         if self._console.live:
             self._live = Live(
                 console=self._console.rich,
@@ -48,23 +64,6 @@ class Progress:
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-
-    def paused(self) -> None:
-        """Take the live part off the screen, for a question."""
-        if self._live is not None:
-            self._live.stop()
-
-    def resumed(self) -> None:
-        if self._live is not None:
             self._live.start()
 
     def hear(self, event: Event) -> None:
