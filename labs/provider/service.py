@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import json
 import secrets
+import signal
 import threading
 import time
 from dataclasses import asdict, dataclass, replace
@@ -302,6 +303,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
     service = LabService(parser.parse_args().port)
     print(service.url, flush=True)
+    # Started in the background, a program is born deaf to SIGINT: it asks to hear it, and SIGTERM too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     service.serve_forever()
 
 

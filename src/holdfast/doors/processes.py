@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,17 @@ class Child:
     @property
     def code(self) -> int | None:
         return self._process.returncode
+
+    @property
+    def ended(self) -> bool:
+        """It ended, or is ending: its first thread is gone while others still hold its files open."""
+        if self._process.returncode is not None:
+            return True
+        try:
+            state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, IndexError):
+            return False
+        return state in {"Z", "X"}
 
     def interrupt(self) -> None:
         """SIGINT to the leader only: Terraform passes the word on to its providers itself."""
@@ -149,3 +161,35 @@ def run(
         out, err = process.communicate()
         return Finished(code=124, out=out, err=err + f"\ngave no answer in {seconds:g} s".encode())
     return Finished(code=process.returncode, out=out, err=err)
+
+
+def first_line(
+    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float = 15.0
+) -> bytes | None:
+    """Start a program only to hear its first line, then end it and all it started. None: it said nothing."""
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    timer = threading.Timer(seconds, _kill_group, (process.pid,))
+    timer.start()
+    try:
+        line = process.stdout.readline() if process.stdout is not None else b""
+    finally:
+        timer.cancel()
+        _kill_group(process.pid)
+        process.communicate()
+    return line.strip() or None
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

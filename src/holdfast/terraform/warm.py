@@ -177,7 +177,7 @@ class WarmProcess:
         try:
             self._channel.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            return self._child.code is None
+            return not self._child.ended
         except OSError:
             return False
         return False
