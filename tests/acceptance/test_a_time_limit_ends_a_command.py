@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from fake_terraform import FakeTerraform
 from lab_stacks import ended, held, lab_module, none_left, with_engine
 from program import Program
 
@@ -29,6 +30,38 @@ def test_a_plan_over_its_time_is_stopped(with_lab: Program) -> None:
         assert results["a"]["error"]["code"] == "HF-TIME-1"
         assert "plan" in results["a"]["error"]["message"]
         none_left(with_lab)
+
+
+@pytest.mark.parametrize(("phase", "limit"), [("init", "init"), ("validate", "plan"), ("show", "plan")])
+def test_each_phase_over_its_time_is_stopped(
+    holdfast: Program, tmp_path: Path, phase: str, limit: str
+) -> None:
+    """A command that never answers ends soon after the limit of its phase, is named, and not tried again."""
+    fake = FakeTerraform(tmp_path / "fake")
+    fake.hangs(phase)
+    holdfast.environment["PATH"] = f"{fake.folder}:{holdfast.environment['PATH']}"
+    configure(holdfast, use="binary", limits={limit: "1s"}, env={})
+    holdfast.write("a/main.tf", "")
+    result = holdfast.results("plan", code=1, seconds=60)["a"]
+    assert result["error"]["code"] == "HF-TIME-1"
+    assert f"{phase} took longer" in result["error"]["message"]
+    assert len(fake.calls(phase)) == 1
+    none_left(holdfast)
+
+
+def test_an_apply_has_a_grace_of_its_own(holdfast: Program, tmp_path: Path) -> None:
+    """After the limit an apply may end what it began, for its grace; then it is left, and that is said."""
+    fake = FakeTerraform(tmp_path / "fake")
+    fake.hangs("apply")
+    holdfast.environment["PATH"] = f"{fake.folder}:{holdfast.environment['PATH']}"
+    configure(holdfast, use="binary", limits={"apply": "1s", "grace": "1s"}, env={})
+    holdfast.write("a/main.tf", "")
+    result = holdfast.results("apply", "--yes", code=6, seconds=60)["a"]
+    assert result["status"] == "unknown"
+    assert result["error"]["code"] == "HF-TIME-2"
+    assert "lab_object.it" in result["error"]["message"]
+    assert len(fake.calls("apply")) == 1
+    none_left(holdfast)
 
 
 @pytest.mark.parametrize("use", ["embedded", pytest.param("binary", marks=pytest.mark.binary)])

@@ -46,6 +46,10 @@ def more(lines: str) -> Spoil:
     return spoil
 
 
+def both(one: Spoil, other: Spoil) -> Spoil:
+    return lambda program: (one(program), other(program))
+
+
 def folder(path: str) -> Spoil:
     return lambda program: (program.folder / path).mkdir(parents=True)
 
@@ -141,9 +145,12 @@ FILES = {
         hint=False,
     ),
     "a provider that is nowhere": Case(
-        spoil=text(
-            "module/more.tf",
-            'terraform {\n  required_providers {\n    x = { source = "holdfast.invalid/x/x" }\n  }\n}\n',
+        spoil=both(
+            more("engine: { retries: { attempts: 0 } }\n"),
+            text(
+                "module/more.tf",
+                'terraform {\n  required_providers {\n    x = { source = "holdfast.invalid/x/x" }\n  }\n}\n',
+            ),
         ),
         code="HF-TF-1",
         exit=1,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _PROGRAM = """#!{python} -IS
-import json, os, sys
+import json, os, signal, sys, time
 here = os.path.dirname(os.path.realpath(__file__))
 words = sys.argv[1:]
 with open(os.path.join(here, "calls"), "a") as calls:
@@ -20,6 +20,22 @@ with open(os.path.join(here, "calls"), "a") as calls:
 def said(name):
     with open(os.path.join(here, name)) as file:
         return file.read()
+def hang(deaf=False):
+    # Until it is interrupted; a deaf one heeds the second time only.
+    heard = []
+    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    while len(heard) < (2 if deaf else 1):
+        time.sleep(0.01)
+    sys.exit(1)
+hanging = said("hanging").split() if os.path.exists(os.path.join(here, "hanging")) else []
+if words[0] in hanging and words[0] != "apply":
+    hang()
+if os.path.exists(os.path.join(here, "failing.json")):
+    failing = json.loads(said("failing.json"))
+    asked = sum(json.loads(line)[0][0] == words[0] for line in said("calls").splitlines())
+    if words[0] == failing["command"] and asked <= failing["times"]:
+        sys.stderr.write(failing["text"])
+        sys.exit(1)
 if words[0] == "version":
     print(json.dumps({{"terraform_version": "1.99.0"}}))
 elif words[0] == "validate":
@@ -31,6 +47,11 @@ elif words[0] == "plan":
     sys.exit(2)
 elif words[0] == "show":
     print(said("plan.json"))
+elif words[0] == "apply" and hanging:
+    hook = {{"resource": {{"addr": "lab_object.it"}}, "action": "create"}}
+    line = {{"type": "apply_start", "@level": "info", "@message": "", "hook": hook}}
+    print(json.dumps(line), flush=True)
+    hang(deaf=True)
 elif words[0] == "apply":
     print(json.dumps({{"type": "outputs", "@level": "info", "@message": "", "outputs": {{}}}}))
 """
@@ -45,6 +66,15 @@ class FakeTerraform:
         program.chmod(0o755)
         self.validates(valid=True)
         self.plans()
+
+    def hangs(self, command: str) -> None:
+        """In this command it waits for an interrupt; in apply, for the second one."""
+        (self.folder / "hanging").write_text(command)
+
+    def fails(self, command: str, text: str, *, times: int) -> None:
+        """The first times this command is asked for, it fails with this text."""
+        what = {"command": command, "text": text, "times": times}
+        (self.folder / "failing.json").write_text(json.dumps(what))
 
     def validates(self, *, valid: bool, diagnostics: list[dict[str, Any]] | None = None) -> None:
         document = {"format_version": "1.0", "valid": valid, "diagnostics": diagnostics or []}

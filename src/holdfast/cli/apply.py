@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from holdfast.cli.frame import Invocation, command
-from holdfast.cli.parameters import Changed, Replace, Since, Stacks, Targets
+from holdfast.cli.frame import Group, Invocation, Option, command
+from holdfast.cli.parameters import CI_WAIT, Changed, Replace, Since, Stacks, Targets
 from holdfast.kernel.errors import Exit, UsageError
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Group) -> None:
     command(app, "apply")(apply)
 
 
@@ -22,14 +20,14 @@ def apply(
     changed: Changed = None,
     since: Since = None,
     plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="DIR", help="Apply the bundles in this folder.")
+        Path | None, Option("--plan", metavar="DIR", help="Apply the bundles in this folder.")
     ] = None,
     target: Targets = None,
     replace: Replace = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
     wait: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--wait",
             metavar="DURATION",
             help="How long to wait for a lock that somebody else holds; 30m in CI, else not at all.",
@@ -57,11 +55,8 @@ def _seconds(wait: str | None, *, ci: bool) -> float:
     from holdfast.config.quantities import seconds
 
     if wait is None:
-        return _CI_WAIT if ci else 0.0
+        return CI_WAIT if ci else 0.0
     found = seconds(wait)
     if found is None:
         raise UsageError("HF-USE-12", f"--wait {wait}: not a duration", hint="Write it as 30m, 90s or 1h30m.")
     return found
-
-
-_CI_WAIT = 1800.0

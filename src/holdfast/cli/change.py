@@ -21,6 +21,9 @@ from holdfast.runs.result import StackResult, exit_of
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
 from holdfast.terraform.argv import PlanOptions
+from holdfast.terraform.clean import clean_at_once
+from holdfast.terraform.cleaning import size_in_words
+from holdfast.terraform.disk import fullest, require_room
 
 Results = tuple[StackResult, ...]
 
@@ -65,6 +68,7 @@ class Change:
         self.workshop = Workshop(invocation, wait=wait)
         self.selection = self.workshop.repository.select(stacks or [], changed or [], since)
         self._stacks = tuple(one.stack for one in self.selection.selected)
+        self._require_room()
         self._began = clock.monotonic()
 
     def plan(
@@ -128,6 +132,15 @@ class Change:
         with Progress(self.console) as progress:
             return self.workshop.run(work(progress), tell=progress.hear)
 
+    def _require_room(self) -> None:
+        """A run that fills the disk half-way could not save a state: it is refused before it starts."""
+        repository = self.workshop.repository
+        home = self.invocation.environment.home
+        places = (home, repository.store.folder)
+        if fullest(places) is not None:
+            clean_at_once(home, repository.config.work)
+            require_room(places)
+
     async def _removed(self, session: Session) -> Results:
         return tuple(gone.result() for gone in await look_into(session, self.selection.gone))
 
@@ -159,6 +172,13 @@ class Change:
         show_table(self.console, results)
         show_details(self.console, results, verbose=self.invocation.verbose)
         show_footer(self.console, results, clock.monotonic() - self._began)
+        self._show_cleaned()
+
+    def _show_cleaned(self) -> None:
+        cleaned = self.workshop.cleaned
+        if cleaned is not None and cleaned.freed:
+            freed, used = size_in_words(cleaned.freed), size_in_words(cleaned.used)
+            self.console.say((f" cleaned: {freed} of old work directories; {used} are in use now", "dim"))
 
 
 async def _line_or_stop(session: Session) -> str:

@@ -6,9 +6,7 @@ import platform
 import sys
 from typing import TYPE_CHECKING
 
-import typer
-
-from holdfast.cli.frame import Invocation, command
+from holdfast.cli.frame import Group, Invocation, command
 from holdfast.kernel.errors import Exit, HoldfastError
 
 if TYPE_CHECKING:
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.terraform.found import Engines
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Group) -> None:
     command(app, "doctor")(doctor)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
-from holdfast.cli.frame import Invocation, command
+from holdfast.cli.frame import Argument, Group, Invocation, command
 from holdfast.cli.parameters import OneStack
 from holdfast.kernel.errors import Exit, Refused, UsageError
 
@@ -32,14 +30,14 @@ INSTEAD = {
 }
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Group) -> None:
     command(app, "terraform")(terraform)
 
 
 def terraform(
     invocation: Invocation,
     stack: OneStack,
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="-- ARGS", help="The command.")] = None,
+    arguments: Annotated[list[str] | None, Argument(metavar="-- ARGS", help="The command.")] = None,
 ) -> Exit:
     """Run a reading command of Terraform on a stack: output, show, state list, providers, …"""
     from holdfast.cli.workshop import Workshop

@@ -1,21 +1,22 @@
 """What every command has in common: its options, its errors, its exit code.
 
-A command is a function that takes an `Invocation` first and returns an exit code; `command` adds the
-common options to it, and `run` turns whatever happens into one screen and a number.
+A command is a function that takes an `Invocation` first and returns an exit code. Its parameters say with
+`Annotated[…, Option(…)]` what the command line looks like; `command` adds the common options and turns
+whatever happens into one screen and a number.
 """
 
 from __future__ import annotations
 
-import functools
+import difflib
 import inspect
 import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
-import typer
+import click
 
 from holdfast.doors import environment as environment_door
 from holdfast.doors.environment import Environment
@@ -26,6 +27,22 @@ if TYPE_CHECKING:  # Rich is not loaded for a command that prints a document.
     from holdfast.cli.console import Console
 
 Handler = Callable[..., Exit]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """`--name VALUE` or a flag, by the type of the parameter."""
+
+    name: str
+    short: str | None = None
+    metavar: str | None = None
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    metavar: str
+    help: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,45 +62,115 @@ class Invocation:
 
 
 _COMMON: dict[str, tuple[Any, Any]] = {
-    "as_json": (
-        Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")],
-        False,
-    ),
+    "as_json": (Annotated[bool, Option("--json", help="One JSON document on standard output.")], False),
     "config": (
         Annotated[
             Path | None,
-            typer.Option("--config", metavar="FILE", help="The configuration, if not found from here."),
+            Option("--config", metavar="FILE", help="The configuration, if not found from here."),
         ],
         None,
     ),
-    "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="Only results and errors.")], False),
-    "verbose": (Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")], False),
-    "no_color": (Annotated[bool, typer.Option("--no-color", help="No colour.")], False),
+    "quiet": (Annotated[bool, Option("--quiet", "-q", help="Only results and errors.")], False),
+    "verbose": (Annotated[bool, Option("--verbose", "-v", help="Say more.")], False),
+    "no_color": (Annotated[bool, Option("--no-color", help="No colour.")], False),
 }
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Handler], Handler]:
+class Group(click.Group):
+    """Commands in the order a person meets them; a misspelt one is answered with the nearest."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's own signature
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in self.commands:
+            near = difflib.get_close_matches(name, self.commands, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class _Command(click.Command):
+    """A command whose help explains its arguments too."""
+
+    arguments: tuple[tuple[str, str], ...] = ()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(self.arguments)
+        super().format_options(ctx, formatter)
+
+
+def command(app: click.Group, name: str) -> Callable[[Handler], Handler]:
     """Register a handler as a command with the common options."""
 
     def register(handler: Handler) -> Handler:
-        @functools.wraps(handler)
-        def entry(**given: Any) -> None:
+        def entry(**given: Any) -> int:
             common = {option: given.pop(option) for option in _COMMON}
-            raise typer.Exit(_answer(handler, common, given))
+            return _answer(handler, common, given)
 
-        signature = inspect.signature(handler, eval_str=True)
-        own = list(signature.parameters.values())[1:]
-        added = [
-            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
-            for option, (kind, default) in _COMMON.items()
-        ]
-        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + added
-        entry.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
-        entry.__annotations__ = {one.name: one.annotation for one in parameters}
-        app.command(name)(entry)
+        own = list(inspect.signature(handler, eval_str=True).parameters.values())[1:]
+        parameters = [(one.name, one.annotation, one.default) for one in own]
+        parameters += [(option, kind, default) for option, (kind, default) in _COMMON.items()]
+        made = _Command(
+            name, callback=entry, params=[_parameter(*one) for one in parameters], help=handler.__doc__
+        )
+        made.arguments = tuple(
+            (said.metavar, said.help)
+            for _, kind, _ in parameters
+            if isinstance(said := _said(kind), Argument)
+        )
+        app.add_command(made)
         return handler
 
     return register
+
+
+def _said(annotation: Any) -> Option | Argument:
+    said: Option | Argument = get_args(annotation)[1]
+    return said
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
+    """From an annotated parameter to Click's."""
+    kind, said = get_args(annotation)[0], _said(annotation)
+    many = get_origin(kind) is list or any(get_origin(one) is list for one in get_args(kind))
+    converts = Path if kind is Path or Path in get_args(kind) else None
+    required = default is inspect.Parameter.empty
+    if isinstance(said, Argument):
+        return click.Argument(
+            [name],
+            nargs=-1 if many else 1,
+            required=required,
+            metavar=said.metavar if required else f"[{said.metavar}]{'...' if many else ''}",
+            callback=_callback(many=many, converts=converts),
+        )
+    words = [said.name, *((said.short,) if said.short else ()), name]
+    if kind is bool:
+        return click.Option(words, is_flag=True, default=default, help=said.help)
+    return click.Option(
+        words,
+        multiple=many,
+        required=required,
+        metavar=said.metavar,
+        help=said.help,
+        callback=_callback(many=many, converts=converts),
+    )
+
+
+def _callback(*, many: bool, converts: type[Path] | None) -> Callable[[Any, Any, Any], Any]:
+    """Nothing given is None, for one and for many alike."""
+
+    def convert(_context: Any, _parameter: Any, value: Any) -> Any:
+        if many:
+            return list(value) or None
+        return converts(value) if converts is not None and value is not None else value
+
+    return convert
 
 
 def _answer(handler: Handler, common: dict[str, Any], given: dict[str, Any]) -> int:

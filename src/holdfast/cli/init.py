@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from holdfast.cli.frame import Invocation, command
+from holdfast.cli.frame import Group, Invocation, Option, command
 from holdfast.kernel.errors import ConfigError, Exit, Failed, UsageError
 
 if TYPE_CHECKING:  # These are loaded when the command runs.
@@ -21,13 +19,13 @@ _SHOWN_STACKS = 8
 _SHOWN_FILES = 3
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Group) -> None:
     command(app, "init")(init)
 
 
 def init(
     invocation: Invocation,
-    force: Annotated[bool, typer.Option("--force", help="Replace a holdfast.yaml that is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace a holdfast.yaml that is there.")] = False,
 ) -> Exit:
     """Look at this repository and write a starter holdfast.yaml, saying what was guessed and what to mend."""
     from holdfast.doors import git as git_door

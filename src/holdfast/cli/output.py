@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
-
-from holdfast.cli.frame import Invocation, command
+from holdfast.cli.frame import Argument, Group, Invocation, command
 from holdfast.cli.parameters import OneStack
 from holdfast.kernel.errors import Exit, UsageError
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Group) -> None:
     command(app, "output")(output)
 
 
 def output(
     invocation: Invocation,
     stack: OneStack,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this output.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="Only this output.")] = None,
 ) -> Exit:
     """Show the outputs of a stack. Sensitive ones are masked."""
     from holdfast.cli.workshop import Workshop

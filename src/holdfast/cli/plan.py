@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from holdfast.cli.frame import Invocation, command
-from holdfast.cli.parameters import Changed, Destroy, Out, RefreshOnly, Replace, Since, Stacks, Targets
+from holdfast.cli.frame import Group, Invocation, Option, command
+from holdfast.cli.parameters import (
+    CI_WAIT,
+    Changed,
+    Destroy,
+    Out,
+    RefreshOnly,
+    Replace,
+    Since,
+    Stacks,
+    Targets,
+)
 from holdfast.kernel.errors import Exit, UsageError
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Group) -> None:
     command(app, "plan")(plan)
 
 
@@ -26,11 +34,11 @@ def plan(
     refresh_only: RefreshOnly = False,
     out: Out = None,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit 2 when there are changes.")
+        bool, Option("--detailed-exitcode", help="Exit 2 when there are changes.")
     ] = False,
     lockfile: Annotated[
         str | None,
-        typer.Option("--lockfile", metavar="update", help="`update` writes changed lock files back."),
+        Option("--lockfile", metavar="update", help="`update` writes changed lock files back."),
     ] = None,
 ) -> Exit:
     """Plan stacks: all, the named ones, or those that a change touches."""
@@ -43,5 +51,6 @@ def plan(
             hint="Without it, lock files are used as they are and changes are only reported.",
         )
     options = plan_options(destroy=destroy, targets=target, replace=replace, refresh_only=refresh_only)
-    change = Change(invocation, stacks, changed, since)
+    wait = CI_WAIT if invocation.environment.ci else 0.0
+    change = Change(invocation, stacks, changed, since, wait=wait)
     return change.plan(options, out=out, detailed=detailed_exitcode, update_lock_files=lockfile == "update")

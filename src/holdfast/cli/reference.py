@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from typing import Any
 
-import typer.main
+import click
 
 from holdfast.cli.app import app, run
 
@@ -37,7 +36,7 @@ Of several stacks the gravest wins: 6, 1, 3, 4, 5, 2, 0. `blocked` and `removed`
 def document() -> str:
     """The whole page as Markdown."""
     pages = [_INTRODUCTION]
-    for words in _commands(typer.main.get_command(app), ()):
+    for words in _commands(app, ()):
         text = io.StringIO()
         with redirect_stdout(text):
             run([*words, "--help"])
@@ -46,9 +45,9 @@ def document() -> str:
     return "\n".join(pages)
 
 
-def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for name, inner in getattr(command, "commands", {}).items():
-        if getattr(inner, "commands", None):
+def _commands(command: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, inner in command.commands.items():
+        if isinstance(inner, click.Group):
             yield from _commands(inner, (*words, name))
         else:
             yield (*words, name)

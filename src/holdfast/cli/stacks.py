@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from holdfast.cli.frame import Invocation, command
+from holdfast.cli.frame import Group, Invocation, command
 from holdfast.cli.parameters import Changed, Since, Stacks
 from holdfast.kernel.errors import Exit, HoldfastError
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.stacks.stack import Selected, Stack
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Group) -> None:
     command(app, "stacks")(stacks)
 
 

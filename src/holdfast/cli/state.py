@@ -6,20 +6,18 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from holdfast.cli.frame import Invocation, command
+from holdfast.cli.frame import Argument, Group, Invocation, Option, command
 from holdfast.cli.parameters import OneStack
 from holdfast.kernel.errors import Exit
 
 
-def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="The state of a stack: list, pull, push, adopt.")
+def register(app: Group) -> None:
+    group = Group("state", help="The state of a stack: list, pull, push, adopt.")
     command(group, "list")(list_)
     command(group, "pull")(pull)
     command(group, "push")(push)
     command(group, "adopt")(adopt)
-    app.add_typer(group, name="state")
+    app.add_command(group)
 
 
 def list_(invocation: Invocation, stack: OneStack) -> Exit:
@@ -56,7 +54,7 @@ def pull(invocation: Invocation, stack: OneStack) -> Exit:
 def push(
     invocation: Invocation,
     stack: OneStack,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A state, or one kept after a failed save.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A state, or one kept after a failed save.")],
 ) -> Exit:
     """Bring a state into a stack's backend. Another lineage or an older serial is refused by Terraform."""
     from holdfast.cli.workshop import Workshop
@@ -86,11 +84,11 @@ def adopt(
     invocation: Invocation,
     stack: OneStack,
     workspace: Annotated[
-        str | None, typer.Option("--workspace", metavar="NAME", help="One of terraform.tfstate.d.")
+        str | None, Option("--workspace", metavar="NAME", help="One of terraform.tfstate.d.")
     ] = None,
     start_empty: Annotated[
         bool,
-        typer.Option("--start-empty", help="What lies there is not this stack's: begin without a state."),
+        Option("--start-empty", help="What lies there is not this stack's: begin without a state."),
     ] = False,
 ) -> Exit:
     """Take over a state beside a module without a backend. The original is renamed, never deleted."""

@@ -12,6 +12,7 @@ from holdfast.runs.events import Listener, Stopping, nobody
 from holdfast.runs.repository import Repository, open_repository
 from holdfast.runs.session import Session, opened
 from holdfast.secrets.keys import Key, Obtained, obtain
+from holdfast.terraform.clean import Cleaned, clean_quickly
 from holdfast.terraform.engine import Stop
 
 T = TypeVar("T")
@@ -25,6 +26,7 @@ class Workshop:
         self.wait = wait
         self.repository: Repository = open_repository(invocation.config, invocation.environment)
         self.stop: Stop | None = None
+        self.cleaned: Cleaned | None = None
         self._key: Obtained | None = None
 
     def key(self) -> Key:
@@ -38,8 +40,14 @@ class Workshop:
         return self._key.key
 
     def run(self, work: Callable[[Session], Awaitable[T]], tell: Listener = nobody) -> T:
-        """Run something that needs engines. The first Ctrl-C is graceful, the second at once."""
-        return asyncio.run(self._inside(work, tell))
+        """Run something that needs engines. The first Ctrl-C is graceful, the second at once.
+
+        Whatever comes of it, what old runs left is looked after at its end.
+        """
+        try:
+            return asyncio.run(self._inside(work, tell))
+        finally:
+            self.cleaned = clean_quickly(self.repository.environment.home, self.repository.config.work)
 
     async def _inside(self, work: Callable[[Session], Awaitable[T]], tell: Listener) -> T:
         stop = self.stop = Stop()

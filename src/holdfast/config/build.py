@@ -16,6 +16,8 @@ from holdfast.config.valid import (
     EngineUse,
     Environment,
     Owner,
+    RefusedCreate,
+    Retries,
     RuleKind,
     StackRule,
     Target,
@@ -68,10 +70,27 @@ def _engine(at: At) -> EngineSettings:
     return EngineSettings(
         pin=_pin(at),
         parallelism=at.get("parallelism", default.parallelism),
+        plugin_tls=at.get("plugin_tls", default.plugin_tls),
+        mirror=at.get("mirror", None),
         time_limits=TimeLimits(
             init=limits.get("init", default.time_limits.init),
             plan=limits.get("plan", default.time_limits.plan),
             apply=limits.get("apply", default.time_limits.apply),
+            grace=limits.get("grace", default.time_limits.grace),
+        ),
+        retries=_retries(_sub(at, "retries")),
+    )
+
+
+def _retries(at: At) -> Retries:
+    default = Retries()
+    return Retries(
+        attempts=at.get("attempts", default.attempts),
+        wait=at.get("wait", default.wait),
+        also=tuple(item.value for item in at.get("also", ())),
+        refused_creates=tuple(
+            RefusedCreate(provider=one.get("provider"), text=one.get("text"))
+            for one in at.get("refused_creates", ())
         ),
     )
 

@@ -86,13 +86,40 @@ class TimeLimits:
     init: float = 1800.0
     plan: float = 1800.0
     apply: float = 1800.0
+    grace: float = 3600.0
+    """How long an apply that was asked to stop may go on with what it has begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedCreate:
+    """`text` in an error of `provider` says that a create was refused before anything was made."""
+
+    provider: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """How often, and after how many seconds at first, what failed for a moment is tried again."""
+
+    attempts: int = 3
+    """Further attempts after the first one; 0 turns them off."""
+    wait: float = 2.0
+    also: tuple[str, ...] = ()
+    """Texts of errors that are worth another try, besides Holdfast's own table."""
+    refused_creates: tuple[RefusedCreate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
     pin: EnginePin = EnginePin()
     parallelism: int = 4
+    plugin_tls: str = "auto"
+    """`auto`: off over a private socket where each provider was probed to allow it; `always`: on."""
+    mirror: str | None = None
+    """A filesystem mirror of providers, relative to the root or absolute."""
     time_limits: TimeLimits = TimeLimits()
+    retries: Retries = Retries()
 
 
 class RuleKind(StrEnum):

@@ -28,5 +28,10 @@ def random_token(size: int = 16) -> str:
     return secrets.token_hex(size)
 
 
+def chance() -> float:
+    """From 0 up to 1, to spread what would otherwise come at the same moment."""
+    return secrets.SystemRandom().random()
+
+
 def random_bytes(size: int) -> bytes:
     return os.urandom(size)

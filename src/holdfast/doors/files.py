@@ -27,8 +27,11 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def write(path: Path, content: bytes | str, *, mode: int = PRIVATE_FILE) -> None:
-    """Write aside, flush to disk, rename over. Readers see all of it or none."""
+def write(path: Path, content: bytes | str, *, mode: int = PRIVATE_FILE, durable: bool = True) -> None:
+    """Write aside, flush to disk, rename over. Readers see all of it or none.
+
+    What can be made again need not be `durable`: a flush costs more than a whole command of Terraform's.
+    """
     data = content.encode() if isinstance(content, str) else content
     aside = path.with_name(f".{path.name}.{clock.random_token(6)}")
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -36,12 +39,14 @@ def write(path: Path, content: bytes | str, *, mode: int = PRIVATE_FILE) -> None
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
-    flush_folder(path.parent)
+    if durable:
+        flush_folder(path.parent)
 
 
 def create(path: Path, content: bytes | str, *, mode: int = PRIVATE_FILE) -> bool:

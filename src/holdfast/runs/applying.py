@@ -12,7 +12,15 @@ from holdfast.doors import clock
 from holdfast.doors.files import unusable
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UnknownOutcome
 from holdfast.runs import state_watch
-from holdfast.runs.phases import Cancelled, Heard, Terraform, left_at_once, unknown_outcome
+from holdfast.runs.ends import (
+    Cancelled,
+    TerraformFailed,
+    left_after_grace,
+    left_at_once,
+    unknown_outcome,
+)
+from holdfast.runs.follow_up import ApplyEnd, in_doubt
+from holdfast.runs.phases import Heard, Terraform
 from holdfast.runs.prepare import keep_unsaved
 from holdfast.runs.progress import ApplyWatch
 from holdfast.runs.ready_plan import ReadyPlan
@@ -21,6 +29,7 @@ from holdfast.runs.session import Session
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine import Answer
+from holdfast.terraform.refused_creates import RefusedCreate, shipped_refused
 from holdfast.terraform.state_json import read_state
 from holdfast.terraform.work import UNSAVED_FILE
 
@@ -72,7 +81,7 @@ async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan
         raise unknown_outcome(stack.name, answer)
     notes = await _record_after(session, stack, terraform)
     if answer.code != 0:
-        raise _failure(stack.name, terraform, answer, heard, watch)
+        raise _failure(session, ready, answer, heard, watch)
     return dataclasses.replace(
         planned,
         status=Status.APPLIED,
@@ -84,10 +93,38 @@ async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan
     )
 
 
+class ApplyFailed(TerraformFailed):
+    """An apply that ended by itself, its state saved: all that is known of it decides what may follow."""
+
+    def __init__(self, said: TerraformFailed, end: ApplyEnd, doubtful: tuple[str, ...]) -> None:
+        first, *others = said.problems
+        if doubtful:
+            first = dataclasses.replace(first, hint=_may_exist(doubtful))
+        super().__init__(first.code, first.message, problems=(first, *others))
+        self.end = end
+
+
+def _may_exist(addresses: tuple[str, ...]) -> str:
+    return (
+        f"These may have been made all the same: {', '.join(addresses)}. Look at the provider's side, "
+        "import what is there and not in the state, then plan again."
+    )
+
+
+def refused_creates(session: Session) -> tuple[RefusedCreate, ...]:
+    """Holdfast's own table and the rows of the configuration."""
+    own = session.config.engine.retries.refused_creates
+    return (*shipped_refused(), *(RefusedCreate(provider=one.provider, text=one.text) for one in own))
+
+
 def _failure(
-    name: str, terraform: Terraform, answer: Answer, heard: Heard, watch: ApplyWatch
+    session: Session, ready: ReadyPlan, answer: Answer, heard: Heard, watch: ApplyWatch
 ) -> HoldfastError:
+    terraform = ready.terraform
+    name = terraform.prepared.stack.name
     done = f"{watch.finished} of {watch.total} changes were made and saved"
+    if answer.timed_out and answer.insisted and watch.unfinished:
+        return left_after_grace(name, watch.unfinished, done)
     if answer.insisted and watch.unfinished:
         return left_at_once(name, watch.unfinished, done)
     if answer.timed_out:
@@ -100,7 +137,11 @@ def _failure(
         return Cancelled(
             "HF-RUN-2", f"{name}: stopped as asked; {done}", hint="Plan again to see what is left."
         )
-    return terraform.said("apply", answer, heard)
+    said = terraform.said("apply", answer, heard)
+    if not isinstance(said, TerraformFailed):
+        return said
+    end = watch.end(one for one in heard.diagnostics if one.is_error)
+    return ApplyFailed(said, end, in_doubt(end, ready.plan, refused_creates(session)))
 
 
 def _unsaved(session: Session, stack: Stack, left: Path, heard: Heard) -> UnknownOutcome:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import posixpath
-import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from holdfast.doors import files
 from holdfast.kernel.errors import (
@@ -18,16 +18,20 @@ from holdfast.kernel.errors import (
     Place,
     Problem,
     Refused,
-    UnknownOutcome,
 )
+from holdfast.runs.ends import Cancelled, TerraformFailed, tail
 from holdfast.runs.events import Entered
+from holdfast.runs.initialising import Initialised, Initialiser
 from holdfast.runs.prepare import Prepared
+from holdfast.runs.retrying import Retrying, retried
 from holdfast.runs.session import Session
 from holdfast.terraform import argv, events, stream
 from holdfast.terraform.diagnostics import Diagnostic, read_validation
 from holdfast.terraform.engine import Answer, Command, Product
+from holdfast.terraform.lock_file import read_lock, versions_digest
 from holdfast.terraform.plan import Plan
 from holdfast.terraform.plan_json import read_plan
+from holdfast.terraform.transient import Phase
 from holdfast.terraform.versions import Version
 
 _INIT_JSON_SINCE = {Product.TERRAFORM: Version.parse("1.9.0"), Product.TOFU: Version.parse("1.9.0")}
@@ -36,20 +40,18 @@ _EARLY_SINCE = Version.parse("1.8.0")
 _LOCKED = "Error acquiring the state lock"
 _STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
 _MOST_WARNINGS = 5
-_PROVIDER_LINE = re.compile(r'^provider "([^"]+)"|^\s+version\s+=\s+"([^"]+)"', re.MULTILINE)
+_INIT_NEEDED = (
+    "Backend initialization required",
+    "Inconsistent dependency lock file",
+    "Required plugins are not installed",
+    "Missing required provider",
+    "Module not installed",
+    "Module source has changed",
+    "Module version requirements have changed",
+)
+"""Summaries by which Terraform asks for an init."""
 
-
-class Cancelled(HoldfastError):  # noqa: N818 - the status it becomes
-    """The person asked to stop, and it stopped."""
-
-
-class TerraformFailed(Failed):
-    """Terraform said why: each of its diagnostics is a problem with a place in the source."""
-
-    def __init__(self, code: str, message: str, *, problems: tuple[Problem, ...]) -> None:
-        super().__init__(code, message, hint=problems[0].hint if problems else None)
-        if problems:
-            self.problems = problems
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -79,12 +81,20 @@ class Heard:
 class Terraform:
     """The commands of one stack, in the order a run needs them."""
 
-    def __init__(self, session: Session, prepared: Prepared) -> None:
+    def __init__(self, session: Session, prepared: Prepared, retrying: Retrying | None = None) -> None:
         self.session = session
         self.prepared = prepared
+        self.retrying = retrying or session.retrying(prepared.stack.name)
         self.identity = prepared.engine.identity
         self.warnings: tuple[str, ...] = ()
         """Of the plan, in words."""
+        self.lock: bytes | None = None
+        """The dependency lock file as init left it, with its hashes."""
+        self.providers = "none"
+        """A digest of the provider versions that init chose."""
+        self._laid_lock: bytes | None = None
+        self._skipped = False
+        self._plain = True
         self._limits = session.config.engine.time_limits
 
     async def _run(
@@ -105,7 +115,7 @@ class Terraform:
             phase=phase,
             argv=words,
             folder=prepared.work.module,
-            environment=prepared.environment,
+            environment=self._environment,
             providers=providers,
             seconds=limit,
             heeds=heeds,
@@ -115,7 +125,41 @@ class Terraform:
         listen = heard.line if heard is not None else None
         return await prepared.engine.run(command, stop=self.session.stop, listen=listen)
 
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        """Plugin TLS is off where every provider was probed: its socket lies in a folder of ours alone.
+
+        Init starts no provider, so that it can share a process with what comes after it.
+        """
+        if not self._plain or self.session.config.engine.plugin_tls == "always":
+            return self.prepared.environment
+        return {**self.prepared.environment, "TF_DISABLE_PLUGIN_TLS": "1"}
+
     async def init(self) -> None:
+        """Make the work directory ready, without Terraform where what decides it is known already."""
+        self._laid_lock = files.content_of(self.prepared.work.lock_file)
+        known = Initialiser(self.session, self.prepared).known()
+        if known is None:
+            await self._init_for_real()
+        else:
+            self._take(known, skipped=True)
+
+    async def _init_for_real(self) -> None:
+        initialiser = Initialiser(self.session, self.prepared)
+        if self._laid_lock is not None:
+            self.prepared.work.lock_file.write_bytes(self._laid_lock)
+        async with initialiser.filling():
+            await self._init()
+        self._take(initialiser.done(self._laid_lock), skipped=False)
+
+    def _take(self, initialised: Initialised, *, skipped: bool) -> None:
+        self.lock = initialised.lock
+        self._skipped = skipped
+        self._plain = initialised.plain
+        self.providers = versions_digest(read_lock(self.lock)) if self.lock is not None else "none"
+
+    @retried(Phase.INIT, "init")
+    async def _init(self) -> None:
         version = Version.parse(self.identity.version)
         as_json = version >= _INIT_JSON_SINCE[self.identity.product]
         heard = Heard()
@@ -136,18 +180,21 @@ class Terraform:
             if chosen.code != 0:
                 raise self._failure("init", chosen, Heard())
 
-    @property
-    def providers(self) -> str:
-        """A digest of the provider versions that init chose."""
+    async def _with_init(self, command: Callable[[], Awaitable[T]]) -> T:
+        """A command that answers "init needed" when init was skipped gets one real init, and a second try."""
         try:
-            text = self.prepared.work.lock_file.read_text()
-        except FileNotFoundError:
-            return "none"
-        chosen = ["".join(found.groups("")) for found in _PROVIDER_LINE.finditer(text)]
-        return hashlib.sha256("\n".join(chosen).encode()).hexdigest()
+            return await command()
+        except TerraformFailed as error:
+            if not self._skipped or not any(one.message.startswith(_INIT_NEEDED) for one in error.problems):
+                raise
+        await self._init_for_real()
+        return await command()
 
     async def validate(self) -> None:
         """Once per content of the code, its answer reused by every stack on the same module."""
+        await self._with_init(self._validate_once)
+
+    async def _validate_once(self) -> None:
         engine = f"{self.identity.product} {self.identity.version}"
         key = hashlib.sha256(f"{engine} {self.providers} {self.prepared.code_digest}".encode()).hexdigest()
         known = self.session.environment.home / "validated" / key
@@ -169,6 +216,7 @@ class Terraform:
         files.private_folder(known.parent)
         known.touch(mode=files.PRIVATE_FILE)
 
+    @retried(Phase.PLAN, "validate")
     async def _validate(self) -> None:
         answer = await self._run("validate", argv.validate(), providers=self.providers)
         if answer.code == 0:
@@ -182,6 +230,10 @@ class Terraform:
 
     async def plan(self, options: argv.PlanOptions) -> int:
         """Exit code 0 or 2; the plan lies in the work directory."""
+        return await self._with_init(lambda: self._plan(options))
+
+    @retried(Phase.PLAN, "plan")
+    async def _plan(self, options: argv.PlanOptions) -> int:
         heard = Heard()
         answer = await self._run(
             "plan",
@@ -206,6 +258,7 @@ class Terraform:
         more = len(unique) - _MOST_WARNINGS
         return (*unique[:_MOST_WARNINGS], *((f"and {more} more warnings",) if more > 0 else ()))
 
+    @retried(Phase.SHOW, "show")
     async def show(self) -> tuple[Plan, bytes]:
         answer = await self._run("show", argv.show_plan(), providers=self.providers)
         if answer.code != 0:
@@ -226,6 +279,7 @@ class Terraform:
             raise self._failure("output", answer, Heard())
         return answer.out
 
+    @retried(Phase.PLAN, "state pull")
     async def state_pull(self, *, heeds: int = 1) -> bytes:
         answer = await self._run("state", argv.state_pull(), heeds=heeds)
         if answer.code != 0:
@@ -255,7 +309,7 @@ class Terraform:
             return EngineError(
                 "HF-ENG-6",
                 f"{name}: the engine ended without an answer during {phase} (code {answer.code}): "
-                f"{_tail(answer.log)}",
+                f"{tail(answer.log)}",
                 hint="Nothing was changed. Run it again; if it happens again, report it with this log.",
             )
         return self.said(phase, answer, heard)
@@ -300,31 +354,7 @@ class Terraform:
         return posixpath.normpath(posixpath.join(self.prepared.stack.module, file))
 
 
-def unknown_outcome(name: str, answer: Answer) -> UnknownOutcome:
-    return UnknownOutcome(
-        "HF-RUN-6",
-        f"{name}: the apply ended without an answer (code {answer.code}): {_tail(answer.log)}",
-        hint="Nobody can say what was done. Look at the provider's side and at the state "
-        f"(holdfast state pull {name}), then plan again.",
-    )
-
-
-def left_at_once(name: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
-    """A second interrupt: Terraform did not wait for the provider's answer."""
-    return UnknownOutcome(
-        "HF-RUN-7",
-        f"{name}: stopped at once, as asked; {done}. Nobody waited for the end of: {', '.join(unfinished)}",
-        hint="These may be made and missing in the state. Look at the provider's side, import what is there, "
-        "then plan again.",
-    )
-
-
 def _text(answer: Answer, heard: Heard) -> str:
     """Words that came outside the JSON stream, for a person to read; nothing is decided by them."""
     text = "\n".join([answer.err.decode(errors="replace").strip(), *heard.noise]).strip()
     return text or answer.out.decode(errors="replace").strip()
-
-
-def _tail(log: str | None) -> str:
-    lines = [line for line in (log or "").splitlines() if line.strip()]
-    return lines[0][:500] if lines else "it left no log"

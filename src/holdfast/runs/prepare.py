@@ -20,10 +20,11 @@ from holdfast.secrets.sealing import seal
 from holdfast.stacks.follow import reach_of
 from holdfast.stacks.reach import Reach
 from holdfast.stacks.stack import Stack
+from holdfast.terraform import cli_config
 from holdfast.terraform.argv import BACKEND_FILE, PLAN_FILE
 from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, leftovers, state_home
 from holdfast.terraform.credentials import Caller, identity
-from holdfast.terraform.engine import Engine
+from holdfast.terraform.engine import Engine, Product
 from holdfast.terraform.environment import child_environment, terraform_variables
 from holdfast.terraform.work import (
     LOCK_FILE,
@@ -56,6 +57,8 @@ class Prepared:
     """A digest of every file and value that goes into the stack."""
     code_digest: str
     """Of the code alone: stacks that share it share the answer of `validate`."""
+    modules: frozenset[str]
+    """Folders of the root module and of every local module it reaches."""
     source_lock: bytes | None
     laid_out: Seen
     notes: tuple[str, ...] = ()
@@ -100,6 +103,7 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
                 ),
                 inputs=_digest(layout, json.dumps(inline, sort_keys=True)),
                 code_digest=layout if reached.everything else _code_digest(work, reached),
+                modules=frozenset(reached.modules.values()),
                 source_lock=files.content_of(session.root / stack.module / LOCK_FILE),
                 laid_out=snapshot(work),
                 notes=(
@@ -186,21 +190,32 @@ def _environment(session: Session, stack: Stack, home: StateHome) -> dict[str, s
         }
         own = _identity(session, settings)
     return child_environment(
-        caller=_caller(session),
+        caller=_caller(session, stack),
         named={**home.variables, **named},
         credentials=own,
         scratch=str(session.scratch),
     )
 
 
-def _caller(session: Session) -> dict[str, str]:
-    """A CLI configuration that is not there only makes Terraform complain, on every command."""
+def _caller(session: Session, stack: Stack) -> dict[str, str]:
+    """The caller's variables, with the CLI configuration that counts.
+
+    One that is not there only makes Terraform complain, on every command.
+    """
     caller = dict(session.environment.variables)
-    if named := caller.get("TF_CLI_CONFIG_FILE"):
-        if Path(named).is_file():
-            caller["TF_CLI_CONFIG_FILE"] = str(Path(named).absolute())
-        else:
-            del caller["TF_CLI_CONFIG_FILE"]
+    tofu = session.choose(stack).engine.product is Product.TOFU
+    own = cli_config.user_file(caller, tofu=tofu)
+    if named := session.config.engine.mirror:
+        mirror = (session.root / named).absolute()
+        text = cli_config.with_mirror(
+            _text_of(own) if own is not None else "", mirror, cli_config.addresses_in(mirror)
+        )
+        file = session.scratch / f"cli-{_digest(text)[:12]}.tfrc"
+        files.write(file, text, durable=False)
+        own = file
+    caller.pop("TF_CLI_CONFIG_FILE", None)
+    if own is not None and own.is_file():
+        caller["TF_CLI_CONFIG_FILE"] = str(own.absolute())
     return caller
 
 
@@ -220,7 +235,7 @@ def _identity(session: Session, settings: Mapping[str, Mapping[str, str]]) -> di
         session.scratch / _digest(*(f"{name}\0{text}" for name, text in sorted(one.files.items())))[:16]
     )
     for name, text in one.files.items():
-        files.write(folder / name, text)
+        files.write(folder / name, text, durable=False)
     return {name: value.replace("{folder}", str(folder)) for name, value in one.variables.items()}
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from holdfast.runs.events import Resource
+from holdfast.runs.follow_up import ApplyEnd
 from holdfast.runs.session import Session
 from holdfast.terraform import events
+from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan import Kind, Plan
 
 
@@ -15,7 +19,10 @@ class ApplyWatch:
         self._session = session
         self._stack = stack
         self.finished = 0
-        self._unfinished: dict[str, None] = {}
+        self._unfinished: dict[str, str] = {}
+        self._errored: set[str] = set()
+        self._done: set[str] = set()
+        self._steps_failed = False
         self.total = sum(
             2 if change.replaces else 1
             for change in plan.changes
@@ -25,15 +32,20 @@ class ApplyWatch:
     def event(self, event: events.Event) -> None:
         match event:
             case events.ApplyStart():
-                self._unfinished[event.address] = None
+                self._unfinished[event.address] = event.action
                 self._tell(event, event.action, done=False)
             case events.ApplyProgress():
                 self._tell(event, event.action, done=False, seconds=event.elapsed)
             case events.ApplyComplete():
                 self.finished += 1
                 self._unfinished.pop(event.address, None)
+                self._done.add(event.address)
                 self._tell(event, event.action, done=True, seconds=event.elapsed)
+            case events.Step(stage=events.Stage.ERRORED):
+                self._steps_failed = True
             case events.ApplyErrored():
+                self._unfinished[event.address] = event.action
+                self._errored.add(event.address)
                 self._tell(event, event.action, done=True, failed=True, seconds=event.elapsed)
             case _:
                 pass
@@ -42,6 +54,16 @@ class ApplyWatch:
     def unfinished(self) -> tuple[str, ...]:
         """What was begun and did not end well."""
         return tuple(self._unfinished)
+
+    def end(self, errors: Iterable[Diagnostic]) -> ApplyEnd:
+        """What is known of each change once the stream has ended."""
+        return ApplyEnd(
+            errors=tuple(errors),
+            failed={address: self._unfinished[address] for address in sorted(self._errored)},
+            open=frozenset(self._unfinished) - self._errored,
+            done=frozenset(self._done),
+            steps_failed=self._steps_failed,
+        )
 
     def _tell(
         self,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zipfile
 from dataclasses import dataclass, field
 
 from holdfast.doors import clock
-from holdfast.doors.files import content_of
 from holdfast.kernel.errors import Refused
 from holdfast.runs import state_watch
 from holdfast.runs.bundle import Bundle, StateSeen
@@ -14,6 +14,7 @@ from holdfast.runs.digest import DigestParts, sha256
 from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.result import StackResult
+from holdfast.runs.retrying import Retrying
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
@@ -49,21 +50,36 @@ class ReadyPlan:
             raise Refused("HF-BUND-3", f"{stack}: the plan changed after it was shown")
 
 
-async def make(session: Session, stack: Stack, ready: Prepared, options: PlanOptions) -> ReadyPlan:
+async def make(
+    session: Session, stack: Stack, ready: Prepared, options: PlanOptions, retrying: Retrying
+) -> ReadyPlan:
     """Init, validate, plan, show; and a look whether the state is the one this stack had."""
+    state_watch.require_readable(stack, ready.home, session.store.last_seen(stack.name))
+    terraform = Terraform(session, ready, retrying)
+    await terraform.init()
+    lock_note = _lock_note(ready, terraform.lock)
+    await terraform.validate()
+    made = await _planned(session, stack, terraform, options)
+    return dataclasses.replace(made, notes=(*ready.notes, *lock_note, *terraform.warnings))
+
+
+async def make_again(session: Session, stack: Stack, before: ReadyPlan, options: PlanOptions) -> ReadyPlan:
+    """A new plan of the same code in the same place, after an apply: what init left is still right."""
+    made = await _planned(session, stack, before.terraform, options)
+    return dataclasses.replace(made, notes=before.notes)
+
+
+async def _planned(session: Session, stack: Stack, terraform: Terraform, options: PlanOptions) -> ReadyPlan:
+    ready = terraform.prepared
     seen_before = session.store.last_seen(stack.name)
     state_watch.require_readable(stack, ready.home, seen_before)
-    terraform = Terraform(session, ready)
-    await terraform.init()
-    lock_note = _lock_note(ready)
-    await terraform.validate()
     code = await terraform.plan(options)
     plan, plan_json = await terraform.show()
     _register_secrets(session, plan)
     prior = await _prior(terraform)
     state_watch.require_same_place(stack, ready.home, seen_before, prior)
     state_watch.record(session.store, stack.name, ready.home, prior)
-    lock = content_of(ready.work.lock_file)
+    lock = terraform.lock
     seen = state_watch.identity(prior)
     return ReadyPlan(
         terraform=terraform,
@@ -79,19 +95,20 @@ async def make(session: Session, stack: Stack, ready: Prepared, options: PlanOpt
         prior=seen,
         ephemeral=_has_ephemeral_variables(session, stack),
         changes=plan.has_changes or code != 0,
-        notes=(*ready.notes, *lock_note, *terraform.warnings),
     )
 
 
-async def restore(session: Session, stack: Stack, ready: Prepared, bundle: Bundle) -> ReadyPlan:
+async def restore(
+    session: Session, stack: Stack, ready: Prepared, bundle: Bundle, retrying: Retrying
+) -> ReadyPlan:
     """Bring a bundle's plan into a work directory, as if it had just been made there."""
     state_watch.require_readable(stack, ready.home, session.store.last_seen(stack.name))
     _require_same(stack, bundle, ready)
-    terraform = Terraform(session, ready)
+    terraform = Terraform(session, ready, retrying)
     if bundle.lock is not None:
         ready.work.lock_file.write_bytes(bundle.lock)
     await terraform.init()
-    if bundle.lock is not None and ready.work.lock_file.read_bytes() != bundle.lock:
+    if bundle.lock is not None and terraform.lock != bundle.lock:
         raise Refused(
             "HF-BUND-6",
             f"{stack.name}: the providers of this plan cannot be had again exactly",
@@ -144,7 +161,7 @@ def bundle_of(
         ephemeral=ready.ephemeral,
         plan=(prepared.work.module / PLAN_FILE).read_bytes(),
         json=ready.json,
-        lock=content_of(prepared.work.lock_file),
+        lock=ready.terraform.lock,
         made=made_since(prepared.work, prepared.laid_out),
     )
 
@@ -186,8 +203,7 @@ async def _prior(terraform: Terraform) -> StateFile:
         return read_state(await terraform.state_pull())
 
 
-def _lock_note(ready: Prepared) -> tuple[str, ...]:
-    now = content_of(ready.work.lock_file)
+def _lock_note(ready: Prepared, now: bytes | None) -> tuple[str, ...]:
     if now is None or now == ready.source_lock:
         return ()
     what = "is missing in the source" if ready.source_lock is None else "would change"

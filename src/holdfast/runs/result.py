@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -45,6 +46,14 @@ class StackResult:
     """What a person should know: a pending dependency, a changed lock file."""
     removed_resources: tuple[str, ...] | None = None
     """For a removed stack: what its state still holds. None: it was not looked at."""
+
+
+def read_outputs(answer: bytes) -> dict[str, Output]:
+    """What `output -json` says. A sensitive value is not kept."""
+    return {
+        name: Output(value=None if one["sensitive"] else one["value"], sensitive=one["sensitive"])
+        for name, one in json.loads(answer or b"{}").items()
+    }
 
 
 def exit_of(results: tuple[StackResult, ...], *, detailed: bool = False) -> Exit:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 from holdfast.config.valid import Config
 from holdfast.doors.environment import Environment
 from holdfast.runs.events import Listener, nobody
+from holdfast.runs.retrying import Retrying
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.backend import CodeBackend
@@ -22,7 +21,8 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.folder import FolderStore
 from holdfast.terraform.binary import BinaryEngine
 from holdfast.terraform.choose import Choice
-from holdfast.terraform.engine import Engine, EngineId, Kind, Stop
+from holdfast.terraform.engine import Engine, EngineId, Kind, Patience, Stop
+from holdfast.terraform.scratch import scratch_folder
 from holdfast.terraform.warm import WarmEngine
 
 
@@ -65,12 +65,18 @@ class Session:
     def code_backend(self, module: str) -> CodeBackend | None:
         return code_backend(self.code, module)
 
+    def retrying(self, stack: str) -> Retrying:
+        """The further tries of one stack, as the configuration says."""
+        return Retrying(stack=stack, retries=self.config.engine.retries, stop=self.stop, tell=self.tell)
+
     def engine(self, identity: EngineId) -> Engine:
         if identity not in self._engines:
+            settings = self.config.engine
+            patience = Patience(apply=settings.time_limits.grace)
             self._engines[identity] = (
-                WarmEngine(identity, scratch=self.scratch, limit=self.config.engine.parallelism)
+                WarmEngine(identity, scratch=self.scratch, limit=settings.parallelism, patience=patience)
                 if identity.kind is Kind.EMBEDDED
-                else BinaryEngine(identity)
+                else BinaryEngine(identity, patience=patience)
             )
         return self._engines[identity]
 
@@ -95,25 +101,24 @@ async def opened(
     wait: float = 0.0,
 ) -> AsyncIterator[Session]:
     """The scratch folder is private and its path short: providers put their sockets there."""
-    scratch = Path(tempfile.mkdtemp(prefix="hf-"))
-    session = Session(
-        config=config,
-        environment=environment,
-        code=code,
-        store=store,
-        key=key,
-        choose=choose,
-        redactor=redactor,
-        who=who,
-        stop=stop,
-        scratch=scratch,
-        wait=wait,
-        tell=tell,
-        stacks=stacks,
-        _places=asyncio.Semaphore(config.engine.parallelism),
-    )
-    try:
-        yield session
-    finally:
-        await session.close()
-        shutil.rmtree(scratch, ignore_errors=True)
+    with scratch_folder() as scratch:
+        session = Session(
+            config=config,
+            environment=environment,
+            code=code,
+            store=store,
+            key=key,
+            choose=choose,
+            redactor=redactor,
+            who=who,
+            stop=stop,
+            scratch=scratch,
+            wait=wait,
+            tell=tell,
+            stacks=stacks,
+            _places=asyncio.Semaphore(config.engine.parallelism),
+        )
+        try:
+            yield session
+        finally:
+            await session.close()

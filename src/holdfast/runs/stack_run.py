@@ -10,18 +10,19 @@ import dataclasses
 from collections.abc import Awaitable
 
 from holdfast.doors import clock
-from holdfast.doors.files import content_of, unusable
+from holdfast.doors.files import unusable
 from holdfast.guard.decision import Allow, Deny, NeedApproval
 from holdfast.guard.understood import understood
 from holdfast.kernel.errors import Exit, HoldfastError
 from holdfast.runs import ready_plan
-from holdfast.runs.applying import apply_ready
+from holdfast.runs.applying import ApplyFailed, apply_ready, refused_creates
 from holdfast.runs.bundle import Bundle, StateSeen
+from holdfast.runs.ends import Cancelled
 from holdfast.runs.events import Ended
-from holdfast.runs.phases import Cancelled
+from holdfast.runs.follow_up import beyond, may_follow
 from holdfast.runs.prepare import prepared
 from holdfast.runs.ready_plan import ReadyPlan
-from holdfast.runs.result import ErrorShown, StackResult
+from holdfast.runs.result import ErrorShown, StackResult, read_outputs
 from holdfast.runs.session import Session
 from holdfast.runs.status import STATUS_OF_EXIT, Status
 from holdfast.stacks.stack import Stack
@@ -38,6 +39,9 @@ class StackRun:
         self._held = contextlib.AsyncExitStack()
         self._ready: ReadyPlan | None = None
         self._notes: tuple[str, ...] = ()
+        self._retrying = session.retrying(stack.name)
+        self._options: PlanOptions | None = None
+        """How the plan was asked for; None for one from a bundle, which nothing may follow."""
         self.result = StackResult(stack=stack, status=Status.CANCELLED, run=self.id)
 
     async def close(self) -> None:
@@ -80,22 +84,79 @@ class StackRun:
         self._refuse_when_stopping()
         place = await self._held.enter_async_context(prepared(self.session, self.stack))
         self._notes = place.notes
-        self._ready = await ready_plan.make(self.session, self.stack, place, options)
+        self._ready = await ready_plan.make(self.session, self.stack, place, options, self._retrying)
+        self._options = options
         return self._judged(self._ready)
 
     async def _restore(self, bundle: Bundle) -> StackResult:
         self._refuse_when_stopping()
         place = await self._held.enter_async_context(prepared(self.session, self.stack))
-        self._ready = await ready_plan.restore(self.session, self.stack, place, bundle)
+        self._ready = await ready_plan.restore(self.session, self.stack, place, bundle, self._retrying)
         return self._judged(self._ready)
 
     async def _apply(self, planned: StackResult) -> StackResult:
         self._refuse_when_stopping()
         match planned.decision:
             case Allow() if self._ready is not None:
-                return await apply_ready(self.session, planned, self._ready)
+                return await self._apply_and_follow(planned, self._ready)
             case Allow() | NeedApproval() | Deny():
                 return planned
+
+    async def _apply_and_follow(self, planned: StackResult, ready: ReadyPlan) -> StackResult:
+        """After a clean, transient failure a new plan follows, if it does no more than the one before.
+
+        The result is told with the first plan: that is what was shown, and all of it is done in the end.
+        """
+        now = planned
+        waits = self._retrying.schedule() if self._options is not None else ()
+        for number, seconds in enumerate((*waits, None), start=1):
+            try:
+                done = await apply_ready(self.session, now, ready)
+                return dataclasses.replace(done, plan=planned.plan, digest=planned.digest)
+            except ApplyFailed as failure:
+                rows = may_follow(failure.end, ready.plan, refused_creates(self.session))
+                if rows is None or seconds is None:
+                    raise
+                self._retrying.note(
+                    f"the apply failed ({'; '.join(rows)}); a new plan follows in {seconds:.1f} s, "
+                    f"{number} of {len(waits)}"
+                )
+                ready = await self._followed(ready, failure, seconds)
+            now = self._judged(ready)
+            if now.status is Status.UNCHANGED:
+                return await self._nothing_left(planned, ready)
+        raise AssertionError("the last round returns or raises")
+
+    async def _followed(self, before: ReadyPlan, failure: ApplyFailed, seconds: float) -> ReadyPlan:
+        """The plan that follows. Whatever speaks against it, the failure that was stays the answer."""
+        options = self._options or PlanOptions()
+        left = tuple(one for one in options.replace if one not in failure.end.done)
+        self._options = dataclasses.replace(options, replace=left)
+        try:
+            await self._retrying.wait(seconds, before="plan again")
+            after = await ready_plan.make_again(self.session, self.stack, before, self._options)
+        except HoldfastError as error:
+            self._retrying.note(f"no new plan was made: {error.problem.message}")
+            raise failure from error
+        more = beyond(before.plan, after.plan, done=failure.end.done)
+        if more:
+            self._retrying.note(f"the new plan was not applied, because it would do more: {', '.join(more)}")
+            raise failure
+        decision = understood(after.plan)
+        if not isinstance(decision, Allow):
+            self._retrying.note(f"the new plan was not applied: {decision.reasons[0].message}")
+            raise failure
+        return after
+
+    async def _nothing_left(self, planned: StackResult, ready: ReadyPlan) -> StackResult:
+        """The change that failed was made all the same, as the new plan has seen."""
+        self._retrying.note("the new plan has nothing left to do")
+        return dataclasses.replace(
+            planned,
+            status=Status.APPLIED,
+            outputs=read_outputs(await ready.terraform.outputs()),
+            notes=(*ready.notes, *self._retrying.notes),
+        )
 
     def _judged(self, ready: ReadyPlan) -> StackResult:
         """What the guard makes of a plan, be it new or from a bundle."""
@@ -115,7 +176,7 @@ class StackRun:
             decision=decision,
             error=error,
             problems=(error,) if error else (),
-            notes=ready.notes,
+            notes=(*ready.notes, *self._retrying.notes),
         )
 
     def bundle(self, *, dependencies: dict[str, StateSeen], selection: tuple[str, ...]) -> Bundle | None:
@@ -133,7 +194,7 @@ class StackRun:
     @property
     def lock_file(self) -> bytes | None:
         """The dependency lock file as init left it; None before that."""
-        return content_of(self._ready.terraform.prepared.work.lock_file) if self._ready else None
+        return self._ready.terraform.lock if self._ready else None
 
     # Ends without Terraform
 
@@ -167,7 +228,10 @@ class StackRun:
             run=self.id,
             error=problems[0],
             problems=problems,
-            notes=self._ready.notes if self._ready is not None else self._notes,
+            notes=(
+                *(self._ready.notes if self._ready is not None else self._notes),
+                *self._retrying.notes,
+            ),
         )
 
 
@@ -178,5 +242,6 @@ def _with_plan(failed: StackResult, planned: StackResult) -> StackResult:
         status=failed.status,
         error=failed.error,
         problems=failed.problems,
+        notes=tuple(dict.fromkeys((*planned.notes, *failed.notes))),
         duration=failed.duration,
     )

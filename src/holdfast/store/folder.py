@@ -122,7 +122,7 @@ class FolderStore:
             if not ours:
                 yield holder.read_text() if holder.exists() else "another process"
                 return
-            files.write(holder, who)
+            files.write(holder, who, durable=False)
             try:
                 yield None
             finally:

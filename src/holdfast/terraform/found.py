@@ -91,11 +91,11 @@ class Engines:
         if answer is not None:
             self._known[str(path)] = {"mark": mark, "version": answer}
             files.private_folder(self._memory.parent)
-            files.write(self._memory, json.dumps(self._known, indent=1))
+            files.write(self._memory, json.dumps(self._known, indent=1), durable=False)
         return answer
 
     def _ask_program(self, path: Path) -> str | None:
-        return self._ask((str(path), *argv.version()))
+        return program_version(path, self._environment)
 
     def _ask_library(self, path: Path) -> str | None:
         """One command in a throw-away process: the library cannot be unloaded from ours."""
@@ -108,23 +108,7 @@ class Engines:
             "library.RunCli(2,texts,1,2)\n"
             "import os;os._exit(0)\n"
         )
-        return self._ask((sys.executable, "-I", "-S", "-c", program, str(path)))
-
-    def _ask(self, command: tuple[str, ...]) -> str | None:
-        environment = child_environment(
-            caller=self._environment.variables,
-            # The user's own CLI configuration has no say in a version, and its mistakes go to stdout.
-            named={"TF_CLI_CONFIG_FILE": os.devnull},
-            credentials={},
-            scratch="/tmp",  # noqa: S108
-        )
-        answer = processes.run(command, folder=Path("/"), environment=environment, seconds=60)
-        try:
-            version = str(json.loads(answer.out)["terraform_version"])
-            Version.parse(version)
-        except (ValueError, KeyError, TypeError, HoldfastError):
-            return None
-        return version
+        return _asked((sys.executable, "-I", "-S", "-c", program, str(path)), self._environment)
 
     def _read_memory(self) -> dict[str, object]:
         try:
@@ -132,3 +116,25 @@ class Engines:
         except (OSError, ValueError):
             return {}
         return known if isinstance(known, dict) else {}
+
+
+def program_version(path: Path, environment: Environment) -> str | None:
+    """What a program says its version is; None when it does not answer as Terraform does."""
+    return _asked((str(path), *argv.version()), environment)
+
+
+def _asked(command: tuple[str, ...], environment: Environment) -> str | None:
+    child = child_environment(
+        caller=environment.variables,
+        # The user's own CLI configuration has no say in a version, and its mistakes go to stdout.
+        named={"TF_CLI_CONFIG_FILE": os.devnull},
+        credentials={},
+        scratch="/tmp",  # noqa: S108
+    )
+    answer = processes.run(command, folder=Path("/"), environment=child, seconds=60)
+    try:
+        version = str(json.loads(answer.out)["terraform_version"])
+        Version.parse(version)
+    except (ValueError, KeyError, TypeError, HoldfastError):
+        return None
+    return version

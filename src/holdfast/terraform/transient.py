@@ -43,10 +43,15 @@ class Table:
     permanent: tuple[Row, ...]
     transient: tuple[Row, ...]
 
+    def permanent_row(self, text: str) -> Row | None:
+        """The row that says "never", or None."""
+        flat = _BLANKS.sub(" ", text)
+        return next((row for row in self.permanent if row.matches(flat)), None)
+
     def transient_row(self, text: str, phase: Phase) -> Row | None:
         """The row that says "try again", or None. A permanent row anywhere in the text wins."""
         flat = _BLANKS.sub(" ", text)
-        if any(row.matches(flat) for row in self.permanent):
+        if self.permanent_row(flat) is not None:
             return None
         return next((row for row in self.transient if phase in row.phases and row.matches(flat)), None)
 

@@ -225,11 +225,11 @@ class WarmEngine:
         self._idle: OrderedDict[int, WarmProcess] = OrderedDict()
         self._busy: set[WarmProcess] = set()
         self._starting = 0
+        self._most_starting = max(os.cpu_count() or 1, 1)
+        self._changed = asyncio.Event()
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
-        await self._bury()
-        key = key_of(command.environment)
-        process = self._take(key, command.providers) or await self._start(key, command)
+        process = await self._obtain(command)
         if command.providers is not None:
             process.providers = command.providers
         self._busy.add(process)
@@ -242,7 +242,28 @@ class WarmEngine:
                 await process.close()
             else:
                 self._idle[process.pid] = process
+            self._tell()
         return answer
+
+    async def _obtain(self, command: Command) -> WarmProcess:
+        """An idle process or a new one. While as many start as there are cores, whichever comes first.
+
+        Starting costs a core for a tenth of a second, in which a warm process serves many short commands;
+        long ones wait for their provider, and then more processes are started all the same.
+        """
+        key = key_of(command.environment)
+        while True:
+            await self._bury()
+            process = self._take(key, command.providers)
+            if process is not None:
+                return process
+            if self._starting < self._most_starting:
+                return await self._start(key, command)
+            await self._changed.wait()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _bury(self) -> None:
         """A process that died idle harms nobody: an apply is not asked of it, and so not unknown."""
@@ -271,6 +292,7 @@ class WarmEngine:
             return await self._born(key, command)
         finally:
             self._starting -= 1
+            self._tell()
 
     async def _born(self, key: str, command: Command) -> WarmProcess:
         log = self._scratch / f"warm-{clock.random_token(4)}.log"

@@ -29,6 +29,10 @@ LOCK_FILE = ".terraform.lock.hcl"
 WORKSPACE_FILE = ".terraform/environment"
 """Where Terraform remembers the workspace it last worked in: a stack says itself which one it has."""
 UNSAVED_FILE = "errored.tfstate"
+WORK_FILE = "work.json"
+"""Written anew whenever a run takes the directory: its time is that of the last use."""
+IN_USE_FILE = "in-use"
+"""Locked as long as a run holds the directory; never removed, so that its lock always means the same."""
 
 Seen = frozenset[tuple[str, int, int]]
 """Files with their size and the time of their last change."""
@@ -59,7 +63,7 @@ class WorkDirectory:
         return os.path.relpath(self.tree / file, self.module)
 
     def private_file(self, name: str, text: str) -> None:
-        files.write(self.module / name, text)
+        files.write(self.module / name, text, durable=False)
 
 
 @contextlib.contextmanager
@@ -68,11 +72,11 @@ def work_directory(home: Path, root: Path, stack: str, module: str) -> Iterator[
     base = _base(home, root, stack)
     for slot in range(_MOST_SLOTS):
         folder = files.private_folder(base / str(slot))
-        with files.locked(folder / "in-use", wait=False) as ours:
+        with files.locked(folder / IN_USE_FILE, wait=False) as ours:
             if not ours:
                 continue
             about = {"root": str(root), "stack": stack, "module": module}
-            files.write(folder / "work.json", json.dumps(about))
+            files.write(folder / WORK_FILE, json.dumps(about))
             yield WorkDirectory(folder=folder, module_path=module)
             return
     raise Failed(
@@ -92,12 +96,16 @@ def unsaved(home: Path, root: Path, stack: str) -> Iterator[tuple[Path, ...]]:
     """States that Terraform could not save and that a killed run left here. A run at work keeps its own."""
     with contextlib.ExitStack() as held:
         found: list[Path] = []
-        for file in sorted(_base(home, root, stack).glob("*/work.json")):
-            module = str(json.loads(file.read_bytes()).get("module", "."))
+        for file in sorted(_base(home, root, stack).glob(f"*/{WORK_FILE}")):
+            about = files.content_of(file)
+            if about is None:
+                # Cleaned this moment: only what holds no such state is.
+                continue
+            module = str(json.loads(about).get("module", "."))
             left = file.parent / "tree" / module / UNSAVED_FILE
             if not left.is_file():
                 continue
-            ours: bool = held.enter_context(files.locked(file.with_name("in-use"), wait=False))
+            ours: bool = held.enter_context(files.locked(file.with_name(IN_USE_FILE), wait=False))
             if ours and left.is_file():
                 found.append(left)
         yield tuple(found)
@@ -198,8 +206,13 @@ def _copy(source: Path, target: Path) -> bytes:
         files.private_folder(target.parent)
         target.unlink(missing_ok=True)
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+        except OSError:
+            # Half of a file on a full disk would take the room from the other stacks.
+            target.unlink()
+            raise
     target.chmod(mode)
     return hashlib.sha256(content).digest() + (b"x" if executable else b"-")
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from holdfast.cli import init
+from holdfast.cli.frame import Group
 from holdfast.kernel.errors import ConfigError, Failed
 from holdfast.stacks.look import look
 from holdfast.stacks.stack import Stack
@@ -47,9 +47,11 @@ def started(root: Path) -> tuple[Starter, dict[str, Stack]]:
 
 
 def run(*arguments: str) -> Result:
-    app = typer.Typer()
+    app = Group("holdfast")
     init.register(app)
-    return CliRunner().invoke(app, list(arguments))
+    done = CliRunner().invoke(app, ["init", *arguments], standalone_mode=False)
+    done.exit_code = done.return_value if done.exception is None else 1
+    return done
 
 
 def git(root: Path, *arguments: str) -> None:

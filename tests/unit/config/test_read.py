@@ -13,6 +13,8 @@ from holdfast.config.valid import (
     EngineUse,
     Environment,
     Owner,
+    RefusedCreate,
+    Retries,
     RuleKind,
     SecretRef,
     Target,
@@ -52,7 +54,16 @@ stacks:
   - name: bootstrap
     variables_files: [common.tfvars]
     account: 012345678901
-engine: { use: embedded, version: ">= 1.9, < 2.0", parallelism: 8, time_limits: { apply: 1h30m, plan: 90 } }
+engine:
+  use: embedded
+  version: ">= 1.9, < 2.0"
+  parallelism: 8
+  time_limits: { apply: 1h30m, plan: 90 }
+  retries:
+    attempts: 5
+    wait: 0s
+    also: [the moon is up]
+    refused_creates: [{ provider: labs/lab, text: no shelf }]
 store: s3://bucket/prefix
 work: { max_age: 90s, max_size: 1GiB }
 """
@@ -89,7 +100,13 @@ def test_the_whole_file_is_believed_as_written() -> None:
     )
     assert config.engine.pin == EnginePin(use=EngineUse.EMBEDDED, version=">= 1.9, < 2.0")
     assert config.engine.parallelism == 8
-    assert config.engine.time_limits == TimeLimits(init=1800.0, plan=90.0, apply=5400.0)
+    assert config.engine.time_limits == TimeLimits(init=1800.0, plan=90.0, apply=5400.0, grace=3600.0)
+    assert config.engine.retries == Retries(
+        attempts=5,
+        wait=0.0,
+        also=("the moon is up",),
+        refused_creates=(RefusedCreate(provider="labs/lab", text="no shelf"),),
+    )
     assert config.store == "s3://bucket/prefix"
     assert config.work == Work(max_age=90.0, max_size=1024**3)
 

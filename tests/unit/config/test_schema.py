@@ -25,6 +25,12 @@ VALID: tuple[dict[str, Any], ...] = (
     {"version": 1, "environments": {"dev": {"match": "*-dev"}, "prod": {"match": ["a", "b"]}}},
     {"version": 1, "targets": {"aws": {"owner": "ci", "lane": "x"}, "local": {}}},
     {"version": 1, "engine": {"use": "tofu", "version": 1.9, "time_limits": {"init": "1h30m"}}},
+    {"version": 1, "engine": {"time_limits": {"grace": "2h"}, "retries": {"attempts": 0, "wait": "0s"}}},
+    {"version": 1, "engine": {"retries": {"also": ["so: it\nis"], "refused_creates": []}}},
+    {
+        "version": 1,
+        "engine": {"retries": {"refused_creates": [{"provider": "x/y", "text": "error 429: no shelf"}]}},
+    },
     {"version": 1, "stacks": [{"variables": "a/{x}.tfvars.json", "module": "{x}"}]},
     {"version": 1, "stacks": [{"folder": "a/{x}", "variables": {"v": [1, None, {"k": "z"}]}}]},
     {"version": 1, "stacks": [{"name": "a", "variables": {"secret": "a name, not a reference"}}]},
@@ -45,6 +51,18 @@ INVALID: tuple[Any, ...] = (
     {"version": 1, "work": {"max_size": "5 GB"}},
     {"version": 1, "engine": {"use": "pulumi"}},
     {"version": 1, "engine": {"parallelism": 65}},
+    {"version": 1, "engine": {"retries": {"attempts": 11}}},
+    {"version": 1, "engine": {"retries": {"also": [" "]}}},
+    {"version": 1, "engine": {"retries": {"refused_creates": [{"text": "no shelf"}]}}},
+    {"version": 1, "engine": {"retries": {"refused_creates": [{"provider": "x/y", "text": "429"}]}}},
+    {
+        "version": 1,
+        "engine": {
+            "retries": {
+                "refused_creates": [{"provider": "x/y", "text": "HTTP status 429: Too Many Requests!"}]
+            }
+        },
+    },
     {"version": 1, "environments": {"dev": {"production": "yes"}}},
     {"version": 1, "environments": {"a b": {}}},
     {"version": 1, "targets": {"aws": {"owner": "me"}}},

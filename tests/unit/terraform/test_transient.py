@@ -19,6 +19,7 @@ from holdfast.terraform.transient import RETRIED, Phase, read_table, shipped_tab
         ("unexpected status 504 Gateway Timeout", "gateway-timeout"),
         ("dial tcp 127.0.0.1:80: connect: connection refused", "connection-refused"),
         ("dial tcp: lookup registry.example.com: no such host", "no-such-host"),
+        ("451 4.3.0 Temporary failure, try later", "temporary-failure"),
         ("the request failed after 2 attempts, please try again later", "registry-unreachable"),
         (
             'Could not download module "m" (main.tf:1): error downloading: bad response code: 429',
@@ -30,6 +31,7 @@ from holdfast.terraform.transient import RETRIED, Phase, read_table, shipped_tab
         ("Error: app.terraform.io answered 429 Too Many Requests", "cloud-throttled"),
         ("RequestError: send request failed", "aws-request-failed"),
         ("Throttling: Rate exceeded", "aws-throttled"),
+        ("api error TooManyRequestsException: slow down", "aws-too-many-requests"),
         ("ServiceUnavailable: try later", "aws-unavailable"),
         ('StatusCode=429 -- Original Error: Code="RetryableError"', "azure-retryable"),
         ("StorageAccountOperationInProgress", "azure-in-progress"),

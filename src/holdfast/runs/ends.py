@@ -1,0 +1,57 @@
+"""How a command of Terraform can end, other than well: errors that retries and follow-ups tell apart."""
+
+from __future__ import annotations
+
+from holdfast.kernel.errors import Failed, HoldfastError, Problem, UnknownOutcome
+from holdfast.terraform.engine import Answer
+
+
+class Cancelled(HoldfastError):  # noqa: N818 - the status it becomes
+    """The person asked to stop, and it stopped."""
+
+
+class TerraformFailed(Failed):
+    """Terraform said why: each of its diagnostics is a problem with a place in the source."""
+
+    def __init__(self, code: str, message: str, *, problems: tuple[Problem, ...]) -> None:
+        super().__init__(code, message, hint=problems[0].hint if problems else None)
+        if problems:
+            self.problems = problems
+
+
+def unknown_outcome(name: str, answer: Answer) -> UnknownOutcome:
+    late = "took longer than its time limit, did not end in its grace either, and was killed; it "
+    return UnknownOutcome(
+        "HF-RUN-6",
+        f"{name}: the apply {late if answer.timed_out else ''}ended without an answer "
+        f"(code {answer.code}): {tail(answer.log)}",
+        hint="Nobody can say what was done. Look at the provider's side and at the state "
+        f"(holdfast state pull {name}), then plan again.",
+    )
+
+
+def left_after_grace(name: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
+    """A time limit, and then the end of the grace: Terraform did not wait for the provider's answer."""
+    return UnknownOutcome(
+        "HF-TIME-2",
+        f"{name}: the apply took longer than its time limit, was asked to stop and did not end in its grace; "
+        f"{done}. Nobody waited for the end of: {', '.join(unfinished)}",
+        hint="These may be made and missing in the state. Look at the provider's side, import what is there, "
+        "then plan again. engine.time_limits.grace in holdfast.yaml is how long an apply may take to end.",
+    )
+
+
+def left_at_once(name: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
+    """A second interrupt: Terraform did not wait for the provider's answer."""
+    return UnknownOutcome(
+        "HF-RUN-7",
+        f"{name}: stopped at once, as asked; {done}. Nobody waited for the end of: {', '.join(unfinished)}",
+        hint="These may be made and missing in the state. Look at the provider's side, import what is there, "
+        "then plan again.",
+    )
+
+
+def tail(log: str | None) -> str:
+    """The first line of what a crashed process left, which says most."""
+    lines = [line for line in (log or "").splitlines() if line.strip()]
+    return lines[0][:500] if lines else "it left no log"

@@ -1,0 +1,37 @@
+"""Creates that were refused before anything was made, by a table: `refused_creates.toml` beside this file."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from holdfast.config.keys import MEANINGLESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedCreate:
+    provider: str
+    """Its address, or the end of it: `hashicorp/aws`."""
+    text: str
+    why: str = ""
+
+    def matches(self, provider: str, text: str) -> bool:
+        named = provider == self.provider or provider.endswith(f"/{self.provider}")
+        return named and self.text.casefold() in " ".join(text.split()).casefold()
+
+
+def read_refused(text: str) -> tuple[RefusedCreate, ...]:
+    """Raises ValueError for a row that must not be used: a test finds it, not a user."""
+    rows = tuple(RefusedCreate(**row) for row in tomllib.loads(text).get("refused", ()))
+    for row in rows:
+        if re.fullmatch(MEANINGLESS, row.text) or not row.provider or not row.why:
+            raise ValueError(f"`{row.text}` of `{row.provider}` proves nothing")
+    return rows
+
+
+@cache
+def shipped_refused() -> tuple[RefusedCreate, ...]:
+    return read_refused(resources.files(__package__).joinpath("refused_creates.toml").read_text("utf-8"))
