@@ -243,6 +243,11 @@ class LabProvider(iface.Provider):  # type: ignore[misc]  # the package has no t
         except ValueError:
             diags.add_error("LAB_DELAY is not a number of seconds", f'It is "{text}".')
 
+    def interrupted(self) -> None:
+        """Terraform asked to stop: calls that run are finished all the same."""
+        if isinstance(self._store, ServiceStore):
+            self._store.tell_of_stop()
+
     def get_data_sources(self) -> list[type[iface.DataSource]]:
         return [LabObjectDataWithColor if self._color else LabObjectData, LabEnvironment]
 

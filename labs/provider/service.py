@@ -91,6 +91,8 @@ class LabService:
         self._objects: dict[str, dict[str, Any]] = {}
         self._faults: list[Fault] = []
         self._calls: list[Call] = []
+        self.stops = 0
+        """How often a provider heard from Terraform that it was interrupted."""
         self._released = threading.Event()
         self._start = time.monotonic()
         self._server = _Server(("127.0.0.1", port), _Handler)
@@ -120,6 +122,10 @@ class LabService:
         """Every call so far, or those of one operation; also the ones that are still running."""
         with self._lock:
             return [replace(each) for each in self._calls if operation in (None, each.operation)]
+
+    def note_stop(self) -> None:
+        with self._lock:
+            self.stops += 1
 
     def forget_calls(self) -> None:
         with self._lock:
@@ -295,6 +301,7 @@ def _controls(service: LabService, body: dict[str, Any]) -> dict[tuple[str, str]
         ("POST", "faults"): lambda: service.misbehave(Fault(**body)),
         ("DELETE", "faults"): service.behave,
         ("POST", "release"): service.release,
+        ("POST", "stops"): service.note_stop,
     }
 
 

@@ -24,6 +24,11 @@ class LabServicer(ProviderServicer):  # type: ignore[misc]  # the package has no
         answer.server_capabilities.get_provider_schema_optional = True
         return answer
 
+    def StopProvider(self, request: Any, context: Any) -> Any:  # noqa: N802 (the protocol's name)
+        """Terraform was interrupted. The service is told, so that a test can wait for that moment."""
+        self.app.interrupted()
+        return super().StopProvider(request, context)
+
     def PlanResourceChange(self, request: Any, context: Any) -> Any:  # noqa: N802 (the protocol's name)
         try:
             _ = self.app.store

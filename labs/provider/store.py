@@ -151,6 +151,9 @@ class ServiceStore:
         found: list[LabObject] = self._parsed("find", status, reason, text)["objects"]
         return found
 
+    def tell_of_stop(self) -> None:
+        self._call("POST", "/stops")
+
     def _object(self, operation: str, method: str, path: str, values: LabObject) -> LabObject:
         return self._parsed(operation, *self._call(method, path, values))
 

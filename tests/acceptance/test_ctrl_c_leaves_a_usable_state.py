@@ -52,6 +52,7 @@ def test_once_is_graceful(
     while "stopping" not in said:
         said += process.stderr.readline()
     assert in_state(with_lab, "a") == set()
+    eventually(lambda: service.stops > 0, what="Terraform tells its provider")
     service.release()
     results, _ = ended(process, code=1)
     assert not left_behind(with_lab)
@@ -107,6 +108,7 @@ def test_during_a_plan_nothing_is_changed(
     assert process.stderr is not None
     while "stopping" not in process.stderr.readline():
         pass
+    eventually(lambda: service.stops > 0, what="Terraform tells its provider")
     service.release()
     results, _ = ended(process, code=1)
     assert not left_behind(with_lab)
@@ -133,6 +135,7 @@ def test_what_waits_is_not_begun(with_lab: Program, service: LabService) -> None
     assert process.stderr is not None
     while "stopping" not in process.stderr.readline():
         pass
+    eventually(lambda: service.stops > 0, what="Terraform tells its provider")
     service.release()
     results, _ = ended(process, code=1)
     assert results["a"]["status"] == "cancelled"
@@ -185,6 +188,7 @@ def test_a_state_elsewhere_is_saved_and_read_again(with_lab: Program, service: L
         assert process.stderr is not None
         while "stopping" not in process.stderr.readline():
             pass
+        eventually(lambda: service.stops > 0, what="Terraform tells its provider")
         service.release()
         results, _ = ended(process, code=1)
         assert results["a"]["status"] == "cancelled"
