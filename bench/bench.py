@@ -139,7 +139,7 @@ def stacks_of(count: int, code: str, *, use: str = "embedded") -> Prepare:
         (folder / "holdfast.yaml").write_text(
             "version: 1\nenvironments: { dev: { match: [dev] } }\n"
             'stacks: [{ folder: "stacks/{name}", environment: dev }]\n'
-            f"engine: {{ use: {use}, parallelism: 2 }}\n"
+            f"engine: {{ use: {use} }}\n"
         )
 
     return prepare

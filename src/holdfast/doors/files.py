@@ -18,12 +18,14 @@ PRIVATE_FOLDER = 0o700
 
 def private_folder(path: Path) -> Path:
     """Make the folder (and its missing parents) readable by its owner only."""
-    missing = [parent for parent in (path, *path.parents) if not parent.exists()]
-    for folder in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=PRIVATE_FOLDER)
-    if stat.S_IMODE(path.stat().st_mode) != PRIVATE_FOLDER:
-        path.chmod(PRIVATE_FOLDER)
+    try:
+        path.mkdir(mode=PRIVATE_FOLDER)
+    except FileNotFoundError:
+        private_folder(path.parent)
+        return private_folder(path)
+    except FileExistsError:
+        if stat.S_IMODE(path.stat().st_mode) != PRIVATE_FOLDER:
+            path.chmod(PRIVATE_FOLDER)
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from holdfast.terraform.plan import Plan
 from holdfast.terraform.plan_json import read_plan
 from holdfast.terraform.transient import Phase
 from holdfast.terraform.versions import Version
+from holdfast.terraform.work import sweep
 
 _INIT_JSON_SINCE = {Product.TERRAFORM: Version.parse("1.9.0"), Product.TOFU: Version.parse("1.9.0")}
 _EARLY_SINCE = Version.parse("1.8.0")
@@ -148,8 +150,14 @@ class Terraform:
         initialiser = Initialiser(self.session, self.prepared)
         if self._laid_lock is not None:
             self.prepared.work.lock_file.write_bytes(self._laid_lock)
+        work, settings = self.prepared.work, self.prepared.home.settings
         async with initialiser.filling():
-            await self._init()
+            try:
+                if settings:
+                    work.private_file(argv.BACKEND_FILE, json.dumps(settings))
+                await self._init()
+            finally:
+                sweep(work, (argv.BACKEND_FILE,))
         self._take(initialiser.done(self._laid_lock), skipped=False)
 
     def _take(self, initialised: Initialised, *, skipped: bool) -> None:

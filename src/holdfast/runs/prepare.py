@@ -21,7 +21,7 @@ from holdfast.stacks.follow import reach_of
 from holdfast.stacks.reach import Reach
 from holdfast.stacks.stack import Stack
 from holdfast.terraform import cli_config
-from holdfast.terraform.argv import BACKEND_FILE, PLAN_FILE
+from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, leftovers, state_home
 from holdfast.terraform.credentials import Caller, identity
 from holdfast.terraform.engine import Engine, Product
@@ -164,8 +164,6 @@ def _private_files(
 ) -> None:
     if home.override is not None:
         work.private_file(OVERRIDE_FILE, home.override)
-    if home.settings:
-        work.private_file(BACKEND_FILE, json.dumps(home.settings))
     if inline:
         work.private_file(INLINE_FILE, json.dumps(inline))
     if home.kept:
@@ -174,7 +172,7 @@ def _private_files(
 
 def _leave_nothing(work: WorkDirectory, home: StateHome) -> None:
     """Plans, settings and values are secret; what init wrote down of a secret setting is too."""
-    sweep(work, (PLAN_FILE, BACKEND_FILE, INLINE_FILE))
+    sweep(work, (PLAN_FILE, INLINE_FILE))
     sweep_states(work)
     if home.secret_on_disk:
         sweep(work, (".terraform/terraform.tfstate",))

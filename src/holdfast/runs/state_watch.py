@@ -5,6 +5,8 @@ A state that was there and is gone is never taken for a new one: Terraform would
 
 from __future__ import annotations
 
+import dataclasses
+
 from holdfast.doors import clock, files
 from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.runs.bundle import StateSeen
@@ -104,13 +106,13 @@ def record_empty(store: FolderStore, stack: str) -> None:
 def _write(
     store: FolderStore, stack: str, place: str, lineage: str, serial: int, resources: int | None
 ) -> None:
-    store.record(
-        stack,
-        StateRecord(
-            place=place,
-            lineage=lineage,
-            serial=serial,
-            resources=resources,
-            seen=clock.now().isoformat(),
-        ),
+    known = store.last_seen(stack)
+    seen = StateRecord(
+        place=place,
+        lineage=lineage,
+        serial=serial,
+        resources=resources,
+        seen=clock.now().isoformat(),
     )
+    if known is None or dataclasses.replace(known, seen=seen.seen) != seen:
+        store.record(stack, seen)

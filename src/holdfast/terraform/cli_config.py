@@ -1,4 +1,4 @@
-"""Terraform's own CLI configuration: the user's is honoured, a mirror of holdfast.yaml is added to it. Pure."""
+"""Terraform's own CLI configuration: the user's is honoured, a mirror of holdfast.yaml is added to it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from holdfast.kernel.errors import UsageError
 
 
 def with_mirror(own: str, mirror: Path, addresses: Iterable[str]) -> str:
-    """The user's text and an installation block that takes these providers from the mirror, others as usual."""
+    """The user's text, and a block that takes these providers from the mirror and others as usual."""
     if any(True for _ in read(own, "terraform.rc").body.blocks_of("provider_installation")):
         raise UsageError(
             "HF-ENG-7",
-            "both holdfast.yaml (engine.mirror) and the Terraform CLI configuration say where providers come from",
+            "engine.mirror and the Terraform CLI configuration both say where providers come from",
             hint="Leave one of them: `engine.mirror`, or the provider_installation block.",
         )
     listed = json.dumps(sorted(addresses))

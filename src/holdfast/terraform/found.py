@@ -6,6 +6,7 @@ the file's size, time and inode stay the same.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -35,6 +36,7 @@ class Engines:
         self.unusable: list[tuple[str, str]] = []
         """Programs that were found and cannot be used, with the reason: `doctor` shows them."""
 
+    @functools.cache  # noqa: B019 - lives as long as the command
     def all(self) -> tuple[EngineId, ...]:
         """The embedded one first, then programs, the newest first."""
         embedded = self.embedded()

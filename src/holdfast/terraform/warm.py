@@ -27,6 +27,7 @@ from holdfast.terraform.engine import Answer, Command, EngineId, Ladder, Lines, 
 
 _KEY_SALT = clock.random_bytes(32)
 _READY_SECONDS = 60.0
+_WORTH_A_START = 0.25
 _CHUNK = 1 << 18
 
 
@@ -225,7 +226,7 @@ class WarmEngine:
         self._idle: OrderedDict[int, WarmProcess] = OrderedDict()
         self._busy: set[WarmProcess] = set()
         self._starting = 0
-        self._most_starting = max(os.cpu_count() or 1, 1)
+        self._cores = os.cpu_count() or 1
         self._changed = asyncio.Event()
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
@@ -246,20 +247,27 @@ class WarmEngine:
         return answer
 
     async def _obtain(self, command: Command) -> WarmProcess:
-        """An idle process or a new one. While as many start as there are cores, whichever comes first.
+        """An idle process, or a new one: at once up to the number of cores, beyond that after a short wait.
 
-        Starting costs a core for a tenth of a second, in which a warm process serves many short commands;
-        long ones wait for their provider, and then more processes are started all the same.
+        Starting costs a core for a tenth of a second, in which a warm process serves several short commands.
+        Long ones wait for what their providers talk to, and then more processes than cores do pay.
         """
         key = key_of(command.environment)
+        patient = False
         while True:
             await self._bury()
             process = self._take(key, command.providers)
             if process is not None:
                 return process
-            if self._starting < self._most_starting:
+            alive = len(self._idle) + len(self._busy) + self._starting
+            if patient or self._idle or alive < self._cores:
                 return await self._start(key, command)
-            await self._changed.wait()
+            changed = self._changed
+            try:
+                async with asyncio.timeout(_WORTH_A_START):
+                    await changed.wait()
+            except TimeoutError:
+                patient = True
 
     def _tell(self) -> None:
         self._changed.set()

@@ -76,7 +76,7 @@ def work_directory(home: Path, root: Path, stack: str, module: str) -> Iterator[
             if not ours:
                 continue
             about = {"root": str(root), "stack": stack, "module": module}
-            files.write(folder / WORK_FILE, json.dumps(about))
+            _note_use(folder / WORK_FILE, json.dumps(about))
             yield WorkDirectory(folder=folder, module_path=module)
             return
     raise Failed(
@@ -109,6 +109,13 @@ def unsaved(home: Path, root: Path, stack: str) -> Iterator[tuple[Path, ...]]:
             if ours and left.is_file():
                 found.append(left)
         yield tuple(found)
+
+
+def _note_use(file: Path, about: str) -> None:
+    if files.content_of(file) == about.encode():
+        os.utime(file)
+    else:
+        files.write(file, about, durable=False)
 
 
 def lay_out(
@@ -176,23 +183,25 @@ def _whole_tree(root: Path, store: Path, module: Path) -> Iterator[tuple[str, Pa
 
 def _take_away(work: WorkDirectory, wanted: dict[str, Path]) -> None:
     """Everything of an earlier run that this one does not want, but Terraform's own folder."""
-    for folder, folders, names in os.walk(work.tree, topdown=True):
-        here = Path(folder)
-        if here == work.module and _KEPT in folders:
-            folders.remove(_KEPT)
-        for name in [one for one in folders if (here / one).is_symlink()]:
-            (here / name).unlink()
-            folders.remove(name)
-        for name in names:
-            if os.path.relpath(here / name, work.tree) not in wanted:
-                (here / name).unlink()
-    wanted_folders = {parent for file in wanted for parent in Path(file).parents}
-    for folder, _, _ in sorted(os.walk(work.tree), reverse=True):
-        here = Path(folder)
-        inside_kept = _KEPT in here.relative_to(work.tree).parts
-        if here != work.module and not inside_kept and here.relative_to(work.tree) not in wanted_folders:
-            with contextlib.suppress(OSError):
-                here.rmdir()
+    folders = {str(parent) for file in wanted for parent in Path(file).parents}
+    folders |= {work.module_path, *(str(parent) for parent in Path(work.module_path).parents)}
+    _clear(str(work.tree), "", wanted, folders, kept=f"{work.module_path}/{_KEPT}".removeprefix("./"))
+
+
+def _clear(folder: str, inside: str, wanted: dict[str, Path], folders: set[str], *, kept: str) -> None:
+    """One folder of the tree and what is below it; paths are text, because this is done for every run."""
+    with os.scandir(folder) as entries:
+        for entry in list(entries):
+            path = f"{inside}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if path == kept:
+                    continue
+                _clear(entry.path, f"{path}/", wanted, folders, kept=kept)
+                if path not in folders:
+                    with contextlib.suppress(OSError):
+                        os.rmdir(entry.path)  # noqa: PTH106 - text, see above
+            elif path not in wanted or (entry.is_symlink() and entry.is_dir()):
+                os.unlink(entry.path)  # noqa: PTH108 - text, see above
 
 
 def _copy(source: Path, target: Path) -> bytes:
