@@ -88,7 +88,7 @@ def serve(provider: LabProvider) -> NoReturn:
 
 def _listen(server: grpc.Server, socket: Path) -> str:
     """Listen as the client wants it; answers the certificate for the handshake, empty without TLS."""
-    if "PLUGIN_CLIENT_CERT" not in os.environ:
+    if "PLUGIN_CLIENT_CERT" not in os.environ and not os.environ.get("LAB_ALWAYS_TLS"):
         server.add_insecure_port(f"unix:{socket}")
         return ""
     from provider import certificate  # noqa: PLC0415 (slow to import, and often not needed)

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from program import Program
+from program import Program, eventually
 
 from holdfast.terraform.mirror import package_hash
 
@@ -200,3 +200,63 @@ def test_the_users_own_file_in_the_home_folder_is_honoured(with_lab: Program, la
     del with_lab.environment["TF_CLI_CONFIG_FILE"]
     shutil.copy(lab, Path(with_lab.environment["HOME"]) / ".terraformrc")
     assert with_lab.results("plan")["a"]["status"] == "planned"
+
+
+def test_fifty_cold_inits_killed_half_way_and_repeated(with_lab: Program) -> None:
+    """Fifty stacks at once on an empty mirror; killed in the middle, the next run ends well all the same."""
+    names = [f"s{number:02}" for number in range(50)]
+    repository(with_lab, *names)
+    config = with_lab.folder / "holdfast.yaml"
+    config.write_text(config.read_text() + "engine: { parallelism: 50 }\n")
+    process = with_lab.start("plan", "--json")
+    eventually(
+        lambda: len(list((with_lab.home / "work").glob("*/*/*/tree/module/.terraform"))) > 1,
+        what="inits are under way",
+    )
+    process.kill()
+    process.communicate(timeout=60)
+    planned = with_lab.results("plan", seconds=300)
+    assert {one["status"] for one in planned.values()} == {"planned"}
+    assert len(list((with_lab.home / "providers").glob("[0-9a-f]*/package"))) == 1
+
+
+def test_a_provider_that_must_have_tls_beside_one_that_need_not(
+    with_lab: Program, lab: Path, tmp_path: Path
+) -> None:
+    """One that answers with a certificate unasked keeps TLS on for its stacks, and only for those."""
+    (plain,) = lab.parent.glob("holdfast.dev/labs/lab/1.0.0/*/terraform-provider-lab_v1.0.0")
+    strict = tmp_path / "mirror" / "holdfast.dev/labs/strict/1.0.0" / plain.parent.name
+    strict.mkdir(parents=True)
+    program = strict / "terraform-provider-strict_v1.0.0"
+    lines = plain.read_text().splitlines()
+    program.write_text("\n".join([lines[0], "export LAB_ALWAYS_TLS=1", *lines[1:]]) + "\n")
+    program.chmod(0o755)
+    shutil.copytree(lab.parent / "holdfast.dev/labs/lab", tmp_path / "mirror/holdfast.dev/labs/lab")
+    config = (
+        f'provider_installation {{\n  filesystem_mirror {{\n    path = "{tmp_path / "mirror"}"\n  }}\n}}\n'
+    )
+    with_lab.environment["TF_CLI_CONFIG_FILE"] = str(with_lab.write("both.tfrc", config))
+    repository(with_lab, "a")
+    with_lab.write(
+        "holdfast.yaml",
+        """
+        version: 1
+        environments: { dev: { match: [dev] } }
+        stacks:
+          - { variables: "vars/{name}.tfvars", module: module, name: "{name}", environment: dev }
+          - { name: both, module: both, environment: dev, variables: { name: both } }
+        """,
+    )
+    code = CODE.replace("VERSION", "1.0.0").replace(
+        "required_providers {",
+        'required_providers {\n        strict = { source = "holdfast.dev/labs/strict", version = "1.0.0" }',
+    )
+    extra = 'provider "strict" { directory = var.objects }\n'
+    extra += 'resource "lab_object" "strict" {\n  provider = strict\n  name     = "strict"\n}\n'
+    with_lab.write("both/main.tf", code)
+    with_lab.write("both/strict.tf", extra)
+    applied = with_lab.results("apply", "--yes")
+    assert {name: one["status"] for name, one in applied.items()} == {"a": "applied", "both": "applied"}
+    metas = [json.loads(path.read_text()) for path in (with_lab.home / "providers").glob("*/meta.json")]
+    assert sorted(meta["plain"] for meta in metas) == [False, True]
+    assert {one["status"] for one in with_lab.results("plan").values()} == {"unchanged"}

@@ -48,6 +48,7 @@ async def plan_change(
     require_homes(session, stacks)
     if out is not None:
         bundles.prepare_folder(out)
+    session.expected = len(stacks)
     session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="plan"))
     runs = {stack.name: StackRun(session, stack) for stack in stacks}
 
@@ -132,6 +133,7 @@ async def apply_change(
 ) -> Results:
     """Plan and apply. With `confirm`, wave by wave, asking before each; without, as soon as each can."""
     require_homes(session, stacks)
+    session.expected = len(stacks)
     session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="apply"))
     runs = {stack.name: StackRun(session, stack) for stack in stacks}
     try:
@@ -218,6 +220,7 @@ def require_owner(session: Session, stack: Stack) -> None:
 async def apply_bundles(session: Session, found: Iterable[tuple[Stack, Bundle]]) -> Results:
     """Apply plans that were made before. Each is checked at the last moment, when its turn has come."""
     pairs = {stack.name: (stack, bundle) for stack, bundle in found}
+    session.expected = len(pairs)
     session.tell(Begun(stacks=tuple(pairs), operation="apply"))
     runs = {name: StackRun(session, stack) for name, (stack, _) in pairs.items()}
     warnings: dict[str, str] = {}

@@ -149,18 +149,22 @@ class Initialiser:
 
     @contextlib.asynccontextmanager
     async def filling(self) -> AsyncIterator[None]:
-        """Link what the mirror has; where something is missing, hold its lock, so that it is fetched once."""
+        """Link what the mirror has; where something is missing, hold its lock, so that it is fetched once.
+
+        Only one run of this program waits for the lock at a time: those that wait need a thread each.
+        """
         if self._link_known():
             yield
             return
-        lock = self._mirror.filling()
-        await asyncio.to_thread(lock.__enter__)
-        try:
-            self._link_known()
-            yield
-            await asyncio.to_thread(self._harvest)
-        finally:
-            lock.__exit__(None, None, None)
+        async with self._session.filling:
+            lock = self._mirror.filling()
+            await asyncio.to_thread(lock.__enter__)
+            try:
+                self._link_known()
+                yield
+                await asyncio.to_thread(self._harvest)
+            finally:
+                lock.__exit__(None, None, None)
 
     def _link_known(self) -> bool:
         """Whether everything that the lock file names is linked."""

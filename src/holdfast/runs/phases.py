@@ -150,15 +150,25 @@ class Terraform:
         initialiser = Initialiser(self.session, self.prepared)
         if self._laid_lock is not None:
             self.prepared.work.lock_file.write_bytes(self._laid_lock)
-        work, settings = self.prepared.work, self.prepared.home.settings
         async with initialiser.filling():
-            try:
-                if settings:
-                    work.private_file(argv.BACKEND_FILE, json.dumps(settings))
-                await self._init()
-            finally:
-                sweep(work, (argv.BACKEND_FILE,))
-        self._take(initialiser.done(self._laid_lock), skipped=False)
+            # While this run waited for the mirror, another may have done what was needed.
+            known = None if self._skipped else initialiser.known()
+            if known is None:
+                await self._init_with_settings()
+        if known is not None:
+            self._take(known, skipped=True)
+        else:
+            self._take(initialiser.done(self._laid_lock), skipped=False)
+
+    async def _init_with_settings(self) -> None:
+        """The backend's settings lie in a private file as long as init reads it, and no longer."""
+        work, settings = self.prepared.work, self.prepared.home.settings
+        try:
+            if settings:
+                work.private_file(argv.BACKEND_FILE, json.dumps(settings))
+            await self._init()
+        finally:
+            sweep(work, (argv.BACKEND_FILE,))
 
     def _take(self, initialised: Initialised, *, skipped: bool) -> None:
         self.lock = initialised.lock

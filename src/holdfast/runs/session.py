@@ -41,11 +41,15 @@ class Session:
     who: str
     stop: Stop
     scratch: Path
+    expected: int = 1
+    """How many stacks the change has: for many, engines are started ahead."""
     wait: float = 0.0
     """Seconds to wait for a lock or a stack that somebody else holds."""
     tell: Listener = nobody
     stacks: Mapping[str, Stack] = field(default_factory=dict)
     """Every stack of the repository, by name: a dependency may lie outside the change."""
+    filling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the one run that fetches providers into the mirror."""
     validations: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _engines: dict[EngineId, Engine] = field(default_factory=dict)
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
@@ -74,7 +78,13 @@ class Session:
             settings = self.config.engine
             patience = Patience(apply=settings.time_limits.grace)
             self._engines[identity] = (
-                WarmEngine(identity, scratch=self.scratch, limit=settings.parallelism, patience=patience)
+                WarmEngine(
+                    identity,
+                    scratch=self.scratch,
+                    limit=settings.parallelism,
+                    patience=patience,
+                    expected=self.expected,
+                )
                 if identity.kind is Kind.EMBEDDED
                 else BinaryEngine(identity, patience=patience)
             )

@@ -28,6 +28,7 @@ from holdfast.terraform.engine import Answer, Command, EngineId, Ladder, Lines, 
 _KEY_SALT = clock.random_bytes(32)
 _READY_SECONDS = 60.0
 _WORTH_A_START = 0.25
+_MEMORY_OF_ONE = 150_000_000
 _CHUNK = 1 << 18
 
 
@@ -216,11 +217,14 @@ class WarmEngine:
         limit: int,
         recycling: Recycling | None = None,
         patience: Patience | None = None,
+        expected: int = 1,
     ) -> None:
         self.identity = identity
         self.started = 0
         self._scratch = scratch
-        self._limit = limit
+        self._limit = max(1, min(limit, processes.free_memory() // _MEMORY_OF_ONE))
+        self._expected = expected
+        self._ahead: set[asyncio.Task[None]] = set()
         self._recycling = recycling or Recycling()
         self._patience = patience
         self._idle: OrderedDict[int, WarmProcess] = OrderedDict()
@@ -261,6 +265,8 @@ class WarmEngine:
                 return process
             alive = len(self._idle) + len(self._busy) + self._starting
             if patient or self._idle or alive < self._cores:
+                if not alive:
+                    self._start_ahead(key, command)
                 return await self._start(key, command)
             changed = self._changed
             try:
@@ -268,6 +274,20 @@ class WarmEngine:
                     await changed.wait()
             except TimeoutError:
                 patient = True
+
+    def _start_ahead(self, key: str, command: Command) -> None:
+        """A change with many stacks will want a process for every core: they start beside the first."""
+        for _ in range(min(self._cores, self._limit, self._expected) - 1):
+            task = asyncio.create_task(self._start_idle(key, command))
+            self._ahead.add(task)
+            task.add_done_callback(self._ahead.discard)
+
+    async def _start_idle(self, key: str, command: Command) -> None:
+        """That it does not start is for the one to tell who needs it."""
+        with contextlib.suppress(EngineError, OSError):
+            process = await self._start(key, command)
+            self._idle[process.pid] = process
+            self._tell()
 
     def _tell(self) -> None:
         self._changed.set()
@@ -343,6 +363,7 @@ class WarmEngine:
         return tuple(process.pid for process in (*self._idle.values(), *self._busy))
 
     async def close(self) -> None:
+        await asyncio.gather(*self._ahead)
         everything = [*self._idle.values(), *self._busy]
         self._idle.clear()
         await asyncio.gather(*(process.close() for process in everything))
