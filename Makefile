@@ -1,6 +1,6 @@
 # The two commands of the README are `make quickstart` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test check format lock schema docs clean
+.PHONY: help setup quickstart test test-interop bench check format lock schema docs clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -31,6 +31,12 @@ quickstart: setup ## See Holdfast at work on an example, in a minute
 
 test: setup ## Run the tests (under ten minutes on two cores)
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+test-interop: setup ## Run the tests that want other tools (HOLDFAST_TOOLS names a folder with them)
+	@$(BIN)/python -m pytest -n auto -rs tests/interop $(ARGS)
+
+bench: setup ## Measure against plain Terraform and Terragrunt (HOLDFAST_TOOLS names a folder with them)
+	@$(BIN)/python bench/bench.py $(ARGS)
 
 check: setup ## Format, lint, types, imports, generated files
 	@$(BIN)/ruff format --check --quiet . || { echo "make format mends this"; exit 1; }

@@ -302,6 +302,7 @@ def report(bench: Bench, rows: list[Row]) -> str:
         "# Figures",
         "",
         f"Measured {datetime.now(UTC):%Y-%m-%d} on {machine}; medians of {bench.rounds} rounds. {versions}",
+        "Holdfast runs as it comes (four stacks at once), plain Terraform and Terragrunt two at a time.",
         "",
         "| work | bar | ratio | seconds |",
         "|---|---|---|---|",

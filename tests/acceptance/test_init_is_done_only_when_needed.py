@@ -135,6 +135,18 @@ def test_a_plan_that_asks_for_init_gets_one(with_lab: Program) -> None:
     assert with_lab.results("plan")["a"]["status"] == "unchanged"
 
 
+def test_a_validation_that_asks_for_init_gets_one(holdfast: Program) -> None:
+    """Terraform's own list of modules was emptied by hand: one real init, and on it goes."""
+    holdfast.write("holdfast.yaml", "version: 1\nstacks: [{ name: a, module: module }]\n")
+    holdfast.write("module/main.tf", 'module "m" {\n  source = "../shared"\n}\n')
+    holdfast.write("shared/main.tf", 'resource "terraform_data" "x" {}\n')
+    holdfast.ok("apply", "--yes")
+    (listed,) = (holdfast.home / "work").glob("*/a/*/tree/module/.terraform/modules/modules.json")
+    listed.write_text('{"Modules":[]}')
+    shutil.rmtree(holdfast.home / "validated")
+    assert holdfast.results("plan")["a"]["status"] == "unchanged"
+
+
 def test_many_cold_starts_at_once(with_lab: Program, tmp_path: Path) -> None:
     """Several programs on an empty mirror: each works, and the package is there once."""
     names = [f"s{number}" for number in range(5)]

@@ -225,6 +225,9 @@ class Terraform:
         try:
             await asyncio.shield(validations[key])
         except TerraformFailed:
+            if self._skipped:
+                # Perhaps for want of an init: the answer after one counts, not this.
+                validations.pop(key, None)
             raise
         except HoldfastError:
             if ours:
