@@ -5,18 +5,57 @@ Human text goes to standard output, unless that is reserved for a JSON document.
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 from collections.abc import Sequence
-
-from rich.console import Console as RichConsole
-from rich.text import Text
+from typing import TYPE_CHECKING, TextIO
 
 from holdfast.kernel.errors import Exit, Problem
 from holdfast.secrets.redact import Redactor
 
+if TYPE_CHECKING:  # Rich is loaded where there is a terminal to draw on.
+    from rich.console import Console as RichConsole
+
 Piece = str | tuple[str, str]
 """A piece of a line: text, or text with its style."""
+
+_CONTROLS = {number: None for number in range(32) if chr(number) not in "\n\t"} | {127: None}
+"""Never sent to a screen: a text from elsewhere must not move the cursor or hide a line."""
+
+
+class _Screen:
+    """One stream: plain text, or on a terminal with colour what Rich makes of it."""
+
+    def __init__(self, stream: TextIO, *, color: bool) -> None:
+        self._stream = stream
+        self._color = color
+        self.terminal = stream.isatty()
+
+    @functools.cached_property
+    def rich(self) -> RichConsole:
+        from rich.console import Console as RichConsole
+
+        return RichConsole(
+            file=self._stream,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            no_color=not self._color,
+            color_system="auto" if self._color else None,
+        )
+
+    def write(self, pieces: Sequence[tuple[str, str]], end: str = "\n") -> None:
+        if not (self.terminal and self._color):
+            self._stream.write("".join(words for words, _ in pieces) + end)
+            self._stream.flush()
+            return
+        from rich.text import Text
+
+        text = Text()
+        for words, style in pieces:
+            text.append(words, style=style or None)
+        self.rich.print(text, soft_wrap=True, end=end)
 
 
 class Console:
@@ -29,21 +68,17 @@ class Console:
         self.as_json = as_json
         self.quiet = quiet
         self.redactor = Redactor()
-        self._out = _rich(sys.stderr if as_json else sys.stdout, color=color)
-        self._err = _rich(sys.stderr, color=color)
-        self.live = self._out.is_terminal and not ci and not quiet
+        self._out = _Screen(sys.stderr if as_json else sys.stdout, color=color)
+        self._err = _Screen(sys.stderr, color=color)
+        self.live = self._out.terminal and not ci and not quiet
 
     @property
     def rich(self) -> RichConsole:
-        return self._out
-
-    @property
-    def width(self) -> int:
-        return self._out.width if self._out.is_terminal else 120
+        return self._out.rich
 
     def line(self, *pieces: Piece) -> None:
         """A line of a result. Shown with `--quiet` too."""
-        self._out.print(self._text(pieces), soft_wrap=True)
+        self._out.write(self._clean(pieces))
 
     def say(self, *pieces: Piece) -> None:
         """A line that `--quiet` leaves out."""
@@ -51,43 +86,29 @@ class Console:
             self.line(*pieces)
 
     def warn(self, text: str) -> None:
-        self._err.print(self._text([(" ! ", "bold yellow"), text]), soft_wrap=True)
+        self._err.write(self._clean([(" ! ", "bold yellow"), text]))
 
     def problems(self, problems: tuple[Problem, ...], exit_: Exit) -> None:
         """Code, place, message, hint: what went wrong and what to do, on one screen."""
         for problem in problems:
             where = f"{problem.place}  " if problem.place is not None else ""
-            self._err.print(
-                self._text([(" ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{problem.message}"]),
-                soft_wrap=True,
+            self._err.write(
+                self._clean([(" ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{problem.message}"])
             )
             if problem.hint:
-                self._err.print(self._text([f"   {problem.hint}"]), soft_wrap=True)
+                self._err.write(self._clean([f"   {problem.hint}"]))
         many = (
             f"{len(problems)} mistakes, nothing was run. "
             if exit_ is Exit.USAGE and len(problems) > 1
             else ""
         )
-        self._err.print(self._text([(f"   {many}exit {int(exit_)}", "dim")]), soft_wrap=True)
+        self._err.write(self._clean([(f"   {many}exit {int(exit_)}", "dim")]))
 
     def question(self, text: str) -> None:
         self.line("")
-        self._out.print(self._text([f" {text} [y/N] "]), end="")
+        self._out.write(self._clean([f" {text} [y/N] "]), end="")
 
-    def _text(self, pieces: Sequence[Piece]) -> Text:
-        text = Text()
-        for piece in pieces:
-            words, style = (piece, "") if isinstance(piece, str) else piece
-            text.append(self.redactor.clean(words), style=style or None)
-        return text
-
-
-def _rich(stream: io.TextIOBase | object, *, color: bool) -> RichConsole:
-    return RichConsole(
-        file=stream,  # type: ignore[arg-type]
-        highlight=False,
-        markup=False,
-        emoji=False,
-        no_color=not color,
-        color_system="auto" if color else None,
-    )
+    def _clean(self, pieces: Sequence[Piece]) -> list[tuple[str, str]]:
+        """Without secrets and without control characters."""
+        pairs = [(piece, "") if isinstance(piece, str) else piece for piece in pieces]
+        return [(self.redactor.clean(words).translate(_CONTROLS), style) for words, style in pairs]

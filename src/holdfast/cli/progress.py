@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
-
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Self
 
 from holdfast.cli.console import Console
 from holdfast.doors import clock
 from holdfast.runs.events import Begun, Ended, Entered, Event, Note, Resource, Stopping
 from holdfast.runs.status import Status
+
+if TYPE_CHECKING:  # Rich is loaded where there is a terminal to draw on.
+    from rich.live import Live
+    from rich.table import Table
 
 _MOST_ROWS = 12
 
@@ -56,6 +56,8 @@ class Progress:
     def resumed(self) -> None:
         """A new one each time: an old one would wipe what was written in between."""
         if self._console.live:
+            from rich.live import Live
+
             self._live = Live(
                 console=self._console.rich,
                 get_renderable=self._render,
@@ -110,6 +112,9 @@ class Progress:
             self._console.say(("  ", ""), text)
 
     def _render(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
         now = clock.monotonic()
         busy = {name: row for name, row in self._rows.items() if row.phase != "waiting"}
         waiting = len(self._rows) - len(busy)
@@ -123,13 +128,15 @@ class Progress:
         rows = sorted(busy.items(), key=lambda item: item[1].since)
         for number, (name, row) in enumerate(rows[:_MOST_ROWS]):
             table.add_row(
-                Text(f"   {name}"), _what(row, now), Text("← slowest" if number == 0 else "", style="dim")
+                Text(f"   {name}"),
+                Text(_what(row, now)),
+                Text("← slowest" if number == 0 else "", style="dim"),
             )
         return table
 
 
-def _what(row: _Row, now: float) -> Text:
+def _what(row: _Row, now: float) -> str:
     if row.at_work:
         address, since = min(row.at_work.items(), key=lambda item: item[1])
-        return Text(f"{row.finished}/{row.total}  {address}  {now - since:.0f} s")
-    return Text(f"{row.phase}  {now - row.since:.0f} s")
+        return f"{row.finished}/{row.total}  {address}  {now - since:.0f} s"
+    return f"{row.phase}  {now - row.since:.0f} s"
