@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 
 
 class Secret:
@@ -29,3 +30,16 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash(("Secret", self._text))
+
+
+def revealed(value: object) -> object:
+    """A value as it goes to Terraform: every secret in it in clear, wherever it stands."""
+    match value:
+        case Secret():
+            return value.reveal()
+        case Mapping():
+            return {key: revealed(one) for key, one in value.items()}
+        case tuple() | list():
+            return [revealed(one) for one in value]
+        case _:
+            return value

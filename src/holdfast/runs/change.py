@@ -23,11 +23,11 @@ from holdfast.runs.result import StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.stack_run import StackRun
 from holdfast.runs.status import SETTLED, Status
+from holdfast.stacks.code import LOCK_FILE
 from holdfast.stacks.order import waves
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.state_json import read_state
-from holdfast.terraform.work import LOCK_FILE
 
 Results = tuple[StackResult, ...]
 Confirm = Callable[[Results], Awaitable[bool]]

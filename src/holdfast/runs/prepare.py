@@ -12,11 +12,12 @@ from pathlib import Path
 from holdfast.config.valid import SecretRef, Value
 from holdfast.doors import files
 from holdfast.kernel.errors import ConfigError, Problem, Refused, UnknownOutcome, UsageError
-from holdfast.kernel.secret import Secret
+from holdfast.kernel.secret import Secret, revealed
 from holdfast.runs.events import Entered
 from holdfast.runs.session import Session
 from holdfast.secrets.references import resolve
 from holdfast.secrets.sealing import seal
+from holdfast.stacks.code import LOCK_FILE
 from holdfast.stacks.follow import reach_of
 from holdfast.stacks.reach import Reach
 from holdfast.stacks.stack import Stack
@@ -27,7 +28,6 @@ from holdfast.terraform.credentials import Caller, identity
 from holdfast.terraform.engine import Engine, Product
 from holdfast.terraform.environment import child_environment, terraform_variables
 from holdfast.terraform.work import (
-    LOCK_FILE,
     WORKSPACE_FILE,
     Seen,
     WorkDirectory,
@@ -82,7 +82,7 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
         _refuse_leftovers(session, stack, home)
         _refuse_unsaved(session, stack)
     environment = _environment(session, stack, home)
-    inline = {key: _plain(_filled(session, value)) for key, value in stack.variables.items()}
+    inline = {key: revealed(_filled(session, value)) for key, value in stack.variables.items()}
     reached = reach_of(session.code, stack, terraform_variables(environment))
     if not for_state:
         _refuse_beyond(stack, reached)
@@ -252,18 +252,6 @@ def _filled(session: Session, value: Value) -> object:
             return value
 
 
-def _plain(value: object) -> object:
-    match value:
-        case Secret():
-            return value.reveal()
-        case Mapping():
-            return {key: _plain(one) for key, one in value.items()}
-        case list():
-            return [_plain(one) for one in value]
-        case _:
-            return value
-
-
 def _text(value: object) -> str:
     match value:
         case Secret():
@@ -271,7 +259,7 @@ def _text(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case Mapping() | list():
-            return json.dumps(_plain(value))
+            return json.dumps(revealed(value))
         case _:
             return str(value)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.secret import Secret
+from holdfast.kernel.secret import Secret, revealed
 from holdfast.stacks.backend import CodeBackend, state_place
 from holdfast.stacks.stack import Stack
 
@@ -133,7 +133,7 @@ def _local(
     override: str | None,
 ) -> StateHome:
     """Absolute paths, seen from the module's place in the source: no state lies in a work directory."""
-    merged = {**literal, **{key: _plain(value) for key, value in settings.items()}}
+    merged = {**literal, **{key: revealed(value) for key, value in settings.items()}}
     for key in ("path", "workspace_dir"):
         if key in merged and not isinstance(merged[key], str):
             raise UsageError(
@@ -174,7 +174,7 @@ def _remote(
             variables[by_environment[key]] = value.reveal()
         else:
             secret_on_disk = secret_on_disk or _holds_secret(value)
-            plain[key] = _plain(value)
+            plain[key] = revealed(value)
     return StateHome(
         type=kind,
         override=override,
@@ -191,18 +191,6 @@ def _place(stack: Stack, kind: str, code: CodeBackend | None) -> str:
     if place is None:
         return f"{kind} backend of {stack.module}, workspace {stack.workspace}"
     return f"{place.shown} [{hashlib.sha256(repr(place.identity).encode()).hexdigest()[:12]}]"
-
-
-def _plain(value: object) -> object:
-    match value:
-        case Secret():
-            return value.reveal()
-        case Mapping():
-            return {key: _plain(one) for key, one in value.items()}
-        case tuple() | list():
-            return [_plain(one) for one in value]
-        case _:
-            return value
 
 
 def _holds_secret(value: object) -> bool:

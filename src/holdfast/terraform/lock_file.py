@@ -6,9 +6,8 @@ import hashlib
 from dataclasses import dataclass
 
 from holdfast.hcl.reader import constant, read
+from holdfast.stacks.code import LOCK_FILE
 from holdfast.terraform.versions import Version
-
-LOCK_FILE = ".terraform.lock.hcl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,13 +19,13 @@ from urllib.parse import quote
 
 from holdfast.doors import files
 from holdfast.kernel.errors import Failed
+from holdfast.stacks.code import LOCK_FILE
 
 _KEPT = ".terraform"
 _SKIPPED_FOLDERS = frozenset({".git", ".terraform"})
 _STATES = (".tfstate", ".tfstate.backup")
 _MOST_SLOTS = 64
 _MOST_MADE = 500_000_000
-LOCK_FILE = ".terraform.lock.hcl"
 WORKSPACE_FILE = ".terraform/environment"
 """Where Terraform remembers the workspace it last worked in: a stack says itself which one it has."""
 UNSAVED_FILE = "errored.tfstate"
