@@ -33,7 +33,7 @@ def test_a_warning_of_the_plan_is_shown_with_its_place(holdfast: Program) -> Non
 def test_a_plan_of_an_older_state_is_refused(holdfast: Program) -> None:
     """A state that moved on makes a bundle stale: refused, exit 3, and nothing is applied."""
     holdfast.write("holdfast.yaml", CONFIG)
-    holdfast.write("one/main.tf", 'resource "terraform_data" "x" { input = timestamp() }\n')
+    holdfast.write("one/main.tf", 'resource "terraform_data" "x" { input = uuid() }\n')
     holdfast.ok("apply", "--yes")
     holdfast.ok("plan", "--out", "bundle")
     holdfast.ok("apply", "--yes")

@@ -14,7 +14,7 @@ OTHER_KEY = Key.of(bytes(range(1, 33)))
 
 
 def bundle(stack: str, *, run: str = "run-1", plan: bytes = b"the plan file", whole: bool = True) -> Bundle:
-    parts = DigestParts(plan=sha256(plan), lineage="l", serial=7, lock=sha256(b"lock"), inputs="i")
+    parts = DigestParts(plan=sha256(plan), lineage="l", serial=7, lock=sha256(b"lock"), inputs="i", made="m")
     return Bundle(
         stack=stack,
         run=run,

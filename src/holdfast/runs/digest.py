@@ -19,6 +19,8 @@ class DigestParts:
     """SHA-256 of the lock file the plan was made with."""
     inputs: str
     """Over every file and value that went into the stack, variables among them."""
+    made: str
+    """An id of this one making: two plans of one second can have the same bytes, and are two plans."""
     policy: str = POLICY_VERSION
 
     def digest(self) -> str:

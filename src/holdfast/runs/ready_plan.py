@@ -91,6 +91,7 @@ async def _planned(session: Session, stack: Stack, terraform: Terraform, options
             serial=seen.serial,
             lock=sha256(lock) if lock is not None else None,
             inputs=ready.inputs,
+            made=clock.new_id(),
         ),
         prior=seen,
         ephemeral=_has_ephemeral_variables(session, stack),
