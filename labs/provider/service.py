@@ -5,6 +5,7 @@
     GET    /objects/ID     one                   POST   /faults   misbehave (see Fault)
     PUT    /objects/ID     change fields         DELETE /faults   behave again
     DELETE /objects/ID     remove                POST   /release  let held calls go on
+    GET    /made           every id ever made, by name
 
 A test uses `LabService` as a context manager and tells it directly; another process uses the endpoints.
 `python labs/provider/service.py --port 0` prints the address and serves until it is interrupted.
@@ -17,6 +18,7 @@ import contextlib
 import json
 import secrets
 import signal
+import socket
 import threading
 import time
 from dataclasses import asdict, dataclass, replace
@@ -42,8 +44,9 @@ class Fault:
     """How the next `count` calls of one operation go wrong; without a count, all until `DELETE /faults`.
 
     delay: the answer waits `seconds`. hold: it waits for `POST /release`. Both do the work first, or with
-    `before` only then. throttle: 429, nothing is done. fail-before: `status`, nothing is done. fail-after:
-    the work is done, and the answer is `status` all the same. With `name`, only calls about such objects.
+    `before` only then; with `fragile` too, not at all if the caller is gone by then. throttle: 429, nothing
+    is done. fail-before: `status`, nothing is done. fail-after: the work is done, and the answer is `status`
+    all the same. With `name`, only calls about such objects.
     """
 
     operation: Operation
@@ -54,6 +57,7 @@ class Fault:
     text: str = ""
     name: str | None = None
     before: bool = False
+    fragile: bool = False
 
     def __post_init__(self) -> None:
         if self.operation not in get_args(Operation):
@@ -81,6 +85,10 @@ class Call:
     ended: float | None = None
     fault: What | None = None
     status: int | None = None
+    held: bool = False
+    """It waits for a release at this moment."""
+    worked: bool = False
+    """The work is done, whatever is answered and whoever hears it."""
 
 
 class LabService:
@@ -91,6 +99,7 @@ class LabService:
         self._objects: dict[str, dict[str, Any]] = {}
         self._faults: list[Fault] = []
         self._calls: list[Call] = []
+        self._made: dict[str, list[str]] = {}
         self.stops = 0
         """How often a provider heard from Terraform that it was interrupted."""
         self._released = threading.Event()
@@ -122,6 +131,15 @@ class LabService:
         """Every call so far, or those of one operation; also the ones that are still running."""
         with self._lock:
             return [replace(each) for each in self._calls if operation in (None, each.operation)]
+
+    def held(self, operation: Operation, name: str | None = None) -> bool:
+        """Whether a call of this operation, about an object of this name, waits at this moment."""
+        return any(each.held and name in (None, each.name) for each in self.calls(operation))
+
+    def made(self) -> dict[str, list[str]]:
+        """Every id that was ever made, by name and in order, of objects that are gone too."""
+        with self._lock:
+            return {name: list(ids) for name, ids in self._made.items()}
 
     def note_stop(self) -> None:
         with self._lock:
@@ -158,15 +176,31 @@ class LabService:
             del self._objects[object_id]
 
     def answer(
-        self, operation: Operation, *, object_id: str | None, name: str | None, values: dict[str, Any]
+        self,
+        operation: Operation,
+        *,
+        object_id: str | None,
+        name: str | None,
+        values: dict[str, Any],
+        gone: Callable[[], bool] = lambda: False,
     ) -> Answer:
-        """One call from its beginning to its end: record it, do the work, and let the fault have its way."""
+        """One call from its beginning to its end: record it, do the work, and let the fault have its way.
+
+        `gone` tells whether the caller has hung up.
+        """
         call, fault, released = self._begin(operation, object_id, name)
 
         def work() -> Answer:
-            return self._work(operation, object_id, name, values)
+            done = self._work(operation, object_id, name, values)
+            call.worked = True
+            return done
 
-        answer = work() if fault is None else _faulty(fault, work, released)
+        def wait() -> None:
+            call.held = True
+            released.wait()
+            call.held = False
+
+        answer = work() if fault is None else _faulty(fault, work, wait, gone)
         with self._lock:
             call.ended, call.status = time.monotonic() - self._start, answer[0]
         return answer
@@ -207,6 +241,7 @@ class LabService:
             if operation == "create":
                 made = {**values, "id": f"obj-{secrets.token_hex(6)}"}
                 self._objects[made["id"]] = made
+                self._made.setdefault(str(made.get("name")), []).append(made["id"])
                 return HTTPStatus.CREATED, dict(made)
             if object_id not in self._objects:
                 return HTTPStatus.NOT_FOUND, f'There is no object "{object_id}".'
@@ -217,7 +252,9 @@ class LabService:
             return HTTPStatus.OK, dict(self._objects[object_id])
 
 
-def _faulty(fault: Fault, work: Callable[[], Answer], released: threading.Event) -> Answer:
+def _faulty(
+    fault: Fault, work: Callable[[], Answer], wait: Callable[[], None], gone: Callable[[], bool]
+) -> Answer:
     if fault.what in ("throttle", "fail-before"):
         return fault.answer
     if fault.what == "fail-after":
@@ -227,7 +264,9 @@ def _faulty(fault: Fault, work: Callable[[], Answer], released: threading.Event)
     if fault.what == "delay":
         time.sleep(fault.seconds)
     else:
-        released.wait()
+        wait()
+    if early is None and fault.fragile and gone():
+        return HTTPStatus.SERVICE_UNAVAILABLE, "Nobody waits for this any more; nothing was done."
     return work() if early is None else early
 
 
@@ -274,11 +313,22 @@ class _Handler(BaseHTTPRequestHandler):
         operation = _OPERATIONS.get((self.command, bool(object_id)))
         if section == "objects" and operation is not None:
             name = body.get("name") if operation == "create" else parse_qs(parts.query).get("name", [None])[0]
-            return service.answer(operation, object_id=unquote(object_id) or None, name=name, values=body)
+            return service.answer(
+                operation, object_id=unquote(object_id) or None, name=name, values=body, gone=self._gone
+            )
         control = _controls(service, body).get((self.command, section))
         if control is None:
             return HTTPStatus.NOT_FOUND, f"There is nothing at {self.command} {parts.path}."
         return HTTPStatus.OK, control()
+
+    def _gone(self) -> bool:
+        """A caller sends one request and then waits: what can be read after it is the end."""
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def _body(self) -> dict[str, Any]:
         length = int(self.headers.get("Content-Length") or 0)
@@ -298,6 +348,7 @@ def _controls(service: LabService, body: dict[str, Any]) -> dict[tuple[str, str]
         ("GET", ""): lambda: {"service": "lab"},
         ("GET", "calls"): lambda: {"calls": [asdict(each) for each in service.calls()]},
         ("DELETE", "calls"): service.forget_calls,
+        ("GET", "made"): lambda: {"made": service.made()},
         ("POST", "faults"): lambda: service.misbehave(Fault(**body)),
         ("DELETE", "faults"): service.behave,
         ("POST", "release"): service.release,

@@ -81,7 +81,7 @@ def warm_processes(program: Program, text: str = "") -> list[int]:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             continue
-        if b"warm_worker.py" in command and text.encode() in environment:
+        if b"supervisor.py" in command and text.encode() in environment:
             found.append(pid)
     return found
 

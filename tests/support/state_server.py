@@ -7,13 +7,19 @@ lineage, the serial. So a test that loses a state here would lose one anywhere.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import socket
 import threading
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
+
+Held = Literal["fragile", "late", "saved"]
+"""When a held write is kept: if its sender still waits after the release; after it in any case; before."""
 
 
 class StateServer:
@@ -28,6 +34,13 @@ class StateServer:
         """A status that every POST gets, and nothing is kept."""
         self.forget = False
         """Answer 404 although a state exists."""
+        self.hang_up_on_writes = False
+        """Every POST ends with a broken connection, and nothing is kept."""
+        self.hold_writes: Held | None = None
+        """A POST waits for `release`: see Held."""
+        self.held = 0
+        """How many writes wait at this moment."""
+        self._released = threading.Event()
         self._guard = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
@@ -40,6 +53,7 @@ class StateServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.release()
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
@@ -63,6 +77,28 @@ class StateServer:
             "Created": "2025-01-01T00:00:00Z",
             "Path": "",
         }
+
+    def release(self) -> None:
+        """Hold nothing any more, and let go on what is held."""
+        self.hold_writes = None
+        released, self._released = self._released, threading.Event()
+        released.set()
+
+    def held_up(
+        self, method: str, path: str, body: bytes, credentials: str | None, gone: Callable[[], bool]
+    ) -> tuple[HTTPStatus | int, bytes]:
+        """The answer, as late as it was told. `gone` says whether the sender has hung up."""
+        how, released = self.hold_writes if method == "POST" else None, self._released
+        answer = self.answer(method, path, body, credentials) if how in (None, "saved") else None
+        if how is not None:
+            with self._guard:
+                self.held += 1
+            released.wait()
+            with self._guard:
+                self.held -= 1
+        if answer is None and how == "fragile" and gone():
+            return HTTPStatus.SERVICE_UNAVAILABLE, b""
+        return answer if answer is not None else self.answer(method, path, body, credentials)
 
     def answer(
         self, method: str, path: str, body: bytes, credentials: str | None
@@ -124,11 +160,30 @@ def _handler(server: StateServer) -> type[BaseHTTPRequestHandler]:
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, answer = server.answer(self.command, self.path, body, self.headers.get("Authorization"))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            if self.command == "POST" and server.hang_up_on_writes:
+                self.close_connection = True
+                return
+            status, answer = server.held_up(
+                self.command, self.path, body, self.headers.get("Authorization"), self._gone
+            )
+            # A caller that was killed does not wait for its answer.
+            with contextlib.suppress(ConnectionError):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+        def _gone(self) -> bool:
+            try:
+                return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True
+
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError):
+                super().handle()
 
         do_GET = do_POST = do_LOCK = do_UNLOCK = do_DELETE = _serve  # noqa: N815 - the names http.server looks for
 

@@ -49,7 +49,11 @@ def _usage(arguments: list[str], error: click.UsageError) -> int:
     if "--json" in arguments:
         import json
 
-        sys.stdout.write(json.dumps(errors_document((problem,)), indent=2) + "\n")
+        from holdfast.secrets.redact import Redactor
+        from holdfast.secrets.redact_document import clean_document
+
+        cleaned = clean_document(Redactor(), errors_document((problem,)))
+        sys.stdout.write(json.dumps(cleaned, indent=2) + "\n")
     else:
         plain = "--no-color" in arguments or environment.read().get("NO_COLOR") is not None
         Console(color=not plain).problems((problem,), Exit.USAGE)

@@ -20,6 +20,7 @@ from holdfast.runs.gone import look_into
 from holdfast.runs.result import StackResult, exit_of
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
+from holdfast.store.place import folders_of
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.clean import clean_at_once
 from holdfast.terraform.cleaning import size_in_words
@@ -136,7 +137,7 @@ class Change:
         """A run that fills the disk half-way could not save a state: it is refused before it starts."""
         repository = self.workshop.repository
         home = self.invocation.environment.home
-        places = (home, repository.store.folder)
+        places = (home, *folders_of(repository.store.shelf))
         if fullest(places) is not None:
             clean_at_once(home, repository.config.work)
             require_room(places)
@@ -167,7 +168,7 @@ class Change:
 
     def _show(self, results: Results) -> None:
         if self.invocation.as_json:
-            self.invocation.document(change_document(results, self.console.redactor.clean))
+            self.invocation.document(change_document(results))
             return
         show_table(self.console, results)
         show_details(self.console, results, verbose=self.invocation.verbose)

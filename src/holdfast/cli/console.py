@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import io
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -104,6 +105,10 @@ class Console:
         )
         self._err.write(self._clean([(f"   {many}exit {int(exit_)}", "dim")]))
 
+    def trace(self, error: BaseException) -> None:
+        """Where in Holdfast something went wrong that nobody foresaw: for a report, without secrets."""
+        self._err.write(self._clean(["".join(traceback.format_exception(error))]), end="")
+
     def question(self, text: str) -> None:
         self.line("")
         self._out.write(self._clean([f" {text} [y/N] "]), end="")
@@ -111,4 +116,10 @@ class Console:
     def _clean(self, pieces: Sequence[Piece]) -> list[tuple[str, str]]:
         """Without secrets and without control characters."""
         pairs = [(piece, "") if isinstance(piece, str) else piece for piece in pieces]
-        return [(self.redactor.clean(words).translate(_CONTROLS), style) for words, style in pairs]
+        return [(self._plain(words), style) for words, style in pairs]
+
+    def _plain(self, words: str) -> str:
+        """Looked at twice: a control character may be part of a secret, or may have hidden one."""
+        cleaned = self.redactor.clean(words)
+        plain = cleaned.translate(_CONTROLS)
+        return plain if plain == cleaned else self.redactor.clean(plain)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import decimal
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import msgspec
 
 from holdfast.cli.frame import Argument, Group, Invocation, command
 from holdfast.cli.parameters import OneStack
 from holdfast.kernel.errors import Exit, Refused, UsageError
 
+if TYPE_CHECKING:  # loaded when a command runs
+    from holdfast.secrets.redact import Redactor
+
 READING = frozenset(
     {"output", "show", "validate", "providers", "version", "graph", "console", "fmt", "metadata", "modules"}
 )
-READING_STATE = frozenset({"list", "show", "pull"})
+READING_STATE = frozenset({"list", "show"})
 INSTEAD = {
     "apply": "holdfast apply",
     "destroy": "holdfast plan --destroy --out DIR, then holdfast apply --plan DIR",
@@ -23,6 +29,7 @@ INSTEAD = {
     "refresh": "holdfast plan --refresh-only",
     "init": "nothing: Holdfast does it by itself",
     "force-unlock": "nothing yet: ask the one who holds the lock",
+    "state pull": "holdfast state pull, which gives it whole: one without its secrets must not be pushed",
     "state push": "holdfast state push",
     "state mv": "a moved block in the code, then holdfast plan",
     "state rm": "a removed block in the code, then holdfast plan",
@@ -50,10 +57,41 @@ def terraform(
     workshop = Workshop(invocation)
     one = workshop.repository.one(stack)
     answer = workshop.run(lambda session: run_reading(session, one, words))
-    clean = invocation.console.redactor.clean
-    sys.stdout.write(clean(answer.out.decode(errors="replace")))
-    sys.stderr.write(clean(answer.err.decode(errors="replace")))
+    redactor = invocation.console.redactor
+    shows_values = words[0] in {"show", "output"}
+    _write(sys.stdout, _document(redactor, answer.out) if shows_values else redactor.clean_bytes(answer.out))
+    _write(sys.stderr, redactor.clean_bytes(answer.err))
     return Exit.DONE if answer.code == 0 else Exit.FAILED
+
+
+def _write(stream: TextIO, data: bytes) -> None:
+    """As bytes: what holds no secret must not change on its way."""
+    stream.flush()
+    stream.buffer.write(data)
+    stream.buffer.flush()
+
+
+def _document(redactor: Redactor, data: bytes) -> bytes:
+    """JSON stays JSON, which it would not if a secret number in it were replaced. Other text is text.
+
+    A value that Terraform marks goes because of its mark, also where it is too short to be searched for.
+    """
+    from holdfast.secrets.redact import MASK
+    from holdfast.secrets.redact_document import TERRAFORM, clean_document
+    from holdfast.terraform.sensitive import sensitive_in_shown, without_marked
+
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return redactor.clean_bytes(data)
+    try:
+        document = msgspec.json.Decoder(float_hook=decimal.Decimal).decode(data)
+    except msgspec.DecodeError:
+        return redactor.clean_bytes(data)
+    redactor.register_all(sensitive_in_shown(data))
+    cleaned = clean_document(redactor, without_marked(document, MASK), TERRAFORM)
+    if cleaned == document:
+        return data
+    text = msgspec.json.Encoder(decimal_format="number").encode(cleaned)
+    return (msgspec.json.format(text, indent=2) if b"\n " in data else text) + b"\n"
 
 
 def _refuse_writing(words: tuple[str, ...]) -> None:

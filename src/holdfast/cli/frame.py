@@ -57,8 +57,11 @@ class Invocation:
     console: Console
 
     def document(self, document: object) -> None:
-        """The one document on standard output."""
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n")
+        """The one document on standard output, without secrets."""
+        from holdfast.secrets.redact_document import clean_document
+
+        cleaned = clean_document(self.console.redactor, document)
+        sys.stdout.write(json.dumps(cleaned, indent=2, ensure_ascii=False) + "\n")
 
 
 _COMMON: dict[str, tuple[Any, Any]] = {
@@ -202,9 +205,9 @@ def _answer(handler: Handler, common: dict[str, Any], given: dict[str, Any]) -> 
     except BrokenPipeError:
         sys.stderr.close()
         return int(Exit.FAILED)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the outermost door: nothing leaves it as a traceback
         if invocation.verbose:
-            raise
+            console.trace(error)
         show_error(invocation, _unforeseen(error))
         return int(Exit.FAILED)
 
@@ -224,6 +227,6 @@ def show_error(invocation: Invocation, error: HoldfastError) -> None:
     from holdfast.runs.document import errors_document
 
     if invocation.as_json:
-        invocation.document(errors_document(error.problems, invocation.console.redactor.clean))
+        invocation.document(errors_document(error.problems))
     else:
         invocation.console.problems(error.problems, error.exit)

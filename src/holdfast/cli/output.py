@@ -22,10 +22,15 @@ def output(
     """Show the outputs of a stack. Sensitive ones are masked."""
     from holdfast.cli.workshop import Workshop
     from holdfast.runs.state_ops import outputs
+    from holdfast.secrets.redact_document import clean_value
+    from holdfast.terraform.sensitive import sensitive_in_outputs
 
     workshop = Workshop(invocation)
     one = workshop.repository.one(stack)
-    found = json.loads(workshop.run(lambda session: outputs(session, one)) or b"{}")
+    answer = workshop.run(lambda session: outputs(session, one))
+    redactor = invocation.console.redactor
+    redactor.register_all(sensitive_in_outputs(answer))
+    found = json.loads(answer or b"{}")
     shown = {
         key: {"value": None if given["sensitive"] else given["value"], "sensitive": given["sensitive"]}
         for key, given in sorted(found.items())
@@ -41,7 +46,8 @@ def output(
         invocation.document({"version": 1, "stack": one.name, "outputs": shown})
         return Exit.DONE
     for key, given in shown.items():
-        value = "(sensitive)" if given["sensitive"] else _text(given["value"])
+        cleaned = clean_value(redactor, key, given["value"])
+        value = "(sensitive)" if given["sensitive"] else _text(cleaned)
         invocation.console.line(value if name is not None else f"{key} = {value}")
     if not shown:
         invocation.console.say(f" {one.name} has no outputs")

@@ -54,7 +54,9 @@ def pull(invocation: Invocation, stack: OneStack) -> Exit:
 def push(
     invocation: Invocation,
     stack: OneStack,
-    file: Annotated[Path, Argument(metavar="FILE", help="A state, or one kept after a failed save.")],
+    file: Annotated[
+        Path | None, Argument(metavar="[FILE]", help="A state; without it, what an apply could not save.")
+    ] = None,
 ) -> Exit:
     """Bring a state into a stack's backend. Another lineage or an older serial is refused by Terraform."""
     from holdfast.cli.workshop import Workshop
@@ -62,7 +64,9 @@ def push(
 
     workshop = Workshop(invocation)
     one = workshop.repository.one(stack)
-    now = workshop.run(lambda session: state_ops.push(session, one, file.absolute()))
+    now = workshop.run(
+        lambda session: state_ops.push(session, one, file.absolute() if file is not None else None)
+    )
     if invocation.as_json:
         invocation.document(
             {
@@ -103,7 +107,13 @@ def adopt(
         if invocation.as_json:
             invocation.document({"version": 1, "stack": one.name, "adopted": None})
         return Exit.DONE
-    taken = state_ops.adopt(workshop.repository.store, workshop.repository.code, one, workspace=workspace)
+    taken = state_ops.adopt(
+        workshop.repository.store,
+        workshop.repository.code,
+        one,
+        workspace=workspace,
+        who=workshop.repository.who,
+    )
     if invocation.as_json:
         invocation.document(
             {

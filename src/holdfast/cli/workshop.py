@@ -24,10 +24,10 @@ class Workshop:
     def __init__(self, invocation: Invocation, *, wait: float = 0.0) -> None:
         self.invocation = invocation
         self.wait = wait
-        self.repository: Repository = open_repository(invocation.config, invocation.environment)
+        self._key: Obtained | None = None
+        self.repository: Repository = open_repository(invocation.config, invocation.environment, self.key)
         self.stop: Stop | None = None
         self.cleaned: Cleaned | None = None
-        self._key: Obtained | None = None
 
     def key(self) -> Key:
         """The key that seals what is kept, made on first use and named then."""

@@ -10,12 +10,14 @@ from holdfast.config.keys import PRODUCTION_NAMES
 from holdfast.config.reading import At
 from holdfast.config.valid import (
     Backend,
+    BackupSettings,
     Config,
     EnginePin,
     EngineSettings,
     EngineUse,
     Environment,
     Owner,
+    RedactionSettings,
     RefusedCreate,
     Retries,
     RuleKind,
@@ -39,7 +41,10 @@ def build(top: At, *, root: Path, path: Path) -> Config:
         stacks=tuple(_rule(at) for at in top.get("stacks", ())),
         engine=_engine(_sub(top, "engine")),
         store=top.get("store", ".holdfast"),
+        store_named=top.get("store") is not None,
         work=_work(_sub(top, "work")),
+        backups=_backups(_sub(top, "backups")),
+        redaction=_redaction(_sub(top, "redaction")),
     )
 
 
@@ -98,6 +103,19 @@ def _retries(at: At) -> Retries:
 def _work(at: At) -> Work:
     default = Work()
     return Work(max_age=at.get("max_age", default.max_age), max_size=at.get("max_size", default.max_size))
+
+
+def _backups(at: At) -> BackupSettings:
+    default = BackupSettings()
+    return BackupSettings(keep=at.get("keep", default.keep), max_age=at.get("max_age", default.max_age))
+
+
+def _redaction(at: At) -> RedactionSettings:
+    return RedactionSettings(
+        off=tuple(item.value for item in at.get("off", ())),
+        words=tuple(item.value for item in at.get("words", ())),
+        entropy=at.get("entropy"),
+    )
 
 
 def _values(names: Mapping[str, At]) -> Mapping[str, Value]:

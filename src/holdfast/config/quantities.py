@@ -1,14 +1,14 @@
-"""Durations and sizes as people write them: `1h30m`, `90s`, `5GB`, `1GiB`."""
+"""Durations and sizes as people write them: `90d`, `1h30m`, `90s`, `5GB`, `1GiB`."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-DURATION: Final = r"(?=[0-9])(?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?(?:[0-9]{1,9}s)?|[0-9]{1,9}"
+DURATION: Final = r"(?=[0-9])(?:[0-9]{1,6}d)?(?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?(?:[0-9]{1,9}s)?|[0-9]{1,9}"
 SIZE: Final = r"[0-9]{1,12}(?:\.[0-9]{1,6})?(?:[KMGT]i?)?B|[0-9]{1,18}"
 
-_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_DURATION: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _SIZE: Final = re.compile(r"([\d.]+)([A-Za-z]*)")
 _UNITS: Final = {
     "": 1,
@@ -25,8 +25,8 @@ def seconds(text: str) -> float | None:
     if text.isdigit():
         return float(text)
     found = _DURATION.fullmatch(text)
-    hours, minutes, rest = (int(part or 0) for part in (found.groups() if found else (0, 0, 0)))
-    return float(hours * 3600 + minutes * 60 + rest)
+    parts = found.groups() if found else ()
+    return float(sum(int(part or 0) * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=True)))
 
 
 def size_in_bytes(text: str) -> int | None:
@@ -41,7 +41,8 @@ def size_in_bytes(text: str) -> int | None:
 def in_words(amount: float) -> str:
     """Seconds as they would be written in the file."""
     whole = int(amount)
-    hours, rest = divmod(whole, 3600)
+    days, rest = divmod(whole, 86400)
+    hours, rest = divmod(rest, 3600)
     minutes, left = divmod(rest, 60)
-    parts = ((hours, "h"), (minutes, "m"), (left, "s"))
+    parts = ((days, "d"), (hours, "h"), (minutes, "m"), (left, "s"))
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"

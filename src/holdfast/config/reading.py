@@ -21,6 +21,7 @@ from holdfast.config.shape import (
     Form,
     ListOf,
     Names,
+    Number,
     Record,
     SecretOnly,
     Shape,
@@ -89,7 +90,7 @@ class Reader:
 
     def _value(self, shape: Shape, node: Node, keys: _Keys) -> Any:  # noqa: PLR0911 - one row per kind
         match shape:
-            case Choice() | Flag() | Whole() | Version() | Duration() | Size():
+            case Choice() | Flag() | Whole() | Number() | Version() | Duration() | Size():
                 return read_scalar(shape, node, where=shown(keys), problems=self.problems)
             case Text():
                 return self._text(shape, node, keys)

@@ -6,7 +6,7 @@ from typing import Final, assert_never
 
 from holdfast.config import quantities
 from holdfast.config.problems import Problems, did_you_mean, listed
-from holdfast.config.shape import WRONG_VALUE, Choice, Duration, Flag, Size, Version, Whole
+from holdfast.config.shape import WRONG_VALUE, Choice, Duration, Flag, Number, Size, Version, Whole
 from holdfast.config.yaml import BrokenNode, ListNode, MapNode, Node, ScalarNode
 
 
@@ -19,7 +19,7 @@ class Bad:
 
 BAD: Final = Bad()
 
-ScalarShape = Choice | Flag | Whole | Version | Duration | Size
+ScalarShape = Choice | Flag | Whole | Number | Version | Duration | Size
 
 
 def read_scalar(
@@ -33,8 +33,8 @@ def read_scalar(
         case Flag():
             good = isinstance(node.value, bool)
             return bool(node.value) if good else wrong(node, where, _expected(shape), problems=problems)
-        case Whole():
-            return _whole(shape, node, where, problems)
+        case Whole() | Number():
+            return _number(shape, node, where, problems)
         case Version():
             return _version(shape, node, problems)
         case Duration() | Size():
@@ -43,7 +43,7 @@ def read_scalar(
             assert_never(shape)
 
 
-def _expected(shape: ScalarShape) -> str:
+def _expected(shape: ScalarShape) -> str:  # noqa: PLR0911 - one row per kind
     match shape:
         case Choice():
             return listed(shape.values)
@@ -51,6 +51,8 @@ def _expected(shape: ScalarShape) -> str:
             return "true or false"
         case Whole():
             return f"a whole number from {shape.least} to {shape.most}"
+        case Number():
+            return f"a number from {shape.least:g} to {shape.most:g}"
         case Version():
             return str(shape.known)
         case Duration():
@@ -72,8 +74,9 @@ def _choice(shape: Choice, node: ScalarNode, where: str, problems: Problems) -> 
     return BAD
 
 
-def _whole(shape: Whole, node: ScalarNode, where: str, problems: Problems) -> int | Bad:
-    if not isinstance(node.value, int) or isinstance(node.value, bool):
+def _number(shape: Whole | Number, node: ScalarNode, where: str, problems: Problems) -> float | Bad:
+    right = int if isinstance(shape, Whole) else (int, float)
+    if not isinstance(node.value, right) or isinstance(node.value, bool):
         return wrong(node, where, _expected(shape), problems=problems)
     if shape.least <= node.value <= shape.most:
         return node.value
@@ -100,7 +103,7 @@ def _quantity(shape: Duration | Size, node: ScalarNode, where: str, problems: Pr
     if isinstance(shape, Duration):
         found: float | int | None = quantities.seconds(node.text)
         good = found is not None and shape.least <= found <= shape.most
-        hint = "Write it as 90s, 30m, 24h, 1h30m, or in plain seconds."
+        hint = "Write it as 90s, 30m, 24h, 1h30m, 90d, or in plain seconds."
     else:
         found = quantities.size_in_bytes(node.text)
         good = found is not None and found > 0

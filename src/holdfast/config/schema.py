@@ -22,6 +22,7 @@ from holdfast.config.shape import (
     Key,
     ListOf,
     Names,
+    Number,
     Record,
     SecretOnly,
     Shape,
@@ -78,6 +79,8 @@ def _schema(shape: Shape) -> _Schema:  # noqa: C901, PLR0911, PLR0912 - one row 
             return {"type": "boolean"}
         case Whole():
             return {"type": "integer", "minimum": shape.least, "maximum": shape.most}
+        case Number():
+            return {"type": "number", "minimum": shape.least, "maximum": shape.most}
         case Version():
             return {"const": shape.known}
         case Duration():

@@ -46,6 +46,14 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number that need not be whole."""
+
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """The version of the file's own format."""
 
@@ -54,7 +62,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duration:
-    """`1h30m`, `90s`, or plain seconds."""
+    """`90d`, `1h30m`, `90s`, or plain seconds."""
 
     least: float = 1.0
     most: float = 365 * 86400.0
@@ -155,6 +163,7 @@ Shape = (
     | Choice
     | Flag
     | Whole
+    | Number
     | Version
     | Duration
     | Size

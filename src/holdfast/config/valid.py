@@ -168,6 +168,26 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSettings:
+    """Of the versions and copies of a state: the newest `keep` stay, and the others for `max_age` seconds."""
+
+    keep: int = 30
+    max_age: float = 90 * 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionSettings:
+    """What the redactor is told beside what it knows by itself."""
+
+    off: tuple[str, ...] = ()
+    """Ids of layers that are not wanted."""
+    words: tuple[str, ...] = ()
+    """Names that sound secret here, beside those that do everywhere."""
+    entropy: float | None = None
+    """From how many bits in each character on a value counts as random; None: the redactor's own measure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     file: Path
     root: Path
@@ -177,4 +197,8 @@ class Config:
     stacks: tuple[StackRule, ...] = ()
     engine: EngineSettings = EngineSettings()
     store: str = ".holdfast"
+    store_named: bool = False
+    """Whether the file itself says where the store is."""
     work: Work = Work()
+    backups: BackupSettings = BackupSettings()
+    redaction: RedactionSettings = RedactionSettings()

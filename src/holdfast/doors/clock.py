@@ -18,6 +18,11 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def pause(seconds: float) -> None:
+    """Before something is tried again. What waits on processes waits with asyncio."""
+    time.sleep(seconds)
+
+
 def new_id() -> str:
     """26 characters that sort by the time they were made (the form known as ULID)."""
     number = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big")
@@ -35,3 +40,11 @@ def chance() -> float:
 
 def random_bytes(size: int) -> bytes:
     return os.urandom(size)
+
+
+def seconds_since(moment: str) -> float:
+    """Of a time as `now().isoformat()` writes it. One that cannot be read is long ago."""
+    try:
+        return (now() - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):
+        return float("inf")

@@ -100,10 +100,11 @@ async def start_with_socket(
     folder: Path,
     environment: Mapping[str, str],
     log: Path,
+    hand_over: Sequence[int] = (),
 ) -> tuple[Child, socket.socket]:
     """Start a program that we talk to over a socket pair; its own output goes to a log file (0600).
 
-    The number of its end of the socket is appended to `argv`.
+    The number of its end of the socket is appended to `argv`. Descriptors that are handed over keep theirs.
     """
     ours, theirs = socket.socketpair()
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -116,7 +117,7 @@ async def start_with_socket(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=handle,
             stderr=handle,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(theirs.fileno(), *hand_over),
             start_new_session=True,
             umask=0o077,
         )

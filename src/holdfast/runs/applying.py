@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import dataclasses
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 from holdfast.doors import clock
 from holdfast.doors.files import unusable
-from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UnknownOutcome
+from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
 from holdfast.runs import state_watch
+from holdfast.runs.claiming import take
 from holdfast.runs.ends import (
     Cancelled,
     TerraformFailed,
     left_after_grace,
     left_at_once,
+    plugin_died,
     unknown_outcome,
 )
 from holdfast.runs.follow_up import ApplyEnd, in_doubt
 from holdfast.runs.phases import Heard, Terraform
-from holdfast.runs.prepare import keep_unsaved
+from holdfast.runs.prepare import keep_unsaved, state_at_hand
 from holdfast.runs.progress import ApplyWatch
 from holdfast.runs.ready_plan import ReadyPlan
+from holdfast.runs.recording import claim_of, ended, failed_as, keep_backup
 from holdfast.runs.result import Output, StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
@@ -31,57 +31,67 @@ from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine import Answer
 from holdfast.terraform.refused_creates import RefusedCreate, shipped_refused
 from holdfast.terraform.state_json import read_state
+from holdfast.terraform.warm import NotStarted
 from holdfast.terraform.work import UNSAVED_FILE
 
-_LOOK_AGAIN = 0.5
 
+async def apply_ready(
+    session: Session, planned: StackResult, ready: ReadyPlan, *, operation: str = "apply"
+) -> StackResult:
+    """Apply exactly this plan. Raises what went wrong; the caller makes it the stack's result.
 
-async def apply_ready(session: Session, planned: StackResult, ready: ReadyPlan) -> StackResult:
-    """Apply exactly this plan. Raises what went wrong; the caller makes it the stack's result."""
+    The stack is claimed, with what the run means to do, before anything happens. The claim goes when the end
+    is written down; where nobody knows the end it stays, and stops whoever comes next.
+    """
     stack, run = planned.stack, str(planned.run)
     if planned.digest is None:
         raise Failed("HF-RUN-1", f"{stack.name}: there is no plan to apply")
-    async with _at_work(session, stack, run):
+    began = clock.now().isoformat()
+    await take(session, claim_of(session, planned, ready, operation))
+    try:
         ready.require_intact(stack.name, planned.digest)
+        keep_backup(session, planned, ready)
         if not session.store.mark_used(planned.digest, run=run, stack=stack.name, who=session.who):
             raise used(stack.name, session.store.used(planned.digest) or {})
-        try:
-            return await _apply_marked(session, planned, ready)
-        except OSError as error:
-            raise _cannot_be_told(stack.name, error) from error
+    except BaseException:
+        session.store.claims.release(stack.name, run)
+        raise
+    try:
+        done = await _apply_marked(session, planned, ready, run)
+    except NotStarted:
+        session.store.claims.release(stack.name, run)
+        raise
+    except UnknownOutcome:
+        raise
+    except HoldfastError as error:
+        ended(session, failed_as(planned, error), operation=operation, began=began)
+        raise
+    except OSError as error:
+        raise _cannot_be_told(stack.name, run, error) from error
+    ended(session, done, operation=operation, began=began)
+    return done
 
 
-@contextlib.asynccontextmanager
-async def _at_work(session: Session, stack: Stack, run: str) -> AsyncIterator[None]:
-    """One apply per stack at a time; the second is told who is first, or waits as long as it was told to."""
-    end = clock.monotonic() + session.wait
-    while True:
-        with session.store.at_work(stack.name, f"{session.who}, run {run}") as holder:
-            if holder is None:
-                yield
-                return
-            if clock.monotonic() >= end or session.stop.level:
-                raise Busy(
-                    "HF-LOCK-2",
-                    f"{stack.name} is being applied already by {holder}",
-                    hint="Wait until that is done (--wait 30m), then plan again.",
-                )
-        await asyncio.sleep(_LOOK_AGAIN)
-
-
-async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan) -> StackResult:
+async def _apply_marked(
+    session: Session, planned: StackResult, ready: ReadyPlan, run: str
+) -> StackResult:
     stack, terraform = planned.stack, ready.terraform
     watch = ApplyWatch(session, stack.name, ready.plan)
     heard = Heard(on_event=watch.event)
-    answer = await terraform.apply(terraform.prepared.variables_files if ready.ephemeral else (), heard)
+    given = terraform.prepared.variables_files if ready.ephemeral else ()
+    answer = await terraform.apply(given, heard, run)
     left = terraform.prepared.work.module / UNSAVED_FILE
     if left.exists():
-        raise _unsaved(session, stack, left, heard)
+        raise _unsaved(session, stack, left, heard, answer)
     if answer.killed:
-        raise unknown_outcome(stack.name, answer)
+        raise unknown_outcome(stack.name, run, answer)
+    if answer.told.journal_failed is not None:
+        raise _unjournalled(stack.name, run, answer.told.journal_failed, watch)
+    if watch.lost_plugin(heard.diagnostics):
+        raise plugin_died(stack.name, run, watch.unfinished)
     notes = await _record_after(session, stack, terraform)
     if answer.code != 0:
-        raise _failure(session, ready, answer, heard, watch)
+        raise _failure(session, ready, answer, heard, watch, run)
     return dataclasses.replace(
         planned,
         status=Status.APPLIED,
@@ -118,15 +128,15 @@ def refused_creates(session: Session) -> tuple[RefusedCreate, ...]:
 
 
 def _failure(
-    session: Session, ready: ReadyPlan, answer: Answer, heard: Heard, watch: ApplyWatch
+    session: Session, ready: ReadyPlan, answer: Answer, heard: Heard, watch: ApplyWatch, run: str
 ) -> HoldfastError:
     terraform = ready.terraform
     name = terraform.prepared.stack.name
     done = f"{watch.finished} of {watch.total} changes were made and saved"
     if answer.timed_out and answer.insisted and watch.unfinished:
-        return left_after_grace(name, watch.unfinished, done)
+        return left_after_grace(name, run, watch.unfinished, done)
     if answer.insisted and watch.unfinished:
-        return left_at_once(name, watch.unfinished, done)
+        return left_at_once(name, run, watch.unfinished, done)
     if answer.timed_out:
         return Failed(
             "HF-TIME-1",
@@ -144,14 +154,24 @@ def _failure(
     return ApplyFailed(said, end, in_doubt(end, ready.plan, refused_creates(session)))
 
 
-def _unsaved(session: Session, stack: Stack, left: Path, heard: Heard) -> UnknownOutcome:
+def _unsaved(session: Session, stack: Stack, left: Path, heard: Heard, answer: Answer) -> UnknownOutcome:
     """Terraform could not write the state: this copy is all there is."""
-    file = keep_unsaved(session, stack, left)
-    why = next((f" ({' '.join(one.detail.split())})" for one in heard.diagnostics if one.detail), "")
+    keep_unsaved(session, stack, left)
+    details = (*answer.told.refusals, *(" ".join(one.detail.split()) for one in heard.diagnostics if one.detail))
+    why = f" ({details[0]})" if details else ""
     return UnknownOutcome(
         "HF-STATE-5",
-        f"{stack.name}: Terraform could not save the state{why}; it is kept in {file}",
-        hint=f"Save it when the backend answers again: holdfast state push {stack.name} {file}",
+        f"{stack.name}: Terraform could not save the state{why}; Holdfast keeps it, encrypted",
+        hint=f"Save it when the backend answers again: holdfast state push {stack.name}",
+    )
+
+
+def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownOutcome:
+    """Terraform was asked to stop when its words could not be written down any more."""
+    return UnknownOutcome(
+        "HF-RUN-9",
+        f"{stack}: {why}; Terraform was stopped, {watch.finished} of {watch.total} changes were made",
+        hint=f"Make room, then look at what is there: holdfast runs reconcile {run}",
     )
 
 
@@ -159,19 +179,21 @@ async def _record_after(session: Session, stack: Stack, terraform: Terraform) ->
     """What the state is now. That it cannot be read must not hide how the apply ended."""
     try:
         home = terraform.prepared.home
-        content = home.file.read_bytes() if home.file is not None else await terraform.state_pull(heeds=2)
+        content = state_at_hand(session, terraform.prepared)
+        if content is None:
+            content = await terraform.state_pull(heeds=2)
     except (OSError, HoldfastError) as error:
         return (f"the state could not be read after the apply: {error}",)
     state_watch.record(session.store, stack.name, home, read_state(content))
     return ()
 
 
-def _cannot_be_told(stack: str, error: OSError) -> UnknownOutcome:
+def _cannot_be_told(stack: str, run: str, error: OSError) -> UnknownOutcome:
     """The machine failed us while Terraform was at work, or before its end was written down."""
     return UnknownOutcome(
         "HF-RUN-6",
         f"{stack}: how the apply ended cannot be told: {unusable(error).problem.message}",
-        hint=f"Look at the provider's side and at the state (holdfast state pull {stack}), then plan again.",
+        hint=f"See what is known and settle it: holdfast runs reconcile {run}",
     )
 
 

@@ -18,7 +18,7 @@ from holdfast.runs.dependencies import blocked, needs, with_dependencies
 from holdfast.runs.document import summary_document
 from holdfast.runs.events import Begun, Ended, Note
 from holdfast.runs.phases import Terraform
-from holdfast.runs.prepare import prepared, require_homes
+from holdfast.runs.prepare import prepared, require_homes, state_at_hand
 from holdfast.runs.result import StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.stack_run import StackRun
@@ -116,9 +116,8 @@ async def _write_bundles(
 async def state_of(session: Session, stack: Stack) -> StateSeen:
     """The identity of a state that this change does not plan."""
     async with session.places, prepared(session, stack) as ready:
-        if ready.home.file is not None:
-            content = ready.home.file.read_bytes() if ready.home.file.exists() else b""
-        else:
+        content = state_at_hand(session, ready)
+        if content is None:
             terraform = Terraform(session, ready)
             await terraform.init()
             content = await terraform.state_pull()

@@ -1,9 +1,11 @@
-"""Results as the JSON that machines read. Fields are only ever added; absent is null."""
+"""Results as the JSON that machines read. Fields are only ever added; absent is null.
+
+Texts in it pass the redactor where a document leaves: `secrets.redact_document` lists the fields that do not.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
@@ -13,11 +15,6 @@ from holdfast.terraform.engine import EngineId
 from holdfast.terraform.plan import Counts, Plan
 
 Document = dict[str, object]
-Clean = Callable[[str], str]
-
-
-def as_is(text: str) -> str:
-    return text
 
 
 def engine_document(engine: EngineId | None) -> Document | None:
@@ -26,7 +23,7 @@ def engine_document(engine: EngineId | None) -> Document | None:
     return {"kind": engine.kind.value, "product": engine.product.value, "version": engine.version}
 
 
-def result_document(result: StackResult, clean: Clean = as_is) -> Document:
+def result_document(result: StackResult) -> Document:
     return {
         "name": result.stack.name,
         "environment": result.stack.environment,
@@ -40,7 +37,7 @@ def result_document(result: StackResult, clean: Clean = as_is) -> Document:
         "guard": {
             "decision": NAMES[type(result.decision)],
             "reasons": [
-                {"code": one.code, "address": one.address, "message": clean(one.message)}
+                {"code": one.code, "address": one.address, "message": one.message}
                 for one in result.decision.reasons
             ],
         }
@@ -51,9 +48,9 @@ def result_document(result: StackResult, clean: Clean = as_is) -> Document:
             for name, one in sorted(result.outputs.items())
         },
         "duration_ms": round(result.duration * 1000),
-        "error": error_document(result.error, clean),
-        "errors": [error_document(one, clean) for one in result.problems],
-        "notes": [clean(note) for note in result.notes],
+        "error": error_document(result.error),
+        "errors": [error_document(one) for one in result.problems],
+        "notes": list(result.notes),
         "removed_resources": list(result.removed_resources) if result.removed_resources is not None else None,
     }
 
@@ -78,19 +75,19 @@ def resources_document(plan: Plan | None) -> list[Document]:
     ]
 
 
-def error_document(error: ErrorShown | None, clean: Clean = as_is) -> Document | None:
+def error_document(error: ErrorShown | None) -> Document | None:
     if error is None:
         return None
     return {
         "code": error.code,
-        "message": clean(error.message),
-        "hint": clean(error.hint) if error.hint is not None else None,
+        "message": error.message,
+        "hint": error.hint,
         "file": error.place.file if error.place is not None else None,
         "line": error.place.line if error.place is not None else None,
     }
 
 
-def change_document(results: tuple[StackResult, ...], clean: Clean = as_is) -> Document:
+def change_document(results: tuple[StackResult, ...]) -> Document:
     totals: Counter[str] = Counter()
     for result in results:
         if result.plan is not None:
@@ -98,7 +95,7 @@ def change_document(results: tuple[StackResult, ...], clean: Clean = as_is) -> D
     statuses = Counter(result.status.value for result in results)
     return {
         "version": 1,
-        "stacks": [result_document(result, clean) for result in results],
+        "stacks": [result_document(result) for result in results],
         "summary": {
             "stacks": len(results),
             **{status.value: statuses[status.value] for status in Status},
@@ -108,7 +105,7 @@ def change_document(results: tuple[StackResult, ...], clean: Clean = as_is) -> D
 
 
 def summary_document(result: StackResult) -> Document:
-    """The readable part of a bundle: names, counts, digest. No values, so no secrets."""
+    """The readable part of a bundle: names, counts, digest. Only structural fields, so no secrets."""
     plan = result.plan
     return {
         "stack": result.stack.name,
@@ -125,14 +122,14 @@ def summary_document(result: StackResult) -> Document:
     }
 
 
-def errors_document(problems: tuple[Problem, ...], clean: Clean = as_is) -> Document:
+def errors_document(problems: tuple[Problem, ...]) -> Document:
     return {
         "version": 1,
         "errors": [
             {
                 "code": one.code,
-                "message": clean(one.message),
-                "hint": clean(one.hint) if one.hint is not None else None,
+                "message": one.message,
+                "hint": one.hint,
                 "file": one.place.file if one.place is not None else None,
                 "line": one.place.line if one.place is not None else None,
                 "column": one.place.column if one.place is not None else None,

@@ -19,35 +19,45 @@ class TerraformFailed(Failed):
             self.problems = problems
 
 
-def unknown_outcome(name: str, answer: Answer) -> UnknownOutcome:
+def unknown_outcome(name: str, run: str, answer: Answer) -> UnknownOutcome:
     late = "took longer than its time limit, did not end in its grace either, and was killed; it "
     return UnknownOutcome(
         "HF-RUN-6",
         f"{name}: the apply {late if answer.timed_out else ''}ended without an answer "
         f"(code {answer.code}): {tail(answer.log)}",
-        hint="Nobody can say what was done. Look at the provider's side and at the state "
-        f"(holdfast state pull {name}), then plan again.",
+        hint="Nobody can say what was done. Nothing will be planned or applied on this stack until that is "
+        f"settled: holdfast runs reconcile {run}",
     )
 
 
-def left_after_grace(name: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
+def plugin_died(name: str, run: str, unfinished: tuple[str, ...]) -> UnknownOutcome:
+    """Terraform ended by itself; a provider did not, and nobody heard what became of its last calls."""
+    return UnknownOutcome(
+        "HF-RUN-10",
+        f"{name}: a provider ended in the middle of the apply. Nobody knows the end of: "
+        f"{', '.join(unfinished)}",
+        hint=f"These may be made and missing in the state. See what is known: holdfast runs reconcile {run}",
+    )
+
+
+def left_after_grace(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
     """A time limit, and then the end of the grace: Terraform did not wait for the provider's answer."""
     return UnknownOutcome(
         "HF-TIME-2",
         f"{name}: the apply took longer than its time limit, was asked to stop and did not end in its grace; "
         f"{done}. Nobody waited for the end of: {', '.join(unfinished)}",
-        hint="These may be made and missing in the state. Look at the provider's side, import what is there, "
-        "then plan again. engine.time_limits.grace in holdfast.yaml is how long an apply may take to end.",
+        hint="These may be made and missing in the state. See what is known: "
+        f"holdfast runs reconcile {run}. engine.time_limits.grace in holdfast.yaml is how long an apply may "
+        "take to end.",
     )
 
 
-def left_at_once(name: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
+def left_at_once(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
     """A second interrupt: Terraform did not wait for the provider's answer."""
     return UnknownOutcome(
         "HF-RUN-7",
         f"{name}: stopped at once, as asked; {done}. Nobody waited for the end of: {', '.join(unfinished)}",
-        hint="These may be made and missing in the state. Look at the provider's side, import what is there, "
-        "then plan again.",
+        hint=f"These may be made and missing in the state. See what is known: holdfast runs reconcile {run}",
     )
 
 

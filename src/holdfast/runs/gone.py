@@ -65,10 +65,10 @@ async def look_into(session: Session, removed: tuple[RemovedStack, ...]) -> tupl
 
 
 async def _look(session: Session, removed: RemovedStack) -> Gone:
-    kept = session.store.state_file(removed.name)
+    kept = session.store.states.current(removed.name)
     seen = session.store.last_seen(removed.name)
-    if kept.exists() and (seen is None or seen.place == kept_place(removed.name)):
-        return _gone(removed, kept.read_bytes())
+    if kept is not None and (seen is None or seen.place == kept_place(removed.name)):
+        return _gone(removed, kept.state)
     if removed.stack is None:
         return Gone(removed=removed, resources=None, note="what the stack was cannot be told any more")
     if not (session.root / removed.stack.module).is_dir():

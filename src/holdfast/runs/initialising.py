@@ -120,7 +120,7 @@ class Initialiser:
         return not self._prepared.home.secret_on_disk and self._prepared.stack.workspace == "default"
 
     def _from_template(self, lock: bytes | None) -> Initialised | None:
-        """Stacks that Holdfast keeps differ only in the path of their state."""
+        """Stacks that Holdfast keeps differ in nothing that init writes down."""
         if not self._prepared.home.kept:
             return None
         template = _read(self._templates / f"{self._template_key(lock)}.json")
@@ -129,9 +129,7 @@ class Initialiser:
         found = self._linked(_bytes(template["lock"]))
         if found is None:
             return None
-        backend = template["backend"]
-        backend["backend"]["config"]["path"] = self._prepared.home.settings["path"]
-        self._put(_BACKEND, json.dumps(backend))
+        self._put(_BACKEND, json.dumps(template["backend"]))
         if template["modules"] is not None:
             self._put(_MODULES, template["modules"])
         self._remember(lock, found)

@@ -26,6 +26,7 @@ from holdfast.runs.initialising import Initialised, Initialiser
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.retrying import Retrying, retried
 from holdfast.runs.session import Session
+from holdfast.runs.supervision import Writing, attend
 from holdfast.terraform import argv, events, stream
 from holdfast.terraform.diagnostics import Diagnostic, read_validation
 from holdfast.terraform.engine import Answer, Command, Product
@@ -107,8 +108,9 @@ class Terraform:
         heard: Heard | None = None,
         providers: str | None = None,
         heeds: int = 1,
+        writes: Writing | None = None,
     ) -> Answer:
-        """One command. With `heard`, its lines are read as they come."""
+        """One command. With `heard`, its lines are read as they come; one that writes a state says for whom."""
         prepared = self.prepared
         limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
         if self.identity.product is Product.TOFU and Version.parse(self.identity.version) >= _EARLY_SINCE:
@@ -121,6 +123,8 @@ class Terraform:
             providers=providers,
             seconds=limit,
             heeds=heeds,
+            door=prepared.home.kept,
+            attend=attend(self.session, prepared, writes),
         )
         if phase in {"init", "validate", "plan", "show", "apply"}:
             self.session.tell(Entered(stack=prepared.stack.name, phase=phase))
@@ -258,7 +262,12 @@ class Terraform:
         heard = Heard()
         answer = await self._run(
             "plan",
-            argv.plan(options, variables_files=self.prepared.variables_files, lock_seconds=self.session.wait),
+            argv.plan(
+                options,
+                variables_files=self.prepared.variables_files,
+                lock_seconds=self.session.wait,
+                lock=not self.prepared.home.kept,
+            ),
             heard=heard,
             providers=self.providers,
         )
@@ -286,12 +295,14 @@ class Terraform:
             raise self._failure("show", answer, Heard())
         return read_plan(answer.out), answer.out
 
-    async def apply(self, variables_files: tuple[str, ...], heard: Heard) -> Answer:
+    async def apply(self, variables_files: tuple[str, ...], heard: Heard, run: str) -> Answer:
+        """Its every line goes into the run's journal before it is heard here."""
         return await self._run(
             "apply",
             argv.apply(variables_files=variables_files, lock_seconds=self.session.wait),
             heard=heard,
             providers=self.providers,
+            writes=Writing(run=run, why="apply", journal=True),
         )
 
     async def outputs(self) -> bytes:
@@ -307,8 +318,8 @@ class Terraform:
             raise self._failure("state", answer, Heard())
         return answer.out
 
-    async def state_push(self, file: str) -> None:
-        answer = await self._run("state", argv.state_push(file))
+    async def state_push(self, file: str, run: str) -> None:
+        answer = await self._run("state", argv.state_push(file), writes=Writing(run=run, why="push"))
         if answer.code != 0:
             raise self._failure("state push", answer, Heard())
 

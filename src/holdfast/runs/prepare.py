@@ -16,11 +16,11 @@ from holdfast.kernel.secret import Secret, revealed
 from holdfast.runs.events import Entered
 from holdfast.runs.session import Session
 from holdfast.secrets.references import resolve
-from holdfast.secrets.sealing import seal
 from holdfast.stacks.code import LOCK_FILE
 from holdfast.stacks.follow import reach_of
 from holdfast.stacks.reach import Reach
 from holdfast.stacks.stack import Stack
+from holdfast.store.folder import FolderShelf
 from holdfast.terraform import cli_config
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, leftovers, state_home
@@ -90,7 +90,7 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
         layout = _lay_out(session, stack, work, reached, home)
         sweep(work, (WORKSPACE_FILE,))
         try:
-            _private_files(session, stack, work, home, inline)
+            _private_files(work, home, inline)
             yield Prepared(
                 stack=stack,
                 engine=session.engine(choice.engine),
@@ -138,8 +138,17 @@ def _home(session: Session, stack: Stack, settings: Mapping[str, object]) -> Sta
         session.code_backend(stack.module),
         settings,
         root=session.root,
-        kept_file=session.store.state_file(stack.name),
     )
+
+
+def state_at_hand(session: Session, ready: Prepared) -> bytes | None:
+    """The state's content where it can be had without Terraform; empty for none. None: only Terraform can."""
+    if ready.home.kept:
+        version = session.store.states.current(ready.stack.name)
+        return version.state if version is not None else b""
+    if ready.home.file is not None:
+        return files.content_of(ready.home.file) or b""
+    return None
 
 
 def _lay_out(session: Session, stack: Stack, work: WorkDirectory, reached: Reach, home: StateHome) -> str:
@@ -148,7 +157,7 @@ def _lay_out(session: Session, stack: Stack, work: WorkDirectory, reached: Reach
         session.root,
         _wanted(stack, reached),
         everything=reached.everything,
-        store=session.store.folder,
+        store=session.root / (session.config.store if "://" not in session.config.store else ".holdfast"),
         state=home.file,
     )
 
@@ -159,15 +168,11 @@ def _wanted(stack: Stack, reached: Reach) -> frozenset[str]:
     return frozenset((*reached.files, *reached.reads, *named, *stack.variables_files))
 
 
-def _private_files(
-    session: Session, stack: Stack, work: WorkDirectory, home: StateHome, inline: Mapping[str, object]
-) -> None:
+def _private_files(work: WorkDirectory, home: StateHome, inline: Mapping[str, object]) -> None:
     if home.override is not None:
         work.private_file(OVERRIDE_FILE, home.override)
     if inline:
         work.private_file(INLINE_FILE, json.dumps(inline))
-    if home.kept:
-        session.store.state_room(stack.name)
 
 
 def _leave_nothing(work: WorkDirectory, home: StateHome) -> None:
@@ -265,7 +270,10 @@ def _text(value: object) -> str:
 
 
 def _refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
-    if not home.kept or session.store.state_file(stack.name).exists():
+    if not home.kept:
+        return
+    _refuse_damaged(session, stack)
+    if session.store.states.numbers(stack.name):
         return
     if session.store.last_seen(stack.name) is not None:
         return
@@ -276,6 +284,18 @@ def _refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
             "HF-STATE-1",
             f"{stack.name}: its code names no backend, and a state lies beside it already: {shown}",
             hint=f"Take it over: holdfast state adopt {stack.name} (the original is renamed, never deleted).",
+        )
+
+
+def _refuse_damaged(session: Session, stack: Stack) -> None:
+    """A state from before states were sealed, which could not be taken over: never "new"."""
+    shelf = session.store.shelf
+    if isinstance(shelf, FolderShelf) and (file := shelf.path(f"state/{stack.name}/terraform.tfstate")).exists():
+        raise UnknownOutcome(
+            "HF-STATE-3",
+            f"{stack.name}: its state {file} is empty or cannot be read",
+            hint="A crash leaves such a file. Restore it from a backup "
+            f"(holdfast state push {stack.name} FILE); if it never held anything, remove the file.",
         )
 
 
@@ -295,20 +315,18 @@ def _keep_forgotten(session: Session, stack: Stack) -> None:
             keep_unsaved(session, stack, file)
 
 
-def keep_unsaved(session: Session, stack: Stack, file: Path) -> Path:
+def keep_unsaved(session: Session, stack: Stack, file: Path) -> None:
     """Seal a state that could not be saved, and only then take the clear copy away."""
-    sealed = seal(session.key(), file.read_bytes(), context=f"errored\0{stack.name}")
-    kept = session.store.keep_errored(stack.name, sealed)
+    session.store.keep_errored(stack.name, file.read_bytes())
     file.unlink()
-    return kept
 
 
 def _refuse_unsaved(session: Session, stack: Stack) -> None:
-    if (file := session.store.errored(stack.name)) is not None:
+    if session.store.errored(stack.name) is not None:
         raise UnknownOutcome(
             "HF-STATE-5",
-            f"{stack.name}: the last apply could not save its state; it is kept in {file}",
-            hint=f"Save it first: holdfast state push {stack.name} {file}",
+            f"{stack.name}: the last apply could not save its state; Holdfast keeps it, encrypted",
+            hint=f"Save it first: holdfast state push {stack.name}",
         )
 
 

@@ -12,6 +12,10 @@ from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan import Kind, Plan
 
 
+_PLUGIN_DIED = frozenset({"Plugin did not respond", "Plugin error", "Plugin process exited"})
+_LEAVES_NOTHING_NEW = frozenset({"update", "delete", "read", "forget"})
+
+
 class ApplyWatch:
     """Counts what is done of what was planned, and passes each step on."""
 
@@ -54,6 +58,11 @@ class ApplyWatch:
     def unfinished(self) -> tuple[str, ...]:
         """What was begun and did not end well."""
         return tuple(self._unfinished)
+
+    def lost_plugin(self, diagnostics: Iterable[Diagnostic]) -> bool:
+        """A provider died in the middle of making something: it may be there, and in no state."""
+        making = any(action not in _LEAVES_NOTHING_NEW for action in self._unfinished.values())
+        return making and any(one.is_error and one.summary in _PLUGIN_DIED for one in diagnostics)
 
     def end(self, errors: Iterable[Diagnostic]) -> ApplyEnd:
         """What is known of each change once the stream has ended."""

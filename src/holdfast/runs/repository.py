@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import posixpath
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from holdfast.doors.environment import Environment
 from holdfast.doors.git import Git
 from holdfast.kernel.errors import UsageError
 from holdfast.runs.selection import Selection, listed_paths, meant, select_changed, select_named
+from holdfast.secrets.keys import Key, obtain
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.code import Code
 from holdfast.stacks.code_backend import code_backend
@@ -23,7 +24,8 @@ from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.stack import Stack
 from holdfast.stacks.variables import values_in
-from holdfast.store.folder import FolderStore, open_store
+from holdfast.store.place import open_shelf
+from holdfast.store.run_store import RunStore
 from holdfast.terraform.choose import Choice, Wish, choose
 from holdfast.terraform.found import Engines
 
@@ -34,7 +36,7 @@ class Repository:
     environment: Environment
     code: Code
     stacks: tuple[Stack, ...]
-    store: FolderStore
+    store: RunStore
 
     @functools.cached_property
     def by_name(self) -> Mapping[str, Stack]:
@@ -172,8 +174,13 @@ class Repository:
         return content
 
 
-def open_repository(config: Path | None, environment: Environment) -> Repository:
-    """Read the configuration and find the stacks. Every mistake in either is raised at once."""
+def open_repository(
+    config: Path | None, environment: Environment, key: Callable[[], Key] | None = None
+) -> Repository:
+    """Read the configuration and find the stacks. Every mistake in either is raised at once.
+
+    `key` is asked for only when the store is read or written.
+    """
     loaded = config_read.load(config if config is not None else config_read.find(Path.cwd()))
     code = Code(loaded.root)
 
@@ -188,5 +195,8 @@ def open_repository(config: Path | None, environment: Environment) -> Repository
         environment=environment,
         code=code,
         stacks=stacks,
-        store=open_store(loaded.store, loaded.root),
+        store=RunStore(
+            open_shelf(loaded.store, loaded.root, environment.variables),
+            key or (lambda: obtain(environment).key),
+        ),
     )

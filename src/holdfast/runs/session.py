@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.config.valid import Config
+from holdfast.doors import clock
 from holdfast.doors.environment import Environment
 from holdfast.runs.events import Listener, nobody
 from holdfast.runs.retrying import Retrying
@@ -18,7 +19,7 @@ from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.code import Code
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.stack import Stack
-from holdfast.store.folder import FolderStore
+from holdfast.store.run_store import RunStore
 from holdfast.terraform.binary import BinaryEngine
 from holdfast.terraform.choose import Choice
 from holdfast.terraform.engine import Engine, EngineId, Kind, Patience, Stop
@@ -33,7 +34,7 @@ class Session:
     config: Config
     environment: Environment
     code: Code
-    store: FolderStore
+    store: RunStore
     key: Callable[[], Key]
     """Asked for only when something must be sealed: a plan that is only shown needs no key."""
     choose: Callable[[Stack], Choice]
@@ -41,6 +42,8 @@ class Session:
     who: str
     stop: Stop
     scratch: Path
+    change: str = field(default_factory=clock.new_id)
+    """The id of this change: its runs, claims and lanes name it."""
     expected: int = 1
     """How many stacks the change has: for many, engines are started ahead."""
     wait: float = 0.0
@@ -77,16 +80,13 @@ class Session:
         if identity not in self._engines:
             settings = self.config.engine
             patience = Patience(apply=settings.time_limits.grace)
-            self._engines[identity] = (
-                WarmEngine(
-                    identity,
-                    scratch=self.scratch,
-                    limit=settings.parallelism,
-                    patience=patience,
-                    expected=self.expected,
-                )
-                if identity.kind is Kind.EMBEDDED
-                else BinaryEngine(identity, patience=patience)
+            made = WarmEngine if identity.kind is Kind.EMBEDDED else BinaryEngine
+            self._engines[identity] = made(
+                identity,
+                scratch=self.scratch,
+                limit=settings.parallelism,
+                patience=patience,
+                expected=self.expected,
             )
         return self._engines[identity]
 
@@ -100,7 +100,7 @@ async def opened(
     config: Config,
     environment: Environment,
     code: Code,
-    store: FolderStore,
+    store: RunStore,
     key: Callable[[], Key],
     choose: Callable[[Stack], Choice],
     redactor: Redactor,

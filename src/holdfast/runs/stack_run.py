@@ -24,6 +24,7 @@ from holdfast.runs.prepare import prepared
 from holdfast.runs.ready_plan import ReadyPlan
 from holdfast.runs.result import ErrorShown, StackResult, read_outputs
 from holdfast.runs.session import Session
+from holdfast.runs.settling import require_settled
 from holdfast.runs.status import STATUS_OF_EXIT, Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import PlanOptions
@@ -39,6 +40,9 @@ class StackRun:
         self._held = contextlib.AsyncExitStack()
         self._ready: ReadyPlan | None = None
         self._notes: tuple[str, ...] = ()
+        self._found: tuple[str, ...] = ()
+        """What was found of the run before, and settled."""
+        self._began = clock.now().isoformat()
         self._retrying = session.retrying(stack.name)
         self._options: PlanOptions | None = None
         """How the plan was asked for; None for one from a bundle, which nothing may follow."""
@@ -82,6 +86,7 @@ class StackRun:
 
     async def _plan(self, options: PlanOptions) -> StackResult:
         self._refuse_when_stopping()
+        self._found = await require_settled(self.session, self.stack)
         place = await self._held.enter_async_context(prepared(self.session, self.stack))
         self._notes = place.notes
         self._ready = await ready_plan.make(self.session, self.stack, place, options, self._retrying)
@@ -90,6 +95,7 @@ class StackRun:
 
     async def _restore(self, bundle: Bundle) -> StackResult:
         self._refuse_when_stopping()
+        self._found = await require_settled(self.session, self.stack)
         place = await self._held.enter_async_context(prepared(self.session, self.stack))
         self._ready = await ready_plan.restore(self.session, self.stack, place, bundle, self._retrying)
         return self._judged(self._ready)
@@ -112,7 +118,7 @@ class StackRun:
         for number, seconds in enumerate((*waits, None), start=1):
             try:
                 done = await apply_ready(self.session, now, ready)
-                return dataclasses.replace(done, plan=planned.plan, digest=planned.digest)
+                return dataclasses.replace(done, plan=planned.plan, digest=planned.digest, run=self.id)
             except ApplyFailed as failure:
                 rows = may_follow(failure.end, ready.plan, refused_creates(self.session))
                 if rows is None or seconds is None:
@@ -122,7 +128,8 @@ class StackRun:
                     f"{number} of {len(waits)}"
                 )
                 ready = await self._followed(ready, failure, seconds)
-            now = self._judged(ready)
+            # A run of its own: each apply has its own journal.
+            now = dataclasses.replace(self._judged(ready), run=clock.new_id())
             if now.status is Status.UNCHANGED:
                 return await self._nothing_left(planned, ready)
         raise AssertionError("the last round returns or raises")
@@ -176,7 +183,7 @@ class StackRun:
             decision=decision,
             error=error,
             problems=(error,) if error else (),
-            notes=(*ready.notes, *self._retrying.notes),
+            notes=(*self._found, *ready.notes, *self._retrying.notes),
         )
 
     def bundle(self, *, dependencies: dict[str, StateSeen], selection: tuple[str, ...]) -> Bundle | None:
@@ -229,6 +236,7 @@ class StackRun:
             error=problems[0],
             problems=problems,
             notes=(
+                *self._found,
                 *(self._ready.notes if self._ready is not None else self._notes),
                 *self._retrying.notes,
             ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,15 @@ from holdfast.doors import clock, files
 from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.runs import state_watch
 from holdfast.runs.phases import Terraform
-from holdfast.runs.prepare import prepared
+from holdfast.runs.claiming import claimed
+from holdfast.runs.prepare import Prepared, prepared
 from holdfast.runs.session import Session
-from holdfast.secrets.sealing import MAGIC, open_
 from holdfast.stacks.code import Code
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.stack import Stack
-from holdfast.store.folder import FolderStore
+from holdfast.store.folder import FolderShelf
+from holdfast.store.run_store import RunStore
+from holdfast.store.states import NewVersion
 from holdfast.terraform.backend import leftovers
 from holdfast.terraform.state_json import Readable, Unreadable, read_state
 from holdfast.terraform.work import sweep
@@ -52,8 +53,11 @@ async def outputs(session: Session, stack: Stack) -> bytes:
         return found
 
 
-async def push(session: Session, stack: Stack, file: Path) -> Readable:
-    """Bring a state into the stack's backend. Terraform itself checks lineage and serial."""
+async def push(session: Session, stack: Stack, file: Path | None) -> Readable:
+    """Bring a state into the stack's backend: a file, or what the last apply could not save.
+
+    Terraform itself checks lineage and serial.
+    """
     content = _content(session, stack, file)
     state = read_state(content)
     if not isinstance(state, Readable):
@@ -61,25 +65,39 @@ async def push(session: Session, stack: Stack, file: Path) -> Readable:
         raise UsageError(
             "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
         )
-    async with prepared(session, stack, for_state=True) as ready:
-        terraform = Terraform(session, ready)
-        try:
-            with _damage_aside(ready.home.file):
-                await terraform.init()
-                files.write(ready.work.module / _PUSHED, content)
-                await terraform.state_push(_PUSHED)
-        finally:
-            sweep(ready.work, (_PUSHED,))
-        now = read_state(await terraform.state_pull())
-        if not isinstance(now, Readable) or not _same_content(state, now):
-            raise Failed(
-                "HF-STATE-7",
-                f"{stack.name}: the state was pushed, and the backend does not give it back",
-                hint="Look at the backend before anything else is done with this stack.",
-            )
-        state_watch.record(session.store, stack.name, ready.home, now)
+    async with claimed(session, stack, "push"), prepared(session, stack, for_state=True) as ready:
+        now = await push_content(session, ready, content)
     _settle_unsaved(session, stack, state)
     return now
+
+
+async def push_content(session: Session, ready: Prepared, content: bytes) -> Readable:
+    """Under a claim: what was there is copied first, and what is there afterwards is looked at."""
+    stack, state = ready.stack, read_state(content)
+    terraform = Terraform(session, ready)
+    try:
+        with _damage_aside(damaged_file(session, ready)):
+            await terraform.init()
+            files.write(ready.work.module / _PUSHED, content)
+            await terraform.state_push(_PUSHED, session.change)
+    finally:
+        sweep(ready.work, (_PUSHED,))
+    now = read_state(await terraform.state_pull())
+    if not isinstance(now, Readable) or not isinstance(state, Readable) or not _same_content(state, now):
+        raise Failed(
+            "HF-STATE-7",
+            f"{stack.name}: the state was pushed, and the backend does not give it back",
+            hint="Look at the backend before anything else is done with this stack.",
+        )
+    state_watch.record(session.store, stack.name, ready.home, now)
+    return now
+
+
+def damaged_file(session: Session, ready: Prepared) -> Path | None:
+    """The local state, or one from before states were sealed: if it cannot be read, it makes room."""
+    if ready.home.kept and isinstance(session.store.shelf, FolderShelf):
+        return session.store.shelf.path(f"state/{ready.stack.name}/terraform.tfstate")
+    return ready.home.file
 
 
 def _same_content(pushed: Readable, now: Readable) -> bool:
@@ -89,10 +107,10 @@ def _same_content(pushed: Readable, now: Readable) -> bool:
 
 def _settle_unsaved(session: Session, stack: Stack, pushed: Readable) -> None:
     """Only the unsaved state itself, or one that follows it, lets the stack go on."""
-    file = session.store.errored(stack.name)
+    kept = session.store.errored(stack.name)
     if file is None:
         return
-    unsaved = read_state(_content(session, stack, file))
+    unsaved = read_state(kept)
     if isinstance(unsaved, Readable) and (
         unsaved.lineage != pushed.lineage or unsaved.serial > pushed.serial
     ):
@@ -100,15 +118,21 @@ def _settle_unsaved(session: Session, stack: Stack, pushed: Readable) -> None:
     session.store.settle_errored(stack.name)
 
 
-def _content(session: Session, stack: Stack, file: Path) -> bytes:
-    """A state in clear, or one that Holdfast kept sealed after a failed save."""
+def _content(session: Session, stack: Stack, file: Path | None) -> bytes:
+    """A state in clear, or the one that Holdfast kept sealed after a failed save."""
+    if file is None:
+        kept = session.store.errored(stack.name)
+        if kept is None:
+            raise UsageError(
+                "HF-STATE-6",
+                f"{stack.name}: there is no state that an apply could not save",
+                hint=f"Name the file that holds the state: holdfast state push {stack.name} FILE",
+            )
+        return kept
     try:
-        content = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise UsageError("HF-STATE-6", f"{file} cannot be read: {error.strerror}") from None
-    if content.startswith(MAGIC):
-        return open_(session.key(), content, context=f"errored\0{stack.name}")
-    return content
 
 
 @contextlib.contextmanager
@@ -133,14 +157,12 @@ def _damage_aside(file: Path | None) -> Iterator[None]:
 class Adopted:
     source: Path
     renamed: Path
-    target: Path
     resources: int | None
     serial: int
 
 
-def adopt(store: FolderStore, code: Code, stack: Stack, *, workspace: str | None) -> Adopted:
+def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, who: str) -> Adopted:
     """Take over a state that lies beside a module without a backend: copy, verify, rename the original."""
-    target = store.state_file(stack.name)
     source = _adoptable(code, stack, workspace)
     content = source.read_bytes()
     state = read_state(content)
@@ -152,21 +174,33 @@ def adopt(store: FolderStore, code: Code, stack: Stack, *, workspace: str | None
             hint="Restore it from its backup first (terraform.tfstate.backup).",
         )
     _refuse_kept(store, stack)
-    store.state_room(stack.name)
-    files.write(target, content)
-    if hashlib.sha256(target.read_bytes()).digest() != hashlib.sha256(source.read_bytes()).digest():
-        target.unlink()
+    if not _kept(store, stack, state, content, who) or source.read_bytes() != content:
+        store.states.withdraw(stack.name, 1)
         raise Failed("HF-STATE-7", f"{source} changed while it was copied", hint="Stop what writes it.")
     renamed = source.with_name(f"{source.name}.adopted-{clock.now():%Y%m%dT%H%M%SZ}")
     try:
         source.rename(renamed)
     except OSError as error:
-        target.unlink()
+        store.states.withdraw(stack.name, 1)
         raise Failed("HF-STATE-7", f"{source} cannot be renamed: {error.strerror}") from None
     state_watch.record_kept(store, stack.name, state)
-    return Adopted(
-        source=source, renamed=renamed, target=target, resources=state.managed, serial=state.serial
+    return Adopted(source=source, renamed=renamed, resources=state.managed, serial=state.serial)
+
+
+def _kept(store: RunStore, stack: Stack, state: Readable, content: bytes, who: str) -> bool:
+    """As the first version, and read back."""
+    new = NewVersion(
+        serial=state.serial,
+        lineage=state.lineage,
+        resources=state.managed,
+        run=None,
+        who=who,
+        why="adopt",
+        state=content,
     )
+    store.states.add(stack.name, new, after=0)
+    kept = store.states.current(stack.name)
+    return kept is not None and kept.state == content
 
 
 def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
@@ -200,7 +234,7 @@ def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
     return found[0]
 
 
-def start_empty(store: FolderStore, code: Code, stack: Stack) -> None:
+def start_empty(store: RunStore, code: Code, stack: Stack) -> None:
     """A person says that what lies beside the module, or lay elsewhere, is not this stack's."""
     if not _has_backend(code, stack):
         _refuse_kept(store, stack)
@@ -211,12 +245,12 @@ def _has_backend(code: Code, stack: Stack) -> bool:
     return code_backend(code, stack.module) is not None or bool(stack.backend and stack.backend.type)
 
 
-def _refuse_kept(store: FolderStore, stack: Stack) -> None:
-    kept = store.state_file(stack.name)
-    if kept.exists():
+def _refuse_kept(store: RunStore, stack: Stack) -> None:
+    kept = store.states.current(stack.name)
+    if kept is not None:
         raise Refused(
             "HF-STATE-8",
-            f"{stack.name} has a state of its own already: {kept}",
+            f"{stack.name} has a state of its own already (serial {kept.serial})",
             hint="Two states are not merged. Move the resources with `moved` or `import` blocks.",
         )
 

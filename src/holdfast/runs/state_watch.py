@@ -11,7 +11,7 @@ from holdfast.doors import clock, files
 from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.runs.bundle import StateSeen
 from holdfast.stacks.stack import Stack
-from holdfast.store.folder import FolderStore, StateRecord
+from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.terraform.backend import StateHome, kept_place
 from holdfast.terraform.state_json import Readable, StateFile, Unreadable, read_state
 
@@ -86,7 +86,7 @@ def identity(state: StateFile) -> StateSeen:
             return StateSeen(lineage="", serial=0)
 
 
-def record(store: FolderStore, stack: str, home: StateHome, state: StateFile) -> None:
+def record(store: RunStore, stack: str, home: StateHome, state: StateFile) -> None:
     """Remember what was seen, so that its loss is noticed. What is not there yet is nothing to see."""
     match state:
         case Readable(lineage=lineage, serial=serial) if lineage:
@@ -95,16 +95,16 @@ def record(store: FolderStore, stack: str, home: StateHome, state: StateFile) ->
             pass
 
 
-def record_kept(store: FolderStore, stack: str, state: Readable) -> None:
+def record_kept(store: RunStore, stack: str, state: Readable) -> None:
     _write(store, stack, kept_place(stack), state.lineage, state.serial, state.managed)
 
 
-def record_empty(store: FolderStore, stack: str) -> None:
+def record_empty(store: RunStore, stack: str) -> None:
     _write(store, stack, "none", "", 0, 0)
 
 
 def _write(
-    store: FolderStore, stack: str, place: str, lineage: str, serial: int, resources: int | None
+    store: RunStore, stack: str, place: str, lineage: str, serial: int, resources: int | None
 ) -> None:
     known = store.last_seen(stack)
     seen = StateRecord(

@@ -1,110 +1,180 @@
-"""The one redactor that every exit passes: logs, screens, JSON, errors.
+"""The one redactor that every exit passes: logs, screens, JSON, summaries, errors.
 
-A registered value is replaced wherever it stands, also encoded: base64, URL-quoted, escaped as in JSON. Of a
-value with several lines each longer line is replaced too, since output comes line by line. Values shorter
-than five characters are ignored: they would blacken half of every text and hide nothing.
+    registered   values that are known to be secret and have five characters or more: replaced wherever they
+                 stand, in every form they travel in (`forms`)
+    by format    what is known by how it looks (`formats`)
+    by entropy   what looks random under a name that sounds secret (`entropy`)
+
+A text without secrets stays as it is, byte for byte. docs/redaction.md is the page for users.
 """
 
 from __future__ import annotations
 
-import base64
+import functools
 import json
-import re
-import threading
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote, quote_plus
+from dataclasses import dataclass
 
 from holdfast.kernel.secret import Secret
+from holdfast.secrets import entropy, formats
+from holdfast.secrets.either import beginnings
+from holdfast.secrets.finder import Finder, Span, merged
+from holdfast.secrets.forms import SHORTEST, forms_of
+
+__all__ = ["MASK", "SHORTEST", "Layer", "RedactionSettings", "Redactor", "layers"]
 
 MASK = "***"
-SHORTEST = 5
-_SHORTEST_LINE = 8
-_DEEPEST = 40
+ENTROPY = "entropy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionSettings:
+    off: frozenset[str] = frozenset()
+    """Ids of layers that are not wanted."""
+    words: tuple[str, ...] = ()
+    """Names that sound secret in this company, beside those that do everywhere."""
+    entropy: float = entropy.BITS
+    """From how many bits in each character on a value under such a name is taken for a secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    id: str
+    what: str
+
+
+def layers() -> tuple[Layer, ...]:
+    """All that can be turned off. Registered values cannot."""
+    by_format = (Layer(id=one.id, what=one.what) for one in formats.shipped_formats())
+    return (*by_format, Layer(id=ENTROPY, what="What looks random under a name that sounds secret"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _On:
+    """The layers that the settings leave on."""
+
+    formats: formats.Table
+    entropy: bool
+    begun: frozenset[str]
+    """How anchors and names that sound secret begin: a stream that ends so may go on to be one."""
+    longest_begun: int
+
+
+@functools.cache
+def _layers_on(settings: RedactionSettings) -> _On:
+    on = formats.Table(one for one in formats.shipped_formats() if one.id not in settings.off)
+    names = () if ENTROPY in settings.off else (*entropy.WORDS, *settings.words)
+    begun = beginnings(word.lower() for word in (*on.anchors, *names))
+    return _On(formats=on, entropy=bool(names), begun=begun, longest_begun=max(map(len, begun), default=0))
 
 
 class Redactor:
     """Values are only ever added. Safe to use from several threads."""
 
-    __slots__ = ("_forms", "_lock", "_pattern")
+    __slots__ = ("_finder", "_on", "_settings")
 
-    def __init__(self, values: Iterable[str | Secret] = ()) -> None:
-        self._forms: set[str] = set()
-        self._lock = threading.Lock()
-        self._pattern: re.Pattern[str] | None = None
+    def __init__(
+        self, values: Iterable[str | Secret] = (), settings: RedactionSettings | None = None
+    ) -> None:
+        self._finder = Finder()
+        self._settings = settings or RedactionSettings()
+        self._on = _layers_on(self._settings)
+        self.register_all(values)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._finder)} forms)"
+
+    def register(self, value: str | Secret) -> None:
+        """Hide a value from now on. A short one is left to the field that it stands in."""
+        text = value.reveal() if isinstance(value, Secret) else value
+        forms = forms_of(text)
+        if forms:
+            self._finder.add(forms)
+            for part in self._inside(text):
+                self._finder.add(forms_of(part))
+
+    def register_all(self, values: Iterable[str | Secret]) -> None:
         for value in values:
             self.register(value)
 
-    def __repr__(self) -> str:
-        return f"Redactor({len(self._forms)} forms)"
-
-    def register(self, value: str | Secret) -> None:
-        text = value.reveal() if isinstance(value, Secret) else value
-        forms = {form for form in _forms(text) if len(form) >= SHORTEST}
-        with self._lock:
-            if not forms <= self._forms:
-                self._forms |= forms
-                self._pattern = None
-
     def clean(self, text: str) -> str:
-        """The text without any registered value. Where two overlap, both go."""
-        pattern = self._compiled()
-        if pattern is None:
-            return text
+        """The text without any secret. Where two overlap, both go."""
         kept: list[str] = []
         at = 0
-        while (match := pattern.search(text, at)) is not None:
-            kept += (text[at : match.start()], MASK)
-            at = _end(pattern, text, match)
-        return "".join((*kept, text[at:]))
+        for start, end in merged(self.spans(text)):
+            kept += (text[at:start], MASK)
+            at = end
+        return "".join((*kept, text[at:])) if kept else text
 
-    def _compiled(self) -> re.Pattern[str] | None:
-        with self._lock:
-            if self._pattern is None and self._forms:
-                self._pattern = re.compile(_any_of(sorted(self._forms)))
-            return self._pattern
+    def clean_bytes(self, data: bytes) -> bytes:
+        """The same for a text in UTF-8, or in what is mostly that: other bytes stay what they are."""
+        return self.clean(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def clean_field(self, name: str, text: str) -> str:
+        """A text that stands under a name, such as a value in a document."""
+        if self._on.entropy and entropy.sounds_secret(name, self._settings.words) and self._random(text):
+            return MASK
+        return self.clean(text)
+
+    def spans(self, text: str) -> Iterator[Span]:
+        """Where secrets stand, in no order; they may overlap."""
+        lowered = _lowered(text)
+        yield from self._finder.spans(text)
+        yield from self._on.formats.spans(text, lowered)
+        if self._on.entropy:
+            yield from entropy.spans(text, lowered, self._settings.words, self._settings.entropy)
+
+    def open_at(self, text: str, start: int) -> int:
+        """From where on, at the earliest, a secret may have begun that goes on after the end of the text."""
+        lowered = _lowered(text)
+        return min(
+            self._finder.begun_at(text, start),
+            self._on.formats.open_at(text, lowered, start),
+            entropy.open_at(text, lowered, start, self._settings.words) if self._on.entropy else len(text),
+            self._name_begun(lowered, start),
+        )
+
+    def all_open(self, text: str) -> bool:
+        """Whether one registered value begins with all of this text and goes on: quicker than `open_at`."""
+        return self._finder.begun(text)
+
+    def _random(self, text: str) -> bool:
+        return entropy.random_enough(text, self._settings.entropy)
+
+    def _name_begun(self, lowered: str, start: int) -> int:
+        """Where an anchor or a name that sounds secret has begun, and is not complete."""
+        for at in range(max(start, len(lowered) - self._on.longest_begun), len(lowered)):
+            if lowered[at:] in self._on.begun:
+                return at
+        return len(lowered)
+
+    def _inside(self, text: str) -> Iterator[str]:
+        """What is secret in a secret: the password of a connection string, the token in a JSON document."""
+        for start, end in self._on.formats.spans(text, _lowered(text)):
+            if end - start < len(text):
+                yield text[start:end]
+        if text.lstrip()[:1] in {"{", "["}:
+            try:
+                document = json.loads(text)
+            except (ValueError, RecursionError):
+                return
+            yield from self._named_secret("", document)
+
+    def _named_secret(self, name: str, value: object) -> Iterator[str]:
+        match value:
+            case dict():
+                for key, part in value.items():
+                    yield from self._named_secret(key, part)
+            case list():
+                for part in value:
+                    yield from self._named_secret(name, part)
+            case str() if entropy.sounds_secret(name, self._settings.words):
+                yield value
 
 
-def _end(pattern: re.Pattern[str], text: str, match: re.Match[str]) -> int:
-    """Where the secret text ends that begins with this match: another one may begin inside it."""
-    start, end = match.span()
-    while (inner := pattern.search(text, start + 1)) is not None and inner.start() < end:
-        start, end = inner.start(), max(end, inner.end())
-    return end
-
-
-def _any_of(forms: list[str], depth: int = 0) -> str:
-    """A pattern for the longest of the forms, sharing what they share: one pass, however many they are."""
-    ends_here = "" in forms
-    groups: dict[str, list[str]] = {}
-    for form in filter(None, forms):
-        groups.setdefault(form[0], []).append(form)
-    branches = [_branch(group, depth) for group in groups.values()]
-    if not branches:
-        return ""
-    return f"(?:{'|'.join(branches)}){'?' if ends_here else ''}"
-
-
-def _branch(forms: list[str], depth: int) -> str:
-    """Forms that begin alike. Very deep nesting is left to a plain list, longest first."""
-    if len(forms) == 1 or depth >= _DEEPEST:
-        return "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-    first, last = min(forms), max(forms)
-    differ = (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
-    shared = next(differ, min(len(first), len(last)))
-    return re.escape(first[:shared]) + _any_of([form[shared:] for form in forms], depth + 1)
-
-
-def _forms(text: str) -> Iterator[str]:
-    if len(text) < SHORTEST:
-        return
-    lines = [line for line in (line.strip() for line in text.splitlines()) if len(line) >= _SHORTEST_LINE]
-    for plain in dict.fromkeys((text, text.strip(), *lines)):
-        yield plain
-        yield json.dumps(plain)[1:-1]
-        yield json.dumps(plain, ensure_ascii=False)[1:-1]
-        yield quote(plain, safe="")
-        yield quote(plain)
-        yield quote_plus(plain)
-    data = text.encode("utf-8", "surrogatepass")
-    yield base64.b64encode(data).decode().rstrip("=")
-    yield base64.urlsafe_b64encode(data).decode().rstrip("=")
+def _lowered(text: str) -> str:
+    """In lower case, and every character in its place."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(one if len(one.lower()) > 1 else one.lower() for one in text)

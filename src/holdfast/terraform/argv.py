@@ -46,9 +46,16 @@ def validate() -> Argv:
     return ("validate", "-json", "-no-color")
 
 
-def plan(options: PlanOptions, *, variables_files: tuple[str, ...], lock_seconds: float = 0.0) -> Argv:
+def plan(
+    options: PlanOptions,
+    *,
+    variables_files: tuple[str, ...],
+    lock_seconds: float = 0.0,
+    lock: bool = True,
+) -> Argv:
+    """Without `lock` for a state that Holdfast keeps: its versions never change, and a plan writes none."""
     argv = ["plan", "-json", "-input=false", "-detailed-exitcode", f"-out={PLAN_FILE}"]
-    argv += _lock_timeout(lock_seconds)
+    argv += _lock_timeout(lock_seconds) if lock else ["-lock=false"]
     if options.destroy:
         argv.append("-destroy")
     if options.refresh_only:

@@ -59,12 +59,11 @@ def state_home(
     settings: Mapping[str, object],
     *,
     root: Path,
-    kept_file: Path,
 ) -> StateHome:
     """`settings` are the configured ones with secrets resolved to `Secret`."""
     configured = stack.backend.type if stack.backend is not None else None
     if code is None and configured is None:
-        return _kept(stack, settings, kept_file)
+        return _kept(stack, settings)
     if code is not None and configured is not None and code.type != configured:
         raise UsageError(
             "HF-BACK-1",
@@ -95,7 +94,8 @@ def state_home(
     return _remote(stack, kind, code, settings, override)
 
 
-def _kept(stack: Stack, settings: Mapping[str, object], kept_file: Path) -> StateHome:
+def _kept(stack: Stack, settings: Mapping[str, object]) -> StateHome:
+    """Behind the state door: its address comes by environment, so that nothing of it is in code or plan."""
     if settings:
         raise UsageError(
             "HF-BACK-3",
@@ -112,11 +112,9 @@ def _kept(stack: Stack, settings: Mapping[str, object], kept_file: Path) -> Stat
             place=stack.place,
         )
     return StateHome(
-        type="local",
+        type="http",
         kept=True,
-        override='terraform {\n  backend "local" {}\n}\n',
-        settings={"path": str(kept_file)},
-        file=kept_file,
+        override='terraform {\n  backend "http" {}\n}\n',
         place=kept_place(stack.name),
     )
 

@@ -82,6 +82,24 @@ class Command:
     seconds: float | None = None
     heeds: int = 1
     """Which wish to stop is for it: 1 is the first Ctrl-C. What must still be done after that says 2."""
+    door: bool = False
+    """It reads or writes a state that Holdfast keeps: its process needs a state door, from birth."""
+    attend: Mapping[str, object] | None = field(repr=False, default=None)
+    """For the supervising process: which store, journal and state belong to this command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the supervising process has to say beside the exit code."""
+
+    not_started: str | None = None
+    """Why Terraform was never started."""
+    journal_failed: str | None = None
+    """The journal could not be written to its end; Terraform was asked to stop."""
+    unshipped: bool = False
+    """The journal is whole on this machine and has not arrived in the store."""
+    refusals: tuple[str, ...] = ()
+    """What the state door refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +118,7 @@ class Answer:
     """It did not end by itself: it was killed, or crashed. After an apply, nobody knows what it did."""
     log: str | None = None
     """What is left of a crashed process, for the person who has to look."""
+    told: Told = field(default_factory=Told)
 
 
 class Stop:

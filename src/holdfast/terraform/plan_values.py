@@ -59,6 +59,33 @@ def differences(
         before_mask=_read(found.before_sensitive),
         after_mask=_read(found.after_sensitive),
     )
+    return _differences(sides, change.replace_paths, clean=clean, at_most=at_most, width=width)
+
+
+def differences_of(
+    before: bytes,
+    after: bytes,
+    *,
+    before_mask: object,
+    after_mask: object,
+    clean: Callable[[str], str],
+    at_most: int = 20,
+    width: int = 80,
+) -> Differences:
+    """The same for two values as JSON, whose masks are `True`, `False`, or follow the shape of the value."""
+    sides = _Sides(
+        before=_DECODER.decode(before),
+        after=_DECODER.decode(after),
+        unknown=False,
+        before_mask=before_mask,
+        after_mask=after_mask,
+    )
+    return _differences(sides, (), clean=clean, at_most=at_most, width=width)
+
+
+def _differences(
+    sides: _Sides, forcing: tuple[Path, ...], *, clean: Callable[[str], str], at_most: int, width: int
+) -> Differences:
     everything = [
         Difference(
             path=path_text(path),
@@ -67,7 +94,7 @@ def differences(
             if part.unknown is True
             else _cut(_text(part.after, secret=part.secret, clean=clean), width),
             sensitive=part.secret,
-            forces_replacement=any(_overlap(path, forcing) for forcing in change.replace_paths),
+            forces_replacement=any(_overlap(path, one) for one in forcing),
         )
         for path, part in _leaves((), sides)
     ]
@@ -77,7 +104,9 @@ def differences(
 
 def sensitive_values(plan: Plan) -> frozenset[str]:
     """Every text and number that anything in the plan marks as sensitive: for the redactor, never to show."""
-    return frozenset(text for value, mask in _secret_parts(plan.document) for text in _masked(value, mask))
+    return frozenset(
+        text for value, mask in _secret_parts(plan.document) for text in marked_texts(value, mask)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +145,8 @@ class _Sides:
             before=_part(self.before, step),
             after=_part(self.after, step),
             unknown=_part(self.unknown, step),
-            before_mask=_part_of_mask(self.before_mask, step),
-            after_mask=_part_of_mask(self.after_mask, step),
+            before_mask=part_of_mask(self.before_mask, step),
+            after_mask=part_of_mask(self.after_mask, step),
         )
 
 
@@ -140,7 +169,7 @@ def _part(value: Any, step: Step) -> Any:
     return None
 
 
-def _part_of_mask(mask: Any, step: Step) -> Any:
+def part_of_mask(mask: Any, step: Step) -> Any:
     """A mask that has no place for a step, but hides something, hides that too."""
     if isinstance(mask, dict) and isinstance(step, str):
         return mask.get(step, False)
@@ -242,25 +271,26 @@ def _constants(expressions: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
     return {name: found.get("constant_value") for name, found in read.items() if isinstance(found, dict)}
 
 
-def _masked(value: Any, mask: Any) -> Iterator[str]:
+def marked_texts(value: Any, mask: Any) -> Iterator[str]:
+    """The texts and numbers of a value that its mask covers."""
     if mask is True:
-        yield from _texts(value)
+        yield from texts(value)
     elif isinstance(value, dict):
         for key, part in value.items():
-            yield from _masked(part, _part_of_mask(mask, key))
+            yield from marked_texts(part, part_of_mask(mask, key))
     elif isinstance(value, list):
         for position, part in enumerate(value):
-            yield from _masked(part, _part_of_mask(mask, position))
+            yield from marked_texts(part, part_of_mask(mask, position))
     elif _any_true(mask):
-        yield from _texts(value)
+        yield from texts(value)
 
 
-def _texts(value: Any) -> Iterable[str]:
+def texts(value: Any) -> Iterable[str]:
     """Names of parts are left alone: hiding the word `password` everywhere would help nobody."""
     if isinstance(value, dict):
-        return (text for part in value.values() for text in _texts(part))
+        return (text for part in value.values() for text in texts(part))
     if isinstance(value, list):
-        return (text for part in value for text in _texts(part))
+        return (text for part in value for text in texts(part))
     if value is None or isinstance(value, bool):
         return ()
     return (str(value),)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from holdfast.config.keys import MEANINGLESS
+from holdfast.config.engine_keys import MEANINGLESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

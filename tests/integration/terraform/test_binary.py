@@ -1,4 +1,4 @@
-"""The binary engine: one process per command, whatever that process is like."""
+"""The binary engine: one program per command, watched by a process of ours, whatever it is like."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def script(path: Path, text: str, *, interpreter: str = sys.executable, mode: in
 
 def engine(path: Path, patience: Patience | None = None) -> BinaryEngine:
     identity = EngineId(kind=Kind.BINARY, product=Product.TERRAFORM, version="1.9.0", path=str(path))
-    return BinaryEngine(identity, patience=patience)
+    return BinaryEngine(identity, scratch=path.parent, limit=2, patience=patience)
 
 
 def command(folder: Path, **environment: str) -> Command:
@@ -39,7 +39,10 @@ def command(folder: Path, **environment: str) -> Command:
 def run(one: BinaryEngine, given: Command, lines: list[bytes] | None = None) -> Answer:
     async def work() -> Answer:
         listen = lines.append if lines is not None else None
-        return await asyncio.wait_for(one.run(given, stop=Stop(), listen=listen), 60)
+        try:
+            return await asyncio.wait_for(one.run(given, stop=Stop(), listen=listen), 60)
+        finally:
+            await one.close()
 
     return asyncio.run(work())
 
@@ -71,16 +74,15 @@ def test_lines_are_heard_and_not_kept(tmp_path: Path) -> None:
 
 
 def test_a_process_of_its_own(tmp_path: Path) -> None:
-    """It leads its own session, sees only the given environment, and has nothing to read."""
+    """It runs in a session of its own, sees only the given environment, and has nothing to read."""
     shown = script(
         tmp_path / "shown",
         "import json, os, sys\n"
-        "leads = os.getsid(0) == os.getpid()\n"
-        "print(json.dumps([leads, dict(os.environ), sys.stdin.read(), os.getcwd(), sys.argv[1:]]))\n",
+        "print(json.dumps([os.getsid(0), dict(os.environ), sys.stdin.read(), os.getcwd(), sys.argv[1:]]))\n",
     )
     given = command(tmp_path, X="1")
-    leader, environment, stdin, folder, words = json.loads(run(engine(shown), given).out)
-    assert leader is True
+    session, environment, stdin, folder, words = json.loads(run(engine(shown), given).out)
+    assert session != os.getsid(0)
     environment.pop("LC_CTYPE", None)  # Python's own doing where no locale is given.
     assert environment == dict(given.environment)
     assert stdin == ""
@@ -153,7 +155,10 @@ def test_a_program_that_hears_no_interrupt_is_killed_with_its_children(tmp_path:
         running = asyncio.create_task(deaf.run(command(tmp_path), stop=stop))
         await asyncio.to_thread(eventually, (tmp_path / "ready").exists, what="ready")
         stop.ask()
-        return await asyncio.wait_for(running, 30)
+        try:
+            return await asyncio.wait_for(running, 30)
+        finally:
+            await deaf.close()
 
     answer = asyncio.run(work())
     assert (answer.interrupted, answer.insisted, answer.killed) == (True, True, True)

@@ -8,11 +8,13 @@ import pytest
 
 from holdfast.config.read import decode, parse
 from holdfast.config.valid import (
+    BackupSettings,
     Config,
     EnginePin,
     EngineUse,
     Environment,
     Owner,
+    RedactionSettings,
     RefusedCreate,
     Retries,
     RuleKind,
@@ -66,6 +68,8 @@ engine:
     refused_creates: [{ provider: labs/lab, text: no shelf }]
 store: s3://bucket/prefix
 work: { max_age: 90s, max_size: 1GiB }
+backups: { keep: 5, max_age: 10d }
+redaction: { off: [jwt], words: [parole], entropy: 3 }
 """
 
 
@@ -108,7 +112,20 @@ def test_the_whole_file_is_believed_as_written() -> None:
         refused_creates=(RefusedCreate(provider="labs/lab", text="no shelf"),),
     )
     assert config.store == "s3://bucket/prefix"
+    assert config.store_named
     assert config.work == Work(max_age=90.0, max_size=1024**3)
+    assert config.backups == BackupSettings(keep=5, max_age=864_000.0)
+    assert config.redaction == RedactionSettings(off=("jwt",), words=("parole",), entropy=3)
+
+
+def test_what_is_not_written_has_its_default() -> None:
+    """A store that the file does not name is the default one, and is known not to be named."""
+    config = read("version: 1\n")
+    assert (config.store, config.store_named) == (".holdfast", False)
+    assert config.backups == BackupSettings(keep=30, max_age=90 * 86400.0)
+    assert config.redaction == RedactionSettings()
+    named = read("version: 1\nstore: .holdfast\n")
+    assert (named.store, named.store_named) == (".holdfast", True)
 
 
 def test_an_entry_by_variables_file() -> None:
@@ -188,7 +205,7 @@ def test_a_key_in_the_wrong_place_says_where_it_belongs() -> None:
         ("version: 1\nenvironments: { dev: { production: yes } }\n", "HF-CONF-6"),
         ("version: 1\ntargets: { aws: { owner: me } }\n", "HF-CONF-7"),
         ("version: 1\nwork: { max_age: 0s }\n", "HF-CONF-21"),
-        ("version: 1\nwork: { max_age: 1d }\n", "HF-CONF-21"),
+        ("version: 1\nwork: { max_age: 1w }\n", "HF-CONF-21"),
         ("version: 1\nwork: { max_size: 5 GB }\n", "HF-CONF-21"),
         ("version: 1\nwork: { max_size: 0 }\n", "HF-CONF-21"),
         ("version: 1\nengine: { parallelism: 0 }\n", "HF-CONF-21"),

@@ -15,7 +15,6 @@ from holdfast.stacks.stack import Stack
 from holdfast.terraform.backend import SECRET_VARIABLES, StateHome, state_home
 
 ROOT = Path("/repo")
-KEPT = Path("/repo/.holdfast/state/s/terraform.tfstate")
 HUSH = Secret("hush")
 
 
@@ -40,7 +39,7 @@ def stack(
 def home(
     one: Stack, code: CodeBackend | None = None, settings: Mapping[str, object] | None = None
 ) -> StateHome:
-    return state_home(one, code, settings or {}, root=ROOT, kept_file=KEPT)
+    return state_home(one, code, settings or {}, root=ROOT)
 
 
 def refused(
@@ -54,13 +53,14 @@ def refused(
 
 
 def test_without_a_backend_holdfast_keeps_the_state() -> None:
-    """Code that names no backend has a state of its own, by an override and an absolute path."""
+    """Code that names no backend talks to the state door, whose address stands in no file."""
     made = home(stack())
     assert made.kept
-    assert made.type == "local"
-    assert made.override == 'terraform {\n  backend "local" {}\n}\n'
-    assert made.settings == {"path": str(KEPT)}
-    assert made.file == KEPT
+    assert made.type == "http"
+    assert made.override == 'terraform {\n  backend "http" {}\n}\n'
+    assert made.settings == {}
+    assert made.variables == {}
+    assert made.file is None
     assert made.place == "kept by Holdfast for s"
     assert not made.secret_on_disk
 

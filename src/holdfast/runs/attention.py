@@ -1,0 +1,210 @@
+"""What the supervising process does beside Terraform: it keeps the run's journal and opens the state door.
+
+Part of a process that starts often: what is imported here is imported beside the first command.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.doors import clock, files, living
+from holdfast.kernel.errors import HoldfastError
+from holdfast.secrets.keys import Key
+from holdfast.store.claims import Claims
+from holdfast.store.folder import FolderShelf
+from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
+from holdfast.store.place import from_description
+from holdfast.store.run_records import journal_name
+from holdfast.store.sealed import SealedShelf
+from holdfast.store.shelf import Shelf
+from holdfast.store.shipping import Shipper
+from holdfast.store.states import KeptStates, NewVersion
+from holdfast.terraform.door import Door, Refusal
+from holdfast.terraform.state_json import Readable, read_state
+from holdfast.terraform.work import UNSAVED_FILE
+from holdfast.terraform.worker import Attention
+
+_ARRIVE_SECONDS = 60.0
+
+
+class Office:
+    """One process's shelf, key and door; a command says which run and which state they stand for."""
+
+    def __init__(self, listening: int, tell: Callable[[dict[str, object]], None]) -> None:
+        self._tell = tell
+        self._door: Door | None = None
+        if listening >= 0:
+            self._door = Door(
+                socket.socket(fileno=listening),
+                user=os.environ["TF_HTTP_USERNAME"],
+                password=os.environ["TF_HTTP_PASSWORD"],
+            )
+            self._door.open()
+        self._opened: tuple[str, Shelf, Key] | None = None
+
+    def attention(self, message: dict[str, Any]) -> Attention:
+        shelf, key = self._store(message["store"])
+        sealed = SealedShelf(shelf, lambda: key)
+        journal = None
+        if "journal" in message:
+            journal = _Journalled(shelf, key, message["journal"], Path(message["folder"]))
+        keeper = None
+        if "door" in message and self._door is not None:
+            keeper = StateKeeper(sealed, **message["door"])
+        return _Attended(journal, self._door, keeper)
+
+    def _store(self, described: dict[str, Any]) -> tuple[Shelf, Key]:
+        text = json.dumps(described, sort_keys=True)
+        if self._opened is None or self._opened[0] != text:
+            key = Key.of(base64.b64decode(described["key"]))
+            self._opened = (text, from_description(described["place"]), key)
+        return self._opened[1], self._opened[2]
+
+
+class _Attended(Attention):
+    def __init__(self, journal: _Journalled | None, door: Door | None, keeper: StateKeeper | None) -> None:
+        self._journal = journal
+        self._door = door
+        self._keeper = keeper
+
+    def begin(self) -> str | None:
+        if self._door is not None:
+            self._door.stand_for(self._keeper)
+        return self._journal.begin() if self._journal is not None else None
+
+    def hear(self, chunk: bytes) -> bool:
+        return self._journal.hear(chunk) if self._journal is not None else True
+
+    def end(self, code: int) -> dict[str, object]:
+        told: dict[str, object] = {}
+        if self._door is not None:
+            self._door.stand_for(None)
+            told["refusals"] = list(self._door.refusals)
+            self._door.refusals.clear()
+        if self._journal is not None:
+            told.update(self._journal.end(code))
+        return told
+
+
+class _Journalled:
+    """The journal of one run. When it cannot be written, Terraform is asked to stop, once and gracefully."""
+
+    def __init__(self, shelf: Shelf, key: Key, wanted: dict[str, str], folder: Path) -> None:
+        self._shelf = shelf
+        self._key = key
+        self._run = wanted["run"]
+        self._spool = wanted.get("spool")
+        self._folder = folder
+        self._writer: JournalWriter | None = None
+        self._shipper: Shipper | None = None
+        self._failure: str | None = None
+
+    def begin(self) -> str | None:
+        try:
+            grown = None
+            if isinstance(self._shelf, FolderShelf):
+                path = self._shelf.path(journal_name(self._run))
+            else:
+                path = Path(str(self._spool)) / journal_name(self._run)
+                self._shipper = Shipper(self._shelf, self._run)
+                grown = self._shipper.grown
+            files.private_folder(path.parent)
+            self._writer = JournalWriter(str(path), self._key, self._run, grown=grown)
+            self._append(STARTED, {"process": living.this_process().document(), "at": _now()})
+        except (OSError, HoldfastError) as error:
+            return f"the journal cannot be written: {error}"
+        if self._shipper is not None:
+            self._shipper.urge()
+        return None
+
+    def hear(self, chunk: bytes) -> bool:
+        if self._writer is None or self._failure is not None:
+            return True
+        try:
+            self._writer.append(LINES, chunk.rstrip(b"\n"))
+        except OSError as error:
+            self._failure = f"the journal cannot be written any more: {error}"
+            return False
+        if self._shipper is not None and b'"apply_complete"' in chunk:
+            self._shipper.urge()
+        return True
+
+    def end(self, code: int) -> dict[str, object]:
+        """The exit record. That Terraform left a state it could not save is part of it."""
+        told: dict[str, object] = {}
+        unsaved = (self._folder / UNSAVED_FILE).exists()
+        if self._writer is not None and self._failure is None:
+            try:
+                self._append(ENDED, {"code": code, "at": _now(), "unsaved": unsaved})
+            except OSError as error:
+                self._failure = f"the end could not be written into the journal: {error}"
+            self._writer.close()
+        if self._failure is not None:
+            told["journal_failed"] = self._failure
+        if self._shipper is not None and not self._shipper.finish(_ARRIVE_SECONDS):
+            told["unshipped"] = True
+        return told
+
+    def _append(self, kind: bytes, document: dict[str, object]) -> None:
+        if self._writer is not None:
+            self._writer.append(kind, json.dumps(document).encode())
+
+
+class StateKeeper:
+    """The kept state of one stack, for the length of one command of one run."""
+
+    def __init__(self, sealed: SealedShelf, *, stack: str, run: str, who: str, why: str, write: bool) -> None:
+        self._states = KeptStates(sealed)
+        self._claims = Claims(sealed)
+        self._stack = stack
+        self._run = run
+        self._who = who
+        self._why = why
+        self._write = write
+        self._number = 0
+
+    def read(self) -> bytes | None:
+        version = self._states.current(self._stack)
+        self._number = version.number if version is not None else 0
+        return version.state if version is not None else None
+
+    def write(self, state: bytes) -> None:
+        if not self._write:
+            raise Refusal(403, f"this command may not write the state of {self._stack}")
+        claim = self._claims.of(self._stack)
+        if claim is None or claim.run != self._run:
+            raise Refusal(409, f"the stack {self._stack} belongs to another run by now")
+        found = read_state(state)
+        if not isinstance(found, Readable):
+            raise Refusal(400, "this is not a state")
+        new = NewVersion(
+            serial=found.serial,
+            lineage=found.lineage,
+            resources=found.managed,
+            run=self._run,
+            who=self._who,
+            why=self._why,
+            state=state,
+        )
+        version = self._states.add(self._stack, new, after=self._number)
+        if version is None:
+            raise Refusal(409, f"somebody else wrote the state of {self._stack}")
+        self._number = version.number
+
+    def lock(self, info: bytes) -> bytes | None:
+        """The stack was claimed by this run before Terraform started: nobody else can be here."""
+        del info
+        return None
+
+    def unlock(self, info: bytes) -> None:
+        del info
+
+
+def _now() -> str:
+    return clock.now().isoformat()

@@ -1,0 +1,114 @@
+"""A stack is claimed by one run at a time; the next one is told who is first, or how that one ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+from holdfast.doors import clock, living
+from holdfast.doors.living import Life, ProcessId
+from holdfast.kernel.errors import Busy, UnknownOutcome
+from holdfast.runs.session import Session
+from holdfast.stacks.stack import Stack
+from holdfast.store.claims import Claim
+from holdfast.store.journal import Journal
+
+_LOOK_AGAIN = 0.5
+_SILENT_SECONDS = 60.0
+"""On another machine nothing proves a death; a run that gave no sign for this long is not called busy."""
+
+
+@contextlib.asynccontextmanager
+async def claimed(session: Session, stack: Stack, operation: str) -> AsyncIterator[None]:
+    """For what is done in one step: afterwards the stack is free, whatever came of it."""
+    claim = await take(session, plain_claim(session, stack, operation))
+    try:
+        yield
+    finally:
+        session.store.claims.release(stack.name, claim.run)
+
+
+def plain_claim(session: Session, stack: Stack, operation: str) -> Claim:
+    return Claim(
+        stack=stack.name,
+        run=session.change,
+        intent={
+            "operation": operation,
+            "who": session.who,
+            "started": clock.now().isoformat(),
+            "process": living.this_process().document(),
+        },
+    )
+
+
+async def take(session: Session, claim: Claim) -> Claim:
+    """Ours, or an error that names the holder. Waits as long as the session may wait."""
+    end = clock.monotonic() + session.wait
+    while True:
+        holds = session.store.claims.take(claim)
+        if holds.run == claim.run:
+            return claim
+        if clock.monotonic() >= end or session.stop.level or not alive(session, holds):
+            raise busy(holds)
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def busy(claim: Claim) -> Busy:
+    what = {"apply": "being applied", "push": "being given a state"}.get(operation_of(claim), "being worked on")
+    return Busy(
+        "HF-LOCK-2",
+        f"{claim.stack} is {what} already by {claim.intent.get('who')}, run {claim.run}, "
+        f"since {claim.intent.get('started')}",
+        hint="Wait until that is done (--wait 30m), then plan again.",
+    )
+
+
+def operation_of(claim: Claim) -> str:
+    return str(claim.intent.get("operation"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """Who may still be at work on a claimed stack, and when they were last heard of."""
+
+    asker: Life
+    supervisor: Life | None
+    """None: Terraform was never started, as far as the journal says."""
+    pulse: str | None
+
+    @property
+    def alive(self) -> bool:
+        return Life.ALIVE in (self.asker, self.supervisor)
+
+    @property
+    def proved_dead(self) -> bool:
+        return self.asker is Life.DEAD and self.supervisor in (None, Life.DEAD)
+
+
+def signs(session: Session, claim: Claim, journal: Journal) -> Signs:
+    asker = living.life(ProcessId.of(_mapping(claim.intent["process"])))
+    supervisor = None
+    if journal.started is not None:
+        supervisor = living.life(ProcessId.of(_mapping(journal.started["process"])))
+    beat = session.store.runs.read(claim.run, "pulse")
+    return Signs(asker=asker, supervisor=supervisor, pulse=beat.decode() if beat is not None else None)
+
+
+def alive(session: Session, claim: Claim) -> bool:
+    """Whether somebody is at work; on another machine, whether somebody was heard of lately."""
+    journal = session.store.runs.journal(claim.run, session.store.key)
+    found = signs(session, claim, journal)
+    if found.alive:
+        return True
+    if found.proved_dead or journal.ended is not None:
+        return False
+    last = found.pulse or str(claim.intent.get("started"))
+    return clock.seconds_since(last) < _SILENT_SECONDS
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise UnknownOutcome("HF-STORE-2", "the run store holds a claim that does not say whose it is")
+    return value

@@ -1,0 +1,178 @@
+"""What an apply said in its `-json` lines, address by address. Pure.
+
+The lines may end early, and the last one may be cut: an operation that was begun and not ended stays open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from holdfast.terraform import events
+from holdfast.terraform.stream import read_line
+
+DELETE = "delete"
+UPDATE = "update"
+CREATE = "create"
+_MAKES_NOTHING = frozenset({UPDATE, DELETE, "read", "noop", "no-op", "remove", "forget", "move", "import"})
+_DIED = re.compile(
+    r"plugin did not respond|request cancelled|code = (unavailable|canceled)|transport is closing",
+    re.IGNORECASE,
+)
+
+
+class End(StrEnum):
+    OPEN = "open"
+    COMPLETE = "complete"
+    ERRORED = "errored"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """How the engine names an object: by its `id`, else by its `name` or a tag."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    action: str
+    end: End
+    began: str | None
+    """When, as the engine said it; None when nobody heard the beginning."""
+    ended: str | None = None
+    label: Label | None = None
+    """Of a create: what was made, named when it is complete. Of the others: what is worked on."""
+
+    @property
+    def makes(self) -> bool:
+        """A word that is not known counts as making something."""
+        return self.action not in _MAKES_NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    operations: Mapping[str, tuple[Operation, ...]]
+    provisioned: frozenset[str]
+    """Addresses on which a provisioner was started after a create: what it runs on was made."""
+    failures: Mapping[str, str]
+    """What the engine said of an address that failed, in short. It may hold secrets."""
+    died: frozenset[str]
+    """Addresses whose provider did not answer any more."""
+    ended: bool
+    """The engine summed up, or gave its errors: it came to its own end."""
+    cut: bool
+    """The last line is not whole."""
+    last: str | None
+    """When the last word was heard."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ear:
+    operations: dict[str, list[Operation]] = field(default_factory=dict)
+    endings: dict[str, int] = field(default_factory=dict)
+    """Deletions of an address that are complete, while it is not clear which ones."""
+    provisioned: set[str] = field(default_factory=set)
+    failures: dict[str, str] = field(default_factory=dict)
+    died: set[str] = field(default_factory=set)
+
+    def apply(self, event: events.ApplyEvent) -> None:
+        of_address = self.operations.setdefault(event.address, [])
+        opened = [
+            place
+            for place, one in enumerate(of_address)
+            if one.action == event.action and one.end is End.OPEN and _fits(one, event)
+        ]
+        match event:
+            case events.ApplyStart():
+                of_address.append(_begun(event))
+            case events.ApplyComplete() | events.ApplyErrored():
+                self._ends(event, of_address, opened)
+            case _ if not opened:
+                of_address.append(_begun(event))
+            case _:
+                pass
+
+    def _ends(self, event: events.ApplyEvent, of_address: list[Operation], opened: list[int]) -> None:
+        """The end of a deletion names no object. With several open, they are complete once all are."""
+        if not opened:
+            of_address.append(replace(_begun(event), began=None))
+            opened = [len(of_address) - 1]
+        complete = isinstance(event, events.ApplyComplete)
+        if len(opened) > 1:
+            self.endings[event.address] = self.endings.get(event.address, 0) + complete
+            if self.endings[event.address] < len(opened):
+                return
+        for place in opened:
+            was = of_address[place]
+            of_address[place] = replace(
+                was,
+                end=End.COMPLETE if complete else End.ERRORED,
+                ended=event.at,
+                label=_label(event) or was.label,
+            )
+
+    def provisions(self, address: str) -> None:
+        """There are provisioners for the end of an object too: those say nothing of a new one."""
+        if any(one.makes and one.end is End.OPEN for one in self.operations.get(address, ())):
+            self.provisioned.add(address)
+
+    def diagnosed(self, event: events.Diagnosed) -> None:
+        found = event.diagnostic
+        if found.is_error and found.address is not None:
+            self.failures.setdefault(found.address, found.summary)
+            if _DIED.search(f"{found.summary} {found.detail}"):
+                self.died.add(found.address)
+
+
+def listen(lines: Iterable[bytes]) -> Heard:
+    """Never raises: a line that says nothing is passed over."""
+    ear = _Ear()
+    ended, cut = False, False
+    last: str | None = None
+    for line in lines:
+        if not line.strip():
+            continue
+        event = read_line(line)
+        cut = isinstance(event, events.Noise) and line.lstrip().startswith(b"{")
+        match event:
+            case events.ApplyEvent():
+                ear.apply(event)
+            case events.Step(what="provisioner"):
+                ear.provisions(event.address)
+            case events.Diagnosed():
+                ear.diagnosed(event)
+                ended = ended or event.diagnostic.is_error
+            case events.ChangeSummary():
+                ended = ended or event.operation in {"apply", "destroy"}
+            case _:
+                pass
+        last = (event.at if isinstance(event, events.Spoken) else None) or last
+    return Heard(
+        operations={address: tuple(found) for address, found in ear.operations.items()},
+        provisioned=frozenset(ear.provisioned),
+        failures=ear.failures,
+        died=frozenset(ear.died),
+        ended=ended,
+        cut=cut,
+        last=last,
+    )
+
+
+def _begun(event: events.ApplyEvent) -> Operation:
+    return Operation(action=event.action, end=End.OPEN, began=event.at, label=_label(event))
+
+
+def _label(event: events.OnResource) -> Label | None:
+    if not event.id_key or not event.id_value:
+        return None
+    return Label(key=event.id_key, value=event.id_value)
+
+
+def _fits(one: Operation, event: events.ApplyEvent) -> bool:
+    """Several objects of one address can be deleted at once: where both have names, these must be alike."""
+    said = _label(event)
+    return one.action != DELETE or one.label is None or said is None or one.label == said

@@ -1,0 +1,42 @@
+"""What the supervising process must know of a command: which store, which journal, which kept state."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+from holdfast.runs.prepare import Prepared
+from holdfast.runs.session import Session
+from holdfast.store.place import describe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """A command that may write the state, and the run it does so for."""
+
+    run: str
+    why: str
+    journal: bool = False
+
+
+def attend(session: Session, prepared: Prepared, writes: Writing | None) -> dict[str, object] | None:
+    """None where there is nothing to attend to: the code's own backend, and a command that only reads."""
+    if not prepared.home.kept and (writes is None or not writes.journal):
+        return None
+    told: dict[str, object] = {
+        "store": {
+            "place": describe(session.store.shelf),
+            "key": base64.b64encode(session.store.key.secret).decode(),
+        }
+    }
+    if prepared.home.kept:
+        told["door"] = {
+            "stack": prepared.stack.name,
+            "run": writes.run if writes is not None else "",
+            "who": session.who,
+            "why": writes.why if writes is not None else "",
+            "write": writes is not None,
+        }
+    if writes is not None and writes.journal:
+        told["journal"] = {"run": writes.run, "spool": str(session.environment.home / "spool")}
+    return told

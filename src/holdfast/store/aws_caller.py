@@ -1,0 +1,63 @@
+"""A process of its own that says who the caller is to AWS: `python aws_caller.py PATHS` prints JSON.
+
+Every way there is to get credentials reads the environment of its process, some of them again much later. The
+one who needs the credentials may live in another environment, a stack's; asking a process that was born with
+the right one leaves nothing to guess and nothing to swap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+
+def main() -> None:
+    sys.path[:0] = [path for path in sys.argv[1].split(os.pathsep) if path not in sys.path]
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - the paths come first
+
+    try:
+        found = answer(os.environ)  # noqa: TID251 - its own environment is what this process is started for
+    except (BotoCoreError, ClientError) as error:
+        found = {"error": str(error)}
+    sys.stdout.write(json.dumps(found))
+
+
+def answer(variables: os._Environ[str]) -> dict[str, object]:
+    from botocore.session import Session  # noqa: PLC0415 - the paths come first
+    from botocore.utils import get_environ_proxies  # noqa: PLC0415
+
+    session = Session()
+    credentials = session.get_credentials()
+    if credentials is None:
+        return {"error": "there are no credentials in the environment, in the AWS files or of this machine"}
+    keys = credentials.get_frozen_credentials()
+    expires = getattr(credentials, "_expiry_time", None)
+    settings = {name: session.get_config_variable(name) for name in Session.SESSION_VARIABLES}
+    scoped = session.get_scoped_config()
+    services = session.full_config.get("services", {}).get(scoped.get("services"), {})
+    endpoint = (
+        variables.get("AWS_ENDPOINT_URL_S3")
+        or variables.get("AWS_ENDPOINT_URL")
+        or services.get("s3", {}).get("endpoint_url")
+        or scoped.get("endpoint_url")
+    )
+    if settings.get("ignore_configured_endpoint_urls"):
+        endpoint = None
+    region = settings.get("region") or "us-east-1"
+    return {
+        "settings": settings,
+        "s3": session.get_config_variable("s3") or {},
+        "proxies_config": session.get_config_variable("proxies_config") or {},
+        "endpoint": endpoint,
+        "proxies": get_environ_proxies(endpoint or f"https://s3.{region}.amazonaws.com"),
+        "verify": settings.get("ca_bundle") or variables.get("REQUESTS_CA_BUNDLE"),
+        "key": keys.access_key,
+        "secret": keys.secret_key,
+        "token": keys.token,
+        "expires": expires.isoformat() if expires is not None else None,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Runs as they are remembered: one folder each, with its journal and its outcome."""
+
+from __future__ import annotations
+
+from holdfast.secrets.keys import Key
+from holdfast.store.journal import Journal, read_journal
+from holdfast.store.sealed import SealedShelf, packed
+
+
+class RunRecords:
+    def __init__(self, sealed: SealedShelf) -> None:
+        self._sealed = sealed
+
+    def ids(self) -> tuple[str, ...]:
+        """Newest first: an id sorts by the time it was made."""
+        found = {name.split("/")[1] for name in self._sealed.names("runs")}
+        return tuple(sorted(found, reverse=True))
+
+    def finish(self, run: str, outcome: dict[str, object], *, durable: bool = True) -> None:
+        """How the run ended, as far as it is known now. A later word replaces an earlier one."""
+        self._sealed.write(_outcome(run), packed(outcome), durable=durable)
+
+    def outcome(self, run: str) -> dict[str, object] | None:
+        found = self._sealed.read(_outcome(run))
+        return found.document() if found is not None else None
+
+    def journal(self, run: str, key: Key) -> Journal:
+        """All pieces of it, in their order."""
+        names = [name for name in self._sealed.names(f"runs/{run}") if "/journal-" in name]
+        pieces = (self._sealed.shelf.read(name) for name in names)
+        return read_journal(key, run, b"".join(piece.data for piece in pieces if piece is not None))
+
+    def write(self, run: str, name: str, data: bytes) -> None:
+        self._sealed.write(f"runs/{run}/{name}", data)
+
+    def read(self, run: str, name: str) -> bytes | None:
+        found = self._sealed.read(f"runs/{run}/{name}")
+        return found.data if found is not None else None
+
+    def forget(self, run: str) -> None:
+        for name in self._sealed.names(f"runs/{run}"):
+            self._sealed.remove(name)
+
+
+def journal_name(run: str, piece: int = 1) -> str:
+    return f"runs/{run}/journal-{piece:06d}"
+
+
+def _outcome(run: str) -> str:
+    return f"runs/{run}/outcome"

@@ -1,0 +1,74 @@
+"""A journal that is written on this machine and must be known elsewhere: shipped as it grows.
+
+At most a second behind, at once when it is urged. A store that does not answer holds nothing up: what waits is
+shipped when it answers again, and the end says whether everything arrived.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from holdfast.store.run_records import journal_name
+from holdfast.store.shelf import Shelf
+
+_BEHIND = 0.5
+_AFTER_A_FAILURE = 1.0
+
+
+class Shipper:
+    def __init__(self, shelf: Shelf, run: str, *, failed: Callable[[str], None] | None = None) -> None:
+        self._shelf = shelf
+        self._run = run
+        self._failed = failed
+        self._waiting = b""
+        self._piece = 1
+        self._urged = False
+        self._over = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def grown(self, data: bytes) -> None:
+        with self._changed:
+            self._waiting += data
+            self._changed.notify_all()
+
+    def urge(self) -> None:
+        with self._changed:
+            self._urged = True
+            self._changed.notify_all()
+
+    def finish(self, seconds: float) -> bool:
+        """Whether everything has arrived. What has not stays in the file on this machine."""
+        with self._changed:
+            self._over = self._urged = True
+            self._changed.notify_all()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._over:
+                    self._changed.wait()
+                if not self._waiting:
+                    return
+                self._changed.wait_for(lambda: self._urged, timeout=_BEHIND)
+                data, self._urged = self._waiting, self._over
+            if self._shipped(data):
+                with self._changed:
+                    self._waiting = self._waiting[len(data) :]
+                    self._piece += 1
+            else:
+                with self._changed:
+                    self._changed.wait(timeout=_AFTER_A_FAILURE)
+
+    def _shipped(self, data: bytes) -> bool:
+        try:
+            self._shelf.create(journal_name(self._run, self._piece), data)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the journal on this machine is not lost by it
+            if self._failed is not None:
+                self._failed(str(error))
+            return False
+        return True

@@ -1,0 +1,253 @@
+"""The small language in which `import_ids.toml` says how the import id of a type is made. Pure.
+
+    {a} {a.0.b} {a|b|"x"} {a~/} {a*/} {a?x} {a=~RE} [...] text
+
+A value has three states: a text, empty, or not known. What is empty may be left out or passed over; what is
+not known ends the making of the id, because an id around a gap would name another object. One exception: `id`
+may stand in for an alternative that is not known, since it names the object itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_QUOTED = re.compile(r'"([^"]*)"')
+_VALUE = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:(=~|[~*?])(.+))?", re.DOTALL)
+_ID = ("id",)
+_UNKNOWN = None
+
+Step = str | int
+
+
+class Way(Enum):
+    """How a text is made of a value."""
+
+    WHOLE = ""
+    TAIL = "~"
+    JOINED = "*"
+    FLAG = "?"
+    GROUP = "=~"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literal:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    path: tuple[Step, ...]
+    way: Way = Way.WHOLE
+    with_: str = ""
+    """A separator, a text or a regular expression, as the way asks for."""
+
+    @property
+    def name(self) -> str:
+        return ".".join(map(str, self.path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    alternatives: tuple[Literal | Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    parts: tuple[Literal | Choice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    parts: tuple[Literal | Choice | Group, ...]
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes it reads, by their first name."""
+        return frozenset(str(value.path[0]) for part in self.parts for value in _values(part))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    names: tuple[str, ...]
+    """What is not known, or empty where something must stand."""
+
+
+def parse(text: str) -> Template:
+    """Raises ValueError for a template that says nothing or is not closed: it is ours, so a test finds it."""
+    parts: list[Literal | Choice | Group] = []
+    for piece, grouped in _pieces(text):
+        inner = tuple(_parts(piece))
+        if grouped and not any(isinstance(part, Choice) for part in inner):
+            raise ValueError(f"[{piece}] has no attribute that could leave it out")
+        parts.extend((Group(parts=inner),) if grouped else inner)
+    if not parts:
+        raise ValueError("an empty template")
+    return Template(parts=tuple(parts))
+
+
+def fill(template: Template, values: Mapping[str, object]) -> Filled | Missing:
+    """A name that `values` does not hold is not known; one that it holds as None is empty."""
+    texts: list[str] = []
+    missing: list[str] = []
+    for part in template.parts:
+        match part:
+            case Literal():
+                texts.append(part.text)
+            case Group():
+                inside = [_part(each, values) for each in part.parts]
+                if _UNKNOWN in inside:
+                    missing += (name for each in part.parts for name in _unknown_names(each, values))
+                elif all(inside):
+                    texts += (text for text in inside if text is not _UNKNOWN)
+            case Choice():
+                text = _part(part, values)
+                if text:
+                    texts.append(text)
+                else:
+                    missing += tuple(_unknown_names(part, values)) or (value.name for value in _values(part))
+    return Missing(names=tuple(dict.fromkeys(missing))) if missing else Filled(text="".join(texts))
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Cut at the brackets that do not stand inside a placeholder; True for what is inside of them."""
+    start, depth, grouped = 0, 0, False
+    for place, char in enumerate(text):
+        depth += (char == "{") - (char == "}")
+        if depth or char not in "[]":
+            continue
+        if grouped != (char == "]"):
+            raise ValueError(f"brackets that do not fit in {text}")
+        if place > start:
+            yield text[start:place], grouped
+        start, grouped = place + 1, char == "["
+    if depth or grouped:
+        raise ValueError(f"something is not closed in {text}")
+    if start < len(text):
+        yield text[start:], False
+
+
+def _parts(text: str) -> Iterator[Literal | Choice]:
+    end = 0
+    for found in _PLACEHOLDER.finditer(text):
+        if found.start() > end:
+            yield Literal(text=text[end : found.start()])
+        yield _choice(found[1])
+        end = found.end()
+    if end < len(text):
+        yield Literal(text=text[end:])
+
+
+def _choice(text: str) -> Choice:
+    """A regular expression may hold `|`, so it is the last in its placeholder."""
+    alternatives: list[Literal | Value] = []
+    more = "|"
+    while more:
+        first, more, rest = text.partition("|")
+        if "=~" in first:
+            first, more = text, ""
+        alternatives.append(_alternative(first))
+        text = rest
+    return Choice(alternatives=tuple(alternatives))
+
+
+def _alternative(text: str) -> Literal | Value:
+    if quoted := _QUOTED.fullmatch(text):
+        return Literal(text=quoted[1])
+    found = _VALUE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{{{text}}} is not understood")
+    path = tuple(int(step) if step.isdigit() else step for step in found[1].split("."))
+    value = Value(path=path, way=Way(found[2] or ""), with_=found[3] or "")
+    if value.way is Way.GROUP and re.compile(value.with_).groups != 1:
+        raise ValueError(f"{{{text}}} needs one group")
+    return value
+
+
+def _values(part: Literal | Choice | Group) -> Iterator[Value]:
+    match part:
+        case Literal():
+            return
+        case Choice():
+            yield from (each for each in part.alternatives if isinstance(each, Value))
+        case Group():
+            for each in part.parts:
+                yield from _values(each)
+
+
+def _unknown_names(part: Literal | Choice, values: Mapping[str, object]) -> Iterator[str]:
+    return (value.name for value in _values(part) if _read(value, values) is _UNKNOWN)
+
+
+def _part(part: Literal | Choice, values: Mapping[str, object]) -> str | None:
+    if isinstance(part, Literal):
+        return part.text
+    known = True
+    for each in part.alternatives:
+        text = each.text if isinstance(each, Literal) else _read(each, values)
+        if text is _UNKNOWN:
+            known = False
+        elif text and (known or (isinstance(each, Value) and each.path == _ID)):
+            return text
+    return "" if known else _UNKNOWN
+
+
+def _read(value: Value, values: Mapping[str, object]) -> str | None:
+    found: object = values
+    for step in value.path:
+        if isinstance(found, Mapping):
+            if step not in found:
+                return _UNKNOWN
+            found = found[step]
+        elif isinstance(found, list) and isinstance(step, int):
+            if step >= len(found):
+                return ""
+            found = found[step]
+            if found is None:
+                return _UNKNOWN
+        else:
+            return "" if found is None else _UNKNOWN
+    return "" if found is None else _made(found, value)
+
+
+def _made(found: object, value: Value) -> str | None:
+    match value.way:
+        case Way.FLAG:
+            return (value.with_ if found else "") if isinstance(found, bool) else _UNKNOWN
+        case Way.JOINED:
+            texts = [_text(each) for each in found] if isinstance(found, list) else [_UNKNOWN]
+            # In a list of a plan, null stands for an element that is not known yet.
+            return _UNKNOWN if _UNKNOWN in texts else value.with_.join(text or "" for text in texts)
+        case Way.TAIL:
+            text = _text(found)
+            return text.rpartition(value.with_)[2] if text is not _UNKNOWN else _UNKNOWN
+        case Way.GROUP:
+            text = _text(found)
+            inside = re.search(value.with_, text) if text is not _UNKNOWN else None
+            return _UNKNOWN if text is _UNKNOWN else (inside[1] or "" if inside is not None else "")
+        case Way.WHOLE:
+            return _text(found)
+
+
+def _text(found: object) -> str | None:
+    match found:
+        case str():
+            return found
+        case bool():
+            return "true" if found else "false"
+        case int():
+            return str(found)
+        case float() if found.is_integer():
+            return str(int(found))
+        case float():
+            return repr(found)
+        case _:
+            return _UNKNOWN

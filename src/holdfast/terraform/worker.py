@@ -1,0 +1,278 @@
+"""The process that runs Terraform for another one: warm inside it, or a program that it starts and watches.
+
+Messages are lines of JSON over a socket; a command comes with two descriptors for its output. When the one
+who asked is gone, the running command is finished and the process ends: an apply does not die with the one
+who wanted it. Who listens in on a command (a journal, a state door) is given by the process's entry point.
+
+Imports are few on purpose: this start is part of every first command.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+
+_BUFFER = 1 << 20
+_BROKEN = 70
+NOT_STARTED = 69
+"""The command was not begun, because what must be written first could not be."""
+
+
+class Embedded:
+    """Terraform as a library: the two calls of it that are used."""
+
+    def __init__(self, path: str) -> None:
+        library = ctypes.CDLL(path)
+        self._run = library.RunCliWithCancel
+        self._run.argtypes = [
+            ctypes.c_char_p,
+            ctypes.c_int64,
+            ctypes.POINTER(ctypes.c_char_p),
+            ctypes.c_int64,
+            ctypes.c_int64,
+        ]
+        self._cancel = library.CancelCli
+        self._cancel.argtypes = [ctypes.c_char_p]
+        self._cancel.restype = ctypes.c_int
+
+    def run(self, name: str, argv: list[str], folder: str, out: int, err: int) -> int:
+        """Blocks without holding Python's lock. The library closes both descriptors."""
+        words = [f"-chdir={folder}", *argv]
+        texts = (ctypes.c_char_p * len(words))(*[os.fsencode(text) for text in words])
+        return int(self._run(name.encode(), len(words), texts, out, err))
+
+    def cancel(self, name: str) -> None:
+        self._cancel(name.encode())
+
+
+class Program:
+    """Terraform or OpenTofu as a program. It stays in this process's session and group."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._environment = dict(os.environ)
+        self._child: int | None = None
+        self._wanted = 0
+
+    def run(self, name: str, argv: list[str], folder: str, out: int, err: int) -> int:  # noqa: ARG002 - as the library's
+        """A negative code is the signal that killed it."""
+        import subprocess
+
+        try:
+            process = subprocess.Popen(
+                [self._path, *argv],
+                cwd=folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+        finally:
+            os.close(out)
+            os.close(err)
+        self._child = process.pid
+        for _ in range(self._wanted):
+            self._interrupt()
+        try:
+            return process.wait()
+        finally:
+            self._child, self._wanted = None, 0
+
+    def cancel(self, name: str) -> None:  # noqa: ARG002 - as the library's
+        """SIGINT to Terraform only: it passes the word on to its providers itself."""
+        if self._child is None:
+            self._wanted += 1
+        else:
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        try:
+            if self._child is not None:
+                os.kill(self._child, signal.SIGINT)
+        except ProcessLookupError:
+            pass
+
+
+class Attention:
+    """Who listens in on one command. This one does nothing."""
+
+    def begin(self) -> str | None:
+        """Before Terraform starts. A text says why it must not."""
+        return None
+
+    def hear(self, chunk: bytes) -> bool:
+        """What Terraform wrote, as it comes. False: it cannot be written down, so Terraform must stop."""
+        del chunk
+        return True
+
+    def end(self, code: int) -> dict[str, object]:
+        """After Terraform ended: what else there is to tell."""
+        del code
+        return {}
+
+
+def size() -> dict[str, int]:
+    """What decides whether this process is recycled."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - pathlib is not imported here
+            memory = int(file.read().split()[1]) * resource.getpagesize()
+        files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    except OSError:
+        # Where there is no /proc: the most memory it ever had, which macOS counts in bytes.
+        unit = 1 if sys.platform == "darwin" else 1024
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        files = len(os.listdir("/dev/fd"))  # noqa: PTH208
+    return {"memory": memory, "files": files}
+
+
+class Worker:
+    def __init__(self, engine: Embedded | Program, channel: socket.socket, attend: object) -> None:
+        self._engine = engine
+        self._channel = channel
+        self._attend = attend
+        self._sending = threading.Lock()
+        self._running: threading.Thread | None = None
+        self.last_code = 0
+
+    def tell(self, message: dict[str, object]) -> None:
+        try:
+            with self._sending:
+                self._channel.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            pass  # Nobody listens any more; the command itself is what matters.
+
+    def serve(self) -> None:
+        """Until the one who asks is gone and what it asked for is done."""
+        self.tell({"ready": True})
+        pending = b""
+        descriptors: list[int] = []
+        while True:
+            try:
+                data, received, _, _ = socket.recv_fds(self._channel, _BUFFER, 8)
+            except OSError:
+                data, received = b"", []
+            for descriptor in received:
+                # A provider or a provisioner that lives on must not hold a command's output open.
+                os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's own signature
+            descriptors += received
+            if not data:
+                break
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                message = json.loads(line)
+                if "run" in message:
+                    out, err = descriptors.pop(0), descriptors.pop(0)
+                    self._start(message, out, err)
+                elif "cancel" in message:
+                    self._engine.cancel(message["cancel"])
+        if self._running is not None:
+            self._running.join()
+
+    def _start(self, message: dict[str, object], out: int, err: int) -> None:
+        self._running = threading.Thread(target=self._execute, args=(message, out, err), daemon=False)
+        self._running.start()
+
+    def _execute(self, message: dict[str, object], out: int, err: int) -> None:
+        try:
+            told = self._attended(message, out, err)
+        except Exception as error:  # noqa: BLE001 - without an answer the other side would wait for ever
+            sys.stderr.write(f"{error!r}\n")
+            sys.stderr.flush()
+            os._exit(_BROKEN)
+        self.tell({"done": message["run"], **told, **size()})
+
+    def _attended(self, message: dict[str, object], out: int, err: int) -> dict[str, object]:
+        attention: Attention = self._attend(message)  # type: ignore[operator]
+        refused = attention.begin()
+        if refused is not None:
+            os.close(out)
+            os.close(err)
+            return {"code": NOT_STARTED, "not_started": refused}
+        name, folder = str(message["run"]), str(message["folder"])
+        argv = [str(text) for text in message["argv"]]  # type: ignore[attr-defined]
+        relay = _Relay(out, lambda chunk: self._heard(attention, name, chunk)) if "journal" in message else None
+        refused = None
+        try:
+            self.last_code = self._engine.run(name, argv, folder, relay.entry if relay is not None else out, err)
+        except OSError as error:
+            self.last_code, refused = NOT_STARTED, f"{error.filename}: {error.strerror}"
+        if relay is not None:
+            relay.join()
+        told = {"code": self.last_code, **attention.end(self.last_code)}
+        return told if refused is None else {**told, "not_started": refused}
+
+    def _heard(self, attention: Attention, name: str, chunk: bytes) -> None:
+        if not attention.hear(chunk):
+            self._engine.cancel(name)
+
+
+class _Relay:
+    """Terraform's output on its way to the one who asked: written down first, then passed on.
+
+    The one who asked may be slow, stopped or gone; Terraform never waits for it.
+    """
+
+    def __init__(self, out: int, hear: object) -> None:
+        reading, self.entry = os.pipe()
+        self._out = out
+        self._hear = hear
+        self._waiting: list[bytes] = []
+        self._more = threading.Condition()
+        self._over = False
+        self._reader = threading.Thread(target=self._read, args=(reading,), daemon=False)
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._reader.start()
+        self._writer.start()
+
+    def join(self) -> None:
+        """Everything is written down, and passed on as far as somebody takes it."""
+        self._reader.join()
+        self._writer.join(timeout=5.0)
+
+    def _read(self, reading: int) -> None:
+        open_line = b""
+        while chunk := _read_some(reading):
+            whole, cut, rest = (open_line + chunk).rpartition(b"\n")
+            open_line = rest
+            if cut:
+                self._pass(whole + cut)
+        if open_line:
+            self._pass(open_line)
+        os.close(reading)
+        with self._more:
+            self._over = True
+            self._more.notify()
+
+    def _pass(self, lines: bytes) -> None:
+        self._hear(lines)  # type: ignore[operator]
+        with self._more:
+            self._waiting.append(lines)
+            self._more.notify()
+
+    def _write(self) -> None:
+        while True:
+            with self._more:
+                while not self._waiting and not self._over:
+                    self._more.wait()
+                chunks, self._waiting = self._waiting, []
+                over = self._over
+            try:
+                for chunk in chunks:
+                    view = memoryview(chunk)
+                    while view:
+                        view = view[os.write(self._out, view) :]
+            except OSError:
+                break  # Nobody reads any more.
+            if over and not self._waiting:
+                break
+        os.close(self._out)
+
+
+def _read_some(descriptor: int) -> bytes:
+    return os.read(descriptor, _BUFFER)

@@ -1,0 +1,147 @@
+"""Leases over real shelves, with real processes: who holds a lane, and when that one may be passed over."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from flaky_s3 import Fault, FlakyS3, LostAnswer, Twice
+
+from holdfast.doors import living
+from holdfast.doors.living import Life, ProcessId
+from holdfast.kernel.errors import Exit, UnknownOutcome
+from holdfast.secrets.keys import Key
+from holdfast.store.aws import Patience
+from holdfast.store.folder import FolderShelf
+from holdfast.store.leases import Held, Holder, Lease, LeaseLost, Leases
+from holdfast.store.s3 import S3Shelf
+from holdfast.store.sealed import SealedShelf
+
+LANE = "lanes/aws"
+SOMEWHERE_ELSE = ProcessId(host="another", boot="b", pid=1, started="1")
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> SealedShelf:
+    return SealedShelf(FolderShelf(tmp_path / "store"), lambda: Key.of(bytes(32)))
+
+
+@pytest.fixture
+def leases(sealed: SealedShelf) -> Leases:
+    return Leases(sealed)
+
+
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process of this machine, that waits to be killed."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def holder(change: str, process: ProcessId | None = None) -> Holder:
+    return Holder(
+        change=change,
+        who=f"{change}@host",
+        what="apply of 4 stacks",
+        process=process or living.this_process(),
+        since="2026-01-01T00:00:00+00:00",
+    )
+
+
+def taken(answer: Lease | Held) -> Lease:
+    assert isinstance(answer, Lease)
+    return answer
+
+
+def test_a_lane_is_held_by_one_and_named(leases: Leases) -> None:
+    """Who comes second is told who has it, what for, and that it lives; after the release it is free."""
+    first = taken(leases.take(LANE, holder("one")))
+    held = leases.take(LANE, holder("two"))
+    assert isinstance(held, Held)
+    assert (held.holder, held.number, held.life) == (holder("one"), first.number, Life.ALIVE)
+    assert held.beat
+    leases.release(first)
+    leases.release(first)
+    second = taken(leases.take(LANE, holder("two")))
+    assert second.number == first.number + 1
+    leases.release(first)
+    leases.require(second)
+
+
+def test_a_killed_holder_is_passed_over_and_cannot_come_back(
+    leases: Leases, other: subprocess.Popen[bytes]
+) -> None:
+    """As long as it lives, no word of a person takes it away; once it is dead, nobody has to say a word."""
+    old = taken(leases.take(LANE, holder("one", living.process(other.pid))))
+    answer = leases.take_over(LANE, holder("two"), number=old.number, declared="ann: it hangs")
+    assert isinstance(answer, Held)
+    other.kill()
+    other.wait()
+    new = taken(leases.take(LANE, holder("two")))
+    assert new.number == old.number + 1
+    assert new.taken_from is not None
+    assert (new.taken_from.holder.change, new.taken_from.life) == ("one", "dead")
+    for late in (leases.renew, leases.require):
+        with pytest.raises(LeaseLost, match=r"held by two@host") as caught:
+            late(old)
+        assert caught.value.problem.code == "HF-STORE-9"
+        assert caught.value.exit == Exit.BUSY
+    leases.release(old)
+    leases.require(new)
+
+
+def test_a_holder_out_of_sight_is_passed_over_only_on_somebodys_word(leases: Leases) -> None:
+    """The word is recorded, and counts for the holder that the person saw, not for the next one."""
+    old = taken(leases.take(LANE, holder("one", SOMEWHERE_ELSE)))
+    assert isinstance(leases.take(LANE, holder("two")), Held)
+    assert isinstance(leases.take_over(LANE, holder("two"), number=old.number, declared=None), Held)
+    assert isinstance(leases.take_over(LANE, holder("two"), number=old.number + 1, declared="ann"), Held)
+    new = taken(leases.take_over(LANE, holder("two"), number=old.number, declared="ann: the runner is gone"))
+    again = taken(leases.take(LANE, holder("two")))
+    for one in (new, leases.renew(new), again):
+        assert one.taken_from is not None
+        assert one.taken_from.declared == "ann: the runner is gone"
+    with pytest.raises(LeaseLost):
+        leases.renew(old)
+
+
+def test_many_takers_at_once(leases: Leases) -> None:
+    """One has it; all others are told the same name."""
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda number: leases.take(LANE, holder(f"c{number}")), range(24)))
+    winners = [answer for answer in answers if isinstance(answer, Lease)]
+    assert [lease.number for lease in winners] == [1]
+    assert {answer.holder for answer in answers} == {winners[0].holder}
+
+
+def test_a_record_of_another_version_is_not_taken_for_free(sealed: SealedShelf, leases: Leases) -> None:
+    """What is not understood is held by somebody, as far as anybody knows."""
+    sealed.create(f"leases/{LANE}", b'{"version":2,"number":7,"holder":null,"beat":""}')
+    with pytest.raises(UnknownOutcome) as caught:
+        leases.take(LANE, holder("one"))
+    assert caught.value.problem.code == "HF-STORE-2"
+
+
+def test_lost_answers_of_s3_take_nothing_away() -> None:
+    """What S3 did and did not say is found to be ours: taking, heartbeat and release go on."""
+    with FlakyS3() as s3:
+        s3.make_bucket("acme")
+        shelf = S3Shelf.open("s3://acme/p", s3.variables, patience=Patience(pause=0.01))
+        leases = Leases(SealedShelf(shelf, lambda: Key.of(bytes(32))))
+        faults: tuple[Fault, ...] = (LostAnswer(), Twice())
+        for number, fault in enumerate(faults, start=1):
+            s3.disturb(fault, method="PUT", times=2)
+            lease = taken(leases.take(LANE, holder("one")))
+            assert lease.number == number
+            s3.disturb(fault, method="PUT", times=1)
+            lease = leases.renew(lease)
+            leases.require(lease)
+            s3.disturb(fault, method="PUT", times=1)
+            leases.release(lease)
+            assert leases.look(LANE) is None

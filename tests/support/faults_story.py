@@ -1,0 +1,255 @@
+"""One scenario from its beginning to its end: the kill, the person who comes next, and what must hold.
+
+Whatever breaks a promise is a `Violation`; it tells everything that was done and said.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from faults import AtCall, AtTime, Home, Operation, Scenario, Victim
+from faults_world import CANARY, STACK, World
+from lab_stacks import left_behind
+from program import Ran, eventually
+
+_UNKNOWN_CODES = {"HF-RUN-8", "HF-STATE-3", "HF-STATE-5"}
+_UNCHANGED, _CHANGES, _BUSY, _UNKNOWN = 0, 2, 4, 6
+_ROUNDS = 3
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ending:
+    """How it came out right."""
+
+    killed: bool
+    """False: the moment never came, or the victim was not there any more."""
+    reconciled: bool = False
+
+
+@dataclass(slots=True)
+class Story:
+    world: World
+    lines: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+    def require(self, true: object, what: str) -> None:
+        if not true:
+            raise Violation(self.told(what))
+
+    def told(self, what: str) -> str:
+        made = f"made: {self.world.lab.made()}\nthere: {list(self.world.lab.objects().values())}"
+        return "\n".join([f"{self.world.scenario}: {what}", *self.lines, made])
+
+    def run(self, *arguments: str) -> Ran:
+        began = time.monotonic()
+        ran = self.world.program.run(*arguments, seconds=120)
+        seconds = time.monotonic() - began
+        self.note(f"$ holdfast {' '.join(arguments)}\n  exit {ran.code} after {seconds:.1f} s")
+        self.note(f"  {ran.out.strip()}\n  {ran.err.strip()}")
+        self.require("Traceback" not in ran.text, "a traceback was shown")
+        self.require(CANARY not in ran.err, "a secret was shown")
+        return ran
+
+    def document(self, ran: Ran) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads(ran.out)
+        except ValueError:
+            raise Violation(self.told("it gave no document")) from None
+        return found
+
+
+def played(world: World, *files: Path) -> Ending:
+    """Everything in its order; `files` are the folders in which nothing may be left in clear."""
+    story = Story(world)
+    try:
+        _before(story)
+        ending = _killed(story)
+        ending.reconciled = _settled(story)
+        _finished(story)
+        leaks = world.leaks(*files)
+        story.require(not leaks, f"a secret is left in {leaks}")
+    except (subprocess.TimeoutExpired, AssertionError) as error:
+        if isinstance(error, Violation):
+            raise
+        raise Violation(story.told(f"{type(error).__name__}: {error}")) from error
+    finally:
+        world.release()
+        world.kill(Victim.ALL)
+    return ending
+
+
+def _before(story: Story) -> None:
+    world = story.world
+    world.write(changed=False)
+    if world.scenario.operation is not Operation.FIRST:
+        ran = story.run("apply", "--yes", "--json")
+        story.require(ran.code == 0, "the world before the kill could not be made")
+    world.write(changed=True)
+
+
+def _killed(story: Story) -> Ending:
+    """The apply that is killed, until nothing of it is at work any more."""
+    world, scenario = story.world, story.world.scenario
+    come = world.arm()
+    process = world.program.start("apply", "--yes", "--json")
+    began = time.monotonic()
+
+    def over() -> bool:
+        return process.poll() is not None
+
+    match scenario.moment:
+        case AtTime(since=since, milliseconds=wait):
+            if since == "work":
+                eventually(lambda: come() or over(), what="work begins")
+                began = time.monotonic()
+            _until(began + wait / 1000)
+            if not _is_there(world, scenario) and not over():
+                eventually(lambda: _is_there(world, scenario) or over(), what=f"{scenario.victim} is there")
+        case _:
+            _quickly(lambda: come() or over())
+    killed = world.kill(scenario.victim)
+    story.note(f"killed {scenario.victim} {killed}, {time.monotonic() - began:.2f} s after the beginning")
+    if scenario.victim is not Victim.HOLDFAST:
+        eventually(lambda: not set(world.processes(Victim.PROVIDER)) or not killed, what="providers end")
+    elif killed and isinstance(scenario.moment, AtCall):
+        _busy(story)
+    world.release()
+    try:
+        out, err = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    story.note(f"it ended with {process.returncode}\n  {out.strip()}\n  {err.strip()}")
+    story.require("Traceback" not in err, "a traceback was shown")
+    story.require(CANARY not in err + out, "a secret was shown")
+    allowed = (-9,) if scenario.victim in (Victim.HOLDFAST, Victim.ALL) and killed else (0, 1, 6)
+    story.require(process.returncode in allowed, f"the killed apply ended with {process.returncode}")
+    eventually(lambda: not left_behind(world.program), what="survivors end", seconds=60)
+    return Ending(killed=bool(killed))
+
+
+def _busy(story: Story) -> None:
+    """Killing the one who asked kills nothing else: the stack is at work, and the next one is told so."""
+    ran = story.run("plan", STACK, "--json", "--detailed-exitcode")
+    story.require(ran.code == _BUSY, f"a stack at work was planned: exit {ran.code}")
+    error = story.document(ran)["stacks"][0]["error"]
+    story.require(error["code"] in {"HF-LOCK-1", "HF-LOCK-2"}, f"busy is said as {error['code']}")
+
+
+def _settled(story: Story) -> bool:
+    """The next one plans. What is unknown is reconciled; True where that was needed."""
+    ran = story.run("plan", STACK, "--json", "--detailed-exitcode")
+    if ran.code in (_UNCHANGED, _CHANGES):
+        return False
+    story.require(ran.code == _UNKNOWN, f"the next plan ended with {ran.code}")
+    error = story.document(ran)["stacks"][0]["error"]
+    story.require(error["code"] in _UNKNOWN_CODES, f"unknown is said as {error['code']}")
+    run = _run_named(story, error)
+    _reconciled(story, run)
+    return True
+
+
+def _run_named(story: Story, error: dict[str, Any]) -> str:
+    words = f"{error['message']} {error['hint']}".replace("`", " ").split()
+    after = [word for before, word in zip(words, words[1:], strict=False) if before == "reconcile"]
+    story.require(after, "the run is not named with the command that settles it")
+    return after[0].rstrip(".,;:)")
+
+
+def _reconciled(story: Story, run: str) -> None:
+    """The person looks at the provider's side for what reconcile lists, and names what is there."""
+    imports: dict[str, str] = {}
+    listed: set[str] = set()
+    for _ in range(_ROUNDS):
+        given = [word for address, id_ in imports.items() for word in ("--import", f"{address}={id_}")]
+        ran = story.run("runs", "reconcile", run, "--yes", "--json", *given)
+        document = story.document(ran)
+        unresolved = [one["address"] for one in document.get("unresolved", ())]
+        listed |= {address.rpartition(".")[2] for address in unresolved}
+        if ran.code == 0:
+            break
+        story.require(ran.code == _UNKNOWN, f"reconcile ended with {ran.code}")
+        seen = {address: id_ for address in unresolved if (id_ := _on_the_providers_side(story, address))}
+        story.require(seen and seen != imports, "reconcile asks for what is not there")
+        imports = seen
+    else:
+        story.require(False, "reconcile does not come to an end")  # noqa: FBT003 - always
+    known = _ids_in_state(story)
+    orphans = [
+        one
+        for id_, one in story.world.lab.objects().items()
+        if id_ not in known and one["name"] not in listed
+    ]
+    story.require(not orphans, f"neither state nor reconcile knows of {orphans}")
+
+
+def _on_the_providers_side(story: Story, address: str) -> str | None:
+    """The newest object of that name that the state does not know."""
+    name, known = address.rpartition(".")[2], _ids_in_state(story)
+    there = story.world.lab.objects()
+    mine = [id_ for id_ in story.world.lab.made().get(name, ()) if id_ in there and id_ not in known]
+    return mine[-1] if mine else None
+
+
+def _ids_in_state(story: Story) -> set[str]:
+    ran = story.world.program.run("state", "pull", STACK)
+    content = json.loads(ran.out) if ran.code == 0 and ran.out.strip() else {"resources": []}
+    return {
+        instance["attributes"]["id"]
+        for resource in content["resources"]
+        if resource["mode"] == "managed"
+        for instance in resource["instances"]
+    }
+
+
+def _finished(story: Story) -> None:
+    """The change is brought to its end, and the world is exactly what was asked for, once."""
+    world = story.world
+    ran = story.run("plan", STACK, "--json", "--detailed-exitcode")
+    if ran.code == _CHANGES:
+        applied = story.run("apply", STACK, "--yes", "--json")
+        story.require(applied.code == 0, f"what was left could not be applied: exit {applied.code}")
+        ran = story.run("plan", STACK, "--json", "--detailed-exitcode")
+    story.require(ran.code == _UNCHANGED, f"in the end plan says {ran.code}")
+    there = world.lab.objects()
+    names = sorted(one["name"] for one in there.values())
+    story.require(names == sorted(world.wanted), f"there are {names}, wanted are {sorted(world.wanted)}")
+    known = _ids_in_state(story)
+    story.require(known == set(there), f"the state knows {sorted(known)}, there are {sorted(there)}")
+    made = {name: len(ids) for name, ids in world.lab.made().items()}
+    story.require(made == world.creates, f"made {made}, planned were {world.creates}")
+    eventually(lambda: not left_behind(world.program), what="everything ended", seconds=60)
+    if world.at.http is not None:
+        story.require(not world.at.http.locks, "the state is still locked")
+    if world.scenario.home is Home.LOCAL:
+        lock = world.program.folder / "a/.terraform.tfstate.lock.info"
+        story.require(not lock.exists(), "the local state is still locked")
+
+
+def _is_there(world: World, scenario: Scenario) -> bool:
+    return bool(world.processes(scenario.victim))
+
+
+def _until(moment: float) -> None:
+    """A random time is the point of it here."""
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def _quickly(condition: Any, seconds: float = 60) -> None:
+    """Wait as `eventually` does, with a closer look: what is seen is killed at once."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("the moment to kill never came")
+        time.sleep(0.001)

@@ -1,0 +1,280 @@
+"""One stack of lab objects, a state that lives where the scenario says, and everything that can be held."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from faults import CALLS, AtCall, AtSave, Engine, Home, Operation, Point, Saving, Scenario, Victim
+from flaky_s3 import FlakyS3, LateAnswer, LateArrival
+from lab_stacks import lab_module, left_behind
+from program import Program
+from state_server import Held, StateServer
+
+from provider.service import Fault, LabService
+
+STACK = "a"
+CANARY = "canary-that-must-not-be-seen"
+_BUCKET = "states"
+_FOR_EVER = 600.0
+
+_Z = """
+resource "lab_object" "z" {
+  name   = "z"
+  secret = var.canary
+}
+"""
+_X_AND_Y = """
+resource "lab_object" "x" {
+  name    = "x"
+  body    = "%(body)s"
+  replace = "%(replace)s"
+  secret  = var.canary
+  lifecycle {
+    create_before_destroy = %(swap)s
+  }
+}
+resource "lab_object" "y" {
+  name = "y"
+  body = "%(body)s ${lab_object.x.id}"
+}
+"""
+_HEAD = """
+variable "canary" {
+  sensitive = true
+}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Servers that scenarios share: each has a state of its own there."""
+
+    s3: FlakyS3 | None = None
+    http: StateServer | None = None
+
+
+@contextlib.contextmanager
+def places(home: Home) -> Iterator[Places]:
+    """The server that a state of this home needs."""
+    match home:
+        case Home.S3:
+            with FlakyS3() as s3:
+                s3.make_bucket(_BUCKET)
+                yield Places(s3=s3)
+        case Home.HTTP:
+            with StateServer() as server:
+                yield Places(http=server)
+        case _:
+            yield Places()
+
+
+class World:
+    """The repository before and after the change that is killed, and the lab it is about."""
+
+    def __init__(self, scenario: Scenario, program: Program, lab: LabService, at: Places) -> None:
+        self.scenario = scenario
+        self.program = program
+        self.lab = lab
+        self.at = at
+        program.environment["CANARY"] = CANARY
+        if at.s3 is not None:
+            program.environment |= {
+                name: value for name, value in at.s3.variables.items() if name.startswith("AWS_")
+            }
+
+    # What is configured.
+
+    def write(self, *, changed: bool) -> None:
+        """The repository before the change, or with it."""
+        if not (self.program.folder / "holdfast.yaml").exists():
+            self.program.write("holdfast.yaml", json.dumps(self._configuration()))
+        self.program.write("a/main.tf", lab_module(self._backend() + _HEAD + self._objects(changed=changed)))
+
+    def _configuration(self) -> dict[str, Any]:
+        env: dict[str, Any] = {
+            "LAB_URL": self.lab.url,
+            "TF_VAR_canary": {"secret": "env:CANARY"},
+        }
+        if self.at.http is not None:
+            address = self.at.http.address(STACK)
+            names = ("TF_HTTP_ADDRESS", "TF_HTTP_LOCK_ADDRESS", "TF_HTTP_UNLOCK_ADDRESS")
+            env |= {**dict.fromkeys(names, address), "TF_HTTP_RETRY_MAX": "0"}
+        return {
+            "version": 1,
+            "environments": {"dev": {"match": ["dev"]}},
+            "stacks": [{"name": STACK, "module": "a", "environment": "dev", "env": env}],
+            "engine": {"use": str(self.scenario.engine)},
+        }
+
+    def _backend(self) -> str:
+        match self.scenario.home:
+            case Home.KEPT:
+                return ""
+            case Home.LOCAL:
+                return 'terraform {\n  backend "local" {}\n}\n'
+            case Home.HTTP:
+                return 'terraform {\n  backend "http" {}\n}\n'
+            case Home.S3:
+                return (
+                    'terraform {\n  backend "s3" {\n'
+                    f'    bucket = "{_BUCKET}"\n    key = "{STACK}/terraform.tfstate"\n'
+                    "    use_lockfile = true\n    use_path_style = true\n"
+                    "    skip_credentials_validation = true\n    skip_region_validation = true\n"
+                    "    skip_requesting_account_id = true\n    skip_metadata_api_check = true\n"
+                    "  }\n}\n"
+                )
+
+    def _objects(self, *, changed: bool) -> str:
+        operation = self.scenario.operation
+        if operation is Operation.FIRST and not changed:
+            return ""
+        there = (operation in (Operation.FIRST, Operation.CREATE)) == changed or operation in (
+            Operation.UPDATE,
+            Operation.REPLACE,
+            Operation.SWAP,
+        )
+        both = _X_AND_Y % {
+            "body": "2" if changed and operation is Operation.UPDATE else "1",
+            "replace": "2" if changed and operation in (Operation.REPLACE, Operation.SWAP) else "1",
+            "swap": "true" if operation is Operation.SWAP else "false",
+        }
+        alone = "" if operation is Operation.FIRST else _Z
+        return alone + (both if there else "")
+
+    # What must be true in the end.
+
+    @property
+    def wanted(self) -> set[str]:
+        """The names of the objects that the changed configuration asks for."""
+        match self.scenario.operation:
+            case Operation.FIRST:
+                return {"x", "y"}
+            case Operation.DELETE:
+                return {"z"}
+            case _:
+                return {"x", "y", "z"}
+
+    @property
+    def creates(self) -> dict[str, int]:
+        """How often an object of each name is made when each plan runs once."""
+        once = {"x": 1, "y": 1} | ({} if self.scenario.operation is Operation.FIRST else {"z": 1})
+        replaced = self.scenario.operation in (Operation.REPLACE, Operation.SWAP)
+        return {**once, "x": 2} if replaced else once
+
+    # What is held.
+
+    def arm(self) -> Callable[[], bool]:
+        """Hold what the scenario is about. The answer tells whether the moment has come."""
+        match self.scenario.moment:
+            case AtCall(number=number, point=point):
+                call = CALLS[self.scenario.operation][number - 1]
+                self.lab.misbehave(
+                    Fault(
+                        operation=call.kind,  # type: ignore[arg-type]  # the lab checks it
+                        what="hold",
+                        name=call.name,
+                        before=point is not Point.MADE,
+                        fragile=point is Point.BEFORE,
+                    )
+                )
+                return lambda: self.lab.held(call.kind, call.name)  # type: ignore[arg-type]
+            case AtSave(point=point):
+                return self._arm_saving(point)
+            case _:
+                kinds = {call.kind for call in CALLS[self.scenario.operation]}
+                return lambda: any(call.operation in kinds for call in self.lab.calls())
+
+    def _arm_saving(self, point: Saving) -> Callable[[], bool]:
+        if self.at.http is not None:
+            server = self.at.http
+            ways: dict[Saving, Held] = {Saving.LOST: "fragile", Saving.LATE: "late", Saving.SAVED: "saved"}
+            server.hold_writes = ways[point]
+            return lambda: server.held > 0
+        if self.at.s3 is not None:
+            s3 = self.at.s3
+            fault = LateArrival(_FOR_EVER) if point is Saving.LATE else LateAnswer(_FOR_EVER)
+            s3.disturb(fault, method="PUT", path="terraform.tfstate?")
+            known = len(s3.calls)
+            return lambda: any(
+                call.method == "PUT" and "terraform.tfstate?" in call.path for call in s3.calls[known:]
+            )
+        before = self._saved()
+        return lambda: self._saved() != before
+
+    def _saved(self) -> object:
+        """Something that changes when a state in a file does."""
+        if self.scenario.home is Home.LOCAL:
+            with contextlib.suppress(OSError):
+                found = (self.program.folder / "a/terraform.tfstate").stat()
+                return (found.st_mtime_ns, found.st_size, found.st_ino)
+            return None
+        return sorted(path.name for path in (self.program.folder / ".holdfast/states").rglob("*"))
+
+    def release(self) -> None:
+        self.lab.behave()
+        if self.at.http is not None:
+            self.at.http.release()
+        if self.at.s3 is not None:
+            self.at.s3.calm()
+
+    # Who can be killed.
+
+    def processes(self, victim: Victim) -> list[int]:
+        """Living processes of the program, as seen by their command lines."""
+        found = {pid: _words(pid) for pid in left_behind(self.program)}
+        if victim is Victim.ALL:
+            return list(found)
+        return [pid for pid, words in found.items() if _is(victim, words)]
+
+    def kill(self, victim: Victim) -> list[int]:
+        """SIGKILL. What is to die together is stopped first, so that nobody sees another's death."""
+        pids = self.processes(victim)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        return pids
+
+    def leaks(self, *folders: Path) -> list[str]:
+        """Files that hold the canary in clear. A local state of Terraform's own may: the code asked for it."""
+        own = self.program.folder / "a" if self.scenario.home is Home.LOCAL else None
+        return [
+            str(path)
+            for folder in folders
+            for path in folder.rglob("*")
+            if path.is_file()
+            and CANARY.encode() in path.read_bytes()
+            and not (path.parent == own and path.name.startswith("terraform.tfstate"))
+        ]
+
+
+def _words(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _is(victim: Victim, words: list[bytes]) -> bool:
+    supervisor = any(word.endswith(b"supervisor.py") for word in words)
+    provider = any(word.endswith(b"provider/main.py") for word in words)
+    holdfast = b"holdfast" in words
+    match victim:
+        case Victim.SUPERVISOR:
+            return supervisor
+        case Victim.PROVIDER:
+            return provider
+        case Victim.HOLDFAST:
+            return holdfast
+        case _:
+            return b"apply" in words and not (supervisor or provider or holdfast)
+
+
+__all__ = ["CANARY", "STACK", "Engine", "Places", "World", "places"]
