@@ -1,6 +1,6 @@
 # The two commands of the README are `make quickstart` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-interop bench check format lock schema docs clean
+.PHONY: help setup quickstart test test-faults test-interop bench check format lock schema docs clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -31,6 +31,15 @@ quickstart: setup ## See Holdfast at work on an example, in a minute
 
 test: setup ## Run the tests (under ten minutes on two cores)
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+FAULTS ?= 300
+ifndef SEED
+SEED := $(shell date +%s)
+endif
+
+test-faults: setup ## Kill whoever has a part in an apply, FAULTS=300 times at random (SEED=... repeats, SCENARIO=... plays one)
+	@echo "· $(FAULTS) kills with the seed $(SEED)"
+	@FAULTS=$(FAULTS) SEED=$(SEED) $(BIN)/python -m pytest -n auto --dist worksteal -m faults --tb=short tests/faults $(ARGS)
 
 test-interop: setup ## Run the tests that want other tools (HOLDFAST_TOOLS names a folder with them)
 	@$(BIN)/python -m pytest -n auto -rs tests/interop $(ARGS)

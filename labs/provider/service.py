@@ -5,7 +5,7 @@
     GET    /objects/ID     one                   POST   /faults   misbehave (see Fault)
     PUT    /objects/ID     change fields         DELETE /faults   behave again
     DELETE /objects/ID     remove                POST   /release  let held calls go on
-    GET    /made           every id ever made, by name
+    GET    /made           every id ever made    DELETE /made     forget them
 
 A test uses `LabService` as a context manager and tells it directly; another process uses the endpoints.
 `python labs/provider/service.py --port 0` prints the address and serves until it is interrupted.
@@ -140,6 +140,10 @@ class LabService:
         """Every id that was ever made, by name and in order, of objects that are gone too."""
         with self._lock:
             return {name: list(ids) for name, ids in self._made.items()}
+
+    def forget_made(self) -> None:
+        with self._lock:
+            self._made.clear()
 
     def note_stop(self) -> None:
         with self._lock:
@@ -349,6 +353,7 @@ def _controls(service: LabService, body: dict[str, Any]) -> dict[tuple[str, str]
         ("GET", "calls"): lambda: {"calls": [asdict(each) for each in service.calls()]},
         ("DELETE", "calls"): service.forget_calls,
         ("GET", "made"): lambda: {"made": service.made()},
+        ("DELETE", "made"): service.forget_made,
         ("POST", "faults"): lambda: service.misbehave(Fault(**body)),
         ("DELETE", "faults"): service.behave,
         ("POST", "release"): service.release,

@@ -1,3 +1,54 @@
-"""Where scenarios of kills are played, and the table of how they came out."""
+"""Where kills are played, and the table of how they came out (`make test-faults`)."""
 
 from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from faults_table import Row, table
+
+
+@pytest.fixture
+def scratch(workplace: Path) -> Iterator[Path]:
+    """The program's own folder for temporary files, to be searched afterwards; short, for sockets."""
+    folder = Path(tempfile.mkdtemp(dir=workplace, prefix="t"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Only where somebody asked for many; a word for each violation says how to see it again."""
+    if not (os.environ.get("FAULTS") or os.environ.get("SCENARIO")):
+        return
+    rows = [
+        row
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, ())
+        if (row := _row(report, failed=outcome == "failed")) is not None
+    ]
+    if not rows:
+        return
+    terminalreporter.section("kills")
+    for line in table(rows):
+        terminalreporter.write_line(line)
+    for row in rows:
+        if row.violation is not None:
+            terminalreporter.write_line(f"{row.violation}\n  again: make test-faults SCENARIO={row.scenario}")
+    if seed := os.environ.get("SEED"):
+        terminalreporter.write_line(f"all of it again: make test-faults SEED={seed} FAULTS={len(rows)}")
+
+
+def _row(report: pytest.TestReport, *, failed: bool) -> Row | None:
+    told = dict(report.user_properties)
+    if "scenario" not in told or (report.when != "call" and not failed):
+        return None
+    return Row(
+        scenario=str(told["scenario"]),
+        killed=bool(told.get("killed")),
+        reconciled=bool(told.get("reconciled")),
+        violation=str(told.get("violation", report.longreprtext)) if failed else None,
+    )

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faults import CHOSEN, Engine, Scenario, drawn, parse
-from faults_story import played
+from faults_scenarios import CHOSEN, Engine, Scenario, drawn, parse
+from faults_story import Violation, played
 from faults_world import World, places
 from lab_stacks import with_engine
 from program import Program
@@ -30,14 +28,6 @@ def _scenarios() -> tuple[Scenario, ...]:
     if number := os.environ.get("FAULTS"):
         return tuple(itertools.islice(drawn(int(os.environ["SEED"])), int(number)))
     return CHOSEN
-
-
-@pytest.fixture
-def scratch(workplace: Path) -> Iterator[Path]:
-    """The program's own folder for temporary files, to be searched afterwards; short, for sockets."""
-    folder = Path(tempfile.mkdtemp(dir=workplace, prefix="t"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.faults
@@ -55,6 +45,10 @@ def test_a_kill_loses_nothing(
     with_lab.environment["TMPDIR"] = str(scratch)
     record_property("scenario", str(scenario))
     with LabService() as lab, places(scenario.home) as at:
-        ending = played(World(scenario, with_lab, lab, at), with_lab.folder, with_lab.home, scratch)
+        try:
+            ending = played(World(scenario, with_lab, lab, at), with_lab.folder, with_lab.home, scratch)
+        except Violation as broken:
+            record_property("violation", broken.what)
+            raise
     record_property("killed", ending.killed)
     record_property("reconciled", ending.reconciled)

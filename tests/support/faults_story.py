@@ -5,6 +5,8 @@ Whatever breaks a promise is a `Violation`; it tells everything that was done an
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import subprocess
 import time
@@ -12,18 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from faults import AtCall, AtTime, Home, Operation, Scenario, Victim
+from faults_scenarios import AtCall, AtTime, Home, Scenario, Victim
 from faults_world import CANARY, STACK, World
 from lab_stacks import left_behind
 from program import Ran, eventually
 
 _UNKNOWN_CODES = {"HF-RUN-8", "HF-STATE-3", "HF-STATE-5"}
 _UNCHANGED, _CHANGES, _BUSY, _UNKNOWN = 0, 2, 4, 6
-_ROUNDS = 3
 
 
-class Violation(AssertionError):
+class Violation(AssertionError):  # noqa: N818 - what it is called
     """A promise was broken."""
+
+    def __init__(self, what: str, story: str) -> None:
+        super().__init__(f"{what}\n{story}")
+        self.what = what
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,27 +50,33 @@ class Story:
 
     def require(self, true: object, what: str) -> None:
         if not true:
-            raise Violation(self.told(what))
+            raise Violation(what, self.told())
 
-    def told(self, what: str) -> str:
+    def told(self) -> str:
         made = f"made: {self.world.lab.made()}\nthere: {list(self.world.lab.objects().values())}"
-        return "\n".join([f"{self.world.scenario}: {what}", *self.lines, made])
+        return "\n".join([f"{self.world.scenario}:", *self.lines, made])
 
     def run(self, *arguments: str) -> Ran:
         began = time.monotonic()
         ran = self.world.program.run(*arguments, seconds=120)
         seconds = time.monotonic() - began
         self.note(f"$ holdfast {' '.join(arguments)}\n  exit {ran.code} after {seconds:.1f} s")
-        self.note(f"  {ran.out.strip()}\n  {ran.err.strip()}")
+        self.said(ran.out, ran.err)
         self.require("Traceback" not in ran.text, "a traceback was shown")
         self.require(CANARY not in ran.err, "a secret was shown")
         return ran
+
+    def said(self, out: str, err: str) -> None:
+        """What a command said, with as little of the document as tells the story."""
+        with contextlib.suppress(ValueError):
+            out = json.dumps(_telling(json.loads(out)))
+        self.note("\n".join(f"  {line}" for line in (out + "\n" + err).splitlines() if line.strip()))
 
     def document(self, ran: Ran) -> dict[str, Any]:
         try:
             found: dict[str, Any] = json.loads(ran.out)
         except ValueError:
-            raise Violation(self.told("it gave no document")) from None
+            raise Violation("it gave no document", self.told()) from None
         return found
 
 
@@ -75,14 +86,17 @@ def played(world: World, *files: Path) -> Ending:
     try:
         _before(story)
         ending = _killed(story)
-        ending.reconciled = _settled(story)
-        _finished(story)
+        code = _next_plan(story)
+        if code == _UNKNOWN:
+            ending.reconciled = True
+            code = _planned(story)
+        _finished(story, code)
         leaks = world.leaks(*files)
         story.require(not leaks, f"a secret is left in {leaks}")
     except (subprocess.TimeoutExpired, AssertionError) as error:
         if isinstance(error, Violation):
             raise
-        raise Violation(story.told(f"{type(error).__name__}: {error}")) from error
+        raise Violation(f"{type(error).__name__}: {error}", story.told()) from error
     finally:
         world.release()
         world.kill(Victim.ALL)
@@ -92,9 +106,10 @@ def played(world: World, *files: Path) -> Ending:
 def _before(story: Story) -> None:
     world = story.world
     world.write(changed=False)
-    if world.scenario.operation is not Operation.FIRST:
+    if not world.seed():
         ran = story.run("apply", "--yes", "--json")
         story.require(ran.code == 0, "the world before the kill could not be made")
+    world.lab.forget_made()
     world.write(changed=True)
 
 
@@ -130,7 +145,8 @@ def _killed(story: Story) -> Ending:
     except subprocess.TimeoutExpired:
         process.kill()
         raise
-    story.note(f"it ended with {process.returncode}\n  {out.strip()}\n  {err.strip()}")
+    story.note(f"it ended with {process.returncode}")
+    story.said(out, err)
     story.require("Traceback" not in err, "a traceback was shown")
     story.require(CANARY not in err + out, "a secret was shown")
     allowed = (-9,) if scenario.victim in (Victim.HOLDFAST, Victim.ALL) and killed else (0, 1, 6)
@@ -147,58 +163,63 @@ def _busy(story: Story) -> None:
     story.require(error["code"] in {"HF-LOCK-1", "HF-LOCK-2"}, f"busy is said as {error['code']}")
 
 
-def _settled(story: Story) -> bool:
-    """The next one plans. What is unknown is reconciled; True where that was needed."""
+def _next_plan(story: Story) -> int:
+    """The next one plans. What is unknown says so, and is reconciled."""
     ran = story.run("plan", STACK, "--json", "--detailed-exitcode")
     if ran.code in (_UNCHANGED, _CHANGES):
-        return False
+        return ran.code
     story.require(ran.code == _UNKNOWN, f"the next plan ended with {ran.code}")
     error = story.document(ran)["stacks"][0]["error"]
     story.require(error["code"] in _UNKNOWN_CODES, f"unknown is said as {error['code']}")
-    run = _run_named(story, error)
-    _reconciled(story, run)
-    return True
+    _reconciled(story, _run_named(story, error), error["message"])
+    return ran.code
+
+
+def _planned(story: Story) -> int:
+    return story.run("plan", STACK, "--json", "--detailed-exitcode").code
 
 
 def _run_named(story: Story, error: dict[str, Any]) -> str:
     words = f"{error['message']} {error['hint']}".replace("`", " ").split()
-    after = [word for before, word in zip(words, words[1:], strict=False) if before == "reconcile"]
+    after = [word for before, word in itertools.pairwise(words) if before == "reconcile"]
     story.require(after, "the run is not named with the command that settles it")
     return after[0].rstrip(".,;:)")
 
 
-def _reconciled(story: Story, run: str) -> None:
-    """The person looks at the provider's side for what reconcile lists, and names what is there."""
-    imports: dict[str, str] = {}
-    listed: set[str] = set()
-    for _ in range(_ROUNDS):
-        given = [word for address, id_ in imports.items() for word in ("--import", f"{address}={id_}")]
-        ran = story.run("runs", "reconcile", run, "--yes", "--json", *given)
-        document = story.document(ran)
-        unresolved = [one["address"] for one in document.get("unresolved", ())]
-        listed |= {address.rpartition(".")[2] for address in unresolved}
-        if ran.code == 0:
-            break
-        story.require(ran.code == _UNKNOWN, f"reconcile ended with {ran.code}")
-        seen = {address: id_ for address in unresolved if (id_ := _on_the_providers_side(story, address))}
-        story.require(seen and seen != imports, "reconcile asks for what is not there")
-        imports = seen
-    else:
-        story.require(False, "reconcile does not come to an end")  # noqa: FBT003 - always
+def _reconciled(story: Story, run: str, shown: str) -> None:
+    """The person looks at the provider's side for what is in doubt, and names what is there."""
+    listed = _listed(shown)
+    before = _ids_in_state(story)
+    given = {
+        address: id_
+        for address, line in listed.items()
+        if (id_ := _on_the_providers_side(story, address, before)) and id_ not in line
+    }
+    words = [word for address, id_ in given.items() for word in ("--import", f"{address}={id_}")]
+    ran = story.run("runs", "reconcile", run, "--yes", "--json", *words)
+    story.require(ran.code == 0, f"reconcile ended with {ran.code}")
+    document = story.document(ran)
+    named = {*listed, *(one["address"] for one in document["unresolved"])}
     known = _ids_in_state(story)
     orphans = [
         one
         for id_, one in story.world.lab.objects().items()
-        if id_ not in known and one["name"] not in listed
+        if id_ not in known and f"lab_object.{one['name']}" not in named
     ]
     story.require(not orphans, f"neither state nor reconcile knows of {orphans}")
 
 
-def _on_the_providers_side(story: Story, address: str) -> str | None:
+def _listed(shown: str) -> dict[str, str]:
+    """The addresses that the words of an unknown outcome name, each with its line."""
+    lines = [line.strip() for line in shown.splitlines() if line.strip().startswith("lab_object.")]
+    return {line.split()[0]: line for line in lines}
+
+
+def _on_the_providers_side(story: Story, address: str, known: set[str]) -> str | None:
     """The newest object of that name that the state does not know."""
-    name, known = address.rpartition(".")[2], _ids_in_state(story)
     there = story.world.lab.objects()
-    mine = [id_ for id_ in story.world.lab.made().get(name, ()) if id_ in there and id_ not in known]
+    made = story.world.lab.made().get(address.rpartition(".")[2], ())
+    mine = [id_ for id_ in made if id_ in there and id_ not in known]
     return mine[-1] if mine else None
 
 
@@ -213,15 +234,14 @@ def _ids_in_state(story: Story) -> set[str]:
     }
 
 
-def _finished(story: Story) -> None:
+def _finished(story: Story, code: int) -> None:
     """The change is brought to its end, and the world is exactly what was asked for, once."""
     world = story.world
-    ran = story.run("plan", STACK, "--json", "--detailed-exitcode")
-    if ran.code == _CHANGES:
+    if code == _CHANGES:
         applied = story.run("apply", STACK, "--yes", "--json")
         story.require(applied.code == 0, f"what was left could not be applied: exit {applied.code}")
-        ran = story.run("plan", STACK, "--json", "--detailed-exitcode")
-    story.require(ran.code == _UNCHANGED, f"in the end plan says {ran.code}")
+        code = _planned(story)
+    story.require(code == _UNCHANGED, f"in the end plan says {code}")
     there = world.lab.objects()
     names = sorted(one["name"] for one in there.values())
     story.require(names == sorted(world.wanted), f"there are {names}, wanted are {sorted(world.wanted)}")
@@ -235,6 +255,20 @@ def _finished(story: Story) -> None:
     if world.scenario.home is Home.LOCAL:
         lock = world.program.folder / "a/.terraform.tfstate.lock.info"
         story.require(not lock.exists(), "the local state is still locked")
+
+
+_DULL = {"guard", "outputs", "engine", "environment", "digest", "summary", "duration_ms"}
+
+
+def _telling(document: Any) -> Any:
+    match document:
+        case dict():
+            dull = _DULL | ({"errors"} if "error" in document else set())
+            return {name: _telling(one) for name, one in document.items() if one and name not in dull}
+        case list():
+            return [_telling(one) for one in document]
+        case _:
+            return document
 
 
 def _is_there(world: World, scenario: Scenario) -> bool:

@@ -6,15 +6,16 @@ import contextlib
 import json
 import os
 import signal
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import CALLS, AtCall, AtSave, Engine, Home, Operation, Point, Saving, Scenario, Victim
+from faults_scenarios import CALLS, AtCall, AtSave, Engine, Home, Operation, Point, Saving, Scenario, Victim
 from flaky_s3 import FlakyS3, LateAnswer, LateArrival
 from lab_stacks import lab_module, left_behind
-from program import Program
+from program import Program, eventually
 from state_server import Held, StateServer
 
 from provider.service import Fault, LabService
@@ -163,10 +164,41 @@ class World:
 
     @property
     def creates(self) -> dict[str, int]:
-        """How often an object of each name is made when each plan runs once."""
-        once = {"x": 1, "y": 1} | ({} if self.scenario.operation is Operation.FIRST else {"z": 1})
-        replaced = self.scenario.operation in (Operation.REPLACE, Operation.SWAP)
-        return {**once, "x": 2} if replaced else once
+        """How often the change makes an object of each name when it is made once."""
+        made = [call.name for call in CALLS[self.scenario.operation] if call.kind == "create"]
+        return dict.fromkeys(made, 1)
+
+    # What is there before.
+
+    def seed(self) -> bool:
+        """Put objects and their state in place without Terraform. False: only Holdfast itself can do that."""
+        if self.scenario.operation is Operation.FIRST:
+            return True
+        if self.scenario.home is Home.KEPT:
+            return False
+        names = ["z"] if self.scenario.operation is Operation.CREATE else ["x", "y", "z"]
+        objects = [self._there_before(name) for name in names]
+        for one in objects:
+            self.lab.put(one["id"], one)
+        state = json.dumps(_state(objects, swap=self.scenario.operation is Operation.SWAP)).encode()
+        if self.at.http is not None:
+            self.at.http.versions[STACK] = [state]
+        elif self.at.s3 is not None:
+            _put(self.at.s3, f"/{_BUCKET}/{STACK}/terraform.tfstate", state)
+        else:
+            (self.program.folder / "a/terraform.tfstate").write_bytes(state)
+        return True
+
+    @staticmethod
+    def _there_before(name: str) -> dict[str, Any]:
+        return {
+            "id": f"obj-{name}-of-before",
+            "name": name,
+            "body": {"x": "1", "y": "1 obj-x-of-before", "z": None}[name],
+            "kind": None,
+            "replace": "1" if name == "x" else None,
+            "secret": None if name == "y" else CANARY,
+        }
 
     # What is held.
 
@@ -240,10 +272,11 @@ class World:
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
+        eventually(lambda: not any(_holds_on(pid) for pid in pids), what="what was killed is gone")
         return pids
 
     def leaks(self, *folders: Path) -> list[str]:
-        """Files that hold the canary in clear. A local state of Terraform's own may: the code asked for it."""
+        """Files that hold the canary in clear. A local state of Terraform's own may: the code asks for it."""
         own = self.program.folder / "a" if self.scenario.home is Home.LOCAL else None
         return [
             str(path)
@@ -253,6 +286,51 @@ class World:
             and CANARY.encode() in path.read_bytes()
             and not (path.parent == own and path.name.startswith("terraform.tfstate"))
         ]
+
+
+def _state(objects: list[dict[str, Any]], *, swap: bool) -> dict[str, Any]:
+    """A state as Terraform writes it."""
+    return {
+        "version": 4,
+        "terraform_version": "1.9.0",
+        "serial": 3,
+        "lineage": "4f7d0c1e-5b7a-4c7e-9d55-0d9a1b6f2e11",
+        "outputs": {},
+        "resources": [
+            {
+                "mode": "managed",
+                "type": "lab_object",
+                "name": one["name"],
+                "provider": 'provider["holdfast.dev/labs/lab"]',
+                "instances": [
+                    {
+                        "schema_version": 1,
+                        "attributes": one,
+                        "sensitive_attributes": [[{"type": "get_attr", "value": "secret"}]],
+                        **({"dependencies": ["lab_object.x"]} if one["name"] == "y" else {}),
+                        **({"create_before_destroy": True} if swap and one["name"] == "x" else {}),
+                    }
+                ],
+            }
+            for one in objects
+        ],
+        "check_results": None,
+    }
+
+
+def _put(s3: FlakyS3, path: str, content: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(s3.url + path, content, headers, method="PUT")  # noqa: S310 - loopback
+    urllib.request.urlopen(request, timeout=30).close()  # noqa: S310 - loopback
+
+
+def _holds_on(pid: int) -> bool:
+    """Whether a process may still have connections open: it is over when its last thread is."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z" or len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
+    except OSError:
+        return False
 
 
 def _words(pid: int) -> list[bytes]:

@@ -9,6 +9,7 @@ from holdfast.cli.console import Console
 from holdfast.guard.decision import Allow
 from holdfast.runs.result import StackResult
 from holdfast.runs.status import Status
+from holdfast.secrets.redact_document import clean_value
 from holdfast.terraform.plan import Counts, Kind, ResourceChange
 from holdfast.terraform.plan_values import KNOWN_AFTER_APPLY, differences
 
@@ -85,7 +86,7 @@ def show_table(console: Console, results: tuple[StackResult, ...]) -> None:
         counts = counts_text(result.plan.counts) if result.plan is not None else ""
         if result.plan is not None and not counts and result.status is Status.PLANNED:
             counts = "outputs only" if result.plan.outputs else "state only"
-        reason = _short_reason(result)
+        reason = _short_reason(console, result)
         console.line(
             ("  " + mark + " ", style),
             f"{result.stack.name:<{width}}  {counts:<26} ",
@@ -106,9 +107,10 @@ def _mark(result: StackResult) -> tuple[str, str]:
     return ("+", "green") if counts.create and not counts.update else _MARKS[Status.PLANNED]
 
 
-def _short_reason(result: StackResult) -> str:
+def _short_reason(console: Console, result: StackResult) -> str:
+    """Cut after it is cleaned: half a secret is not recognised."""
     if result.error is not None:
-        message = result.error.message.removeprefix(f"{result.stack.name}: ")
+        message = console.redactor.clean(result.error.message).removeprefix(f"{result.stack.name}: ")
         return f"{result.error.code} {message.splitlines()[0][:100]}" if message else result.error.code
     if not isinstance(result.decision, Allow):
         return result.decision.reasons[0].message
@@ -191,7 +193,9 @@ def _show_problems(console: Console, result: StackResult) -> None:
 
 def _show_outputs(console: Console, result: StackResult) -> None:
     for name, output in sorted(result.outputs.items()):
-        value = "(sensitive)" if output.sensitive else _value(output.value)
+        value = (
+            "(sensitive)" if output.sensitive else _value(clean_value(console.redactor, name, output.value))
+        )
         console.line(("     ", ""), f"{name} = {value}")
 
 

@@ -1,21 +1,36 @@
-"""`holdfast state`: read a stack's state, bring one, take one over."""
+"""`holdfast state`: read a stack's state and its versions, bring one, go back to one, take one over."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.frame import Argument, Group, Invocation, Option, command
 from holdfast.cli.parameters import OneStack
 from holdfast.kernel.errors import Exit
 
+if TYPE_CHECKING:
+    from holdfast.state.diff import StateDiff
+
+AnyVersion = Annotated[
+    str | None,
+    Argument(
+        metavar="VERSION", help="As `state versions` calls it, or serial:N; without it, the current one."
+    ),
+]
+
 
 def register(app: Group) -> None:
-    group = Group("state", help="The state of a stack: list, pull, push, adopt.")
+    group = Group("state", help="The state of a stack and its versions.")
     command(group, "list")(list_)
+    command(group, "versions")(versions)
+    command(group, "show")(show)
+    command(group, "diff")(diff)
     command(group, "pull")(pull)
     command(group, "push")(push)
+    command(group, "backup")(backup)
+    command(group, "rollback")(rollback)
     command(group, "adopt")(adopt)
     app.add_command(group)
 
@@ -38,17 +53,117 @@ def list_(invocation: Invocation, stack: OneStack) -> Exit:
     return Exit.DONE
 
 
-def pull(invocation: Invocation, stack: OneStack) -> Exit:
-    """Write a stack's state to standard output, in clear: it may hold secrets."""
+def versions(invocation: Invocation, stack: OneStack) -> Exit:
+    """List the versions of a state that Holdfast keeps, or the copies of one that lies elsewhere."""
+    from holdfast.cli.show_state import show_versions, versions_document
     from holdfast.cli.workshop import Workshop
-    from holdfast.runs import state_ops
+    from holdfast.runs import state_versions
 
     workshop = Workshop(invocation)
     one = workshop.repository.one(stack)
-    content = workshop.run(lambda session: state_ops.pull(session, one))
+    found = workshop.run(lambda session: state_versions.versions(session, one))
+    if invocation.as_json:
+        invocation.document(versions_document(one, found))
+    else:
+        show_versions(invocation.console, one, found)
+    return Exit.DONE
+
+
+def show(invocation: Invocation, stack: OneStack, version: AnyVersion = None) -> Exit:
+    """Show what a version of a state holds: addresses and outputs, and nothing that is secret."""
+    from holdfast.cli.show_state import content_document, show_content
+    from holdfast.cli.workshop import Workshop
+    from holdfast.runs import state_versions
+
+    workshop = Workshop(invocation)
+    one = workshop.repository.one(stack)
+    wanted = version or state_versions.CURRENT
+    found = workshop.run(lambda session: state_versions.load(session, one, wanted))
+    if invocation.as_json:
+        invocation.document(content_document(one, found))
+    else:
+        show_content(invocation.console, one, found)
+    return Exit.DONE
+
+
+def diff(
+    invocation: Invocation,
+    stack: OneStack,
+    before: Annotated[
+        str | None, Argument(metavar="FROM", help="A version; without it, the one before.")
+    ] = None,
+    after: Annotated[
+        str | None, Argument(metavar="TO", help="A version; without it, the current one.")
+    ] = None,
+) -> Exit:
+    """Show what differs between two versions of a state. What is sensitive is named and not shown."""
+    from holdfast.cli.show_state import diff_document, show_diff
+    from holdfast.cli.workshop import Workshop
+    from holdfast.runs import state_versions
+    from holdfast.runs.rollback import compare
+    from holdfast.runs.session import Session
+
+    workshop = Workshop(invocation)
+    one = workshop.repository.one(stack)
+
+    async def work(session: Session) -> tuple[state_versions.Loaded, state_versions.Loaded, StateDiff | None]:
+        old, new = await state_versions.load_pair(session, one, before, after)
+        return old, new, compare(session, one, old.content, new.content)
+
+    old, new, found = workshop.run(work)
+    if invocation.as_json:
+        invocation.document(diff_document(one, old, new, found))
+    else:
+        show_diff(invocation.console, one, old, new, found)
+    return Exit.DONE
+
+
+def pull(invocation: Invocation, stack: OneStack, version: AnyVersion = None) -> Exit:
+    """Write a stack's state to standard output, in clear: it may hold secrets."""
+    from holdfast.cli.workshop import Workshop
+    from holdfast.runs import state_ops, state_versions
+
+    workshop = Workshop(invocation)
+    one = workshop.repository.one(stack)
+    if version is None:
+        content = workshop.run(lambda session: state_ops.pull(session, one))
+    else:
+        content = workshop.run(lambda session: state_versions.load(session, one, version)).content
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
     return Exit.DONE
+
+
+def backup(invocation: Invocation, stack: OneStack) -> Exit:
+    """Copy a stack's state into the run store, now. A state that Holdfast keeps is a version already."""
+    from holdfast.cli.show_state import entry_document
+    from holdfast.cli.workshop import Workshop
+    from holdfast.runs import state_versions
+
+    workshop = Workshop(invocation)
+    one = workshop.repository.one(stack)
+    made = workshop.run(lambda session: state_versions.backup(session, one))
+    if invocation.as_json:
+        invocation.document({"version": 1, "stack": one.name, **entry_document(made)})
+        return Exit.DONE
+    invocation.console.line(f" {one.name}: {made.shown} is kept")
+    invocation.console.say(f"   to go back to it one day: holdfast state rollback {one.name} {made.name}")
+    return Exit.DONE
+
+
+def rollback(
+    invocation: Invocation,
+    stack: OneStack,
+    version: Annotated[str, Argument(metavar="VERSION", help="As `state versions` calls it, or serial:N.")],
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+) -> Exit:
+    """Bring an earlier version of a state back, under a greater serial, and show the plan that follows.
+
+    Only the record moves: no real object is touched.
+    """
+    from holdfast.cli.rollback import Rollback
+
+    return Rollback(invocation, stack, version).run(yes=yes)
 
 
 def push(

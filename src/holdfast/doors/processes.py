@@ -191,6 +191,13 @@ def first_line(
     return line.strip() or None
 
 
+def kill_all(pids: Sequence[int]) -> None:
+    """SIGKILL to each; one that is gone already is no mistake."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def _kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)

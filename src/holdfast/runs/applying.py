@@ -72,9 +72,7 @@ async def apply_ready(
     return done
 
 
-async def _apply_marked(
-    session: Session, planned: StackResult, ready: ReadyPlan, run: str
-) -> StackResult:
+async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan, run: str) -> StackResult:
     stack, terraform = planned.stack, ready.terraform
     watch = ApplyWatch(session, stack.name, ready.plan)
     heard = Heard(on_event=watch.event)
@@ -157,7 +155,10 @@ def _failure(
 def _unsaved(session: Session, stack: Stack, left: Path, heard: Heard, answer: Answer) -> UnknownOutcome:
     """Terraform could not write the state: this copy is all there is."""
     keep_unsaved(session, stack, left)
-    details = (*answer.told.refusals, *(" ".join(one.detail.split()) for one in heard.diagnostics if one.detail))
+    details = (
+        *answer.told.refusals,
+        *(" ".join(one.detail.split()) for one in heard.diagnostics if one.detail),
+    )
     why = f" ({details[0]})" if details else ""
     return UnknownOutcome(
         "HF-STATE-5",

@@ -50,7 +50,7 @@ async def plan_change(
         bundles.prepare_folder(out)
     session.expected = len(stacks)
     session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="plan"))
-    runs = {stack.name: StackRun(session, stack) for stack in stacks}
+    runs = {stack.name: StackRun(session, stack, operation="plan") for stack in stacks}
 
     async def one(run: StackRun) -> None:
         await run.plan(options)
@@ -134,7 +134,7 @@ async def apply_change(
     require_homes(session, stacks)
     session.expected = len(stacks)
     session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="apply"))
-    runs = {stack.name: StackRun(session, stack) for stack in stacks}
+    runs = {stack.name: StackRun(session, stack, operation="apply") for stack in stacks}
     try:
         if confirm is None:
             await _apply_flowing(session, runs, lambda run: run.plan(options))
@@ -221,7 +221,7 @@ async def apply_bundles(session: Session, found: Iterable[tuple[Stack, Bundle]])
     pairs = {stack.name: (stack, bundle) for stack, bundle in found}
     session.expected = len(pairs)
     session.tell(Begun(stacks=tuple(pairs), operation="apply"))
-    runs = {name: StackRun(session, stack) for name, (stack, _) in pairs.items()}
+    runs = {name: StackRun(session, stack, operation="apply") for name, (stack, _) in pairs.items()}
     warnings: dict[str, str] = {}
 
     async def restore(run: StackRun) -> StackResult:

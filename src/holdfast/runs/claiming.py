@@ -56,7 +56,9 @@ async def take(session: Session, claim: Claim) -> Claim:
 
 
 def busy(claim: Claim) -> Busy:
-    what = {"apply": "being applied", "push": "being given a state"}.get(operation_of(claim), "being worked on")
+    what = {"apply": "being applied", "push": "being given a state"}.get(
+        operation_of(claim), "being worked on"
+    )
     return Busy(
         "HF-LOCK-2",
         f"{claim.stack} is {what} already by {claim.intent.get('who')}, run {claim.run}, "

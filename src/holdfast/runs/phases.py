@@ -295,14 +295,16 @@ class Terraform:
             raise self._failure("show", answer, Heard())
         return read_plan(answer.out), answer.out
 
-    async def apply(self, variables_files: tuple[str, ...], heard: Heard, run: str) -> Answer:
-        """Its every line goes into the run's journal before it is heard here."""
+    async def apply(
+        self, variables_files: tuple[str, ...], heard: Heard, run: str, *, journal: str | None = None
+    ) -> Answer:
+        """Its every line goes into a journal before it is heard here: the run's, unless another is named."""
         return await self._run(
             "apply",
             argv.apply(variables_files=variables_files, lock_seconds=self.session.wait),
             heard=heard,
             providers=self.providers,
-            writes=Writing(run=run, why="apply", journal=True),
+            writes=Writing(run=run, why="apply", journal=journal or run),
         )
 
     async def outputs(self) -> bytes:
@@ -322,6 +324,12 @@ class Terraform:
         answer = await self._run("state", argv.state_push(file), writes=Writing(run=run, why="push"))
         if answer.code != 0:
             raise self._failure("state push", answer, Heard())
+
+    async def force_unlock(self, lock: str) -> None:
+        """Of a lock whose holder is proved or declared dead; Terraform compares the id."""
+        answer = await self._run("state", argv.force_unlock(lock))
+        if answer.code != 0:
+            raise self._failure("state", answer, Heard())
 
     async def read(self, words: argv.Argv) -> Answer:
         return await self._run("read", words, providers=self.providers)

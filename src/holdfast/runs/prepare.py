@@ -27,6 +27,7 @@ from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, leftovers, stat
 from holdfast.terraform.credentials import Caller, identity
 from holdfast.terraform.engine import Engine, Product
 from holdfast.terraform.environment import child_environment, terraform_variables
+from holdfast.terraform.sensitive import sensitive_variables
 from holdfast.terraform.work import (
     WORKSPACE_FILE,
     Seen,
@@ -83,6 +84,7 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
         _refuse_unsaved(session, stack)
     environment = _environment(session, stack, home)
     inline = {key: revealed(_filled(session, value)) for key, value in stack.variables.items()}
+    _register_variables(session, stack, environment, inline)
     reached = reach_of(session.code, stack, terraform_variables(environment))
     if not for_state:
         _refuse_beyond(stack, reached)
@@ -257,6 +259,17 @@ def _filled(session: Session, value: Value) -> object:
             return value
 
 
+def _register_variables(
+    session: Session, stack: Stack, environment: Mapping[str, str], inline: Mapping[str, object]
+) -> None:
+    """What the code declares sensitive is known before there is a plan: a plan may fail and quote it."""
+    caller = {name: environment[f"TF_VAR_{name}"] for name in terraform_variables(environment)}
+    given = {**caller, **inline}
+    session.redactor.register_all(
+        sensitive_variables(session.code, stack.module, stack.variables_files, given)
+    )
+
+
 def _text(value: object) -> str:
     match value:
         case Secret():
@@ -290,7 +303,10 @@ def _refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
 def _refuse_damaged(session: Session, stack: Stack) -> None:
     """A state from before states were sealed, which could not be taken over: never "new"."""
     shelf = session.store.shelf
-    if isinstance(shelf, FolderShelf) and (file := shelf.path(f"state/{stack.name}/terraform.tfstate")).exists():
+    if (
+        isinstance(shelf, FolderShelf)
+        and (file := shelf.path(f"state/{stack.name}/terraform.tfstate")).exists()
+    ):
         raise UnknownOutcome(
             "HF-STATE-3",
             f"{stack.name}: its state {file} is empty or cannot be read",

@@ -94,7 +94,7 @@ async def _planned(session: Session, stack: Stack, terraform: Terraform, options
             made=clock.new_id(),
         ),
         prior=seen,
-        ephemeral=_has_ephemeral_variables(session, stack),
+        ephemeral=has_ephemeral_variables(session, stack),
         changes=plan.has_changes or code != 0,
     )
 
@@ -211,7 +211,7 @@ def _lock_note(ready: Prepared, now: bytes | None) -> tuple[str, ...]:
     return (f"the dependency lock file {what}; `holdfast plan --lockfile update` writes it back",)
 
 
-def _has_ephemeral_variables(session: Session, stack: Stack) -> bool:
+def has_ephemeral_variables(session: Session, stack: Stack) -> bool:
     module = session.code.module(stack.module)
     return any(block.body.attribute("ephemeral") is not None for block in module.blocks("variable"))
 

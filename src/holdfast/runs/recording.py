@@ -84,6 +84,7 @@ def keep_backup(session: Session, planned: StackResult, ready: ReadyPlan) -> Non
         run=planned.run,
         who=session.who,
         why="before an apply",
+        name=planned.run,
     )
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.doors import clock
-from holdfast.kernel.errors import UnknownOutcome
 from holdfast.runs.claiming import alive, busy, operation_of, signs
 from holdfast.runs.evidence_shown import unknown_run
+from holdfast.runs.heard import End, listen
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
@@ -53,10 +53,17 @@ def settle(session: Session, claim: Claim, journal: Journal) -> tuple[str, ...] 
     unsaved = bool(journal.ended and journal.ended.get("unsaved"))
     if code == 0 and not unsaved:
         return _freed(
-            session, claim, Status.APPLIED, f"run {claim.run} went on after its Holdfast ended, and was applied"
+            session,
+            claim,
+            Status.APPLIED,
+            f"run {claim.run} went on after its Holdfast ended, and was applied",
         )
     if found.proved_dead and journal.started is None and journal.whole:
         return _freed(session, claim, Status.FAILED, f"run {claim.run} ended before Terraform was started")
+    if failed_cleanly(journal):
+        return _freed(
+            session, claim, Status.FAILED, f"run {claim.run} went on after its Holdfast ended, and failed"
+        )
     if code == NOT_STARTED:
         return _freed(session, claim, Status.FAILED, f"run {claim.run} could not start Terraform")
     return None
@@ -91,8 +98,10 @@ def finish_claim(session: Session, claim: Claim, status: Status, note: str) -> N
 
 
 def failed_cleanly(journal: Journal) -> bool:
-    """Terraform ended by itself with an error: it saved its state and told what failed."""
-    return journal.ended is not None and journal.ended.get("code") == 1 and not journal.ended.get("unsaved")
-
-
-__all__ = ["UnknownOutcome", "failed_cleanly", "finish_claim", "require_settled", "settle"]
+    """Terraform ended by itself with an error, saved its state and told what failed; no provider died."""
+    if journal.ended is None or journal.ended.get("code") != 1 or journal.ended.get("unsaved"):
+        return False
+    heard = listen(journal.lines)
+    return not heard.died and all(
+        one.end is not End.OPEN for several in heard.operations.values() for one in several
+    )

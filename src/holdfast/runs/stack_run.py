@@ -22,6 +22,7 @@ from holdfast.runs.events import Ended
 from holdfast.runs.follow_up import beyond, may_follow
 from holdfast.runs.prepare import prepared
 from holdfast.runs.ready_plan import ReadyPlan
+from holdfast.runs.recording import record
 from holdfast.runs.result import ErrorShown, StackResult, read_outputs
 from holdfast.runs.session import Session
 from holdfast.runs.settling import require_settled
@@ -33,9 +34,10 @@ from holdfast.terraform.argv import PlanOptions
 class StackRun:
     """One stack in one change. The work directory is held from the plan to `close`."""
 
-    def __init__(self, session: Session, stack: Stack) -> None:
+    def __init__(self, session: Session, stack: Stack, *, operation: str) -> None:
         self.session = session
         self.stack = stack
+        self.operation = operation
         self.id = clock.new_id()
         self._held = contextlib.AsyncExitStack()
         self._ready: ReadyPlan | None = None
@@ -43,13 +45,19 @@ class StackRun:
         self._found: tuple[str, ...] = ()
         """What was found of the run before, and settled."""
         self._began = clock.now().isoformat()
+        self._closed = False
         self._retrying = session.retrying(stack.name)
         self._options: PlanOptions | None = None
         """How the plan was asked for; None for one from a bundle, which nothing may follow."""
         self.result = StackResult(stack=stack, status=Status.CANCELLED, run=self.id)
 
     async def close(self) -> None:
+        """Let go of the work directory, and remember how it ended, where that is not written down already."""
         await self._held.aclose()
+        if not self._closed and self.result.status is not Status.UNKNOWN:
+            self._closed = True
+            with contextlib.suppress(HoldfastError, OSError):
+                record(self.session, self.result, operation=self.operation, began=self._began, durable=False)
 
     async def plan(self, options: PlanOptions) -> StackResult:
         await self._ends_with(self._plan(options))

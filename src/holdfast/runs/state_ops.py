@@ -66,12 +66,14 @@ async def push(session: Session, stack: Stack, file: Path | None) -> Readable:
             "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
         )
     async with claimed(session, stack, "push"), prepared(session, stack, for_state=True) as ready:
-        now = await push_content(session, ready, content)
+        now = await push_content(session, ready, content, run=session.change)
     _settle_unsaved(session, stack, state)
     return now
 
 
-async def push_content(session: Session, ready: Prepared, content: bytes) -> Readable:
+async def push_content(
+    session: Session, ready: Prepared, content: bytes, *, run: str | None = None
+) -> Readable:
     """Under a claim: what was there is copied first, and what is there afterwards is looked at."""
     stack, state = ready.stack, read_state(content)
     terraform = Terraform(session, ready)
@@ -79,7 +81,7 @@ async def push_content(session: Session, ready: Prepared, content: bytes) -> Rea
         with _damage_aside(damaged_file(session, ready)):
             await terraform.init()
             files.write(ready.work.module / _PUSHED, content)
-            await terraform.state_push(_PUSHED, session.change)
+            await terraform.state_push(_PUSHED, run or session.change)
     finally:
         sweep(ready.work, (_PUSHED,))
     now = read_state(await terraform.state_pull())
@@ -108,7 +110,7 @@ def _same_content(pushed: Readable, now: Readable) -> bool:
 def _settle_unsaved(session: Session, stack: Stack, pushed: Readable) -> None:
     """Only the unsaved state itself, or one that follows it, lets the stack go on."""
     kept = session.store.errored(stack.name)
-    if file is None:
+    if kept is None:
         return
     unsaved = read_state(kept)
     if isinstance(unsaved, Readable) and (

@@ -103,9 +103,7 @@ def record_empty(store: RunStore, stack: str) -> None:
     _write(store, stack, "none", "", 0, 0)
 
 
-def _write(
-    store: RunStore, stack: str, place: str, lineage: str, serial: int, resources: int | None
-) -> None:
+def _write(store: RunStore, stack: str, place: str, lineage: str, serial: int, resources: int | None) -> None:
     known = store.last_seen(stack)
     seen = StateRecord(
         place=place,

@@ -16,12 +16,13 @@ class Writing:
 
     run: str
     why: str
-    journal: bool = False
+    journal: str | None = None
+    """The id that its journal has; None for what has none."""
 
 
 def attend(session: Session, prepared: Prepared, writes: Writing | None) -> dict[str, object] | None:
     """None where there is nothing to attend to: the code's own backend, and a command that only reads."""
-    if not prepared.home.kept and (writes is None or not writes.journal):
+    if not prepared.home.kept and (writes is None or writes.journal is None):
         return None
     told: dict[str, object] = {
         "store": {
@@ -37,6 +38,6 @@ def attend(session: Session, prepared: Prepared, writes: Writing | None) -> dict
             "why": writes.why if writes is not None else "",
             "write": writes is not None,
         }
-    if writes is not None and writes.journal:
-        told["journal"] = {"run": writes.run, "spool": str(session.environment.home / "spool")}
+    if writes is not None and writes.journal is not None:
+        told["journal"] = {"run": writes.journal, "spool": str(session.environment.home / "spool")}
     return told

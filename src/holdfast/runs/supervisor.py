@@ -25,9 +25,7 @@ def main() -> None:
     channel.set_inheritable(False)
     threading.Thread(target=_import_ahead, daemon=True).start()
     attendant = _Attendant(int(door))
-    worker = Worker(
-        Embedded(engine) if kind == "embedded" else Program(engine), channel, attendant.attend
-    )
+    worker = Worker(Embedded(engine) if kind == "embedded" else Program(engine), channel, attendant.attend)
     attendant.tell = worker.tell
     worker.serve()
     if worker.last_code < 0:

@@ -34,15 +34,17 @@ NO_SECRET_AFTER = (
 
 _NAME_REST = r"(?P<rest>[\w.-]*)"
 _SEPARATOR = r"\\*[\"']?[ \t]*(?:=>|:=|==?|:)[ \t]*"
+_BEFORE_BARE = r"(?<!:)"  # a colon inside a word separates parts of an ARN, not a name from its value
 _QUOTED = r"(?P<open>\\*[\"'])(?P<quoted>(?:(?!(?P=open))[^\r\n])*)(?P=open)"
-_BARE = r"(?P<bare>[^\s\"'\\,;&<>(){}\[\]][^\s\"'\\,;&<>()]*)"
-_PAIR = re.compile(f"{_NAME_REST}{_SEPARATOR}(?:{_QUOTED}|{_BARE})")
+_BARE = r"(?P<bare>[^\s\"'`\\,;&<>(){}\[\]][^\s\"'`\\,;&<>()]*)"
+_PAIR = re.compile(f"{_NAME_REST}{_SEPARATOR}(?:{_QUOTED}|{_BEFORE_BARE}{_BARE})")
 _BECOMES = re.compile(rf"[ \t]*->[ \t]*{_QUOTED}")
 _OPEN = re.compile(rf"[\w.-]*(?:\\*[\"']?[ \t]*(?:[=:][=>]?[ \t]*(?:\\*(?:[\"'][^\r\n]*)?|{_BARE})?)?)?\Z")
 LONGEST_OPEN = 1024
 """How far back in a stream a name is waited for its value to end."""
 
-_SEGMENT = re.compile(r"[^-_./:\s@,|+=~#!?%&*$^()\[\]{}<>]+")
+_SEGMENT = re.compile(r"[A-Za-z0-9!#$%^&*+=~?|<>(){}\[\]]+")
+_SIGNS = re.compile(r"[^A-Za-z0-9]+")
 _WORDLIKE = re.compile(
     r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[A-Z][a-z]{2,}|[A-Z]{2,})*[0-9]{0,4}"  # password, PASSWORD2, myPassword
     r"|[a-z]+[0-9]{1,2}[a-z]+"  # s3bucket, ipv4address
@@ -92,7 +94,7 @@ def entropy(value: str) -> float:
 def _mixes(value: str) -> bool:
     """Whether a stretch of it is neither a word, nor a number, nor words written together."""
     return any(
-        len(segment) >= _SHORTEST_SEGMENT and not _WORDLIKE.fullmatch(segment)
+        len(segment) >= _SHORTEST_SEGMENT and not _WORDLIKE.fullmatch(_SIGNS.sub("", segment))
         for segment in _SEGMENT.findall(value)
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 Span = tuple[int, int]
 _SHORT, _LONG = 5, 8
+_HASHED = 256
 
 
 class Finder:
@@ -110,8 +111,14 @@ class _Index:
 
 
 def _longest(found: dict[int, set[str]], text: str, start: int) -> int:
+    """Few are long; comparing one with the text ends at the first difference, hashing the text does not."""
     for size in sorted(found, reverse=True):
-        if text[start : start + size] in found[size]:
+        if start + size > len(text):
+            continue
+        if size > _HASHED:
+            if any(text.startswith(one, start) for one in found[size]):
+                return size
+        elif text[start : start + size] in found[size]:
             return size
     return 0
 

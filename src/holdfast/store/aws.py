@@ -142,10 +142,9 @@ def ask(variables: Mapping[str, str], *, shown: str) -> Known:
 
 def _client(known: Known, patience: Patience) -> Any:
     """Nothing is left for the library to look up: every setting it has is given, or is its own default."""
-    defaults = {name: (None, None, default, None) for name, (_, _, default, _) in _variables()}
-    given = {name: (None, None, value, None) for name, value in known.settings.items() if name in defaults}
-    files = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
-    session = Session(session_vars={**defaults, **given, **files, "profile": (None, None, None, None)})
+    values = {name: known.settings.get(name, default) for name, (_, _, default, _) in _variables()}
+    values |= {"config_file": os.devnull, "credentials_file": os.devnull, "profile": None}
+    session = Session(session_vars={name: (None, None, value, None) for name, value in values.items()})
     s3 = dict(known.s3)
     if known.endpoint is not None:
         # Few services other than Amazon's have a host name for each bucket.

@@ -40,8 +40,9 @@ class Backups:
         run: str | None,
         who: str,
         why: str,
+        name: str | None = None,
     ) -> Backup:
-        """Durably: what follows may destroy what was copied."""
+        """Durably: what follows may destroy what was copied. `name` is the id of the run it is made for."""
         document = {
             "version": 1,
             "serial": serial,
@@ -52,7 +53,7 @@ class Backups:
             "who": who,
             "why": why,
         }
-        name = clock.new_id()
+        name = name or clock.new_id()
         head = json.dumps(document, ensure_ascii=False).encode()
         self._sealed.create(_name(stack, name), head + b"\n" + state)
         document.pop("version")

@@ -42,9 +42,7 @@ class Claims:
         if found is None:
             return None
         document = json.loads(found.data)
-        return Claim(
-            stack=document["stack"], run=document["run"], intent=document["intent"], tag=found.tag
-        )
+        return Claim(stack=document["stack"], run=document["run"], intent=document["intent"], tag=found.tag)
 
     def all(self) -> tuple[Claim, ...]:
         words = [name.split("/")[1] for name in self._sealed.names("claims")]

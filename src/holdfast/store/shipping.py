@@ -56,17 +56,20 @@ class Shipper:
                     return
                 self._changed.wait_for(lambda: self._urged, timeout=_BEHIND)
                 data, self._urged = self._waiting, self._over
-            if self._shipped(data):
-                with self._changed:
-                    self._waiting = self._waiting[len(data) :]
-                    self._piece += 1
-            else:
+            # A try that seemed to fail may have been done: until it succeeds, the piece stays as it is.
+            while not self._shipped(data):
                 with self._changed:
                     self._changed.wait(timeout=_AFTER_A_FAILURE)
+            with self._changed:
+                self._waiting = self._waiting[len(data) :]
+                self._piece += 1
 
     def _shipped(self, data: bytes) -> bool:
+        name = journal_name(self._run, self._piece)
         try:
-            self._shelf.create(journal_name(self._run, self._piece), data)
+            if not self._shelf.create(name, data):
+                there = self._shelf.read(name)
+                return there is not None and there.data == data
         except Exception as error:  # noqa: BLE001 - whatever it is, the journal on this machine is not lost by it
             if self._failed is not None:
                 self._failed(str(error))

@@ -59,7 +59,9 @@ class KeptStates:
         head, _, state = found.data.partition(b"\n")
         document = json.loads(head)
         if document.pop("version") != 1:
-            raise UnknownOutcome("HF-STORE-2", f"{stack}: version {number} of its state has an unknown format")
+            raise UnknownOutcome(
+                "HF-STORE-2", f"{stack}: version {number} of its state has an unknown format"
+            )
         return Version(number=number, state=state, **document)
 
     def add(self, stack: str, new: NewVersion, *, after: int) -> Version | None:

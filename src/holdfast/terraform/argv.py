@@ -111,5 +111,9 @@ def state_push(file: str) -> Argv:
     return ("state", "push", file)
 
 
+def force_unlock(lock: str) -> Argv:
+    return ("force-unlock", "-force", lock)
+
+
 def version() -> Argv:
     return ("version", "-json")

@@ -162,7 +162,7 @@ class Wire:
         until, left = monotonic() + _FAREWELL_SECONDS, _FAREWELL_BYTES
         try:
             self._connection.shutdown(socket.SHUT_WR)
-            while left > 0:
+            while left > 0 and monotonic() < until:
                 self._connection.settimeout(max(0.001, until - monotonic()))
                 data = self._connection.recv(_CHUNK)
                 if not data:

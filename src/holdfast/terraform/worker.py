@@ -196,10 +196,14 @@ class Worker:
             return {"code": NOT_STARTED, "not_started": refused}
         name, folder = str(message["run"]), str(message["folder"])
         argv = [str(text) for text in message["argv"]]  # type: ignore[attr-defined]
-        relay = _Relay(out, lambda chunk: self._heard(attention, name, chunk)) if "journal" in message else None
+        relay = (
+            _Relay(out, lambda chunk: self._heard(attention, name, chunk)) if "journal" in message else None
+        )
         refused = None
         try:
-            self.last_code = self._engine.run(name, argv, folder, relay.entry if relay is not None else out, err)
+            self.last_code = self._engine.run(
+                name, argv, folder, relay.entry if relay is not None else out, err
+            )
         except OSError as error:
             self.last_code, refused = NOT_STARTED, f"{error.filename}: {error.strerror}"
         if relay is not None:

@@ -274,6 +274,14 @@ def test_credentials_that_ran_out_are_asked_for_again(s3: FlakyS3, tmp_path: Pat
     assert _signer(s3.calls[-1].headers) == "AKIASECOND", "ended by the clock: not even tried"
 
 
+def test_a_caller_without_an_endpoint_means_amazon(s3: FlakyS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever endpoint a stack's environment names: the run store of another caller is not there."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    known = Known(**_first(s3, expires=None) | {"endpoint": None})  # type: ignore[arg-type]
+    caller = AwsCaller({}, shown="s3://acme", patience=TRUSTING, known=known)
+    assert caller.client().meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
+
+
 def _first(s3: FlakyS3, *, expires: str | None) -> dict[str, object]:
     known = Known(
         settings={"region": "eu-west-1"}, s3={}, proxies_config={}, endpoint=s3.url, proxies={},

@@ -1,0 +1,51 @@
+"""After a reconcile: the ordinary plan of what is left, applied as a run of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+
+from holdfast.runs.change import require_owner
+from holdfast.runs.intent import Intent
+from holdfast.runs.result import StackResult
+from holdfast.runs.session import Session
+from holdfast.runs.stack_run import StackRun
+from holdfast.runs.status import Status
+from holdfast.stacks.stack import Stack
+from holdfast.terraform.argv import PlanOptions
+
+Ask = Callable[[StackResult], Awaitable[bool]]
+
+
+async def go_on(session: Session, stack: Stack, intent: Intent, ask: Ask | None) -> StackResult:
+    """Without `ask` only what the dead run meant to do is done; what goes beyond waits for a plan of its own."""
+    require_owner(session, stack)
+    run = StackRun(session, stack, operation="apply")
+    try:
+        result = await run.plan(PlanOptions(destroy=_destroys(intent)))
+        if result.status is not Status.PLANNED:
+            return result
+        more = beyond(intent, result)
+        if ask is None and more:
+            note = f"not applied: the plan goes beyond what the run meant to do ({', '.join(more)})"
+            return dataclasses.replace(result, notes=(*result.notes, note))
+        if ask is not None and not await ask(result):
+            run.decline()
+            return run.result
+        return await run.apply()
+    finally:
+        await run.close()
+
+
+def _destroys(intent: Intent) -> bool:
+    """A run that only deleted is not followed by one that makes everything again."""
+    return bool(intent.changes) and all(change.actions == ("delete",) for change in intent.changes)
+
+
+def beyond(intent: Intent, result: StackResult) -> tuple[str, ...]:
+    """What the new plan would change that the old one did not mean to touch."""
+    meant = {change.address for change in intent.changes}
+    changes = result.plan.changes if result.plan is not None else ()
+    return tuple(
+        sorted({change.address for change in changes if change.has_effect and change.address not in meant})
+    )

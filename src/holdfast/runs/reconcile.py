@@ -1,0 +1,374 @@
+"""Settle a run that ended without an answer: bring back what it made, and let the stack go on.
+
+Every step is worked out anew from what does not change (the claim, the journal, the state of before) and from
+the state as it is now: a reconcile that dies in the middle is simply done again. The claim of the dead run
+holds the stack until the last object is accounted for; what was never begun is then left to an ordinary plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from holdfast.doors import clock
+from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
+from holdfast.runs import findings as found
+from holdfast.runs import state_watch
+from holdfast.runs.aftermath import Aftermath, gather, intent_of, state_before, state_now
+from holdfast.runs.claiming import signs
+from holdfast.runs.imports import Import, Resolution, import_blocks, imports
+from holdfast.runs.leftovers import end_leftovers, past_the_lock
+from holdfast.runs.phases import Heard, Terraform
+from holdfast.runs.prepare import Prepared, prepared
+from holdfast.runs.ready_plan import has_ephemeral_variables
+from holdfast.runs.session import Session
+from holdfast.runs.settling import finish_claim, settle
+from holdfast.runs.state_ops import push_content
+from holdfast.runs.status import Status
+from holdfast.stacks.stack import Stack
+from holdfast.state.contents import read_contents
+from holdfast.state.surgery import (
+    Instance,
+    deposed_key,
+    instance,
+    raised,
+    with_deposed,
+    without,
+    without_deposed,
+)
+from holdfast.store.claims import Claim
+from holdfast.store.states import NewVersion
+from holdfast.terraform.argv import PlanOptions
+from holdfast.terraform.plan import Kind, Plan
+from holdfast.terraform.state_json import Readable, read_state
+from holdfast.terraform.work import sweep
+
+_BLOCKS = "zz_holdfast_imports.tf"
+T = TypeVar("T")
+
+_ONLY_THE_RECORD = frozenset({Kind.NO_OP, Kind.UPDATE, Kind.READ})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A person says that the holder of a stack is dead, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What reconcile is about to do, for a person to decide by."""
+
+    aftermath: Aftermath
+    resolution: Resolution
+    plan: Plan | None = field(repr=False)
+    """Of the imports; None where nothing is imported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciled:
+    claim: Claim
+    aftermath: Aftermath | None
+    """None: the record proved the end by itself."""
+    resolution: Resolution | None = None
+    put_back: tuple[str, ...] = ()
+    settled: bool = True
+    """False: the person said no."""
+    notes: tuple[str, ...] = ()
+
+
+Confirm = Callable[[Proposal], Awaitable[bool]]
+
+
+async def reconcile(
+    session: Session,
+    stack: Stack,
+    claim: Claim,
+    *,
+    given: Mapping[str, str],
+    declared: Declared | None,
+    confirm: Confirm,
+) -> Reconciled:
+    journal = session.store.runs.journal(claim.run, session.store.key)
+    proved = settle(session, claim, journal)
+    if proved is not None:
+        return Reconciled(claim=claim, aftermath=None, notes=proved)
+    _require_dead(session, claim, declared)
+    intent_of(claim)
+    notes = [*await end_leftovers(journal)]
+    async with prepared(session, stack, for_state=True) as ready:
+        notes += await _state_back(session, ready, claim)
+        content = await state_now(session, ready)
+        aftermath = gather(session, claim, journal, content)
+        if aftermath.evidence.unseen is not None:
+            raise UnknownOutcome(
+                "HF-REC-7",
+                f"{stack.name}: {aftermath.evidence.unseen}, so nothing can be reconciled",
+                hint=f"Bring the state back first: holdfast state push {stack.name} FILE",
+            )
+        resolution = imports(aftermath.evidence, given)
+        if resolution.unasked:
+            raise UsageError(
+                "HF-REC-8",
+                f"{', '.join(resolution.unasked)}: an id was given, and no import is needed there",
+                hint="Give --import only for what the run left open.",
+            )
+        work = _Work(session, ready, aftermath, resolution)
+        if not await work.agreed(confirm):
+            return Reconciled(
+                claim=claim, aftermath=aftermath, resolution=resolution, settled=False, notes=tuple(notes)
+            )
+        put_back = await work.done()
+    finish_claim(session, claim, Status.FAILED, _summary(resolution))
+    return Reconciled(
+        claim=claim, aftermath=aftermath, resolution=resolution, put_back=put_back, notes=tuple(notes)
+    )
+
+
+def _summary(resolution: Resolution) -> str:
+    done = f"reconciled: {len(resolution.imports)} imported"
+    open_ = [one.address for one in resolution.unresolved]
+    return f"{done}; not accounted for: {', '.join(open_)}" if open_ else done
+
+
+def _require_dead(session: Session, claim: Claim, declared: Declared | None) -> None:
+    """A process that lives is never declared dead; one that cannot be seen only by a person."""
+    journal = session.store.runs.journal(claim.run, session.store.key)
+    now = signs(session, claim, journal)
+    if now.alive:
+        raise Busy(
+            "HF-LOCK-2",
+            f"{claim.stack}: run {claim.run} of {claim.intent.get('who')} is still at work",
+            hint="Wait until it is done; --wait watches it to its end.",
+        )
+    if now.proved_dead or journal.ended is not None or declared is not None:
+        return
+    raise Busy(
+        "HF-LOCK-3",
+        f"{claim.stack}: nobody here can prove that run {claim.run} of {claim.intent.get('who')} is over; "
+        f"its last sign of life was {now.pulse or claim.intent.get('started')}",
+        hint="If its machine is gone, say so: --holder-dead --reason TEXT",
+    )
+
+
+async def _state_back(session: Session, ready: Prepared, claim: Claim) -> list[str]:
+    """What Terraform could not save is saved; a local state that a kill emptied comes from its backup."""
+    stack, store = ready.stack, session.store
+    notes = []
+    unsaved = store.errored(stack.name)
+    if unsaved is not None:
+        state = read_state(unsaved)
+        now = read_state(await state_now(session, ready) or b"")
+        if isinstance(state, Readable) and _follows(state, now):
+            await past_the_lock(
+                Terraform(session, ready), claim, lambda: push_content(session, ready, unsaved, run=claim.run)
+            )
+            notes.append(f"the state that could not be saved (serial {state.serial}) is saved now")
+        store.settle_errored(stack.name)
+    elif ready.home.file is not None and not isinstance(
+        read_state(await state_now(session, ready) or b""), Readable
+    ):
+        before = state_before(session, intent_of(claim))
+        if before is not None:
+            await push_content(session, ready, before, run=claim.run)
+            notes.append("the local state was empty or unreadable: its backup from before the run is back")
+        elif ready.home.file.exists() and intent_of(claim).serial == 0:
+            # There was no state before: the run's own first write was cut off.
+            ready.home.file.rename(
+                ready.home.file.with_name(f"{ready.home.file.name}.damaged-{clock.new_id()}")
+            )
+            notes.append("the first state of this stack was cut off while it was written: it is set aside")
+    return notes
+
+
+def _follows(unsaved: Readable, now: object) -> bool:
+    if not isinstance(now, Readable):
+        return True
+    return unsaved.lineage == now.lineage and unsaved.serial > now.serial
+
+
+class _Work:
+    """The steps that change something, each of which can be done again."""
+
+    def __init__(
+        self, session: Session, ready: Prepared, aftermath: Aftermath, resolution: Resolution
+    ) -> None:
+        self._session = session
+        self._ready = ready
+        self._aftermath = aftermath
+        self._resolution = resolution
+        self._run = aftermath.claim.run
+        self._terraform = Terraform(session, ready)
+
+    async def agreed(self, confirm: Confirm) -> bool:
+        """The imports are planned on the state as it will be, and shown; nothing is changed before that.
+
+        Where a record must leave the state first, the plan can only be made after it, and is checked then.
+        """
+        await self._terraform.init()
+        plan = None
+        if self._resolution.imports and not self._to_be_taken_out():
+            plan = await self._plan_imports()
+        return await confirm(Proposal(aftermath=self._aftermath, resolution=self._resolution, plan=plan))
+
+    async def done(self) -> tuple[str, ...]:
+        await self._take_out()
+        if self._resolution.imports:
+            await self._plan_imports()
+            await self._apply_imports()
+        return await self._put_back()
+
+    def _to_be_taken_out(self) -> tuple[found.Record, ...]:
+        records = [record for one in self._resolution.imports for record in one.standing.taken_out]
+        left = [
+            found.Record(address=one.address, deposed=one.key)
+            for one in self._aftermath.evidence.findings
+            if isinstance(one, found.LeftDeposed) and one.forgets
+        ]
+        return (*records, *left)
+
+    async def _take_out(self) -> None:
+        """Terraform ignores an import for an address that it knows: the old record goes first."""
+        state = self._aftermath.state
+        if state is None:
+            return
+        changed = state
+        for record in self._to_be_taken_out():
+            if record.deposed is None:
+                changed = without(changed, (record.address,))
+            else:
+                changed = without_deposed(changed, record.address, record.deposed)
+        if changed != state:
+            await self._write(state, changed)
+
+    async def _put_back(self) -> tuple[str, ...]:
+        """An old object that may still exist becomes deposed: the next plan looks at it and deletes it."""
+        wanted = [(one, record) for one in self._resolution.imports for record in one.standing.put_back]
+        if not wanted:
+            return ()
+        state = await state_now(self._session, self._ready)
+        if state is None:
+            return ()
+        changed, done = state, []
+        for one, record in wanted:
+            old = self._old(record)
+            if old is not None:
+                key = record.deposed or deposed_key(run=self._run, address=one.address)
+                changed = with_deposed(changed, one.address, old, key)
+                done.append(f"{one.address} (deposed {key})")
+        if changed != state:
+            await self._write(state, changed)
+        return tuple(done)
+
+    def _old(self, record: found.Record) -> Instance | None:
+        for source in (self._aftermath.state, self._aftermath.before):
+            if source is not None:
+                old = instance(source, record.address, deposed=record.deposed)
+                if old is not None:
+                    return old
+        return None
+
+    async def _write(self, before: bytes, after: bytes) -> None:
+        """Under the claim, with a copy of what was there, and under the next serial."""
+        session, stack = self._session, self._ready.stack
+        was = read_state(before)
+        if not isinstance(was, Readable):
+            raise Failed("HF-REC-7", f"{stack.name}: the state cannot be read, so it is not changed")
+        content = raised(after, was.serial + 1)
+        if self._ready.home.kept:
+            numbers = session.store.states.numbers(stack.name)
+            new = NewVersion(
+                serial=was.serial + 1,
+                lineage=was.lineage,
+                resources=_managed(content),
+                run=self._run,
+                who=session.who,
+                why="reconcile",
+                state=content,
+            )
+            if session.store.states.add(stack.name, new, after=numbers[-1] if numbers else 0) is None:
+                raise Busy("HF-LOCK-2", f"{stack.name}: somebody else wrote its state just now")
+            return
+        session.store.backups.add(
+            stack.name,
+            before,
+            serial=was.serial,
+            lineage=was.lineage,
+            resources=was.managed,
+            run=self._run,
+            who=session.who,
+            why="before a reconcile",
+        )
+        await self._past_the_lock(lambda: push_content(session, self._ready, content, run=self._run))
+
+    async def _plan_imports(self) -> Plan:
+        """A plan of the imports and of nothing else: whatever else it would do is refused."""
+        wanted = self._resolution.imports
+        try:
+            self._ready.work.private_file(_BLOCKS, import_blocks(wanted))
+            options = PlanOptions(targets=tuple(one.address for one in wanted))
+            await self._past_the_lock(lambda: self._terraform.plan(options))
+        finally:
+            sweep(self._ready.work, (_BLOCKS,))
+        plan, _ = await self._terraform.show()
+        _require_only_imports(self._ready.stack, plan, wanted)
+        return plan
+
+    async def _past_the_lock(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await past_the_lock(self._terraform, self._aftermath.claim, work)
+
+    async def _apply_imports(self) -> None:
+        """Journalled under a run of its own; its record belongs to the run that it settles."""
+        heard = Heard()
+        again = has_ephemeral_variables(self._session, self._ready.stack)
+        given = self._ready.variables_files if again else ()
+        answer = await self._terraform.apply(given, heard, self._run, journal=clock.new_id())
+        if answer.killed or answer.code != 0:
+            said = self._terraform.said("apply", answer, heard)
+            raise UnknownOutcome(
+                "HF-REC-9",
+                f"{self._ready.stack.name}: the imports were not finished: {said.problem.message}",
+                hint=f"Nothing is lost. Do it again: holdfast runs reconcile {self._run}",
+            )
+        now = await state_now(self._session, self._ready)
+        contents = read_contents(now)
+        missing = [one.address for one in self._resolution.imports if one.address not in contents.current]
+        if missing:
+            raise UnknownOutcome(
+                "HF-REC-9",
+                f"{self._ready.stack.name}: these were imported and are not in the state: {', '.join(missing)}",
+                hint=f"Do it again: holdfast runs reconcile {self._run}",
+            )
+        state_watch.record(
+            self._session.store, self._ready.stack.name, self._ready.home, read_state(now or b"")
+        )
+
+
+def _managed(content: bytes) -> int | None:
+    state = read_state(content)
+    return state.managed if isinstance(state, Readable) else None
+
+
+def _require_only_imports(stack: Stack, plan: Plan, wanted: tuple[Import, ...]) -> None:
+    more = [
+        f"{change.address} ({', '.join(change.actions)})"
+        for change in plan.changes
+        if change.kind not in _ONLY_THE_RECORD
+    ]
+    if more:
+        raise Refused(
+            "HF-REC-10",
+            f"{stack.name}: with the imports Terraform would also change real objects: {', '.join(more)}",
+            hint="Are the ids right? Give others with --import ADDR=ID, or make the code fit what is there.",
+        )
+    missing = {one.address for one in wanted} - {
+        change.address for change in plan.changes if change.importing is not None
+    }
+    if missing:
+        raise Refused(
+            "HF-REC-10",
+            f"{stack.name}: Terraform does not import {', '.join(sorted(missing))}",
+            hint="Is the resource still in the code? It must be there to take its object back.",
+        )
