@@ -200,7 +200,8 @@ def test_an_error_of_a_provider_shows_no_secret(
 ) -> None:
     """Neither when the apply fails nor when there is not even a plan, whatever the provider quotes."""
     written = {file for file in repository.folder.rglob("*") if file.is_file()}
-    quoted = f"cannot log in with {VARIABLE} at {quote(VARIABLE, safe='')}, {REFERENCE}, {ENVIRONMENT}, {ATTRIBUTE}"
+    told = (VARIABLE, quote(VARIABLE, safe=""), REFERENCE, ENVIRONMENT, ATTRIBUTE)
+    quoted = f"cannot log in with {', '.join(told)}"
     service.misbehave(Fault(operation="create", what="fail-before", status=400, text=quoted))
     failed = shown(repository.ok("apply", "--yes", flag, code=1))
     assert "cannot log in with ***" in failed.text
@@ -212,15 +213,17 @@ def test_an_error_of_a_provider_shows_no_secret(
 
 
 def _nothing_is_left(repository: Program, written: set[Path], tmp_path: Path) -> None:
-    """What Holdfast wrote, in the repository, in its home and in bundles, holds no secret in clear."""
+    """What Holdfast wrote, in the repository, in its home and in bundles, holds no secret in clear.
+
+    A work directory holds the user's own files as they are: what is written in the code is written there.
+    """
     folders = (repository.folder, repository.home, tmp_path / "bundle", tmp_path / "tmp", tmp_path / "user")
-    left = [
+    files = [
         file for folder in folders for file in folder.rglob("*") if file.is_file() and file not in written
     ]
+    own = {file.read_bytes() for file in written}
+    left = {file: content for file in files if (content := file.read_bytes()) not in own}
     assert left
-    holding = [
-        str(file)
-        for file in left
-        if any(form.encode() in content for content in [file.read_bytes()] for form in FORMS)
-    ]
-    assert holding == []
+    assert [
+        str(file) for file, content in left.items() if any(one.encode() in content for one in FORMS)
+    ] == []

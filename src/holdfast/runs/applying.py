@@ -30,6 +30,7 @@ from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine import Answer
 from holdfast.terraform.refused_creates import RefusedCreate, shipped_refused
+from holdfast.terraform.sensitive import sensitive_in_state
 from holdfast.terraform.state_json import read_state
 from holdfast.terraform.warm import NotStarted
 from holdfast.terraform.work import UNSAVED_FILE
@@ -51,8 +52,7 @@ async def apply_ready(
     try:
         ready.require_intact(stack.name, planned.digest)
         keep_backup(session, planned, ready)
-        if not session.store.mark_used(planned.digest, run=run, stack=stack.name, who=session.who):
-            raise used(stack.name, session.store.used(planned.digest) or {})
+        _mark(session, planned, planned.digest)
     except BaseException:
         session.store.claims.release(stack.name, run)
         raise
@@ -70,6 +70,12 @@ async def apply_ready(
         raise _cannot_be_told(stack.name, run, error) from error
     ended(session, done, operation=operation, began=began)
     return done
+
+
+def _mark(session: Session, planned: StackResult, digest: str) -> None:
+    stack = planned.stack.name
+    if not session.store.mark_used(digest, run=str(planned.run), stack=stack, who=session.who):
+        raise used(stack, session.store.used(digest) or {})
 
 
 async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan, run: str) -> StackResult:
@@ -185,6 +191,7 @@ async def _record_after(session: Session, stack: Stack, terraform: Terraform) ->
             content = await terraform.state_pull(heeds=2)
     except (OSError, HoldfastError) as error:
         return (f"the state could not be read after the apply: {error}",)
+    session.redactor.register_all(sensitive_in_state(content))
     state_watch.record(session.store, stack.name, home, read_state(content))
     return ()
 

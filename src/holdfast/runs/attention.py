@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.doors import clock, files, living
+from holdfast.doors import clock, environment, files, living
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claims
@@ -36,14 +34,14 @@ _ARRIVE_SECONDS = 60.0
 class Office:
     """One process's shelf, key and door; a command says which run and which state they stand for."""
 
-    def __init__(self, listening: int, tell: Callable[[dict[str, object]], None]) -> None:
-        self._tell = tell
+    def __init__(self, listening: int) -> None:
         self._door: Door | None = None
         if listening >= 0:
+            born = environment.read().variables
             self._door = Door(
                 socket.socket(fileno=listening),
-                user=os.environ["TF_HTTP_USERNAME"],
-                password=os.environ["TF_HTTP_PASSWORD"],
+                user=born["TF_HTTP_USERNAME"],
+                password=born["TF_HTTP_PASSWORD"],
             )
             self._door.open()
         self._opened: tuple[str, Shelf, Key] | None = None

@@ -18,7 +18,7 @@ Ask = Callable[[StackResult], Awaitable[bool]]
 
 
 async def go_on(session: Session, stack: Stack, intent: Intent, ask: Ask | None) -> StackResult:
-    """Without `ask` only what the dead run meant to do is done; what goes beyond waits for a plan of its own."""
+    """Without `ask` only what the dead run meant to do is done; what goes beyond waits for its own plan."""
     require_owner(session, stack)
     run = StackRun(session, stack, operation="apply")
     try:

@@ -1,4 +1,4 @@
-"""What a dead run can leave behind beside objects: processes that nobody waits for, and a lock on the state."""
+"""What a dead run can leave behind beside objects: processes that nobody waits for, and a lock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 async def end_leftovers(journal: Journal) -> tuple[str, ...]:
-    """Providers outlive a killed Terraform and finish what they were asked: they are waited for, then ended."""
+    """Providers outlive a killed Terraform and finish what they were asked: waited for, then ended."""
     started = journal.started["process"] if journal.started is not None else None
     if not isinstance(started, Mapping):
         return ()
@@ -39,7 +39,8 @@ async def end_leftovers(journal: Journal) -> tuple[str, ...]:
     if living.life(supervisor) is not Life.DEAD or supervisor.host != living.this_process().host:
         return ()
     end = clock.monotonic() + _FINISH_SECONDS
-    while (left := living.session_members(supervisor.pid)) and clock.monotonic() < end:
+    # The end of a process that is not our child sets no event to wait for.
+    while (left := living.session_members(supervisor.pid)) and clock.monotonic() < end:  # noqa: ASYNC110
         await asyncio.sleep(_LOOK_AGAIN)
     if not left:
         return ()

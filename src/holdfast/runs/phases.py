@@ -110,7 +110,7 @@ class Terraform:
         heeds: int = 1,
         writes: Writing | None = None,
     ) -> Answer:
-        """One command. With `heard`, its lines are read as they come; one that writes a state says for whom."""
+        """One command. With `heard`, its lines are read as they come; one that writes says for whom."""
         prepared = self.prepared
         limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
         if self.identity.product is Product.TOFU and Version.parse(self.identity.version) >= _EARLY_SINCE:

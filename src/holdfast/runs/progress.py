@@ -11,7 +11,6 @@ from holdfast.terraform import events
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan import Kind, Plan
 
-
 _PLUGIN_DIED = frozenset({"Plugin did not respond", "Plugin error", "Plugin process exited"})
 _LEAVES_NOTHING_NEW = frozenset({"update", "delete", "read", "forget"})
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import zipfile
 from dataclasses import dataclass, field
 
 from holdfast.doors import clock
-from holdfast.kernel.errors import Refused
+from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.runs import state_watch
 from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.digest import DigestParts, sha256
+from holdfast.runs.ends import TerraformFailed
 from holdfast.runs.phases import Terraform
-from holdfast.runs.prepare import Prepared
+from holdfast.runs.prepare import Prepared, state_at_hand
 from holdfast.runs.result import StackResult
 from holdfast.runs.retrying import Retrying
 from holdfast.runs.session import Session
@@ -22,6 +24,7 @@ from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.plan import Plan
 from holdfast.terraform.plan_json import read_plan
 from holdfast.terraform.plan_values import sensitive_values
+from holdfast.terraform.sensitive import sensitive_in_state
 from holdfast.terraform.state_json import StateFile, read_state
 from holdfast.terraform.work import made_since, put_back
 
@@ -73,7 +76,11 @@ async def _planned(session: Session, stack: Stack, terraform: Terraform, options
     ready = terraform.prepared
     seen_before = session.store.last_seen(stack.name)
     state_watch.require_readable(stack, ready.home, seen_before)
-    code = await terraform.plan(options)
+    try:
+        code = await terraform.plan(options)
+    except TerraformFailed:
+        await _register_state(session, terraform)
+        raise
     plan, plan_json = await terraform.show()
     _register_secrets(session, plan)
     prior = await _prior(terraform)
@@ -217,5 +224,13 @@ def has_ephemeral_variables(session: Session, stack: Stack) -> bool:
 
 
 def _register_secrets(session: Session, plan: Plan) -> None:
-    for value in sensitive_values(plan):
-        session.redactor.register(value)
+    session.redactor.register_all(sensitive_values(plan))
+
+
+async def _register_state(session: Session, terraform: Terraform) -> None:
+    """A plan that failed may quote the state. That this cannot be read must not hide why the plan failed."""
+    with contextlib.suppress(HoldfastError, OSError):
+        content = state_at_hand(session, terraform.prepared)
+        if content is None:
+            content = await terraform.state_pull()
+        session.redactor.register_all(sensitive_in_state(content))

@@ -23,7 +23,8 @@ from holdfast.runs.phases import Heard, Terraform
 from holdfast.runs.prepare import Prepared, prepared
 from holdfast.runs.ready_plan import has_ephemeral_variables
 from holdfast.runs.session import Session
-from holdfast.runs.settling import finish_claim, settle
+from holdfast.runs.settled import finish_claim
+from holdfast.runs.settling import settle
 from holdfast.runs.state_ops import push_content
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
@@ -338,7 +339,7 @@ class _Work:
         if missing:
             raise UnknownOutcome(
                 "HF-REC-9",
-                f"{self._ready.stack.name}: these were imported and are not in the state: {', '.join(missing)}",
+                f"{self._ready.stack.name}: imported, and not in the state: {', '.join(missing)}",
                 hint=f"Do it again: holdfast runs reconcile {self._run}",
             )
         state_watch.record(

@@ -9,9 +9,10 @@ import asyncio
 
 from holdfast.doors import clock
 from holdfast.runs.claiming import alive, busy, operation_of, signs
+from holdfast.runs.events import Note
 from holdfast.runs.evidence_shown import unknown_run
-from holdfast.runs.heard import End, listen
 from holdfast.runs.session import Session
+from holdfast.runs.settled import failed_cleanly, finish_claim
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
 from holdfast.store.claims import Claim
@@ -38,70 +39,46 @@ async def require_settled(session: Session, stack: Stack) -> tuple[str, ...]:
 
 
 def settle(session: Session, claim: Claim, journal: Journal) -> tuple[str, ...] | None:
-    """What the record proves by itself; None where it proves nothing."""
-    store = session.store
-    if store.runs.outcome(claim.run) is not None:
+    """What the record proves by itself is written down; None where it proves nothing."""
+    if session.store.runs.outcome(claim.run) is not None:
         # It died between its last word and letting go of the stack.
-        store.claims.release(claim.stack, claim.run)
+        session.store.claims.release(claim.stack, claim.run)
         return ()
     found = signs(session, claim, journal)
-    if found.alive:
+    end = None if found.alive else proved(claim, journal, dead=found.proved_dead)
+    if end is None:
         return None
-    if operation_of(claim) == "push" and found.proved_dead:
-        return _freed(session, claim, Status.FAILED, "a state push of before did not end; look at the state")
-    code = journal.ended.get("code") if journal.ended is not None else None
-    unsaved = bool(journal.ended and journal.ended.get("unsaved"))
-    if code == 0 and not unsaved:
-        return _freed(
-            session,
-            claim,
-            Status.APPLIED,
-            f"run {claim.run} went on after its Holdfast ended, and was applied",
-        )
-    if found.proved_dead and journal.started is None and journal.whole:
-        return _freed(session, claim, Status.FAILED, f"run {claim.run} ended before Terraform was started")
-    if failed_cleanly(journal):
-        return _freed(
-            session, claim, Status.FAILED, f"run {claim.run} went on after its Holdfast ended, and failed"
-        )
-    if code == NOT_STARTED:
-        return _freed(session, claim, Status.FAILED, f"run {claim.run} could not start Terraform")
-    return None
-
-
-def _freed(session: Session, claim: Claim, status: Status, note: str) -> tuple[str, ...]:
+    status, note = end
     finish_claim(session, claim, status, note)
+    session.tell(Note(stack=claim.stack, text=note))
     return (note,)
 
 
-def finish_claim(session: Session, claim: Claim, status: Status, note: str) -> None:
-    """The end of a run that could not write its own."""
-    intent = claim.intent
-    inner = intent.get("intent")
-    digest = inner.get("digest") if isinstance(inner, dict) else None
-    session.store.runs.finish(
-        claim.run,
-        {
-            "version": 1,
-            "id": claim.run,
-            "stack": claim.stack,
-            "operation": operation_of(claim),
-            "status": status.value,
-            "started": intent.get("started"),
-            "ended": clock.now().isoformat(),
-            "who": intent.get("who"),
-            "digest": digest,
-            "notes": [note],
-        },
+def proved(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status, str] | None:
+    """How a run ended whose Holdfast is gone, as far as its journal says so. Pure."""
+    code = journal.ended.get("code") if journal.ended is not None else None
+    unsaved = bool(journal.ended and journal.ended.get("unsaved"))
+    ends: tuple[tuple[bool, Status, str], ...] = (
+        (
+            dead and operation_of(claim) == "push",
+            Status.FAILED,
+            "a state push of before did not come to its end; look at the state",
+        ),
+        (
+            code == 0 and not unsaved,
+            Status.APPLIED,
+            f"run {claim.run} went on after its Holdfast ended, and was applied",
+        ),
+        (
+            dead and journal.started is None and journal.whole,
+            Status.FAILED,
+            f"run {claim.run} ended before Terraform was started",
+        ),
+        (
+            failed_cleanly(journal),
+            Status.FAILED,
+            f"run {claim.run} went on after its Holdfast ended, and failed",
+        ),
+        (code == NOT_STARTED, Status.FAILED, f"run {claim.run} could not start Terraform"),
     )
-    session.store.claims.release(claim.stack, claim.run)
-
-
-def failed_cleanly(journal: Journal) -> bool:
-    """Terraform ended by itself with an error, saved its state and told what failed; no provider died."""
-    if journal.ended is None or journal.ended.get("code") != 1 or journal.ended.get("unsaved"):
-        return False
-    heard = listen(journal.lines)
-    return not heard.died and all(
-        one.end is not End.OPEN for several in heard.operations.values() for one in several
-    )
+    return next(((status, note) for holds, status, note in ends if holds), None)

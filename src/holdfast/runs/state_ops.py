@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.doors import clock, files
 from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.runs import state_watch
+from holdfast.runs.claiming import alive, claimed
 from holdfast.runs.phases import Terraform
-from holdfast.runs.claiming import claimed
 from holdfast.runs.prepare import Prepared, prepared
 from holdfast.runs.session import Session
+from holdfast.runs.settled import ended_by_itself, finish_claim
+from holdfast.runs.status import Status
 from holdfast.stacks.code import Code
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.stack import Stack
@@ -65,10 +67,27 @@ async def push(session: Session, stack: Stack, file: Path | None) -> Readable:
         raise UsageError(
             "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
         )
-    async with claimed(session, stack, "push"), prepared(session, stack, for_state=True) as ready:
-        now = await push_content(session, ready, content, run=session.change)
+    async with _ours(session, stack) as run, prepared(session, stack, for_state=True) as ready:
+        now = await push_content(session, ready, content, run=run)
     _settle_unsaved(session, stack, state)
     return now
+
+
+@contextlib.asynccontextmanager
+async def _ours(session: Session, stack: Stack) -> AsyncIterator[str]:
+    """The stack is claimed for the push. A dead run's claim stays its own: the push is made in its name.
+
+    When Terraform had come to its own end, what it could not save is all that was missing.
+    """
+    holds = session.store.claims.of(stack.name)
+    if holds is None or alive(session, holds):
+        async with claimed(session, stack, "push"):
+            yield session.change
+        return
+    yield holds.run
+    journal = session.store.runs.journal(holds.run, session.store.key)
+    if ended_by_itself(journal):
+        finish_claim(session, holds, Status.FAILED, "its state was pushed afterwards")
 
 
 async def push_content(

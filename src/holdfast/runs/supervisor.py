@@ -9,6 +9,7 @@ What is not needed for the first command is imported beside it.
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 import sys
@@ -18,7 +19,7 @@ import threading
 def main() -> None:
     paths, kind, engine, door, channel_number = sys.argv[1:6]
     sys.path[:0] = [path for path in paths.split(os.pathsep) if path not in sys.path]
-    from holdfast.terraform.worker import Embedded, Program, Worker
+    from holdfast.terraform.worker import Embedded, Program, Worker  # noqa: PLC0415 - its path came just now
 
     channel = socket.socket(fileno=int(channel_number))
     # What this process starts must not keep the conversation open when the process is gone.
@@ -26,7 +27,6 @@ def main() -> None:
     threading.Thread(target=_import_ahead, daemon=True).start()
     attendant = _Attendant(int(door))
     worker = Worker(Embedded(engine) if kind == "embedded" else Program(engine), channel, attendant.attend)
-    attendant.tell = worker.tell
     worker.serve()
     if worker.last_code < 0:
         # Terraform was killed, and its providers were not: nothing of ours stays behind.
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _import_ahead() -> None:
-    import holdfast.runs.attention
+    importlib.import_module("holdfast.runs.attention")
 
 
 class _Attendant:
@@ -45,17 +45,16 @@ class _Attendant:
     def __init__(self, door: int) -> None:
         self._listening = door
         self._office: object = None
-        self.tell: object = None
 
     def attend(self, message: dict[str, object]) -> object:
-        from holdfast.terraform.worker import Attention
+        from holdfast.terraform.worker import Attention  # noqa: PLC0415 - as above
 
         if "store" not in message:
             return Attention()
-        from holdfast.runs.attention import Office
+        from holdfast.runs.attention import Office  # noqa: PLC0415 - as above
 
         if self._office is None:
-            self._office = Office(self._listening, self.tell)
+            self._office = Office(self._listening)
         return self._office.attention(message)  # type: ignore[attr-defined]
 
 

@@ -43,7 +43,7 @@ class StateRecord:
 
 
 class RunStore:
-    """Nothing is written before something has to be remembered, and nothing before the key is the right one."""
+    """Nothing is written before something has to be remembered, nor before the key is the right one."""
 
     def __init__(self, shelf: Shelf, key: Callable[[], Key]) -> None:
         self.shelf = shelf
@@ -56,7 +56,7 @@ class RunStore:
 
     @functools.cached_property
     def leases(self) -> Leases:
-        from holdfast.store.leases import Leases
+        from holdfast.store.leases import Leases  # noqa: PLC0415 - most commands take none
 
         return Leases(self.sealed)
 

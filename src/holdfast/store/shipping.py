@@ -1,7 +1,7 @@
 """A journal that is written on this machine and must be known elsewhere: shipped as it grows.
 
-At most a second behind, at once when it is urged. A store that does not answer holds nothing up: what waits is
-shipped when it answers again, and the end says whether everything arrived.
+At most a second behind, at once when it is urged. A store that does not answer holds nothing up: what waits
+is shipped when it answers again, and the end says whether everything arrived.
 """
 
 from __future__ import annotations

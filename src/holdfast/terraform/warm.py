@@ -62,7 +62,7 @@ def key_of(environment: Mapping[str, str], *, door: bool = False) -> str:
     return digest.hexdigest()
 
 
-class NotStarted(EngineError):
+class NotStarted(EngineError):  # noqa: N818 - what happened
     """Nothing was done: what must come before Terraform could not be done."""
 
 
@@ -124,7 +124,7 @@ class WarmEngine:
             raise NotStarted(
                 "HF-ENG-4",
                 f"Terraform was not started: {answer.told.not_started}",
-                hint="Is the program there, executable, made for this machine, and is there room on the disk?",
+                hint="Is the program there, executable, made for this machine? Is there room on the disk?",
             )
         return answer
 

@@ -56,13 +56,13 @@ class Program:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._environment = dict(os.environ)
+        self._environment = dict(os.environ)  # noqa: TID251 - this process was born with the stack's own
         self._child: int | None = None
         self._wanted = 0
 
     def run(self, name: str, argv: list[str], folder: str, out: int, err: int) -> int:  # noqa: ARG002 - as the library's
         """A negative code is the signal that killed it."""
-        import subprocess
+        import subprocess  # noqa: PLC0415, TID251 - this process only ever starts Terraform
 
         try:
             process = subprocess.Popen(

@@ -1,0 +1,62 @@
+"""Old versions and copies go from a real store, and only those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.config.valid import BackupSettings
+from holdfast.runs.run_secrets import remember_secrets, remembered_secrets
+from holdfast.runs.state_versions import prune
+from holdfast.secrets.keys import Key
+from holdfast.store.folder import FolderShelf
+from holdfast.store.run_store import RunStore
+from holdfast.store.states import NewVersion
+
+STACK = "prod/net"
+
+
+def filled(folder: Path, count: int) -> RunStore:
+    store = RunStore(FolderShelf(folder), lambda: Key.of(b"k" * 32))
+    for number in range(count):
+        new = NewVersion(
+            serial=number + 1, lineage="l", resources=0, run=None, who="me", why="apply", state=b"{}"
+        )
+        store.states.add(STACK, new, after=number)
+        store.backups.add(
+            STACK, b"{}", serial=number + 1, lineage="l", resources=0, run=None, who="me", why="before"
+        )
+    return store
+
+
+def test_the_newest_are_kept_and_older_ones_go_by_age(tmp_path: Path) -> None:
+    """With an age of nothing all but the newest go at once; with a great one none does."""
+    store = filled(tmp_path, 5)
+    copies = store.backups.names(STACK)
+    assert prune(store, STACK, BackupSettings(keep=2, max_age=3600)) == ()
+    gone = prune(store, STACK, BackupSettings(keep=2, max_age=0))
+    assert sorted(gone) == sorted(("1", "2", "3", *copies[:3]))
+    assert store.states.numbers(STACK) == (4, 5)
+    assert store.backups.names(STACK) == copies[3:]
+    assert prune(store, STACK, BackupSettings(keep=2, max_age=0)) == ()
+
+
+def test_the_current_version_stays_when_nothing_is_to_be_kept(tmp_path: Path) -> None:
+    """It is the state itself."""
+    store = filled(tmp_path, 3)
+    prune(store, STACK, BackupSettings(keep=0, max_age=0))
+    assert store.states.numbers(STACK) == (3,)
+    assert store.backups.names(STACK) == ()
+
+
+def test_nothing_to_prune_is_no_mistake(tmp_path: Path) -> None:
+    """A stack that was never applied has neither versions nor copies."""
+    assert prune(filled(tmp_path, 0), STACK, BackupSettings(keep=1, max_age=0)) == ()
+
+
+def test_what_a_run_knew_to_be_secret_is_remembered_and_sealed(tmp_path: Path) -> None:
+    """Whoever reads its journal later can hide it, and nobody finds it on the disk."""
+    store = filled(tmp_path, 0)
+    assert remembered_secrets(store, "01R") == frozenset()
+    remember_secrets(store, "01R", ["hunter2-hunter2", "ünter"])
+    assert remembered_secrets(store, "01R") == {"hunter2-hunter2", "ünter"}
+    assert not any(b"hunter2" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
