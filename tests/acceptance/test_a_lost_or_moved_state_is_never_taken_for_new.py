@@ -18,7 +18,7 @@ def applied(holdfast: Program, backend: str) -> Path:
     holdfast.write("holdfast.yaml", "version: 1\nstacks:\n  - {name: only, module: app}\n")
     holdfast.write("app/main.tf", backend + CODE)
     holdfast.ok("apply", "--yes")
-    kept = holdfast.folder / ".holdfast/state/only/terraform.tfstate"
+    kept = holdfast.folder / ".holdfast/states/only/0000000001"
     return holdfast.folder / "app/terraform.tfstate" if backend else kept
 
 
@@ -28,12 +28,11 @@ def error(holdfast: Program, *arguments: str, code: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("backend", [KEPT, LOCAL], ids=["kept", "local"])
 def test_a_damaged_local_state_is_unknown_until_a_backup_is_pushed(
-    holdfast: Program, tmp_path: Path, backend: str
+    holdfast: Program, tmp_path: Path
 ) -> None:
     """Terraform reads an empty file as `no state` and would create everything again: exit 6 instead."""
-    state = applied(holdfast, backend)
+    state = applied(holdfast, LOCAL)
     content = state.read_bytes()
     backup = tmp_path / "backup.tfstate"
     backup.write_bytes(content)
@@ -56,7 +55,7 @@ def test_a_damaged_local_state_is_unknown_until_a_backup_is_pushed(
 def test_a_note_beside_an_empty_state_is_believed_only_while_the_lock_is_held(holdfast: Program) -> None:
     """A killed Terraform leaves an empty state and its note: exit 6. One at work has both: exit 4."""
     state = applied(holdfast, LOCAL)
-    (holdfast.folder / ".holdfast/records/only.json").unlink()  # as in a fresh clone
+    (holdfast.folder / ".holdfast/records/only").unlink()  # as in a fresh clone
     state.write_bytes(b"")
     note = {"ID": "1", "Operation": "OperationTypeApply", "Who": "ada@workstation", "Version": "1.15.5"}
     state.with_name(".terraform.tfstate.lock.info").write_text(json.dumps(note))
@@ -70,7 +69,7 @@ def test_a_note_beside_an_empty_state_is_believed_only_while_the_lock_is_held(ho
 
 def test_reading_a_damaged_state_never_says_that_there_is_nothing(holdfast: Program) -> None:
     """`output`, `state list` and `state pull` answer 6 too: an empty answer would be believed."""
-    state = applied(holdfast, KEPT)
+    state = applied(holdfast, LOCAL)
     state.write_bytes(b"")
     for command in (("output", "only"), ("state", "list", "only"), ("state", "pull", "only")):
         assert error(holdfast, *command, code=6)["code"] == "HF-STATE-3"
@@ -81,18 +80,26 @@ def test_a_push_that_fails_leaves_the_damage_in_place(holdfast: Program, tmp_pat
     state = applied(holdfast, LOCAL)
     backup = tmp_path / "backup.tfstate"
     backup.write_bytes(state.read_bytes())
-    (holdfast.folder / ".holdfast/records/only.json").unlink()  # as in a fresh clone
+    (holdfast.folder / ".holdfast/records/only").unlink()  # as in a fresh clone
     state.write_bytes(b"garbage")
     holdfast.write("app/broken.tf", "this is { not hcl")
     assert holdfast.run("state", "push", "only", str(backup)).code == 1
     assert state.read_bytes() == b"garbage"
 
 
-def test_an_unreadable_record_stops_the_stack(holdfast: Program) -> None:
+@pytest.mark.parametrize("what", ["records/only", "states/only/0000000001"])
+@pytest.mark.parametrize("damage", [b"", b"{"])
+def test_an_unreadable_record_stops_the_stack(holdfast: Program, what: str, damage: bytes) -> None:
     """The unreadable is never taken for absent, in the run store either."""
     applied(holdfast, KEPT)
-    (holdfast.folder / ".holdfast/records/only.json").write_text("{")
+    (holdfast.folder / ".holdfast" / what).write_bytes(damage)
     assert error(holdfast, "plan", code=6)["code"] == "HF-STORE-2"
+
+
+def test_a_kept_state_that_is_gone_is_not_new(holdfast: Program) -> None:
+    """Somebody removed every version: the record still knows that there was something."""
+    applied(holdfast, KEPT).unlink()
+    assert error(holdfast, "plan", code=6)["code"] == "HF-STATE-3"
 
 
 def test_a_backend_that_moved_to_an_empty_place_is_refused_until_the_state_moved(
@@ -120,8 +127,9 @@ def test_a_backend_that_moved_to_an_empty_place_is_refused_until_the_state_moved
 
 
 def test_a_kept_state_is_not_forgotten_when_the_code_gets_a_backend(holdfast: Program) -> None:
-    """Adding a backend block moves the place too; the kept file itself can be pushed."""
-    kept = applied(holdfast, KEPT)
+    """Adding a backend block moves the place too; what was pulled before can be pushed."""
+    applied(holdfast, KEPT)
+    kept = holdfast.write("kept.json", holdfast.ok("state", "pull", "only").out)
     holdfast.write("app/main.tf", LOCAL + CODE)
     assert error(holdfast, "plan", code=3)["code"] == "HF-STATE-2"
     holdfast.ok("state", "push", "only", str(kept))

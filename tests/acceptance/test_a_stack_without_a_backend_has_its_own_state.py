@@ -88,8 +88,8 @@ def test_the_state_lies_in_the_run_store_private_and_ignored_by_git(holdfast: Pr
     applied = holdfast.results("apply", "--yes")
     assert {name: one["outputs"]["n"]["value"] for name, one in applied.items()} == {"a": 1, "a/b": 2}
     store = holdfast.folder / ".holdfast"
-    first = json.loads((store / "state/a/terraform.tfstate").read_text())
-    second = json.loads((store / "state/a/b/terraform.tfstate").read_text())
+    first = json.loads(holdfast.ok("state", "pull", "a").out)
+    second = json.loads(holdfast.ok("state", "pull", "a/b").out)
     assert first["lineage"] != second["lineage"]
     assert first["outputs"]["n"]["value"] == 1
     assert second["outputs"]["n"]["value"] == 2
@@ -125,7 +125,7 @@ def test_a_state_beside_the_module_is_never_ignored(
     assert f"app/{leftover}" in found["message"]
     assert "holdfast state adopt only" in found["hint"]
     assert file.read_text() == a_state()
-    assert not (holdfast.folder / ".holdfast/state/only/terraform.tfstate").exists()
+    assert not (holdfast.folder / ".holdfast/states/only").exists()
 
 
 def test_an_adopted_state_is_copied_verified_and_the_original_renamed(holdfast: Program) -> None:
@@ -145,7 +145,7 @@ def test_an_adopted_state_is_copied_verified_and_the_original_renamed(holdfast: 
     assert not original.exists()
     assert Path(taken["renamed"]).parent == original.parent
     assert Path(taken["renamed"]).read_text() == a_state()
-    assert (holdfast.folder / ".holdfast/state/only/terraform.tfstate").read_text() == a_state()
+    assert holdfast.ok("state", "pull", "only").out == a_state()
     assert (original.parent / "terraform.tfstate.backup").read_text() == "an older one"
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
     original.write_text(a_state(lineage="another"))
@@ -154,7 +154,7 @@ def test_an_adopted_state_is_copied_verified_and_the_original_renamed(holdfast: 
     assert original.read_text() == a_state(lineage="another")
     notes = " ".join(holdfast.results("plan")["only"]["notes"])
     assert "app/terraform.tfstate" in notes
-    assert json.loads((holdfast.folder / ".holdfast/state/only/terraform.tfstate").read_text())["serial"] == 7
+    assert json.loads(holdfast.ok("state", "pull", "only").out)["serial"] == 7
 
 
 def test_of_several_leftovers_a_person_says_which(holdfast: Program) -> None:
@@ -168,7 +168,7 @@ def test_of_several_leftovers_a_person_says_which(holdfast: Program) -> None:
     assert error(holdfast, "state", "adopt", "only", "--workspace", "green", code=64)["code"] == "HF-STATE-9"
     taken = holdfast.json("state", "adopt", "only", "--workspace", "blue")
     assert taken["adopted"] == str(blue)
-    kept = json.loads((holdfast.folder / ".holdfast/state/only/terraform.tfstate").read_text())
+    kept = json.loads(holdfast.ok("state", "pull", "only").out)
     assert kept["lineage"] == "of-blue"
     assert (holdfast.folder / "app/terraform.tfstate").exists()
     assert holdfast.results("plan")["only"]["status"] == "unchanged"

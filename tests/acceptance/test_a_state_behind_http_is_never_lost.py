@@ -86,23 +86,23 @@ def test_a_state_that_could_not_be_saved_stops_the_stack_until_it_is_pushed(
     server.refuse_writes = 500
     found = error(holdfast, "apply", "--yes", code=6)
     assert found["code"] == "HF-STATE-5"
-    sealed = holdfast.folder / ".holdfast/errored/only.tfstate"
-    assert f"holdfast state push only {sealed}" in found["hint"]
+    sealed = holdfast.folder / ".holdfast/errored/only/kept"
+    assert found["hint"].endswith("holdfast state push only")
     assert sealed.stat().st_mode & 0o777 == 0o600
     assert holding(holdfast.folder, "a-value-only-the-state-knows") == ["app/main.tf"]
     assert list(holdfast.home.rglob("errored.tfstate")) == []
     server.refuse_writes = None
     for command in (("plan",), ("apply", "--yes")):
         again = error(holdfast, *command, code=6)
-        assert again["code"] == "HF-STATE-5"
-        assert f"holdfast state push only {sealed}" in again["hint"]
+        assert again["code"] == "HF-RUN-8"
+        assert "holdfast runs reconcile" in again["hint"]
     assert server.versions == {}
-    holdfast.ok("state", "push", "only", str(sealed))
+    holdfast.ok("state", "push", "only")
     assert len(server.state("net")["resources"]) == 1
     planned = holdfast.results("plan")["only"]
     assert planned["status"] == "unchanged"
     assert not sealed.exists()
-    assert len(list(sealed.parent.iterdir())) == 1
+    assert len(list(sealed.parent.glob("pushed-*"))) == 1
 
 
 def test_only_the_unsaved_state_itself_settles_it(
@@ -119,7 +119,7 @@ def test_only_the_unsaved_state_itself_settles_it(
     server.refuse_writes = None
     holdfast.ok("state", "push", "only", str(older))
     assert error(holdfast, "plan", code=6)["code"] == "HF-STATE-5"
-    holdfast.ok("state", "push", "only", ".holdfast/errored/only.tfstate")
+    holdfast.ok("state", "push", "only")
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
     assert len(server.state("net")["resources"]) == 2
 
@@ -139,7 +139,7 @@ def test_an_unsaved_state_of_a_killed_run_is_found_by_the_next_one(
     found = error(holdfast, "plan", code=6)
     assert found["code"] == "HF-STATE-5"
     assert not (module / "errored.tfstate").exists()
-    holdfast.ok("state", "push", "only", ".holdfast/errored/only.tfstate")
+    holdfast.ok("state", "push", "only")
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
 
 

@@ -173,6 +173,12 @@ def test_no_command_shows_or_leaves_a_secret(repository: Program, tmp_path: Path
     ]
     shown(repository.ok("doctor", "--json"))
     shown(repository.ok("apply", "--yes", "--json"))
+    (run,) = (one["id"] for one in repository.json("runs", "list")["runs"] if one["status"] == "applied")
+    log = shown(repository.ok("runs", "log", run, env={"OUTER_CANARY": None}))
+    assert "said ***" in log.text
+    shown(repository.ok("runs", "log", run, "--json"))
+    shown(repository.ok("runs", "show", run))
+    shown(repository.ok("state", "show", "canaries", "--json"))
     _nothing_is_left(repository, written, tmp_path)
 
 

@@ -89,6 +89,20 @@ CHANGE = record(
     ),
     summary={"type": "object"},
 )
+RUNS = record(
+    version={"const": 1},
+    runs=many(
+        record(
+            id=TEXT,
+            stack=maybe(TEXT),
+            operation=maybe(TEXT),
+            status=maybe({"enum": list(STATUSES)}),
+            started=maybe(TEXT),
+            ended=maybe(TEXT),
+            who=maybe(TEXT),
+        )
+    ),
+)
 ERRORS = record(
     version={"const": 1},
     errors={

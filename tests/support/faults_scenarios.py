@@ -210,7 +210,7 @@ CHOSEN = tuple(
         "embedded:kept:supervisor:replace:call-3-before",
         "embedded:kept:all:swap:call-2-made",
         "embedded:kept:supervisor:delete:call-2-before",
-        "embedded:kept:supervisor:update:save-saved",
+        "embedded:kept:supervisor:update:call-2-made",
         "embedded:local:all:create:call-2-before",
         "embedded:local:provider:replace:call-2-made",
         "embedded:http:all:first:save-lost",

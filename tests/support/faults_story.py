@@ -20,7 +20,7 @@ from lab_stacks import left_behind
 from program import Ran, eventually
 
 _UNKNOWN_CODES = {"HF-RUN-8", "HF-STATE-3", "HF-STATE-5"}
-_UNCHANGED, _CHANGES, _BUSY, _UNKNOWN = 0, 2, 4, 6
+_UNCHANGED, _CHANGES, _BUSY, _UNKNOWN, _WRONG_USE = 0, 2, 4, 6, 64
 
 
 class Violation(AssertionError):  # noqa: N818 - what it is called
@@ -72,6 +72,17 @@ class Story:
             out = json.dumps(_telling(json.loads(out)))
         self.note("\n".join(f"  {line}" for line in (out + "\n" + err).splitlines() if line.strip()))
 
+    def ids_in_state(self) -> set[str]:
+        """Of everything the state knows, deposed objects too."""
+        ran = self.world.program.run("state", "pull", STACK)
+        content = json.loads(ran.out) if ran.code == 0 and ran.out.strip() else {}
+        return {
+            instance["attributes"]["id"]
+            for resource in content.get("resources", ())
+            if resource["mode"] == "managed"
+            for instance in resource["instances"]
+        }
+
     def document(self, ran: Ran) -> dict[str, Any]:
         try:
             found: dict[str, Any] = json.loads(ran.out)
@@ -86,11 +97,7 @@ def played(world: World, *files: Path) -> Ending:
     try:
         _before(story)
         ending = _killed(story)
-        code = _next_plan(story)
-        if code == _UNKNOWN:
-            ending.reconciled = True
-            code = _planned(story)
-        _finished(story, code)
+        ending.reconciled = brought_to_an_end(story)
         leaks = world.leaks(*files)
         story.require(not leaks, f"a secret is left in {leaks}")
     except (subprocess.TimeoutExpired, AssertionError) as error:
@@ -101,6 +108,14 @@ def played(world: World, *files: Path) -> Ending:
         world.release()
         world.kill(Victim.ALL)
     return ending
+
+
+def brought_to_an_end(story: Story) -> bool:
+    """The person who comes next: plans, reconciles what is unknown, and finishes. True: it was unknown."""
+    code = _next_plan(story)
+    reconciled = code == _UNKNOWN
+    _finished(story, _planned(story) if reconciled else code)
+    return reconciled
 
 
 def _before(story: Story) -> None:
@@ -189,7 +204,7 @@ def _run_named(story: Story, error: dict[str, Any]) -> str:
 def _reconciled(story: Story, run: str, shown: str) -> None:
     """The person looks at the provider's side for what is in doubt, and names what is there."""
     listed = _listed(shown)
-    before = _ids_in_state(story)
+    before = story.ids_in_state()
     given = {
         address: id_
         for address, line in listed.items()
@@ -197,10 +212,13 @@ def _reconciled(story: Story, run: str, shown: str) -> None:
     }
     words = [word for address, id_ in given.items() for word in ("--import", f"{address}={id_}")]
     ran = story.run("runs", "reconcile", run, "--yes", "--json", *words)
+    if ran.code == _WRONG_USE and story.document(ran)["errors"][0]["code"] == "HF-REC-8":
+        # It found the object by itself after all.
+        ran = story.run("runs", "reconcile", run, "--yes", "--json")
     story.require(ran.code == 0, f"reconcile ended with {ran.code}")
     document = story.document(ran)
     named = {*listed, *(one["address"] for one in document["unresolved"])}
-    known = _ids_in_state(story)
+    known = story.ids_in_state()
     orphans = [
         one
         for id_, one in story.world.lab.objects().items()
@@ -223,17 +241,6 @@ def _on_the_providers_side(story: Story, address: str, known: set[str]) -> str |
     return mine[-1] if mine else None
 
 
-def _ids_in_state(story: Story) -> set[str]:
-    ran = story.world.program.run("state", "pull", STACK)
-    content = json.loads(ran.out) if ran.code == 0 and ran.out.strip() else {"resources": []}
-    return {
-        instance["attributes"]["id"]
-        for resource in content["resources"]
-        if resource["mode"] == "managed"
-        for instance in resource["instances"]
-    }
-
-
 def _finished(story: Story, code: int) -> None:
     """The change is brought to its end, and the world is exactly what was asked for, once."""
     world = story.world
@@ -245,7 +252,7 @@ def _finished(story: Story, code: int) -> None:
     there = world.lab.objects()
     names = sorted(one["name"] for one in there.values())
     story.require(names == sorted(world.wanted), f"there are {names}, wanted are {sorted(world.wanted)}")
-    known = _ids_in_state(story)
+    known = story.ids_in_state()
     story.require(known == set(there), f"the state knows {sorted(known)}, there are {sorted(there)}")
     made = {name: len(ids) for name, ids in world.lab.made().items()}
     story.require(made == world.creates, f"made {made}, planned were {world.creates}")

@@ -105,11 +105,9 @@ def ended(process: subprocess.Popen[str], *, code: int, seconds: float = 60) -> 
 
 
 def kept_state(program: Program, stack: str) -> dict[str, Any]:
-    """The state that Holdfast keeps for a stack, or an empty one: the file is made before it is written."""
-    files = list((program.folder / ".holdfast/state").rglob("terraform.tfstate"))
-    mine = [file for file in files if file.parent.name == stack]
-    content = mine[0].read_bytes() if mine else b""
-    state: dict[str, Any] = json.loads(content or b'{"resources": []}')
+    """The state that Holdfast keeps for a stack, or an empty one where there is none yet."""
+    content = program.ok("state", "pull", stack).out
+    state: dict[str, Any] = json.loads(content or '{"resources": []}')
     return state
 
 

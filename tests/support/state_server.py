@@ -129,8 +129,9 @@ class StateServer:
         return HTTPStatus.OK, b""
 
     def _unlock(self, name: str, given: dict[str, Any]) -> tuple[HTTPStatus, bytes]:
+        """Without a body it is Terraform's force-unlock, which never says whose lock it means."""
         held = self.locks.get(name)
-        if held is not None and held["ID"] != given.get("ID"):
+        if held is not None and given and held["ID"] != given.get("ID"):
             return HTTPStatus.CONFLICT, json.dumps(held).encode()
         self.locks.pop(name, None)
         return HTTPStatus.OK, b""

@@ -187,7 +187,7 @@ def _jobs(draw: st.DrawFn, number: int) -> tuple[list[Job], list[dict[str, Any]]
         made_all_the_same=draw(st.booleans()),
     )
     held = [] if actions == ("create",) else [body(old_named, size=1, mark=old)]
-    if draw(st.integers(0, 3)):
+    if draw(st.booleans()):
         return [one], held
     older = f"{address}-older"
     name = None if style == "none" else older

@@ -30,7 +30,7 @@ def apply(
         Option(
             "--wait",
             metavar="DURATION",
-            help="How long to wait for a lock that somebody else holds; 30m in CI, else not at all.",
+            help="How long to wait for a lane or lock that somebody else holds; 30m in CI, else not at all.",
         ),
     ] = None,
 ) -> Exit:

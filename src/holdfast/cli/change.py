@@ -20,6 +20,7 @@ from holdfast.runs.gone import look_into
 from holdfast.runs.result import StackResult, exit_of
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
+from holdfast.secrets.keys import configured
 from holdfast.store.place import folders_of
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.clean import clean_at_once
@@ -67,6 +68,7 @@ class Change:
         self.invocation = invocation
         self.console = invocation.console
         self.workshop = Workshop(invocation, wait=wait)
+        self.workshop.require_key_that_lasts()
         self.selection = self.workshop.repository.select(stacks or [], changed or [], since)
         self._stacks = tuple(one.stack for one in self.selection.selected)
         self._require_room()
@@ -146,11 +148,13 @@ class Change:
         return tuple(gone.result() for gone in await look_into(session, self.selection.gone))
 
     def _require_key_that_lasts(self) -> None:
-        if self.invocation.environment.ci and not self.invocation.environment.get("HOLDFAST_KEY"):
+        environment = self.invocation.environment
+        if environment.ci and not configured(environment):
             raise UsageError(
                 "HF-KEY-9",
                 "a bundle written in CI outlives the machine and needs a key that does too",
-                hint="Set HOLDFAST_KEY (base64 of 32 bytes) as a secret of the pipeline, for plan and apply.",
+                hint="Set HOLDFAST_KEY (base64 of 32 bytes) or HOLDFAST_KEY_FILE as a secret of the "
+                "pipeline, for plan and apply.",
             )
 
     def _confirm(self, progress: Progress, session: Session) -> Callable[[Results], Awaitable[bool]]:

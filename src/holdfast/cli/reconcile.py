@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from holdfast.runs.result import StackResult
     from holdfast.runs.session import Session
     from holdfast.store.claims import Claim
+
+
+_ADDRESS_AND_ID = re.compile(
+    r"""(?P<address>(?:[^\s=\[\]"]|\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\])+)=(?P<id>.+)""", re.DOTALL
+)
+"""A key in an address may hold whatever it likes, `=` and brackets too."""
 
 
 def add_to(group: Group) -> None:
@@ -49,28 +56,31 @@ def reconcile(
             "without a terminal nothing can be asked",
             hint="Look with `holdfast runs show RUN`, then say --yes.",
         )
+    given = _given(import_ or [])
     workshop = Workshop(invocation, wait=CI_WAIT if invocation.environment.ci else 0.0)
     claim = _claim(workshop, run)
     if claim is None:
+        if reason and (freed := _lanes_freed(workshop, run, reason)) is not None:
+            return _say_freed(invocation, *freed)
         return _nothing_open(invocation, workshop, run)
     stack = workshop.repository.one(claim.stack)
-    given = _given(import_ or [])
     return _Reconcile(invocation, workshop, yes=yes).run(
         lambda session, talk: talk.whole(session, stack, claim, given, reason)
     )
 
 
 def _given(texts: list[str]) -> dict[str, str]:
-    """An address may hold `=` in a key; an id begins after the last bracket's `=`."""
+    """By address. An id may be any text; of an address given twice nobody knows which id is meant."""
     found: dict[str, str] = {}
     for text in texts:
-        head, bracket, rest = text.rpartition("]")
-        name, cut, id_ = rest.partition("=")
-        if not cut or not id_ or not (head + bracket + name).strip():
+        match = _ADDRESS_AND_ID.fullmatch(text.strip())
+        if match is None or match["address"] in found:
             raise UsageError(
-                "HF-USE-15", f"--import {text}: not ADDR=ID", hint="Write it as aws_eip.b=eipalloc-0123"
+                "HF-USE-15",
+                f"--import {text}: {'not ADDR=ID' if match is None else 'this address stands there twice'}",
+                hint="Write it as aws_eip.b=eipalloc-0123",
             )
-        found[f"{head}{bracket}{name}".strip()] = id_
+        found[match["address"]] = match["id"]
     return found
 
 
@@ -79,6 +89,29 @@ def _claim(workshop: Workshop, run: str) -> Claim | None:
     if len(fits) > 1:
         raise UsageError("HF-RUN-21", f"{run} is the beginning of several runs", hint="Give more of the id.")
     return fits[0] if fits else None
+
+
+def _lanes_freed(workshop: Workshop, beginning: str, reason: str) -> tuple[str, tuple[str, ...]] | None:
+    """Of a change that died before its first run, or after its last, only lanes are left. None: none are."""
+    from holdfast.runs import lanes
+
+    async def work(session: Session) -> tuple[str, tuple[str, ...]] | None:
+        fits = {one for one in lanes.holders(session).values() if one.startswith(beginning.upper())}
+        if len(fits) > 1:
+            raise UsageError(
+                "HF-RUN-21", f"{beginning} is the beginning of several changes", hint="Give more of the id."
+            )
+        return next(((change, lanes.declare_dead(session, change, reason)) for change in fits), None)
+
+    return workshop.run(work)
+
+
+def _say_freed(invocation: Invocation, change: str, lanes: tuple[str, ...]) -> Exit:
+    if invocation.as_json:
+        invocation.document({"version": 1, "change": change, "lanes": list(lanes)})
+    else:
+        invocation.console.line(f" change {change} is over, as you said; free again: {', '.join(lanes)}")
+    return Exit.DONE
 
 
 def _nothing_open(invocation: Invocation, workshop: Workshop, run: str) -> Exit:
@@ -129,7 +162,7 @@ class _Reconcile:
             declared=Declared(reason=reason) if reason else None,
             confirm=self._confirm,
         )
-        if not done.settled:
+        if not done.settled or "intent" not in claim.intent:
             return done, None
         ask = None if self._yes else self._ask_rest
         return done, await go_on(session, stack, intent_of(claim), ask)  # type: ignore[arg-type]
@@ -193,7 +226,7 @@ class _Reconcile:
                 else " nothing was changed, as you answered"
             )
         if rest is None:
-            return Exit.UNKNOWN
+            return Exit.DONE if done.settled else Exit.UNKNOWN
         return exit_of((rest,))
 
 
@@ -206,7 +239,7 @@ def document(done: Reconciled, rest: StackResult | None) -> dict[str, object]:
         "version": 1,
         "run": done.claim.run,
         "stack": done.claim.stack,
-        "status": rest.status.value if rest is not None else "unknown",
+        "status": rest.status.value if rest is not None else "failed" if done.settled else "unknown",
         "settled": done.settled,
         "recorded": evidence.recorded if evidence is not None else None,
         "of": evidence.planned if evidence is not None else None,

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.cli.frame import Invocation
+from holdfast.kernel.errors import UsageError
 from holdfast.runs.events import Listener, Stopping, nobody
 from holdfast.runs.repository import Repository, open_repository
 from holdfast.runs.session import Session, opened
-from holdfast.secrets.keys import Key, Obtained, obtain
+from holdfast.secrets.keys import Key, Obtained, configured, obtain
+from holdfast.store.place import folders_of
 from holdfast.terraform.clean import Cleaned, clean_quickly
 from holdfast.terraform.engine import Stop
 
@@ -32,12 +34,26 @@ class Workshop:
     def key(self) -> Key:
         """The key that seals what is kept, made on first use and named then."""
         if self._key is None:
+            self.require_key_that_lasts()
             self._key = obtain(self.invocation.environment)
             if self._key.made:
                 self.invocation.console.warn(
                     f"made a key in {self._key.file}: back this up, nothing sealed opens without it"
                 )
         return self._key.key
+
+    def require_key_that_lasts(self) -> None:
+        """A store that outlives this machine is not sealed with a key that does not."""
+        repository, environment = self.repository, self.invocation.environment
+        elsewhere = not folders_of(repository.store.shelf)
+        if configured(environment) or not (elsewhere or (environment.ci and repository.config.store_named)):
+            return
+        why = "is not on this machine" if elsewhere else "outlives this CI runner"
+        raise UsageError(
+            "HF-KEY-8",
+            f"the run store {repository.store.shelf.shown} {why}, and needs a key that lasts as long",
+            hint="Set HOLDFAST_KEY (openssl rand -base64 32 makes one), or HOLDFAST_KEY_FILE to its file.",
+        )
 
     def run(self, work: Callable[[Session], Awaitable[T]], tell: Listener = nobody) -> T:
         """Run something that needs engines. The first Ctrl-C is graceful, the second at once.

@@ -25,6 +25,7 @@ from holdfast.runs.progress import ApplyWatch
 from holdfast.runs.ready_plan import ReadyPlan
 from holdfast.runs.recording import claim_of, ended, failed_as, keep_backup
 from holdfast.runs.result import Output, StackResult
+from holdfast.runs.run_secrets import remember_secrets
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
@@ -52,6 +53,7 @@ async def apply_ready(
     try:
         ready.require_intact(stack.name, planned.digest)
         keep_backup(session, planned, ready)
+        _remember(session, run)
         _mark(session, planned, planned.digest)
     except BaseException:
         session.store.claims.release(stack.name, run)
@@ -70,6 +72,12 @@ async def apply_ready(
         raise _cannot_be_told(stack.name, run, error) from error
     ended(session, done, operation=operation, began=began)
     return done
+
+
+def _remember(session: Session, run: str) -> None:
+    """The journal will hold what Terraform says; who shows it later must know what to hide."""
+    if values := session.redactor.registered():
+        remember_secrets(session.store, run, values)
 
 
 def _mark(session: Session, planned: StackResult, digest: str) -> None:

@@ -6,8 +6,10 @@ Part of a process that starts often: what is imported here is imported beside th
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from holdfast.store.claims import Claims
 from holdfast.store.folder import FolderShelf
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
 from holdfast.store.place import from_description
-from holdfast.store.run_records import journal_name
+from holdfast.store.run_records import PULSE, RunRecords, journal_name
 from holdfast.store.sealed import SealedShelf
 from holdfast.store.shelf import Shelf
 from holdfast.store.shipping import Shipper
@@ -29,6 +31,7 @@ from holdfast.terraform.work import UNSAVED_FILE
 from holdfast.terraform.worker import Attention
 
 _ARRIVE_SECONDS = 60.0
+_PULSE_SECONDS = 10.0
 
 
 class Office:
@@ -101,6 +104,7 @@ class _Journalled:
         self._folder = folder
         self._writer: JournalWriter | None = None
         self._shipper: Shipper | None = None
+        self._pulse: _Pulse | None = None
         self._failure: str | None = None
 
     def begin(self) -> str | None:
@@ -109,7 +113,7 @@ class _Journalled:
             if isinstance(self._shelf, FolderShelf):
                 path = self._shelf.path(journal_name(self._run))
             else:
-                path = Path(str(self._spool)) / journal_name(self._run)
+                path = self._spooled()
                 self._shipper = Shipper(self._shelf, self._run)
                 grown = self._shipper.grown
             files.private_folder(path.parent)
@@ -118,7 +122,10 @@ class _Journalled:
         except (OSError, HoldfastError) as error:
             return f"the journal cannot be written: {error}"
         if self._shipper is not None:
-            self._shipper.urge()
+            # Whoever finds no word of a start believes that there was none.
+            if not self._shipper.arrived(_ARRIVE_SECONDS):
+                return "the journal cannot be written: the run store does not answer"
+            self._pulse = _Pulse(SealedShelf(self._shelf, lambda: self._key), self._run)
         return None
 
     def hear(self, chunk: bytes) -> bool:
@@ -145,13 +152,48 @@ class _Journalled:
             self._writer.close()
         if self._failure is not None:
             told["journal_failed"] = self._failure
-        if self._shipper is not None and not self._shipper.finish(_ARRIVE_SECONDS):
-            told["unshipped"] = True
+        if self._pulse is not None:
+            self._pulse.stop()
+        if self._shipper is not None:
+            if self._shipper.finish(_ARRIVE_SECONDS):
+                self._forget_spooled()
+            else:
+                told["unshipped"] = True
         return told
+
+    def _forget_spooled(self) -> None:
+        """All of it has arrived."""
+        path = self._spooled()
+        with contextlib.suppress(OSError):
+            path.unlink()
+            path.parent.rmdir()
+
+    def _spooled(self) -> Path:
+        return Path(str(self._spool)) / journal_name(self._run)
 
     def _append(self, kind: bytes, document: dict[str, object]) -> None:
         if self._writer is not None:
             self._writer.append(kind, json.dumps(document).encode())
+
+
+class _Pulse:
+    """Tells the store, while Terraform runs, that somebody is at work. That it cannot tell harms nothing."""
+
+    def __init__(self, sealed: SealedShelf, run: str) -> None:
+        self._records = RunRecords(sealed)
+        self._run = run
+        self._over = threading.Event()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def _beat(self) -> None:
+        while True:
+            with contextlib.suppress(HoldfastError, OSError):
+                self._records.write(self._run, PULSE, _now().encode())
+            if self._over.wait(_PULSE_SECONDS):
+                return
 
 
 class StateKeeper:

@@ -11,7 +11,7 @@ from holdfast.config.valid import Owner
 from holdfast.doors import files
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.runs import bundle as bundles
-from holdfast.runs import state_watch
+from holdfast.runs import lanes, state_watch
 from holdfast.runs.applying import used
 from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.dependencies import blocked, needs, with_dependencies
@@ -19,6 +19,7 @@ from holdfast.runs.document import summary_document
 from holdfast.runs.events import Begun, Ended, Note
 from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import prepared, require_homes, state_at_hand
+from holdfast.runs.refusals import may_apply, refusal
 from holdfast.runs.result import StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.stack_run import StackRun
@@ -130,20 +131,29 @@ async def state_of(session: Session, stack: Stack) -> StateSeen:
 async def apply_change(
     session: Session, stacks: tuple[Stack, ...], options: PlanOptions, *, confirm: Confirm | None
 ) -> Results:
-    """Plan and apply. With `confirm`, wave by wave, asking before each; without, as soon as each can."""
+    """Plan and apply. With `confirm`, wave by wave, asking before each; without, as soon as each can.
+
+    Nothing is planned before the lanes are ours: what another change does there would make it stale.
+    """
     require_homes(session, stacks)
-    session.expected = len(stacks)
-    session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="apply"))
+    async with lanes.held(session, may_apply(session, stacks)) as holding:
+        runs = _begun(session, stacks)
+        try:
+            if confirm is None:
+                await _apply_flowing(session, runs, lambda run: run.plan(options))
+            else:
+                await _apply_by_wave(session, runs, options, confirm)
+        finally:
+            for run in runs.values():
+                await run.close()
+        return holding.explained(tuple(run.result for run in runs.values()))
+
+
+def _begun(session: Session, stacks: Iterable[Stack]) -> dict[str, StackRun]:
     runs = {stack.name: StackRun(session, stack, operation="apply") for stack in stacks}
-    try:
-        if confirm is None:
-            await _apply_flowing(session, runs, lambda run: run.plan(options))
-        else:
-            await _apply_by_wave(session, runs, options, confirm)
-    finally:
-        for run in runs.values():
-            await run.close()
-    return tuple(runs[stack.name].result for stack in stacks)
+    session.expected = len(runs)
+    session.tell(Begun(stacks=tuple(runs), operation="apply"))
+    return runs
 
 
 async def _apply_flowing(
@@ -190,10 +200,9 @@ async def _apply_by_wave(
 
 def _stopped(session: Session, run: StackRun, needed: Iterable[StackRun]) -> bool:
     """Whether the stack must not begin: not ours to apply, or something it needs is not there."""
-    try:
-        require_owner(session, run.stack)
-    except Refused as error:
-        run.refuse(error)
+    refused = refusal(session, run.stack)
+    if refused is not None:
+        run.refuse(refused)
         return True
     for other in needed:
         if other.result.status not in SETTLED:
@@ -203,25 +212,13 @@ def _stopped(session: Session, run: StackRun, needed: Iterable[StackRun]) -> boo
     return False
 
 
-def require_owner(session: Session, stack: Stack) -> None:
-    """A target that CI owns is validated and planned anywhere, and applied only there."""
-    if stack.target is not None and stack.target.owner is Owner.CI and not session.environment.ci:
-        raise Refused(
-            "HF-OWN-1",
-            f"{stack.name}: target `{stack.target.name}` is applied by CI only",
-            hint="Plan it here, and let CI apply it.",
-        )
-
-
 # Bundles
 
 
 async def apply_bundles(session: Session, found: Iterable[tuple[Stack, Bundle]]) -> Results:
     """Apply plans that were made before. Each is checked at the last moment, when its turn has come."""
     pairs = {stack.name: (stack, bundle) for stack, bundle in found}
-    session.expected = len(pairs)
-    session.tell(Begun(stacks=tuple(pairs), operation="apply"))
-    runs = {name: StackRun(session, stack, operation="apply") for name, (stack, _) in pairs.items()}
+    stacks = tuple(stack for stack, _ in pairs.values())
     warnings: dict[str, str] = {}
 
     async def restore(run: StackRun) -> StackResult:
@@ -239,12 +236,15 @@ async def apply_bundles(session: Session, found: Iterable[tuple[Stack, Bundle]])
             session.tell(Ended(result=result))
         return result
 
-    try:
-        await _apply_flowing(session, runs, restore)
-    finally:
-        for run in runs.values():
-            await run.close()
-    return tuple(_warned(run.result, warnings.get(name)) for name, run in runs.items())
+    async with lanes.held(session, may_apply(session, stacks)) as holding:
+        runs = _begun(session, stacks)
+        try:
+            await _apply_flowing(session, runs, restore)
+        finally:
+            for run in runs.values():
+                await run.close()
+        results = tuple(_warned(run.result, warnings.get(name)) for name, run in runs.items())
+        return holding.explained(results)
 
 
 def _warned(result: StackResult, warning: str | None) -> StackResult:

@@ -7,13 +7,15 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
-from holdfast.doors import clock, living
+from holdfast.doors import clock, files, living
 from holdfast.doors.living import Life, ProcessId
-from holdfast.kernel.errors import Busy, UnknownOutcome
+from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
 from holdfast.runs.session import Session
 from holdfast.stacks.stack import Stack
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
+from holdfast.store.run_records import PULSE, SPOOL, journal_name
+from holdfast.store.shipping import catch_up
 
 _LOOK_AGAIN = 0.5
 _SILENT_SECONDS = 60.0
@@ -47,12 +49,22 @@ async def take(session: Session, claim: Claim) -> Claim:
     """Ours, or an error that names the holder. Waits as long as the session may wait."""
     end = clock.monotonic() + session.wait
     while True:
-        holds = session.store.claims.take(claim)
+        holds = await asyncio.to_thread(_first, session, claim)
         if holds.run == claim.run:
             return claim
         if clock.monotonic() >= end or session.stop.level or not alive(session, holds):
             raise busy(holds)
         await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _first(session: Session, claim: Claim) -> Claim:
+    """Whose the stack is. Where nobody answers, our claim may stand all the same: it is taken back."""
+    try:
+        return session.store.claims.take(claim)
+    except HoldfastError:
+        with contextlib.suppress(HoldfastError):
+            session.store.claims.release(claim.stack, claim.run)
+        raise
 
 
 def busy(claim: Claim) -> Busy:
@@ -69,6 +81,13 @@ def busy(claim: Claim) -> Busy:
 
 def operation_of(claim: Claim) -> str:
     return str(claim.intent.get("operation"))
+
+
+def change_of(claim: Claim) -> str | None:
+    """The change whose run claimed the stack; None for what is done in one step, outside a change."""
+    written = claim.intent.get("intent")
+    inner = written.get("intent") if isinstance(written, Mapping) else None
+    return str(inner.get("change")) if isinstance(inner, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +113,24 @@ def signs(session: Session, claim: Claim, journal: Journal) -> Signs:
     supervisor = None
     if journal.started is not None:
         supervisor = living.life(ProcessId.of(_mapping(journal.started["process"])))
-    beat = session.store.runs.read(claim.run, "pulse")
+    beat = session.store.runs.read(claim.run, PULSE)
     return Signs(asker=asker, supervisor=supervisor, pulse=beat.decode() if beat is not None else None)
+
+
+def journal_of(session: Session, claim: Claim) -> Journal:
+    """The journal as far as anybody has it: what a dead process left on this machine is shipped first."""
+    store = session.store
+    journal = store.runs.journal(claim.run, store.key)
+    left = files.content_of(session.environment.home / SPOOL / journal_name(claim.run))
+    if left is None or signs(session, claim, journal).alive:
+        return journal
+    catch_up(store.shelf, claim.run, left)
+    return store.runs.journal(claim.run, store.key)
 
 
 def alive(session: Session, claim: Claim) -> bool:
     """Whether somebody is at work; on another machine, whether somebody was heard of lately."""
-    journal = session.store.runs.journal(claim.run, session.store.key)
+    journal = journal_of(session, claim)
     found = signs(session, claim, journal)
     if found.alive:
         return True

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.kernel.errors import Failed, HoldfastError, Problem, UnknownOutcome
+from holdfast.kernel.errors import Busy, Failed, HoldfastError, Problem, UnknownOutcome
 from holdfast.terraform.engine import Answer
+from holdfast.terraform.lock_info import LockInfo
 
 
 class Cancelled(HoldfastError):  # noqa: N818 - the status it becomes
@@ -17,6 +18,14 @@ class TerraformFailed(Failed):
         super().__init__(code, message, hint=problems[0].hint if problems else None)
         if problems:
             self.problems = problems
+
+
+class StateLocked(Busy):
+    """Terraform did not get the lock of the state."""
+
+    def __init__(self, lock: LockInfo | None, code: str, message: str, *, hint: str) -> None:
+        super().__init__(code, message, hint=hint)
+        self.lock = lock
 
 
 def unknown_outcome(name: str, run: str, answer: Answer) -> UnknownOutcome:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable
 
-from holdfast.runs.change import require_owner
+from holdfast.kernel.errors import Busy
+from holdfast.runs import lanes
 from holdfast.runs.intent import Intent
+from holdfast.runs.refusals import require_owner
 from holdfast.runs.result import StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.stack_run import StackRun
@@ -22,19 +24,28 @@ async def go_on(session: Session, stack: Stack, intent: Intent, ask: Ask | None)
     require_owner(session, stack)
     run = StackRun(session, stack, operation="apply")
     try:
-        result = await run.plan(PlanOptions(destroy=_destroys(intent)))
-        if result.status is not Status.PLANNED:
-            return result
-        more = beyond(intent, result)
-        if ask is None and more:
-            note = f"not applied: the plan goes beyond what the run meant to do ({', '.join(more)})"
-            return dataclasses.replace(result, notes=(*result.notes, note))
-        if ask is not None and not await ask(result):
-            run.decline()
-            return run.result
-        return await run.apply()
+        async with lanes.held(session, (stack,)) as holding:
+            return holding.explained((await _rest(run, intent, ask),))[0]
+    except Busy as error:
+        # The run is settled all the same; what is left of it waits for an apply of its own.
+        run.refuse(error)
+        return run.result
     finally:
         await run.close()
+
+
+async def _rest(run: StackRun, intent: Intent, ask: Ask | None) -> StackResult:
+    result = await run.plan(PlanOptions(destroy=_destroys(intent)))
+    if result.status is not Status.PLANNED:
+        return result
+    more = beyond(intent, result)
+    if ask is None and more:
+        note = f"not applied: the plan goes beyond what the run meant to do ({', '.join(more)})"
+        return dataclasses.replace(result, notes=(*result.notes, note))
+    if ask is not None and not await ask(result):
+        run.decline()
+        return run.result
+    return await run.apply()
 
 
 def _destroys(intent: Intent) -> bool:

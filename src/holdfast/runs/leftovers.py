@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from holdfast.doors import clock, living, processes
 from holdfast.doors.living import Life, ProcessId
-from holdfast.kernel.errors import Busy
+from holdfast.runs.ends import StateLocked
 from holdfast.runs.phases import Terraform
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
+from holdfast.terraform.lock_info import LockInfo
 
 _FINISH_SECONDS = 10.0
 _LOOK_AGAIN = 0.1
 _SKEW = timedelta(seconds=5)
-_LOCK = re.compile(
-    r"\bID:\s+(?P<id>\S+).*?\bOperation:\s+(?P<operation>\S*).*?\bWho:\s+(?P<who>\S+).*?"
-    r"\bCreated:\s+(?P<created>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)",
-    re.DOTALL,
-)
-"""Terraform gives the holder of a lock in words only. They decide nothing but which id is named to it, and
-it compares that with the lock itself."""
 
 T = TypeVar("T")
 
@@ -48,39 +40,26 @@ async def end_leftovers(journal: Journal) -> tuple[str, ...]:
     return (f"ended {len(left)} processes that the dead run had left",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockSeen:
-    id: str
-    who: str
-    created: str
-
-
-def lock_in(text: str) -> LockSeen | None:
-    match = _LOCK.search(text)
-    if match is None:
-        return None
-    return LockSeen(id=match["id"], who=match["who"], created=match["created"])
-
-
-def is_of(lock: LockSeen, claim: Claim) -> bool:
+def is_of(lock: LockInfo, claim: Claim) -> bool:
     """Taken on the dead run's machine, after the run began: nobody else may have worked on this stack."""
     process = claim.intent.get("process")
     host = process.get("host") if isinstance(process, Mapping) else None
     try:
         began = datetime.fromisoformat(str(claim.intent.get("started")))
         created = datetime.fromisoformat(f"{lock.created}+00:00")
-    except ValueError:
+        later = created >= began - _SKEW
+    except (ValueError, TypeError):
+        # Nonsense, or a time without its zone.
         return False
-    return lock.who.rpartition("@")[2] == host and created >= began - _SKEW
+    return later and bool(host) and lock.who.rpartition("@")[2] == host
 
 
 async def past_the_lock(terraform: Terraform, claim: Claim, work: Callable[[], Awaitable[T]]) -> T:
     """Do something that needs the lock. A lock that the dead run left is released, and no other."""
     try:
         return await work()
-    except Busy as error:
-        lock = lock_in(error.problem.message) if error.problem.code == "HF-LOCK-1" else None
-        if lock is None or not is_of(lock, claim):
+    except StateLocked as error:
+        if error.lock is None or not is_of(error.lock, claim):
             raise
-        await terraform.force_unlock(lock.id)
+        await terraform.force_unlock(error.lock.id)
     return await work()

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from holdfast.doors import files
 from holdfast.kernel.errors import (
-    Busy,
     EngineError,
     Failed,
     HoldfastError,
@@ -20,7 +19,7 @@ from holdfast.kernel.errors import (
     Problem,
     Refused,
 )
-from holdfast.runs.ends import Cancelled, TerraformFailed, tail
+from holdfast.runs.ends import Cancelled, StateLocked, TerraformFailed, tail
 from holdfast.runs.events import Entered
 from holdfast.runs.initialising import Initialised, Initialiser
 from holdfast.runs.prepare import Prepared
@@ -31,6 +30,7 @@ from holdfast.terraform import argv, events, stream
 from holdfast.terraform.diagnostics import Diagnostic, read_validation
 from holdfast.terraform.engine import Answer, Command, Product
 from holdfast.terraform.lock_file import read_lock, versions_digest
+from holdfast.terraform.lock_info import lock_in
 from holdfast.terraform.plan import Plan
 from holdfast.terraform.plan_json import read_plan
 from holdfast.terraform.transient import Phase
@@ -360,9 +360,13 @@ class Terraform:
         errors = [one for one in heard.diagnostics if one.severity == "error"]
         if any(one.summary == _LOCKED for one in errors) or _LOCKED.encode() in answer.err:
             detail = next((one.detail for one in errors if one.summary == _LOCKED), _text(answer, heard))
-            return Busy(
+            holder = lock_in(detail)
+            return StateLocked(
+                holder,
                 "HF-LOCK-1",
-                f"{name}: somebody else holds the lock of its state. {' '.join(detail.split())}",
+                f"{name}: the lock of its state is held by {holder}"
+                if holder is not None
+                else f"{name}: somebody else holds the lock of its state. {' '.join(detail.split())}",
                 hint="Wait until they are done, then try again.",
             )
         if any(one.summary in _STALE for one in errors):

@@ -286,7 +286,8 @@ def _refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
     if not home.kept:
         return
     _refuse_damaged(session, stack)
-    if session.store.states.numbers(stack.name):
+    # A version that cannot be read is said here, at once: behind the door Terraform would ask for it again.
+    if session.store.states.current(stack.name) is not None:
         return
     if session.store.last_seen(stack.name) is not None:
         return

@@ -16,12 +16,13 @@ from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageE
 from holdfast.runs import findings as found
 from holdfast.runs import state_watch
 from holdfast.runs.aftermath import Aftermath, gather, intent_of, state_before, state_now
-from holdfast.runs.claiming import signs
+from holdfast.runs.claiming import journal_of, operation_of
 from holdfast.runs.imports import Import, Resolution, import_blocks, imports
 from holdfast.runs.leftovers import end_leftovers, past_the_lock
 from holdfast.runs.phases import Heard, Terraform
 from holdfast.runs.prepare import Prepared, prepared
 from holdfast.runs.ready_plan import has_ephemeral_variables
+from holdfast.runs.reconcile_turn import alone, importing, require_dead
 from holdfast.runs.session import Session
 from holdfast.runs.settled import finish_claim
 from holdfast.runs.settling import settle
@@ -39,6 +40,7 @@ from holdfast.state.surgery import (
     without_deposed,
 )
 from holdfast.store.claims import Claim
+from holdfast.store.journal import Journal
 from holdfast.store.states import NewVersion
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan import Kind, Plan
@@ -92,12 +94,31 @@ async def reconcile(
     declared: Declared | None,
     confirm: Confirm,
 ) -> Reconciled:
-    journal = session.store.runs.journal(claim.run, session.store.key)
+    journal = journal_of(session, claim)
     proved = settle(session, claim, journal)
+    reason = declared.reason if declared is not None else None
+    if proved is None:
+        require_dead(session, claim, reason)
+        # It is over; what it said last may have come while we looked.
+        journal = journal_of(session, claim)
+        proved = settle(session, claim, journal)
+    if proved is None and "intent" not in claim.intent:
+        proved = _given_up(session, claim)
     if proved is not None:
         return Reconciled(claim=claim, aftermath=None, notes=proved)
-    _require_dead(session, claim, declared)
     intent_of(claim)
+    with alone(session, claim, declared=reason):
+        return await _brought_back(session, stack, claim, journal, given, confirm)
+
+
+async def _brought_back(
+    session: Session,
+    stack: Stack,
+    claim: Claim,
+    journal: Journal,
+    given: Mapping[str, str],
+    confirm: Confirm,
+) -> Reconciled:
     notes = [*await end_leftovers(journal)]
     async with prepared(session, stack, for_state=True) as ready:
         notes += await _state_back(session, ready, claim)
@@ -128,30 +149,17 @@ async def reconcile(
     )
 
 
+def _given_up(session: Session, claim: Claim) -> tuple[str, ...]:
+    """Done in one step, by somebody who is out of sight: the stack is free again, and that is all."""
+    note = f"nobody knows whether the {operation_of(claim)} of run {claim.run} was done; look at the state"
+    finish_claim(session, claim, Status.FAILED, note)
+    return (note,)
+
+
 def _summary(resolution: Resolution) -> str:
     done = f"reconciled: {len(resolution.imports)} imported"
     open_ = [one.address for one in resolution.unresolved]
     return f"{done}; not accounted for: {', '.join(open_)}" if open_ else done
-
-
-def _require_dead(session: Session, claim: Claim, declared: Declared | None) -> None:
-    """A process that lives is never declared dead; one that cannot be seen only by a person."""
-    journal = session.store.runs.journal(claim.run, session.store.key)
-    now = signs(session, claim, journal)
-    if now.alive:
-        raise Busy(
-            "HF-LOCK-2",
-            f"{claim.stack}: run {claim.run} of {claim.intent.get('who')} is still at work",
-            hint="Wait until it is done; --wait watches it to its end.",
-        )
-    if now.proved_dead or journal.ended is not None or declared is not None:
-        return
-    raise Busy(
-        "HF-LOCK-3",
-        f"{claim.stack}: nobody here can prove that run {claim.run} of {claim.intent.get('who')} is over; "
-        f"its last sign of life was {now.pulse or claim.intent.get('started')}",
-        hint="If its machine is gone, say so: --holder-dead --reason TEXT",
-    )
 
 
 async def _state_back(session: Session, ready: Prepared, claim: Claim) -> list[str]:
@@ -325,7 +333,9 @@ class _Work:
         heard = Heard()
         again = has_ephemeral_variables(self._session, self._ready.stack)
         given = self._ready.variables_files if again else ()
-        answer = await self._terraform.apply(given, heard, self._run, journal=clock.new_id())
+        answer = await self._terraform.apply(
+            given, heard, self._run, journal=importing(self._session, self._aftermath.claim)
+        )
         if answer.killed or answer.code != 0:
             said = self._terraform.said("apply", answer, heard)
             raise UnknownOutcome(

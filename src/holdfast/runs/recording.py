@@ -6,6 +6,8 @@ import dataclasses
 import json
 import zipfile
 
+import msgspec
+
 from holdfast.doors import clock, living
 from holdfast.doors.files import unusable
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
@@ -13,12 +15,14 @@ from holdfast.runs.intent import Intent, planned_changes
 from holdfast.runs.ready_plan import ReadyPlan
 from holdfast.runs.result import ErrorShown, StackResult
 from holdfast.runs.session import Session
-from holdfast.runs.status import STATUS_OF_EXIT, Status
+from holdfast.runs.state_versions import prune
+from holdfast.runs.status import STATUS_OF_EXIT
 from holdfast.store.claims import Claim
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.state_json import Readable, read_state
 
 _RECORD = 1
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def claim_of(session: Session, planned: StackResult, ready: ReadyPlan, operation: str) -> Claim:
@@ -89,12 +93,17 @@ def keep_backup(session: Session, planned: StackResult, ready: ReadyPlan) -> Non
 
 
 def _before(ready: ReadyPlan) -> bytes | None:
-    """`tfstate-prev` is what the backend gave; None where OpenTofu encrypted the plan."""
+    """`tfstate-prev` is what the backend gave, but for serial and lineage, which Terraform leaves out there.
+
+    None where OpenTofu encrypted the plan.
+    """
     try:
         with zipfile.ZipFile(ready.terraform.prepared.work.module / PLAN_FILE) as archive:
-            return archive.read("tfstate-prev")
-    except (zipfile.BadZipFile, KeyError):
+            fields = _FIELDS.decode(archive.read("tfstate-prev"))
+    except (zipfile.BadZipFile, KeyError, msgspec.DecodeError):
         return None
+    identity = {"serial": ready.prior.serial, "lineage": ready.prior.lineage}
+    return msgspec.json.encode({**fields, **identity})
 
 
 def failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
@@ -107,6 +116,7 @@ def ended(session: Session, result: StackResult, *, operation: str, began: str) 
     try:
         record(session, result, operation=operation, began=began)
         session.store.claims.release(result.stack.name, str(result.run))
+        prune(session.store, result.stack.name, session.config.backups)
     except (HoldfastError, OSError) as error:
         why = error.problem.message if isinstance(error, HoldfastError) else unusable(error).problem.message
         raise UnknownOutcome(
@@ -142,7 +152,3 @@ def record(
         },
         durable=durable,
     )
-
-
-OPEN = frozenset({Status.UNKNOWN})
-"""What is not recorded as an end."""

@@ -26,9 +26,10 @@ def remembered_secrets(store: RunStore, run: str) -> frozenset[str]:
     return frozenset(json.loads(found)) if found is not None else frozenset()
 
 
-def know_secrets(session: Session, run: str, name: str | None) -> None:
+def know_secrets(session: Session, run: str | None, name: str | None) -> None:
     """What the run remembered, what its stack's states call sensitive, and its secret references."""
-    session.redactor.register_all(remembered_secrets(session.store, run))
+    if run is not None:
+        session.redactor.register_all(remembered_secrets(session.store, run))
     if name is None:
         return
     version, backup = session.store.states.current(name), session.store.backups.last(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.doors import clock
-from holdfast.runs.claiming import alive, busy, operation_of, signs
+from holdfast.runs.claiming import alive, busy, journal_of, operation_of, signs
 from holdfast.runs.events import Note
 from holdfast.runs.evidence_shown import unknown_run
 from holdfast.runs.session import Session
@@ -26,12 +26,16 @@ async def require_settled(session: Session, stack: Stack) -> tuple[str, ...]:
     """Notes on what was found and settled. Raises Busy or UnknownOutcome."""
     end = clock.monotonic() + session.wait
     while (claim := session.store.claims.of(stack.name)) is not None:
-        journal = session.store.runs.journal(claim.run, session.store.key)
+        journal = journal_of(session, claim)
         settled = settle(session, claim, journal)
+        if settled is None and not alive(session, claim):
+            # It is over by now, and may have said its last word while we looked.
+            journal = journal_of(session, claim)
+            settled = settle(session, claim, journal)
+            if settled is None:
+                raise await unknown_run(session, stack, claim, journal)
         if settled is not None:
             return settled
-        if not alive(session, claim):
-            raise await unknown_run(session, stack, claim, journal)
         if clock.monotonic() >= end or session.stop.level:
             raise busy(claim)
         await asyncio.sleep(_LOOK_AGAIN)
@@ -48,10 +52,17 @@ def settle(session: Session, claim: Claim, journal: Journal) -> tuple[str, ...] 
     end = None if found.alive else proved(claim, journal, dead=found.proved_dead)
     if end is None:
         return None
+    if journal.started is None and not never_begun(session, claim):
+        return None
     status, note = end
     finish_claim(session, claim, status, note)
     session.tell(Note(stack=claim.stack, text=note))
     return (note,)
+
+
+def never_begun(session: Session, claim: Claim) -> bool:
+    """From now on it cannot be: a process that was asked, and outlived the one who asked it, is too late."""
+    return session.store.runs.bar(claim.run) or journal_of(session, claim).started is None
 
 
 def proved(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status, str] | None:

@@ -12,7 +12,7 @@ from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.runs import state_watch
 from holdfast.runs.claiming import alive, claimed
 from holdfast.runs.phases import Terraform
-from holdfast.runs.prepare import Prepared, prepared
+from holdfast.runs.prepare import Prepared, prepared, state_at_hand
 from holdfast.runs.session import Session
 from holdfast.runs.settled import ended_by_itself, finish_claim
 from holdfast.runs.status import Status
@@ -34,9 +34,12 @@ async def pull(session: Session, stack: Stack) -> bytes:
     async with prepared(session, stack, for_state=True) as ready:
         seen = session.store.last_seen(stack.name)
         state_watch.require_readable(stack, ready.home, seen)
-        terraform = Terraform(session, ready)
-        await terraform.init()
-        content = await terraform.state_pull()
+        if ready.home.kept:
+            content = state_at_hand(session, ready) or b""
+        else:
+            terraform = Terraform(session, ready)
+            await terraform.init()
+            content = await terraform.state_pull()
         if seen is not None and seen.place == ready.home.place:
             state_watch.require_same_place(stack, ready.home, seen, read_state(content))
         return content
@@ -219,7 +222,9 @@ def _kept(store: RunStore, stack: Stack, state: Readable, content: bytes, who: s
         why="adopt",
         state=content,
     )
-    store.states.add(stack.name, new, after=0)
+    if store.states.add(stack.name, new, after=0) is None:
+        # Somebody was first: what is there is theirs, and must not be taken away again.
+        _refuse_kept(store, stack)
     kept = store.states.current(stack.name)
     return kept is not None and kept.state == content
 

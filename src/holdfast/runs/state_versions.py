@@ -13,6 +13,7 @@ from holdfast.config.valid import BackupSettings
 from holdfast.doors import clock
 from holdfast.kernel.errors import Failed, HoldfastError, UsageError
 from holdfast.runs import state_ops
+from holdfast.runs.run_secrets import know_secrets
 from holdfast.runs.session import Session
 from holdfast.stacks.stack import Stack
 from holdfast.state.retention import Aged, expired, too_old
@@ -158,8 +159,14 @@ async def load(session: Session, stack: Stack, wanted: str) -> Loaded:
             else f"{stack.name}: version {wanted} is gone meanwhile",
             hint=f"See what there is: holdfast state versions {stack.name}",
         )
-    session.redactor.register_all(sensitive_in_state(found.content))
+    _know(session, stack, found)
     return found
+
+
+def _know(session: Session, stack: Stack, found: Loaded) -> None:
+    """What is marked in it, and what its run and its stack took from elsewhere: that is marked nowhere."""
+    session.redactor.register_all(sensitive_in_state(found.content))
+    know_secrets(session, found.entry.run, stack.name)
 
 
 async def load_pair(
@@ -172,7 +179,7 @@ async def load_pair(
     row = _Row(session.store, stack.name, kept=is_kept(session, stack))
     for old in row.all():
         if (old.entry.lineage, old.entry.serial) != (new.entry.lineage, new.entry.serial):
-            session.redactor.register_all(sensitive_in_state(old.content))
+            _know(session, stack, old)
             return old, new
     raise UsageError(
         "HF-STATE-23",

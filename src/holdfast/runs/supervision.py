@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.session import Session
 from holdfast.store.place import describe
+from holdfast.store.run_records import SPOOL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,5 +40,5 @@ def attend(session: Session, prepared: Prepared, writes: Writing | None) -> dict
             "write": writes is not None,
         }
     if writes is not None and writes.journal is not None:
-        told["journal"] = {"run": writes.journal, "spool": str(session.environment.home / "spool")}
+        told["journal"] = {"run": writes.journal, "spool": str(session.environment.home / SPOOL)}
     return told

@@ -1,4 +1,4 @@
-"""The key that encrypts what Holdfast keeps: from `HOLDFAST_KEY`, else from a file made on first use.
+"""The key that encrypts what Holdfast keeps: configured by `HOLDFAST_KEY` or `HOLDFAST_KEY_FILE`, else made.
 
 A key that exists is never overwritten and never guessed around: with another one, everything that was kept
 would be lost to its owner.
@@ -23,6 +23,7 @@ from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import Failed, UsageError
 
 VARIABLE = "HOLDFAST_KEY"
+FILE_VARIABLE = "HOLDFAST_KEY_FILE"
 FILE_NAME = "key"
 KEY_SIZE = 32
 _ID_LENGTH = 16
@@ -46,14 +47,17 @@ class Key:
 
 class Source(StrEnum):
     VARIABLE = "variable"
+    NAMED_FILE = "named file"
+    """The one that `HOLDFAST_KEY_FILE` names: its owner looks after it."""
     FILE = "file"
+    """Holdfast's own, in its home on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obtained:
     key: Key
     source: Source
-    """What outlives this machine needs a key from the variable: the file stays here."""
+    """What outlives this machine needs a configured key: Holdfast's own file stays here."""
     file: Path | None
     made: bool
     """It was made just now: the user is told where it is, and to back it up."""
@@ -66,11 +70,19 @@ def derive(secret: bytes, *, purpose: bytes, salt: bytes | None = None) -> bytes
     )
 
 
+def configured(environment: Environment) -> bool:
+    """Whether somebody gave a key, and so can give it again on another machine."""
+    return bool(environment.get(VARIABLE) or environment.get(FILE_VARIABLE))
+
+
 def obtain(environment: Environment) -> Obtained:
-    """The key of this user: the variable, else the file, else a new file (0600) under the home directory."""
+    """The key of this user: the variable, else the named file, else one (0600) under the home directory."""
     if text := environment.get(VARIABLE):
         key = _parse(text, code="HF-KEY-1", what=VARIABLE, hint=f"It is base64 of 32 bytes. {_MAKE_ONE}")
         return Obtained(key=key, source=Source.VARIABLE, file=None, made=False)
+    if name := environment.get(FILE_VARIABLE):
+        named = Path(name).expanduser().absolute()
+        return Obtained(key=_read(named), source=Source.NAMED_FILE, file=named, made=False)
     file = environment.home / FILE_NAME
     made = not _there(file) and _make(file)
     return Obtained(key=_read(file), source=Source.FILE, file=file, made=made)
@@ -122,7 +134,7 @@ def _unreadable(file: Path, error: OSError) -> UsageError:
     return UsageError(
         "HF-KEY-3",
         f"the key file {file} cannot be read: {error.strerror}",
-        hint=f"Give this user the right to read it, or set {VARIABLE} or HOLDFAST_HOME.",
+        hint=f"Give this user the right to read it, or set {VARIABLE}, {FILE_VARIABLE} or HOLDFAST_HOME.",
     )
 
 

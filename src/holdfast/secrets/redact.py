@@ -10,18 +10,20 @@ A text without secrets stays as it is, byte for byte. docs/redaction.md is the p
 
 from __future__ import annotations
 
+import difflib
 import functools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets import entropy, formats
 from holdfast.secrets.either import beginnings
 from holdfast.secrets.finder import Finder, Span, merged
 from holdfast.secrets.forms import SHORTEST, forms_of
 
-__all__ = ["MASK", "SHORTEST", "Layer", "RedactionSettings", "Redactor", "layers"]
+__all__ = ["MASK", "SHORTEST", "Layer", "RedactionSettings", "Redactor", "layers", "settings_of"]
 
 MASK = "***"
 ENTROPY = "entropy"
@@ -49,6 +51,22 @@ def layers() -> tuple[Layer, ...]:
     return (*by_format, Layer(id=ENTROPY, what="What looks random under a name that sounds secret"))
 
 
+def settings_of(off: Iterable[str], words: Iterable[str], bits: float | None) -> RedactionSettings:
+    """What a configuration says. A layer that there is not is a mistake: nobody knows what was meant."""
+    known = {layer.id for layer in layers()}
+    wanted = tuple(off)
+    if unknown := [one for one in wanted if one not in known]:
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        raise UsageError(
+            "HF-RED-1",
+            f"redaction.off: there is no layer `{unknown[0]}`",
+            hint=f"Did you mean `{near[0]}`?" if near else "docs/redaction.md lists them all.",
+        )
+    return RedactionSettings(
+        off=frozenset(wanted), words=tuple(words), entropy=entropy.BITS if bits is None else bits
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _On:
     """The layers that the settings leave on."""
@@ -71,12 +89,13 @@ def _layers_on(settings: RedactionSettings) -> _On:
 class Redactor:
     """Values are only ever added. Safe to use from several threads."""
 
-    __slots__ = ("_finder", "_on", "_settings")
+    __slots__ = ("_finder", "_on", "_settings", "_values")
 
     def __init__(
         self, values: Iterable[str | Secret] = (), settings: RedactionSettings | None = None
     ) -> None:
         self._finder = Finder()
+        self._values: set[str] = set()
         self._settings = settings or RedactionSettings()
         self._on = _layers_on(self._settings)
         self.register_all(values)
@@ -84,11 +103,17 @@ class Redactor:
     def __repr__(self) -> str:
         return f"Redactor({len(self._finder)} forms)"
 
+    def tune(self, settings: RedactionSettings) -> None:
+        """From now on with these layers: the configuration is read after the first words were shown."""
+        self._settings = settings
+        self._on = _layers_on(settings)
+
     def register(self, value: str | Secret) -> None:
         """Hide a value from now on. A short one is left to the field that it stands in."""
         text = value.reveal() if isinstance(value, Secret) else value
         forms = forms_of(text)
         if forms:
+            self._values.add(text)
             self._finder.add(forms)
             for part in self._inside(text):
                 self._finder.add(forms_of(part))
@@ -96,6 +121,10 @@ class Redactor:
     def register_all(self, values: Iterable[str | Secret]) -> None:
         for value in values:
             self.register(value)
+
+    def registered(self) -> frozenset[str]:
+        """The values in clear: only to be sealed, so that whoever reads it later can hide them again."""
+        return frozenset(self._values)
 
     def clean(self, text: str) -> str:
         """The text without any secret. Where two overlap, both go."""

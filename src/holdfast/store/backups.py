@@ -55,9 +55,19 @@ class Backups:
         }
         name = name or clock.new_id()
         head = json.dumps(document, ensure_ascii=False).encode()
-        self._sealed.create(_name(stack, name), head + b"\n" + state)
+        if not self._sealed.create(_name(stack, name), head + b"\n" + state):
+            return self._there(stack, name, state)
         document.pop("version")
         return Backup(name=name, state=state, **document)  # type: ignore[arg-type]
+
+    def _there(self, stack: str, name: str, state: bytes) -> Backup:
+        """Of a try before, whose answer was lost. A copy of something else is no copy."""
+        there = self.read(stack, name)
+        if there is None or there.state != state:
+            raise UnknownOutcome(
+                "HF-STORE-2", f"{stack}: a backup called {name} is there already, with another content"
+            )
+        return there
 
     def names(self, stack: str) -> tuple[str, ...]:
         """Oldest first."""

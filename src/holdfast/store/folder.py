@@ -26,7 +26,7 @@ class FolderShelf:
     def read(self, name: str) -> Item | None:
         try:
             data = self.path(name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return None
         except OSError as error:
             raise _unreadable(self.path(name), error) from None

@@ -8,6 +8,7 @@ Written by the process that supervises Terraform, so the imports are few.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -31,7 +32,11 @@ ENDED = b"E"
 
 
 class JournalWriter:
-    """Every `append` is on disk when it returns. `grown` hears each piece as it was written, for shipping."""
+    """Every `append` is on disk when it returns. `grown` hears each piece as it was written, for shipping.
+
+    The file has its name with the first frame and not before, and nobody else's: whoever makes the name first
+    (`RunRecords.bar`) has decided that this run is not begun. After a write that failed there is no other.
+    """
 
     def __init__(
         self, path: str, key: Key, run: str, *, grown: Callable[[bytes], None] | None = None
@@ -41,18 +46,26 @@ class JournalWriter:
         self._run = run
         self._count = 0
         self._grown = grown
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._put(_MAGIC + bytes.fromhex(key.id) + salt)
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)  # noqa: PTH120 - pathlib is not imported here
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        self._head = _MAGIC + bytes.fromhex(key.id) + salt
+        self._path = path
+        self._aside: str | None = _beside(path, salt)
+        self._broken: str | None = None
+        self._file = os.open(
+            self._aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
 
     def append(self, kind: bytes, data: bytes) -> None:
+        if self._broken is not None:
+            # What follows half a frame could never be read.
+            raise OSError(errno.EIO, f"it failed before: {self._broken}", self._path)
         nonce = os.urandom(_NONCE)
         body = nonce + self._cipher.encrypt(nonce, kind + data, _bound(self._run, self._count))
-        self._put(len(body).to_bytes(_LENGTH, "big") + body)
+        frame = len(body).to_bytes(_LENGTH, "big") + body
+        try:
+            self._put(frame if self._count else self._head + frame)
+        except BaseException as error:
+            self._broken = str(error)
+            raise
         self._count += 1
 
     def _put(self, data: bytes) -> None:
@@ -61,11 +74,31 @@ class JournalWriter:
         while view:
             view = view[os.write(self._file, view) :]
         os.fdatasync(self._file) if hasattr(os, "fdatasync") else os.fsync(self._file)
+        if self._aside is not None:
+            self._named(self._aside)
         if self._grown is not None:
             self._grown(data)
 
+    def _named(self, aside: str) -> None:
+        os.link(aside, self._path)
+        os.unlink(aside)  # noqa: PTH108 - pathlib is not imported here
+        self._aside = None
+        folder = os.open(os.path.dirname(self._path) or ".", os.O_RDONLY)  # noqa: PTH120 - as above
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
     def close(self) -> None:
         os.close(self._file)
+        if self._aside is not None:
+            os.unlink(self._aside)  # noqa: PTH108 - as above
+
+
+def _beside(path: str, salt: bytes) -> str:
+    """A name that begins with a dot is half-written, to every shelf."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.{salt.hex()[:8]}")  # noqa: PTH118 - as above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

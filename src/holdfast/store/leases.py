@@ -74,9 +74,16 @@ class Leases:
         self._sealed = sealed
         self._life = life
 
-    def take(self, name: str, holder: Holder) -> Lease | Held:
-        """Ours if it is free or its holder is proved dead. Taking twice gives the same lease."""
-        return self._taken(name, holder, may=lambda held: held.life is Life.DEAD, declared=None)
+    def take(
+        self, name: str, holder: Holder, *, spare: Callable[[Held], bool] = lambda _: False
+    ) -> Lease | Held:
+        """Ours if it is free or its holder is proved dead. Taking twice gives the same lease.
+
+        `spare` is asked about a dead holder: what it began may go on without it.
+        """
+        return self._taken(
+            name, holder, may=lambda held: held.life is Life.DEAD and not spare(held), declared=None
+        )
 
     def take_over(self, name: str, holder: Holder, *, number: int, declared: str | None) -> Lease | Held:
         """From the holder with this number, if its death is proved or declared.

@@ -6,7 +6,9 @@ from urllib.parse import quote, unquote
 
 
 def word(stack: str) -> str:
-    return quote(stack, safe="")
+    """Never one that begins with a dot: on a shelf, that is something half-written."""
+    quoted = quote(stack, safe="")
+    return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
 
 
 def stack_of(word_: str) -> str:

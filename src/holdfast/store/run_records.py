@@ -6,6 +6,11 @@ from holdfast.secrets.keys import Key
 from holdfast.store.journal import Journal, read_journal
 from holdfast.store.sealed import SealedShelf, packed
 
+PULSE = "pulse"
+"""When the process that runs Terraform was last at work, where the store is not on its machine."""
+SPOOL = "spool"
+"""The folder in Holdfast's home where journals lie until they have arrived in a store that is elsewhere."""
+
 
 class RunRecords:
     def __init__(self, sealed: SealedShelf) -> None:
@@ -29,6 +34,10 @@ class RunRecords:
         names = [name for name in self._sealed.names(f"runs/{run}") if "/journal-" in name]
         pieces = (self._sealed.shelf.read(name) for name in names)
         return read_journal(key, run, b"".join(piece.data for piece in pieces if piece is not None))
+
+    def bar(self, run: str) -> bool:
+        """Nobody begins this run any more. False when somebody has begun it: its journal has its name."""
+        return self._sealed.shelf.create(journal_name(run), b"")
 
     def write(self, run: str, name: str, data: bytes) -> None:
         self._sealed.write(f"runs/{run}/{name}", data)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.doors import clock
+from holdfast.doors import clock, files
 from holdfast.kernel.errors import UnknownOutcome, UsageError
 from holdfast.secrets.keys import Key
 from holdfast.store.backups import Backups
@@ -22,7 +22,7 @@ from holdfast.store.run_records import RunRecords
 from holdfast.store.sealed import SealedShelf, packed
 from holdfast.store.shelf import Shelf
 from holdfast.store.states import KeptStates
-from holdfast.store.upgrade import OLD_VERSION, upgrade
+from holdfast.store.upgrade import OLD_VERSION, require_openable, upgrade
 
 if TYPE_CHECKING:
     from holdfast.store.leases import Leases
@@ -65,10 +65,14 @@ class RunStore:
         """The key at hand, once it is known to be this store's own."""
         key = self._any_key()
         found = self._identity() or self._begun(key)
-        if found.get("version") == OLD_VERSION:
-            found = self._upgraded(found, key)
+        if found.get("version") == OLD_VERSION and isinstance(self.shelf, FolderShelf):
+            found = self._upgraded(self.shelf, key)
         if found.get("version") != _VERSION:
             raise _unreadable(self.shelf.shown, f"its format {found.get('version')} is not known")
+        self._require_own(found, key)
+        return key
+
+    def _require_own(self, found: dict[str, object], key: Key) -> None:
         if found.get("key") != key.id:
             raise UsageError(
                 "HF-STORE-3",
@@ -76,7 +80,6 @@ class RunStore:
                 f"the key at hand is {key.id}",
                 hint="Set HOLDFAST_KEY to the store's key, or restore its key file from the backup.",
             )
-        return key
 
     def id(self) -> str:
         """The store's own id, written on first use; a bundle names it."""
@@ -114,13 +117,25 @@ class RunStore:
         self.shelf.create(IDENTITY, packed(document) + b"\n")
         return self._identity() or document
 
-    def _upgraded(self, found: dict[str, object], key: Key) -> dict[str, object]:
-        """Before everything was encrypted, it lay in clear: sealed now, and only then called so."""
-        if isinstance(self.shelf, FolderShelf):
-            upgrade(self.shelf, key)
-        document = {**found, "version": _VERSION, "key": key.id}
-        self.shelf.write(IDENTITY, packed(document) + b"\n")
-        return document
+    def _upgraded(self, shelf: FolderShelf, key: Key) -> dict[str, object]:
+        """Before everything was encrypted, it lay in clear: sealed now, and only then called so.
+
+        The key is written down first: one that began to seal is the one that goes on.
+        """
+        with files.locked(shelf.folder / ".upgrade"):
+            found = self._identity() or {}
+            if found.get("version") != OLD_VERSION:
+                return found
+            if "key" in found:
+                self._require_own(found, key)
+            else:
+                require_openable(shelf, key)
+                found = {**found, "key": key.id}
+                shelf.write(IDENTITY, packed(found) + b"\n")
+            upgrade(shelf, key)
+            found = {**found, "version": _VERSION}
+            shelf.write(IDENTITY, packed(found) + b"\n")
+            return found
 
     # Used marks: a plan is applied at most once.
 
@@ -153,9 +168,13 @@ class RunStore:
     def keep_errored(self, stack: str, state: bytes) -> None:
         """The newest is the one that `errored` gives; an older one is set aside, never overwritten."""
         name = f"errored/{word(stack)}/kept"
-        if (older := self.sealed.read(name)) is not None:
+        while not self.sealed.create(name, state):
+            older = self.sealed.read(name)
+            if older is None:
+                continue
             self.sealed.write(f"errored/{word(stack)}/older-{clock.new_id()}", older.data)
-        self.sealed.write(name, state)
+            if self.sealed.replace(name, state, tag=older.tag) is not None:
+                return
 
     def errored(self, stack: str) -> bytes | None:
         found = self.sealed.read(f"errored/{word(stack)}/kept")
@@ -163,9 +182,10 @@ class RunStore:
 
     def settle_errored(self, stack: str) -> None:
         """The state was pushed: the copy stays, under a name that no longer stops the stack."""
-        if (kept := self.errored(stack)) is not None:
-            self.sealed.write(f"errored/{word(stack)}/pushed-{clock.new_id()}", kept)
-            self.sealed.remove(f"errored/{word(stack)}/kept")
+        name = f"errored/{word(stack)}/kept"
+        if (kept := self.sealed.read(name)) is not None:
+            self.sealed.write(f"errored/{word(stack)}/pushed-{clock.new_id()}", kept.data)
+            self.sealed.remove(name, tag=kept.tag)
 
 
 def _unreadable(place: str, why: str) -> UnknownOutcome:

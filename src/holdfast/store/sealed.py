@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
-from holdfast.secrets.sealing import open_, seal
+from holdfast.secrets.sealing import Damaged, WrongKey, open_, seal, sealed_with
 from holdfast.store.shelf import Shelf
 
 
@@ -35,7 +35,7 @@ class SealedShelf:
         item = self.shelf.read(name)
         if item is None:
             return None
-        return Opened(data=open_(self._key(), item.data, context=_context(name)), tag=item.tag)
+        return Opened(data=self._opened(name, item.data), tag=item.tag)
 
     def create(self, name: str, data: bytes) -> bool:
         return self.shelf.create(name, self._sealed(name, data))
@@ -51,6 +51,23 @@ class SealedShelf:
 
     def names(self, folder: str) -> tuple[str, ...]:
         return self.shelf.names(folder)
+
+    def _opened(self, name: str, data: bytes) -> bytes:
+        key, what = self._key(), f"{name} in the run store {self.shelf.shown}"
+        try:
+            return open_(key, data, context=_context(name))
+        except WrongKey:
+            raise WrongKey(
+                "HF-KEY-7",
+                f"{what} was encrypted with the key {sealed_with(data)}, and the key at hand is {key.id}",
+                hint="Set HOLDFAST_KEY to that key, or restore its key file from the backup.",
+            ) from None
+        except Damaged:
+            raise UnknownOutcome(
+                "HF-STORE-2",
+                f"{what} was changed, cut short or put in the place of something else",
+                hint="Restore it from a backup. Nothing is run while the record is unreadable.",
+            ) from None
 
     def _sealed(self, name: str, data: bytes) -> bytes:
         return seal(self._key(), data, context=_context(name))

@@ -16,6 +16,15 @@ _BEHIND = 0.5
 _AFTER_A_FAILURE = 1.0
 
 
+def catch_up(shelf: Shelf, run: str, written: bytes) -> None:
+    """Ship what a process wrote that is gone by now. What arrived of it is always the beginning."""
+    names = [name for name in shelf.names(f"runs/{run}") if "/journal-" in name]
+    pieces = [piece.data for name in names if (piece := shelf.read(name)) is not None]
+    there = b"".join(pieces)
+    if len(written) > len(there) and written.startswith(there):
+        shelf.create(journal_name(run, len(pieces) + 1), written[len(there) :])
+
+
 class Shipper:
     def __init__(self, shelf: Shelf, run: str, *, failed: Callable[[str], None] | None = None) -> None:
         self._shelf = shelf
@@ -38,6 +47,13 @@ class Shipper:
         with self._changed:
             self._urged = True
             self._changed.notify_all()
+
+    def arrived(self, seconds: float) -> bool:
+        """Whether all that was said so far has arrived; waits for it."""
+        with self._changed:
+            self._urged = True
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: not self._waiting, timeout=seconds)
 
     def finish(self, seconds: float) -> bool:
         """Whether everything has arrived. What has not stays in the file on this machine."""
@@ -63,6 +79,7 @@ class Shipper:
             with self._changed:
                 self._waiting = self._waiting[len(data) :]
                 self._piece += 1
+                self._changed.notify_all()
 
     def _shipped(self, data: bytes) -> bool:
         name = journal_name(self._run, self._piece)

@@ -46,11 +46,15 @@ class KeptStates:
         self._sealed = sealed
 
     def numbers(self, stack: str) -> tuple[int, ...]:
-        return tuple(int(name.rpartition("/")[2]) for name in self._sealed.names(_folder(stack)))
+        return tuple(_number(name) for name in self._sealed.names(_folder(stack)))
 
     def current(self, stack: str) -> Version | None:
-        numbers = self.numbers(stack)
-        return self.version(stack, numbers[-1]) if numbers else None
+        """None only where there is none: a version that went while we looked has others beside it."""
+        while numbers := self.numbers(stack):
+            version = self.version(stack, numbers[-1])
+            if version is not None:
+                return version
+        return None
 
     def version(self, stack: str, number: int) -> Version | None:
         found = self._sealed.read(_name(stack, number))
@@ -77,10 +81,14 @@ class KeptStates:
             "why": new.why,
         }
         head = json.dumps(document, ensure_ascii=False).encode()
-        if not self._sealed.create(_name(stack, after + 1), head + b"\n" + new.state):
+        # A number can be free because its version was dropped: then others are long past it.
+        if (self.numbers(stack) or (0,))[-1] != after:
+            return None
+        number = after + 1
+        if not self._sealed.create(_name(stack, number), head + b"\n" + new.state):
             return None
         document.pop("version")
-        return Version(number=after + 1, state=new.state, **document)  # type: ignore[arg-type]
+        return Version(number=number, state=new.state, **document)  # type: ignore[arg-type]
 
     def stacks(self) -> tuple[str, ...]:
         words = {name.split("/")[1] for name in self._sealed.names("states")}
@@ -94,6 +102,17 @@ class KeptStates:
         """Of old versions only; the current one is never dropped."""
         if number != (self.numbers(stack) or (number,))[-1]:
             self._sealed.remove(_name(stack, number))
+
+
+def _number(name: str) -> int:
+    last = name.rpartition("/")[2]
+    if not last.isascii() or not last.isdigit():
+        raise UnknownOutcome(
+            "HF-STORE-2",
+            f"the run store holds {name}, which is no version of a state",
+            hint="Nothing of Holdfast's has such a name: take it away, and ask who put it there.",
+        )
+    return int(last)
 
 
 def _folder(stack: str) -> str:

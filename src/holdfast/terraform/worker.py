@@ -20,6 +20,8 @@ import threading
 
 _BUFFER = 1 << 20
 _BROKEN = 70
+_STOPPED = 1
+"""As Terraform ends when it is interrupted."""
 NOT_STARTED = 69
 """The command was not begun, because what must be written first could not be."""
 
@@ -58,9 +60,12 @@ class Program:
         self._path = path
         self._environment = dict(os.environ)  # noqa: TID251 - this process was born with the stack's own
         self._child: int | None = None
-        self._wanted = 0
+        self._name: str | None = None
+        self._asked: dict[str, int] = {}
+        """How often each command was asked to stop: a wish can come before its command, or after it."""
+        self._turn = threading.Lock()
 
-    def run(self, name: str, argv: list[str], folder: str, out: int, err: int) -> int:  # noqa: ARG002 - as the library's
+    def run(self, name: str, argv: list[str], folder: str, out: int, err: int) -> int:
         """A negative code is the signal that killed it."""
         import subprocess  # noqa: PLC0415, TID251 - this process only ever starts Terraform
 
@@ -76,20 +81,23 @@ class Program:
         finally:
             os.close(out)
             os.close(err)
-        self._child = process.pid
-        for _ in range(self._wanted):
-            self._interrupt()
+        with self._turn:
+            self._child, self._name = process.pid, name
+            for _ in range(self._asked.pop(name, 0)):
+                self._interrupt()
         try:
             return process.wait()
         finally:
-            self._child, self._wanted = None, 0
+            with self._turn:
+                self._child = self._name = None
 
-    def cancel(self, name: str) -> None:  # noqa: ARG002 - as the library's
+    def cancel(self, name: str) -> None:
         """SIGINT to Terraform only: it passes the word on to its providers itself."""
-        if self._child is None:
-            self._wanted += 1
-        else:
-            self._interrupt()
+        with self._turn:
+            if self._name == name:
+                self._interrupt()
+            else:
+                self._asked[name] = self._asked.get(name, 0) + 1
 
     def _interrupt(self) -> None:
         try:
@@ -138,6 +146,7 @@ class Worker:
         self._attend = attend
         self._sending = threading.Lock()
         self._running: threading.Thread | None = None
+        self._stopped: set[str] = set()
         self.last_code = 0
 
     def tell(self, message: dict[str, object]) -> None:
@@ -170,6 +179,7 @@ class Worker:
                     out, err = descriptors.pop(0), descriptors.pop(0)
                     self._start(message, out, err)
                 elif "cancel" in message:
+                    self._stopped.add(message["cancel"])
                     self._engine.cancel(message["cancel"])
         if self._running is not None:
             self._running.join()
@@ -195,6 +205,11 @@ class Worker:
             os.close(err)
             return {"code": NOT_STARTED, "not_started": refused}
         name, folder = str(message["run"]), str(message["folder"])
+        if name in self._stopped:
+            # The wish came while what must be written first was written: no engine knows the command yet.
+            os.close(out)
+            os.close(err)
+            return {"code": _STOPPED, **attention.end(_STOPPED)}
         argv = [str(text) for text in message["argv"]]  # type: ignore[attr-defined]
         relay = (
             _Relay(out, lambda chunk: self._heard(attention, name, chunk)) if "journal" in message else None
@@ -212,7 +227,14 @@ class Worker:
         return told if refused is None else {**told, "not_started": refused}
 
     def _heard(self, attention: Attention, name: str, chunk: bytes) -> None:
-        if not attention.hear(chunk):
+        try:
+            written = attention.hear(chunk)
+        except Exception as error:  # noqa: BLE001 - whatever it is, Terraform must not wait for a reader that is gone
+            sys.stderr.write(f"{error!r}\n")
+            written = False
+        if not written and name not in self._stopped:
+            # Once: asked twice, Terraform leaves at once, and what it is making is in no state.
+            self._stopped.add(name)
             self._engine.cancel(name)
 
 
@@ -240,14 +262,16 @@ class _Relay:
         self._writer.join(timeout=5.0)
 
     def _read(self, reading: int) -> None:
-        open_line = b""
+        begun: list[bytes] = []
         while chunk := _read_some(reading):
-            whole, cut, rest = (open_line + chunk).rpartition(b"\n")
-            open_line = rest
+            whole, cut, rest = chunk.rpartition(b"\n")
             if cut:
-                self._pass(whole + cut)
-        if open_line:
-            self._pass(open_line)
+                self._pass(b"".join((*begun, whole, cut)))
+                begun.clear()
+            if rest:
+                begun.append(rest)
+        if begun:
+            self._pass(b"".join(begun))
         os.close(reading)
         with self._more:
             self._over = True

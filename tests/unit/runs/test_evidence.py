@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
+from evidence_made import CREATE, DELETE, DELETE_FIRST, DEPOSED, NEW, OLD, UPDATE, A, B, Held, look, only
 from recovery_made import (
     body,
     complete,
@@ -16,63 +17,23 @@ from recovery_made import (
     intent,
     line,
     planned,
-    provisioning,
     start,
     state,
 )
 
 from holdfast.runs import findings as found
-from holdfast.runs.evidence import Evidence, compare
+from holdfast.runs.evidence import compare
 from holdfast.runs.findings import Record, Standing
-from holdfast.runs.imports import Import, import_blocks, imports
-from holdfast.runs.intent import PlannedChange, planned_changes
+from holdfast.runs.imports import Import, imports
+from holdfast.runs.intent import planned_changes
 from holdfast.state.contents import NOTHING, read_contents
 
 STREAMS = Path(__file__).parents[1] / "terraform"
-A = "lab_object.a"
-B = "lab_object.b"
-OLD = {A: [body("old", size=1)]}
-NEW = {A: [body("new", size=2)]}
-Held = Mapping[str, list[dict[str, Any]]]
-Some = TypeVar("Some")
-
-
-def look(
-    changes: PlannedChange | Iterable[PlannedChange],
-    lines: Iterable[bytes] = (),
-    *,
-    before: Held | None = None,
-    now: Held | None = None,
-    **intended: Any,
-) -> Evidence:
-    """Without `now` the state was not written since the plan; a run without `before` began with no state."""
-    one = (changes,) if isinstance(changes, PlannedChange) else tuple(changes)
-    if before is None:
-        meant = intent(*one, serial=0, lineage="", **intended)
-        kept = NOTHING if now is None else read_contents(state(now, serial=1))
-        return compare(meant, lines, kept, NOTHING)
-    kept = read_contents(state(now, serial=9) if now is not None else state(before))
-    return compare(intent(*one, **intended), lines, kept, read_contents(state(before)))
-
-
-def only(evidence: Evidence, kind: type[Some]) -> Some:
-    (finding,) = evidence.all
-    assert type(finding) is kind, finding
-    return finding
-
-
-CREATE = planned(A, "create")
-UPDATE = planned(A, "update", before_id="old")
-DELETE = planned(A, "delete", before_id="old")
-DELETE_FIRST = planned(A, "delete", "create", before_id="old")
-CREATE_FIRST = planned(A, "create", "delete", before_id="old")
-DEPOSED = planned(A, "delete", before_id="older", deposed="aa11")
-
-
 # Creates
 
 
 def test_a_create_that_nobody_heard_of_never_started() -> None:
+    """No line and no record: the next plan makes it."""
     assert only(look(CREATE), found.NeverStarted).address == A
 
 
@@ -94,6 +55,7 @@ def test_a_create_that_is_complete_and_not_in_the_state_is_found_with_its_id() -
 
 
 def test_a_create_that_was_begun_and_never_ended_may_exist() -> None:
+    """Only a person or the provider can tell, so it is listed with when it was begun."""
     evidence = look(CREATE, [start(A, "create", at="14:09:29"), line("apply_progress", A, "create")])
     finding = only(evidence, found.StartedEndUnknown)
     assert (finding.action, finding.at, finding.known_id, finding.makes) == ("create", "14:09:29", None, True)
@@ -114,6 +76,7 @@ def test_a_failed_create_may_exist() -> None:
 
 
 def test_a_failed_create_that_left_a_tainted_object_is_recorded() -> None:
+    """The state knows it, and the next plan replaces it."""
     tainted = {A: [body("new", tainted=True)]}
     only(look(CREATE, [start(A, "create"), errored(A, "create")], now=tainted), found.Recorded)
 
@@ -159,6 +122,7 @@ def test_a_stranger_under_the_address_is_left_alone() -> None:
 
 
 def test_an_update_is_recorded_when_its_record_changed() -> None:
+    """And one that is not recorded harms nothing: the next plan looks at the object."""
     done = [start(A, "update", "old"), complete(A, "update", "old")]
     changed = {A: [body("old", size=2)]}
     only(look(UPDATE, done, before=OLD, now=changed), found.Recorded)
@@ -170,6 +134,7 @@ def test_an_update_is_recorded_when_its_record_changed() -> None:
 
 
 def test_the_changed_record_of_a_drifted_object_proves_nothing() -> None:
+    """The first write of the state records the drift, whether the update was made or not."""
     drifted = planned(A, "update", before_id="old", drifted=True)
     changed = {A: [body("old", size=2)]}
     begun = look(drifted, [start(A, "update", "old")], before=OLD, now=changed)
@@ -178,6 +143,7 @@ def test_the_changed_record_of_a_drifted_object_proves_nothing() -> None:
 
 
 def test_an_update_that_did_not_end_well_is_said_so() -> None:
+    """Open or failed, the state knows the object: nothing is to be imported."""
     begun = look(UPDATE, [start(A, "update", "old")], before=OLD)
     assert not only(begun, found.StartedEndUnknown).makes
     assert not begun.settled
@@ -215,182 +181,13 @@ def test_forgetting_is_done_by_writing_the_state() -> None:
 
 
 def test_imports_and_moves_are_done_by_writing_the_state() -> None:
+    """The stream says nothing of them either."""
     taking = planned(A, "no-op", before_id="x", importing=True)
     only(look(taking, before={}), found.NeverStarted)
     only(look(taking, before={}, now={A: [body("x")]}), found.Recorded)
     moving = planned(B, "no-op", before_id="old", previous_address=A)
     only(look(moving, before=OLD), found.NeverStarted)
     only(look(moving, before=OLD, now={B: OLD[A]}), found.Recorded)
-
-
-# Replacements
-
-
-@pytest.mark.parametrize(
-    ("lines", "now", "kind"),
-    [
-        ((), None, found.NeverStarted),
-        (deleted(A, "old")[:1], None, found.StartedEndUnknown),
-        ([start(A, "delete", "old"), errored(A, "delete")], None, found.Failed),
-        (deleted(A, "old"), None, found.NotReplaced),
-        (deleted(A, "old"), {}, found.NotReplaced),
-        ((*deleted(A, "old"), start(A, "create")), None, found.DeletedThenUnknown),
-        ((*deleted(A, "old"), start(A, "create")), {}, found.DeletedThenUnknown),
-        ((*deleted(A, "old"), start(A, "create"), errored(A, "create")), {}, found.FailedMayExist),
-        ((*deleted(A, "old"), *created(A, "new")), None, found.ReplacedNotRecorded),
-        ((*deleted(A, "old"), *created(A, "new")), OLD, found.ReplacedNotRecorded),
-        ((*deleted(A, "old"), *created(A, "new")), {}, found.ReplacedNotRecorded),
-        ((*deleted(A, "old"), *created(A, "new")), NEW, found.Recorded),
-        ((*deleted(A, "old"), start(A, "create")), NEW, found.Recorded),
-        ((), NEW, found.Recorded),
-        (deleted(A, "old")[:1], {}, found.DeletedThenUnknown),
-    ],
-)
-def test_a_replacement_that_deletes_first(lines: Iterable[bytes], now: Held | None, kind: type[Any]) -> None:
-    """Every place in which it can be cut, with the state behind, level and ahead."""
-    only(look(DELETE_FIRST, lines, before=OLD, now=now), kind)
-
-
-def test_the_record_of_the_deleted_object_makes_way_for_the_new_one() -> None:
-    """Terraform ignores an import for an address that it knows."""
-    evidence = look(DELETE_FIRST, [*deleted(A, "old"), *created(A, "new")], before=OLD)
-    finding = only(evidence, found.ReplacedNotRecorded)
-    assert (finding.old_id, finding.new_id, finding.old_deleted) == ("old", "new", True)
-    assert imports(evidence, {}).imports == (
-        Import(address=A, id="new", standing=Standing(taken_out=(Record(address=A),))),
-    )
-
-
-def test_a_new_object_with_the_id_of_the_old_is_told_by_its_record() -> None:
-    """Many ids are names, and a replacement keeps the name."""
-    lines = [*deleted(A, "old"), *created(A, "old")]
-    only(look(DELETE_FIRST, lines, before=OLD), found.ReplacedNotRecorded)
-    only(look(DELETE_FIRST, lines, before=OLD, now={B: [body("b")], **OLD}), found.ReplacedNotRecorded)
-    only(look(DELETE_FIRST, lines, before=OLD, now={A: [body("old", size=2)]}), found.Recorded)
-
-
-BOTH = {A: [body("new", size=2), body("old", size=1, deposed="cc33")]}
-DEPOSED_ONLY = {A: [body("old", size=1, deposed="cc33")]}
-
-
-@pytest.mark.parametrize(
-    ("lines", "now", "kind"),
-    [
-        ((), None, found.NeverStarted),
-        ([start(A, "create")], None, found.StartedEndUnknown),
-        ([start(A, "create")], DEPOSED_ONLY, found.StartedEndUnknown),
-        ((), DEPOSED_ONLY, found.StartedEndUnknown),
-        ([start(A, "create"), errored(A, "create")], OLD, found.FailedMayExist),
-        (created(A, "new"), None, found.ReplacedNotRecorded),
-        (created(A, "new"), DEPOSED_ONLY, found.ReplacedNotRecorded),
-        (created(A, "new"), BOTH, found.LeftDeposed),
-        ([start(A, "create")], BOTH, found.LeftDeposed),
-        ((*created(A, "new"), start(A, "delete", "old")), BOTH, found.StartedEndUnknown),
-        ((*created(A, "new"), *deleted(A, "old")), BOTH, found.DeletedNotRecorded),
-        ((*created(A, "new"), start(A, "delete", "old"), errored(A, "delete")), BOTH, found.Failed),
-        ((*created(A, "new"), *deleted(A, "old")), None, found.ReplacedNotRecorded),
-        ((*created(A, "new"), *deleted(A, "old")), NEW, found.Recorded),
-        ((*created(A, "new"), start(A, "delete", "old")), NEW, found.Recorded),
-    ],
-)
-def test_a_replacement_that_creates_first(lines: Iterable[bytes], now: Held | None, kind: type[Any]) -> None:
-    """Every place in which it can be cut, with the state behind, level and ahead."""
-    only(look(CREATE_FIRST, lines, before=OLD, now=now), kind)
-
-
-def test_an_old_object_that_still_exists_is_put_back() -> None:
-    """It is deleted only when that was heard to its end; else it stays looked after."""
-    here, left = Record(address=A), Record(address=A, deposed="cc33")
-    for lines, now, standing in (
-        (created(A, "new"), None, Standing(taken_out=(here,), put_back=(here,))),
-        (
-            [*created(A, "new"), start(A, "delete", "old")],
-            None,
-            Standing(taken_out=(here,), put_back=(here,)),
-        ),
-        ([*created(A, "new"), *deleted(A, "old")], None, Standing(taken_out=(here,))),
-        (created(A, "new"), DEPOSED_ONLY, Standing(taken_out=(left,), put_back=(left,))),
-        ([*created(A, "new"), *deleted(A, "old")], DEPOSED_ONLY, Standing(taken_out=(left,))),
-    ):
-        finding = only(look(CREATE_FIRST, lines, before=OLD, now=now), found.ReplacedNotRecorded)
-        assert finding.standing == standing
-    begun = look(CREATE_FIRST, [start(A, "create")], before=OLD)
-    assert imports(begun, {A: "new"}).imports == (
-        Import(address=A, id="new", given=True, standing=Standing(taken_out=(here,), put_back=(here,))),
-    )
-
-
-@pytest.mark.parametrize("actions", [("create", "forget"), ("forget", "create")])
-def test_what_is_to_be_forgotten_is_never_put_back(actions: tuple[str, ...]) -> None:
-    """A deposed object is deleted by the next plan; this one was to stay."""
-    change = planned(A, *actions, before_id="old")
-    finding = only(look(change, created(A, "new"), before=OLD), found.ReplacedNotRecorded)
-    assert (finding.forgets, finding.old_deleted) == (True, False)
-    assert finding.standing == Standing(taken_out=(Record(address=A),))
-    evidence = look(change, created(A, "new"), before=OLD, now=BOTH)
-    assert only(evidence, found.LeftDeposed).forgets
-    assert not evidence.settled
-    only(look(change, created(A, "new"), before=OLD, now=NEW), found.Recorded)
-
-
-def test_a_moved_object_is_looked_for_where_it_stood() -> None:
-    """Until the first write the old record is under the old address, and is taken out there."""
-    change = planned(B, "create", "delete", before_id="old", previous_address=A)
-    finding = only(look(change, created(B, "new"), before=OLD), found.ReplacedNotRecorded)
-    assert finding.standing.taken_out == finding.standing.put_back == (Record(address=A),)
-    only(look(change, created(B, "new"), before=OLD, now={B: NEW[A]}), found.Recorded)
-
-
-def test_a_backup_that_was_brought_back_counts_as_not_moved() -> None:
-    """Two objects that change places: with a greater serial and the old content, each is where it was."""
-    swap = (
-        planned(A, "no-op", before_id="b", previous_address=B),
-        planned(B, "delete", "create", before_id="old", previous_address=A),
-    )
-    before = {**OLD, B: [body("b")]}
-    evidence = look(swap, [*deleted(B, "old"), *created(B, "new")], before=before, now=before)
-    finding = evidence.findings[1]
-    assert isinstance(finding, found.ReplacedNotRecorded)
-    assert finding.standing.taken_out == (Record(address=A),)
-
-
-# Old objects of earlier runs
-
-
-def test_the_deletion_of_a_deposed_object_is_told_from_that_of_the_current_one() -> None:
-    """Both have one address; the id that is named at the beginning tells them apart."""
-    before = {A: [body("old", size=1), body("older", deposed="aa11")]}
-    lines = [*created(A, "new"), *deleted(A, "older"), start(A, "delete", "old")]
-    current, old = look((CREATE_FIRST, DEPOSED), lines, before=before).findings
-    assert isinstance(current, found.ReplacedNotRecorded)
-    assert not current.old_deleted
-    assert Record(address=A, deposed="aa11") in current.standing.put_back
-    assert isinstance(old, found.DeletedNotRecorded)
-
-
-def test_deletions_without_names_are_complete_when_all_are() -> None:
-    """Which of two open deletions ended is not guessed."""
-    changes = (planned(A, "create", "delete"), planned(A, "delete", deposed="aa11"))
-    before = {A: [body(None, size=1), body(None, size=0, deposed="aa11")]}
-    lines = [*created(A, None), start(A, "delete"), start(A, "delete"), complete(A, "delete")]
-    first, second = look(changes, lines, before=before).findings
-    assert isinstance(first, found.ReplacedNotRecorded)
-    assert not first.old_deleted
-    assert isinstance(second, found.StartedEndUnknown)
-
-
-@pytest.mark.parametrize(
-    ("lines", "now", "kind"),
-    [
-        ((), None, found.NeverStarted),
-        (deleted(A, "older")[:1], None, found.StartedEndUnknown),
-        (deleted(A, "older"), None, found.DeletedNotRecorded),
-        ((), {A: [body("old")]}, found.Recorded),
-    ],
-)
-def test_a_deposed_object_alone(lines: Iterable[bytes], now: Held | None, kind: type[Any]) -> None:
-    before = {A: [body("old"), body("older", deposed="aa11")]}
-    only(look(DEPOSED, lines, before=before, now=now), kind)
 
 
 # What nobody could see
@@ -407,6 +204,8 @@ def test_a_state_that_nobody_can_look_into_settles_nothing(data: bytes | None) -
     assert isinstance(second, found.CreatedNotRecorded)
     assert evidence.unseen is not None
     assert not evidence.settled
+    blind = compare(intent(DELETE, UPDATE, DEPOSED), (), read_contents(data))
+    assert [type(one) for one in blind.findings] == [found.NeverStarted] * 3
 
 
 def test_a_state_of_another_lineage_is_not_looked_into() -> None:
@@ -454,6 +253,7 @@ def test_an_action_that_is_not_known_hides_nothing() -> None:
 
 
 def test_a_cut_last_line_is_noticed_and_believed_in_nothing() -> None:
+    """Half a line that says `complete` is no end; noise after it is no cut."""
     lines = [*created(B, "b"), start(A, "create"), complete(A, "create", "new")[:-20]]
     evidence = look((CREATE, planned(B, "create")), lines)
     assert evidence.cut
@@ -462,6 +262,7 @@ def test_a_cut_last_line_is_noticed_and_believed_in_nothing() -> None:
 
 
 def test_changes_that_run_side_by_side_are_kept_apart() -> None:
+    """Ten at once is the rule: each line counts for its own address."""
     lines = [
         start(A, "create"),
         start(B, "create"),
@@ -530,9 +331,6 @@ def _index(address: str) -> dict[str, Any]:
     return {"index_key": json.loads(key)} if key else {}
 
 
-# The screen, and the imports
-
-
 def test_the_figures_of_the_screen() -> None:
     """Recorded 2 of 5. Created and not recorded: 1. Started, end unknown: 1."""
     changes = [planned(f"lab_object.o{number}", "create") for number in range(5)]
@@ -548,60 +346,3 @@ def test_the_figures_of_the_screen() -> None:
     assert [(one.address, one.id) for one in evidence.not_recorded] == [("lab_object.o2", "2")]
     assert [one.address for one in evidence.end_unknown] == ["lab_object.o3"]
     assert evidence.last_heard == "2026-01-02T14:09:29Z"
-
-
-def test_an_id_that_a_person_gives_wins() -> None:
-    """Over the journal's, and where nobody heard one; a given id that nothing needs is a mistake."""
-    changes = (CREATE, planned(B, "create"))
-    evidence = look(changes, [*created(A, "new"), start(B, "create")])
-    resolution = imports(evidence, {A: "mine", B: "found", "lab_object.typo": "x"})
-    assert [(one.address, one.id, one.given) for one in resolution.imports] == [
-        (A, "mine", True),
-        (B, "found", True),
-    ]
-    assert resolution.unasked == ("lab_object.typo",)
-    assert not resolution.complete
-    assert imports(evidence, {A: "mine", B: "found"}).complete
-
-
-def test_a_rule_makes_the_import_id() -> None:
-    """The id of the journal is not always the one that the provider wants."""
-    change = planned(A, "create", type="aws_api_gateway_resource", after={"rest_api_id": "api1"})
-    assert imports(look(change, created(A, "r1")), {}).imports[0].id == "api1/r1"
-    unknown = planned(A, "create", type="aws_api_gateway_resource")
-    (left,) = imports(look(unknown, created(A, "r1")), {}).unresolved
-    assert left.needs == ("rest_api_id",)
-    assert not left.harmless
-
-
-def test_what_only_lives_in_the_state_is_made_again() -> None:
-    """But not silently where a provisioner ran: that would run again."""
-    change = planned(A, "create", type="null_resource")
-    made = imports(look(change, created(A, "1")), {})
-    assert made.unresolved[0].harmless
-    assert made.complete
-    lines = [start(A, "create"), provisioning(A), complete(A, "create", "1")]
-    again = imports(look(change, lines), {})
-    assert "runs again" in again.unresolved[0].reason
-    assert not again.complete
-
-
-def test_a_provisioner_of_the_end_says_nothing_of_the_new_object() -> None:
-    lines = [start(A, "delete", "old"), provisioning(A), complete(A, "delete"), start(A, "create")]
-    assert not only(look(DELETE_FIRST, lines, before=OLD), found.DeletedThenUnknown).provisioned
-
-
-def test_import_blocks_are_plain_text() -> None:
-    """No id is ever read as a template, an escape or the end of its own quotes."""
-    blocks = import_blocks(
-        [
-            Import(address='module.m["x"].lab_object.a[0]', id="i-1"),
-            Import(address=A, id='a"b\\c${x}%{if}\n\x07é'),
-        ]
-    )
-    assert blocks == (
-        'import {\n  to = module.m["x"].lab_object.a[0]\n  id = "i-1"\n}\n'
-        "\n"
-        'import {\n  to = lab_object.a\n  id = "a\\"b\\\\c$${x}%%{if}\\n\\U00000007é"\n}\n'
-    )
-    assert import_blocks([]) == ""

@@ -8,8 +8,9 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
-from holdfast.secrets.redact import RedactionSettings, Redactor, layers
+from holdfast.secrets.redact import RedactionSettings, Redactor, layers, settings_of
 
 SECRET = 'pa ss/"wörd"+&<1>'
 PEM = (
@@ -174,6 +175,19 @@ def test_very_many_and_very_similar_values_are_as_good_as_one() -> None:
     long = "0123456789abcdef" * 65536
     redactor.register(long)
     assert redactor.clean(f"<{long}>") == "<***>"
+
+
+def test_a_redactor_is_tuned_by_the_configuration() -> None:
+    """What was registered before stays hidden; a layer that there is not is a mistake."""
+    redactor = Redactor(["hunter2"])
+    text = "hunter2 postgres://a:swordfish@h/"
+    redactor.tune(settings_of(["url-password"], (), None))
+    assert redactor.clean(text) == "*** postgres://a:swordfish@h/"
+    redactor.tune(settings_of([], (), None))
+    assert redactor.clean(text) == "*** postgres://a:***@h/"
+    with pytest.raises(UsageError, match="url-pasword") as mistake:
+        settings_of(["url-pasword"], (), None)
+    assert mistake.value.problem.hint == "Did you mean `url-password`?"
 
 
 def test_layers_are_listed_and_can_be_turned_off() -> None:

@@ -116,7 +116,7 @@ def test_an_attribute_that_either_calls_sensitive_is_hidden(marked: str, mark: l
     ],
 )
 def test_where_a_state_does_not_tell_all_that_is_sensitive_only_names_are_told(
-    provider: str, version: str, tofu: bool, shown: bool
+    *, provider: str, version: str, tofu: bool, shown: bool
 ) -> None:
     """An engine that does not write down what a provider's schema hides shows no values here."""
     old, new = (

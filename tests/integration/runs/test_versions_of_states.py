@@ -1,12 +1,15 @@
-"""Old versions and copies go from a real store, and only those."""
+"""Versions and copies in a real store: which one is meant, and which ones go."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from holdfast.config.valid import BackupSettings
+from holdfast.kernel.errors import UsageError
 from holdfast.runs.run_secrets import remember_secrets, remembered_secrets
-from holdfast.runs.state_versions import prune
+from holdfast.runs.state_versions import _chosen, _Row, prune
 from holdfast.secrets.keys import Key
 from holdfast.store.folder import FolderShelf
 from holdfast.store.run_store import RunStore
@@ -60,3 +63,31 @@ def test_what_a_run_knew_to_be_secret_is_remembered_and_sealed(tmp_path: Path) -
     remember_secrets(store, "01R", ["hunter2-hunter2", "ünter"])
     assert remembered_secrets(store, "01R") == {"hunter2-hunter2", "ünter"}
     assert not any(b"hunter2" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_a_version_is_meant_by_its_number_or_its_serial(tmp_path: Path) -> None:
+    """A number is no beginning of another number."""
+    row = _Row(filled(tmp_path, 12), STACK, kept=True)
+    assert row.names[0] == "12"
+    assert _chosen(STACK, row, "1") == "1"
+    assert _chosen(STACK, row, "serial:12") == "12"
+    assert [one.entry.current for one in row.all()] == [True] + [False] * 11
+    for wanted in ("13", "0", "01", "", "serial:", "serial:13", "x"):
+        with pytest.raises(UsageError) as caught:
+            _chosen(STACK, row, wanted)
+        assert caught.value.problem.code == "HF-STATE-20"
+
+
+def test_a_copy_is_meant_by_the_beginning_of_its_name(tmp_path: Path) -> None:
+    """In any case of letters, as long as it means one; a serial of two lineages means none."""
+    store = filled(tmp_path, 2)
+    row = _Row(store, STACK, kept=False)
+    new, old = row.names
+    shared = next(size for size in range(26) if new[size] != old[size])
+    assert _chosen(STACK, row, old[: shared + 1].lower()) == old
+    assert _chosen(STACK, row, "serial:1") == old
+    store.backups.add(STACK, b"{}", serial=1, lineage="other", resources=0, run=None, who="me", why="asked")
+    for wanted in (new[:shared], "serial:1"):
+        with pytest.raises(UsageError) as caught:
+            _chosen(STACK, _Row(store, STACK, kept=False), wanted)
+        assert caught.value.problem.code == "HF-STATE-21"

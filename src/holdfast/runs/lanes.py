@@ -1,0 +1,230 @@
+"""A lane has one change at a time: a change holds the lanes of its stacks from its first plan to its end.
+
+The holder is the process that was asked. When it is killed, the Terraform that it began may go on, and the
+lane stays busy until that is over too. On another machine nothing proves a death: only a person can say it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Iterable
+
+from holdfast.doors import clock, living
+from holdfast.doors.living import Life
+from holdfast.kernel.errors import Busy, HoldfastError
+from holdfast.runs.claiming import alive, change_of
+from holdfast.runs.events import Note
+from holdfast.runs.result import ErrorShown, StackResult
+from holdfast.runs.session import Session
+from holdfast.runs.status import Status
+from holdfast.stacks.stack import Stack
+from holdfast.store.claims import Claim
+from holdfast.store.leases import Held, Holder, Lease, LeaseLost
+from holdfast.store.names import stack_of, word
+
+BEAT_SECONDS = 10.0
+_LOOK_AGAIN = 0.5
+_SILENT_SECONDS = 60.0
+"""Who cannot be seen and gave no sign for this long is not waited for."""
+_FOLDER = "leases/lanes"
+_MINUTE, _HOUR = 60, 3600
+
+
+@contextlib.asynccontextmanager
+async def held(
+    session: Session, stacks: Iterable[Stack], *, beat: float = BEAT_SECONDS
+) -> AsyncIterator[Holding]:
+    """All lanes of these stacks, or an error that names who has one. Waits as long as the session may."""
+    wanted = tuple(stacks)
+    holding = Holding(session, what=f"apply of {len(wanted)} stack{'s' if len(wanted) != 1 else ''}")
+    beating = asyncio.create_task(holding.keep(beat))
+    try:
+        end = clock.monotonic() + session.wait
+        # In one order for everybody: nobody waits for a lane with another in hand that its holder waits for.
+        for lane in sorted({stack.lane for stack in wanted}):
+            await holding.take(lane, end)
+        yield holding
+    finally:
+        beating.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await beating
+        await holding.let_go()
+
+
+class Holding:
+    """The lanes that this change has. Kept alive by `keep`; a lane that is lost stops the change."""
+
+    def __init__(self, session: Session, *, what: str) -> None:
+        self._session = session
+        self._holder = _holder(session, what)
+        self._leases: dict[str, Lease] = {}
+        self.lost: LeaseLost | None = None
+
+    async def take(self, lane: str, end: float) -> None:
+        session = self._session
+        _ = session.store.key  # Asked for here: it may have something to say to the person.
+        silence = _Silence()
+        told = ""
+        while True:
+            got = await asyncio.to_thread(
+                session.store.leases.take, _name(lane), self._holder, spare=self._goes_on
+            )
+            if isinstance(got, Lease):
+                self._leases[lane] = got
+                return
+            if clock.monotonic() >= end or session.stop.level or silence.too_long(got):
+                raise busy(session, lane, got)
+            if told != got.holder.change:
+                told = got.holder.change
+                session.tell(Note(stack=None, text=f"waiting: {_who_has(lane, got)}"))
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    async def keep(self, beat: float) -> None:
+        """The heartbeat. A store that does not answer takes no lane away; another holder does."""
+        while True:
+            await asyncio.sleep(beat)
+            for lane, lease in list(self._leases.items()):
+                try:
+                    self._leases[lane] = await asyncio.to_thread(self._session.store.leases.renew, lease)
+                except LeaseLost as error:
+                    self._leases.pop(lane)
+                    self._stop(error)
+                except (HoldfastError, OSError):
+                    continue
+
+    async def let_go(self) -> None:
+        """What cannot be released now is free when this process is seen to be gone, or is declared dead."""
+        for lane, lease in self._leases.items():
+            try:
+                await asyncio.to_thread(self._session.store.leases.release, lease)
+            except (HoldfastError, OSError) as error:
+                why = error.problem.message if isinstance(error, HoldfastError) else str(error)
+                note = f"lane `{lane}` could not be released: {why}"
+                self._session.tell(Note(stack=None, text=note))
+
+    def explained(self, results: tuple[StackResult, ...]) -> tuple[StackResult, ...]:
+        """What was stopped because a lane was lost says so."""
+        if self.lost is None:
+            return results
+        problem = self.lost.problem
+        error = ErrorShown(code=problem.code, message=problem.message, hint=problem.hint)
+        return tuple(
+            dataclasses.replace(one, error=error, problems=(error,))
+            if one.status is Status.CANCELLED
+            else one
+            for one in results
+        )
+
+    def _stop(self, error: LeaseLost) -> None:
+        self.lost = error
+        self._session.tell(Note(stack=None, text=f"stopping: {error.problem.message}"))
+        if not self._session.stop.level:
+            self._session.stop.ask()
+
+    def _goes_on(self, dead: Held) -> bool:
+        return bool(_at_work(self._session, dead.holder.change))
+
+
+class _Silence:
+    """Counted on this machine's clock from the last sign that was seen: other clocks may be wrong."""
+
+    def __init__(self) -> None:
+        self._beat = ""
+        self._since = clock.monotonic()
+
+    def too_long(self, now: Held) -> bool:
+        if now.life is not Life.UNKNOWN or now.beat != self._beat:
+            self._beat, self._since = now.beat, clock.monotonic()
+        return clock.monotonic() - self._since > _SILENT_SECONDS
+
+
+# What a person says of a change that is out of sight.
+
+
+def holders(session: Session) -> dict[str, str]:
+    """Every lane that somebody has, and the change that has it."""
+    found = {lane: session.store.leases.look(_name(lane)) for lane in _lanes(session)}
+    return {lane: one.holder.change for lane, one in found.items() if one is not None}
+
+
+def declare_dead(session: Session, change: str, reason: str) -> tuple[str, ...]:
+    """Free the lanes of a change whose machine is gone, as a person says; the lanes that were freed.
+
+    One that is seen to live keeps them, whatever is said.
+    """
+    leases = session.store.leases
+    freed = []
+    for lane in _lanes(session):
+        now = leases.look(_name(lane))
+        if now is None or now.holder.change != change:
+            continue
+        said = f"{session.who}: {reason}"
+        ours = _holder(session, f"freeing it from change {change}")
+        got = leases.take_over(_name(lane), ours, number=now.number, declared=said)
+        if isinstance(got, Lease):
+            leases.release(got)
+            freed.append(lane)
+        elif got.holder.change == change:
+            raise busy(session, lane, got)
+    return tuple(freed)
+
+
+def busy(session: Session, lane: str, now: Held) -> Busy:
+    hint = "Wait for it with --wait 30m, then plan again."
+    if now.life is Life.UNKNOWN and clock.seconds_since(now.beat) > _SILENT_SECONDS:
+        claims = _claims(session, now.holder.change)
+        named = claims[0].run if claims else now.holder.change
+        hint = f"If its machine is gone, say so: holdfast runs reconcile {named} --holder-dead --reason TEXT"
+    return Busy("HF-LOCK-4", _who_has(lane, now, _at_work(session, now.holder.change)), hint=hint)
+
+
+def _who_has(lane: str, now: Held, at_work: tuple[Claim, ...] = ()) -> str:
+    holder = now.holder
+    heard = f"alive {_words(clock.seconds_since(now.beat))} ago"
+    if now.life is Life.DEAD:
+        heard = "its Holdfast is gone, and Terraform is still at work"
+    elif now.life is Life.UNKNOWN:
+        heard = f"last heard of {_words(clock.seconds_since(now.beat))} ago on {holder.process.host}"
+    runs = "".join(f"; on {claim.stack} now, run {claim.run}" for claim in at_work)
+    return (
+        f"lane `{lane}` is held by change {holder.change} ({holder.who}, {holder.what}, "
+        f"for {_words(clock.seconds_since(holder.since))}, {heard}{runs})"
+    )
+
+
+def _words(seconds: float) -> str:
+    whole = max(0, round(seconds)) if seconds != float("inf") else 0
+    if whole < _MINUTE:
+        return f"{whole} s"
+    return (
+        f"{whole // _MINUTE} min" if whole < _HOUR else f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+    )
+
+
+def _claims(session: Session, change: str) -> tuple[Claim, ...]:
+    return tuple(claim for claim in session.store.claims.all() if change_of(claim) == change)
+
+
+def _at_work(session: Session, change: str) -> tuple[Claim, ...]:
+    return tuple(claim for claim in _claims(session, change) if alive(session, claim))
+
+
+def _holder(session: Session, what: str) -> Holder:
+    return Holder(
+        change=session.change,
+        who=session.who,
+        what=what,
+        process=living.this_process(),
+        since=clock.now().isoformat(),
+    )
+
+
+def _lanes(session: Session) -> tuple[str, ...]:
+    names = session.store.sealed.names(_FOLDER)
+    return tuple(stack_of(name.rpartition("/")[2]) for name in names)
+
+
+def _name(lane: str) -> str:
+    return f"lanes/{word(lane)}"

@@ -1,0 +1,277 @@
+"""A run store in S3: another machine knows what this one did, also when this one is gone in the middle."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flaky_s3 import Deaf, Fails, FlakyS3, LateAnswer, LostAnswer, Twice
+from lab_stacks import ended, held, lab_module, left_behind, none_left
+from program import Program, eventually
+
+from holdfast.secrets.keys import Key
+from holdfast.store.place import open_shelf
+from holdfast.store.run_store import RunStore
+from provider.service import Fault, LabService
+
+KEY = base64.b64encode(bytes(range(32))).decode()
+BODY = """
+resource "lab_object" "one" {
+  name = "one"
+}
+
+resource "lab_object" "two" {
+  name = "two"
+  body = lab_object.one.id
+}
+"""
+
+
+@pytest.fixture
+def service() -> Iterator[LabService]:
+    with LabService() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[FlakyS3]:
+    with FlakyS3() as running:
+        running.make_bucket("acme")
+        yield running
+
+
+class Machines:
+    """Clones of one repository, each with a home of its own; the store is all they share."""
+
+    def __init__(self, first: Program, s3: FlakyS3, service: LabService, prefix: str) -> None:
+        self._first = first
+        self.place = f"s3://acme/{prefix}"
+        self._count = 0
+        first.environment |= {
+            **{name: value for name, value in s3.variables.items() if name.startswith("AWS_")},
+            "CI": "true",
+            "HOLDFAST_KEY": KEY,
+        }
+        document = {
+            "version": 1,
+            "environments": {"dev": {"match": ["dev"]}},
+            "stacks": [{"name": "a", "module": "a", "environment": "dev", "env": {"LAB_URL": service.url}}],
+            "engine": {"use": "embedded"},
+            "store": self.place,
+        }
+        first.write("holdfast.yaml", json.dumps(document))
+        first.write("a/main.tf", lab_module(BODY))
+
+    def another(self) -> Program:
+        self._count += 1
+        folder = self._first.folder.parent / f"machine-{self._count}"
+        shutil.copytree(self._first.folder, folder / "repo")
+        program = Program(
+            folder / "repo",
+            home=folder / "home",
+            path=self._first.environment["PATH"],
+            user_home=folder / "user",
+        )
+        known = self._first.home / "engines.json"
+        if known.exists():
+            program.home.mkdir(mode=0o700)
+            shutil.copy(known, program.home)
+        program.environment = {
+            **self._first.environment,
+            "HOME": str(folder / "user"),
+            "HOLDFAST_HOME": str(folder / "home"),
+        }
+        return program
+
+
+@pytest.fixture
+def machines(with_lab: Program, s3: FlakyS3, service: LabService, tmp_path: Path) -> Iterator[Machines]:
+    yield Machines(with_lab, s3, service, tmp_path.name)
+    s3.calm()
+
+
+def test_another_machine_sees_states_and_used_plans(machines: Machines, service: LabService) -> None:
+    """What one machine applied, the other plans as unchanged; a plan that one used, the other refuses."""
+    one, two = machines.another(), machines.another()
+    one.ok("plan", "--out", "bundle")
+    shutil.copytree(one.folder / "bundle", two.folder / "bundle")
+    assert one.results("apply", "--plan", "bundle")["a"]["status"] == "applied"
+    assert two.results("apply", "--plan", "bundle", code=3)["a"]["error"]["code"] == "HF-BUND-4"
+    assert two.results("plan")["a"]["status"] == "unchanged"
+    assert {each["name"] for each in json.loads(two.ok("state", "pull", "a").out)["resources"]} == {
+        "one",
+        "two",
+    }
+    assert not (two.folder / ".holdfast").exists()
+
+
+def stored(machines: Machines, s3: FlakyS3) -> RunStore:
+    """The store as a third machine would read it."""
+    key = Key.of(base64.b64decode(KEY))
+    return RunStore(open_shelf(machines.place, Path("/"), s3.variables), lambda: key)
+
+
+def only_run(store: RunStore) -> str:
+    (claim,) = store.claims.all()
+    return claim.run
+
+
+def made(service: LabService) -> dict[str, int]:
+    return {name: len(ids) for name, ids in service.made().items()}
+
+
+def throw_away(machine: Program) -> None:
+    """Every process at once, and then the disk."""
+    for pid in left_behind(machine):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    none_left(machine)
+    shutil.rmtree(machine.folder.parent)
+
+
+def test_a_runner_thrown_away_in_the_middle_is_recovered_by_another(
+    machines: Machines, s3: FlakyS3, service: LabService
+) -> None:
+    """What it made is known from the journal in S3: nothing is lost, and nothing is made twice."""
+    one, two = machines.another(), machines.another()
+    service.misbehave(Fault(operation="create", what="hold", name="two"))
+    process = one.start("apply", "--yes", "--json")
+    held(service, process, "create", 2)
+    store = stored(machines, s3)
+    run = only_run(store)
+    # It is there long before Terraform would save anything.
+    eventually(
+        lambda: any(b'"apply_complete"' in line for line in store.runs.journal(run, store.key).lines),
+        what="the journal is in S3",
+        seconds=10,
+    )
+    assert store.runs.read(run, "pulse") is not None
+    throw_away(one)
+    process.communicate(timeout=60)
+    service.release()
+    assert store.states.numbers("a") == ()
+    unknown = two.results("plan", code=6)["a"]
+    assert unknown["status"] == "unknown"
+    assert f"runs reconcile {run}" in unknown["error"]["hint"]
+    assert two.results("apply", "--yes", code=6)["a"]["status"] == "unknown"
+    (lost,) = service.made()["two"]
+    done = two.json("runs", "reconcile", run, "--yes", "--import", f"lab_object.two={lost}")
+    assert {each["address"] for each in done["imported"]} == {"lab_object.one", "lab_object.two"}
+    assert two.results("plan")["a"]["status"] == "unchanged"
+    assert made(service) == {"one": 1, "two": 1}
+    assert store.claims.all() == ()
+    none_left(two)
+
+
+FAULTS = {
+    "the answer to the claim is lost": (LostAnswer(), "PUT", "/claims/", 1),
+    "the claim comes late": (LateAnswer(seconds=1.0), None, "/claims/", 1),
+    "the answer to the used mark is lost": (LostAnswer(), "PUT", "/used/", 1),
+    "the answer to the state is lost": (LostAnswer(), "PUT", "/states/", 1),
+    "the state is saved twice": (Twice(), "PUT", "/states/", 1),
+    "the answer to the journal is lost": (LostAnswer(), "PUT", "/journal-", 2),
+    "the answer to the outcome is lost": (LostAnswer(), "PUT", "/outcome", 1),
+    "the answer to the lane is lost": (LostAnswer(), "PUT", "/leases/", 2),
+}
+
+
+def test_an_answer_that_is_lost_or_late_costs_nothing(
+    machines: Machines, s3: FlakyS3, service: LabService
+) -> None:
+    """Wherever it happens in an apply, and all at once: exit 0, everything made once, the state whole."""
+    one = machines.another()
+    for fault, method, path, times in FAULTS.values():
+        s3.disturb(fault, method=method, path=path, times=times)
+    assert one.results("apply", "--yes")["a"]["status"] == "applied"
+    s3.calm()
+    assert made(service) == {"one": 1, "two": 1}
+    assert one.results("plan")["a"]["status"] == "unchanged"
+    store = stored(machines, s3)
+    assert store.claims.all() == ()
+    (run,) = [each for each in store.runs.ids() if store.runs.journal(each, store.key).ended is not None]
+    assert (store.runs.outcome(run) or {})["status"] == "applied"
+
+
+def test_a_stack_that_cannot_be_claimed_is_not_begun(
+    machines: Machines, s3: FlakyS3, service: LabService
+) -> None:
+    """S3 says no to the claim: nothing is made, and the same command works when S3 is well again."""
+    one = machines.another()
+    s3.disturb(Fails(), method="PUT", path="/claims/")
+    assert one.results("apply", "--yes", code=1)["a"]["error"]["code"] == "HF-STORE-5"
+    assert made(service) == {}
+    s3.calm()
+    assert one.results("apply", "--yes")["a"]["status"] == "applied"
+    assert made(service) == {"one": 1, "two": 1}
+
+
+def test_a_state_that_s3_does_not_take_is_kept_and_brought(
+    machines: Machines, s3: FlakyS3, service: LabService
+) -> None:
+    """Exit 6 says so; the next command refuses until the state is saved, and then nothing is left to do."""
+    one = machines.another()
+    s3.disturb(Fails(), method="PUT", path="/states/")
+    failed = one.results("apply", "--yes", code=6)["a"]
+    assert failed["error"]["code"] == "HF-STATE-5"
+    s3.calm()
+    assert one.results("plan", code=6)["a"]["status"] == "unknown"
+    (claim,) = stored(machines, s3).claims.all()
+    one.ok("runs", "reconcile", claim.run, "--yes")
+    assert one.results("plan")["a"]["status"] == "unchanged"
+    assert made(service) == {"one": 1, "two": 1}
+
+
+def test_an_end_that_s3_does_not_take_is_not_called_one(
+    machines: Machines, s3: FlakyS3, service: LabService
+) -> None:
+    """Exit 6; the next command finds the proof in the journal and settles it by itself."""
+    one = machines.another()
+    s3.disturb(Fails(), method="PUT", path="/outcome")
+    assert one.results("apply", "--yes", code=6)["a"]["error"]["code"] == "HF-RUN-11"
+    s3.calm()
+    assert machines.another().results("plan")["a"]["status"] == "unchanged"
+    assert made(service) == {"one": 1, "two": 1}
+
+
+def test_s3_that_is_gone_from_the_first_change_on_loses_nothing(
+    machines: Machines, s3: FlakyS3, service: LabService
+) -> None:
+    """Nobody answers while Terraform works and saves: what was heard stays here and arrives in the end."""
+    one = machines.another()
+    service.misbehave(Fault(operation="create", what="hold", name="one"))
+    process = one.start("apply", "--yes", "--json")
+    held(service, process, "create")
+    with s3.refusing():
+        service.release()
+        eventually(lambda: any(one.home.rglob("errored.tfstate")), what="Terraform gives up saving")
+    results, _ = ended(process, code=6)
+    assert results["a"]["error"]["code"] == "HF-STATE-5"
+    (claim,) = stored(machines, s3).claims.all()
+    one.ok("runs", "reconcile", claim.run, "--yes")
+    assert one.results("plan")["a"]["status"] == "unchanged"
+    assert made(service) == {"one": 1, "two": 1}
+
+
+def test_another_key_is_refused_by_name_and_a_deaf_store_at_all(
+    machines: Machines, s3: FlakyS3, service: LabService
+) -> None:
+    """What cannot be read is never taken for absent; what ignores conditions cannot be a store."""
+    one = machines.another()
+    s3.disturb(Deaf())
+    (deaf,) = one.json("plan", code=64)["errors"]
+    assert deaf["code"] == "HF-STORE-8"
+    s3.calm()
+    one.ok("plan")
+    other = base64.b64encode(bytes(32)).decode()
+    for arguments in (("plan",), ("apply", "--yes"), ("runs", "list")):
+        (error,) = one.json(*arguments, code=64, env={"HOLDFAST_KEY": other})["errors"]
+        assert error["code"] == "HF-STORE-3"
+        assert all(Key.of(base64.b64decode(key)).id in error["message"] for key in (KEY, other))
+    assert made(service) == {}

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from evidence_made import CREATE, CREATE_FIRST, DELETE_FIRST, DEPOSED, NEW, OLD, A, B, Held, look, only
+from recovery_made import (
+    body,
+    complete,
+    created,
+    deleted,
+    errored,
+    intent,
+    planned,
+    provisioning,
+    start,
+    state,
+)
+
+from holdfast.runs import findings as found
+from holdfast.runs.evidence import compare
+from holdfast.runs.findings import Record, Standing
+from holdfast.runs.imports import Import, imports
+from holdfast.state.contents import read_contents
+
+
+@pytest.mark.parametrize(
+    ("lines", "now", "kind"),
+    [
+        ((), None, found.NeverStarted),
+        (deleted(A, "old")[:1], None, found.StartedEndUnknown),
+        ([start(A, "delete", "old"), errored(A, "delete")], None, found.Failed),
+        (deleted(A, "old"), None, found.NotReplaced),
+        (deleted(A, "old"), {}, found.NotReplaced),
+        ((*deleted(A, "old"), start(A, "create")), None, found.DeletedThenUnknown),
+        ((*deleted(A, "old"), start(A, "create")), {}, found.DeletedThenUnknown),
+        ((*deleted(A, "old"), start(A, "create"), errored(A, "create")), {}, found.FailedMayExist),
+        ((*deleted(A, "old"), *created(A, "new")), None, found.ReplacedNotRecorded),
+        ((*deleted(A, "old"), *created(A, "new")), OLD, found.ReplacedNotRecorded),
+        ((*deleted(A, "old"), *created(A, "new")), {}, found.ReplacedNotRecorded),
+        ((*deleted(A, "old"), *created(A, "new")), NEW, found.Recorded),
+        ((*deleted(A, "old"), start(A, "create")), NEW, found.Recorded),
+        ((), NEW, found.Recorded),
+        (deleted(A, "old")[:1], {}, found.DeletedThenUnknown),
+    ],
+)
+def test_a_replacement_that_deletes_first(lines: Iterable[bytes], now: Held | None, kind: type[Any]) -> None:
+    """Every place in which it can be cut, with the state behind, level and ahead."""
+    only(look(DELETE_FIRST, lines, before=OLD, now=now), kind)
+
+
+def test_the_record_of_the_deleted_object_makes_way_for_the_new_one() -> None:
+    """Terraform ignores an import for an address that it knows."""
+    evidence = look(DELETE_FIRST, [*deleted(A, "old"), *created(A, "new")], before=OLD)
+    finding = only(evidence, found.ReplacedNotRecorded)
+    assert (finding.old_id, finding.new_id, finding.old_deleted) == ("old", "new", True)
+    assert imports(evidence, {}).imports == (
+        Import(address=A, id="new", standing=Standing(taken_out=(Record(address=A),))),
+    )
+
+
+def test_a_new_object_with_the_id_of_the_old_is_told_by_its_record() -> None:
+    """Many ids are names, and a replacement keeps the name."""
+    lines = [*deleted(A, "old"), *created(A, "old")]
+    only(look(DELETE_FIRST, lines, before=OLD), found.ReplacedNotRecorded)
+    only(look(DELETE_FIRST, lines, before=OLD, now={B: [body("b")], **OLD}), found.ReplacedNotRecorded)
+    renewed = {A: [body("old", size=2)]}
+    only(look(DELETE_FIRST, lines, before=OLD, now=renewed), found.Recorded)
+    only(look(DELETE_FIRST, lines[:-1], before=OLD, now=renewed), found.Recorded)
+    drifted = planned(A, "delete", "create", before_id="old", drifted=True)
+    only(look(drifted, lines[:-1], before=OLD, now=renewed), found.DeletedThenUnknown)
+
+
+BOTH = {A: [body("new", size=2), body("old", size=1, deposed="cc33")]}
+DEPOSED_ONLY = {A: [body("old", size=1, deposed="cc33")]}
+
+
+@pytest.mark.parametrize(
+    ("lines", "now", "kind"),
+    [
+        ((), None, found.NeverStarted),
+        ([start(A, "create")], None, found.StartedEndUnknown),
+        ([start(A, "create")], DEPOSED_ONLY, found.StartedEndUnknown),
+        ((), DEPOSED_ONLY, found.StartedEndUnknown),
+        ([start(A, "create"), errored(A, "create")], OLD, found.FailedMayExist),
+        (created(A, "new"), None, found.ReplacedNotRecorded),
+        (created(A, "new"), DEPOSED_ONLY, found.ReplacedNotRecorded),
+        (created(A, "new"), BOTH, found.LeftDeposed),
+        ([start(A, "create")], BOTH, found.LeftDeposed),
+        ((*created(A, "new"), start(A, "delete", "old")), BOTH, found.StartedEndUnknown),
+        ((*created(A, "new"), *deleted(A, "old")), BOTH, found.DeletedNotRecorded),
+        ((*created(A, "new"), start(A, "delete", "old"), errored(A, "delete")), BOTH, found.Failed),
+        ((*created(A, "new"), *deleted(A, "old")), None, found.ReplacedNotRecorded),
+        ((*created(A, "new"), *deleted(A, "old")), NEW, found.Recorded),
+        ((*created(A, "new"), start(A, "delete", "old")), NEW, found.Recorded),
+    ],
+)
+def test_a_replacement_that_creates_first(lines: Iterable[bytes], now: Held | None, kind: type[Any]) -> None:
+    """Every place in which it can be cut, with the state behind, level and ahead."""
+    only(look(CREATE_FIRST, lines, before=OLD, now=now), kind)
+
+
+def test_an_old_object_that_still_exists_is_put_back() -> None:
+    """It is deleted only when that was heard to its end; else it stays looked after."""
+    here, left = Record(address=A), Record(address=A, deposed="cc33")
+    for lines, now, standing in (
+        (created(A, "new"), None, Standing(taken_out=(here,), put_back=(here,))),
+        (
+            [*created(A, "new"), start(A, "delete", "old")],
+            None,
+            Standing(taken_out=(here,), put_back=(here,)),
+        ),
+        ([*created(A, "new"), *deleted(A, "old")], None, Standing(taken_out=(here,))),
+        (created(A, "new"), DEPOSED_ONLY, Standing(taken_out=(left,), put_back=(left,))),
+        ([*created(A, "new"), *deleted(A, "old")], DEPOSED_ONLY, Standing(taken_out=(left,))),
+    ):
+        finding = only(look(CREATE_FIRST, lines, before=OLD, now=now), found.ReplacedNotRecorded)
+        assert finding.standing == standing
+    begun = look(CREATE_FIRST, [start(A, "create")], before=OLD)
+    assert imports(begun, {A: "new"}).imports == (
+        Import(address=A, id="new", given=True, standing=Standing(taken_out=(here,), put_back=(here,))),
+    )
+
+
+@pytest.mark.parametrize("actions", [("create", "forget"), ("forget", "create")])
+def test_what_is_to_be_forgotten_is_never_put_back(actions: tuple[str, ...]) -> None:
+    """A deposed object is deleted by the next plan; this one was to stay."""
+    change = planned(A, *actions, before_id="old")
+    finding = only(look(change, created(A, "new"), before=OLD), found.ReplacedNotRecorded)
+    assert (finding.forgets, finding.old_deleted) == (True, False)
+    assert finding.standing == Standing(taken_out=(Record(address=A),))
+    evidence = look(change, created(A, "new"), before=OLD, now=BOTH)
+    assert only(evidence, found.LeftDeposed).forgets
+    assert not evidence.settled
+    only(look(change, created(A, "new"), before=OLD, now=NEW), found.Recorded)
+
+
+def test_a_moved_object_is_looked_for_where_it_stood() -> None:
+    """Until the first write the old record is under the old address, and is taken out there."""
+    change = planned(B, "create", "delete", before_id="old", previous_address=A)
+    finding = only(look(change, created(B, "new"), before=OLD), found.ReplacedNotRecorded)
+    assert finding.standing.taken_out == finding.standing.put_back == (Record(address=A),)
+    only(look(change, created(B, "new"), before=OLD, now={B: NEW[A]}), found.Recorded)
+
+
+def test_a_backup_that_was_brought_back_counts_as_not_moved() -> None:
+    """Two objects that change places: with a greater serial and the old content, each is where it was."""
+    swap = (
+        planned(A, "no-op", before_id="b", previous_address=B),
+        planned(B, "delete", "create", before_id="old", previous_address=A),
+    )
+    before = {**OLD, B: [body("b")]}
+    evidence = look(swap, [*deleted(B, "old"), *created(B, "new")], before=before, now=before)
+    finding = evidence.findings[1]
+    assert isinstance(finding, found.ReplacedNotRecorded)
+    assert finding.standing.taken_out == (Record(address=A),)
+
+
+# Old objects of earlier runs
+
+
+def test_the_deletion_of_a_deposed_object_is_told_from_that_of_the_current_one() -> None:
+    """Both have one address; the id that is named at the beginning tells them apart."""
+    before = {A: [body("old", size=1), body("older", deposed="aa11")]}
+    lines = [*created(A, "new"), *deleted(A, "older"), start(A, "delete", "old")]
+    current, old = look((CREATE_FIRST, DEPOSED), lines, before=before).findings
+    assert isinstance(current, found.ReplacedNotRecorded)
+    assert not current.old_deleted
+    assert Record(address=A, deposed="aa11") in current.standing.put_back
+    assert isinstance(old, found.DeletedNotRecorded)
+
+
+def test_an_old_object_of_an_earlier_run_outlives_the_import_of_a_new_one() -> None:
+    """Whatever this run does with its own old object, others under the address are put back."""
+    older = Record(address=A, deposed="aa11")
+    before = {A: [body("old", size=1), body("older", deposed="aa11")]}
+    lines = [*deleted(A, "old"), *created(A, "new")]
+    finding = look((DELETE_FIRST, DEPOSED), lines, before=before).findings[0]
+    assert isinstance(finding, found.ReplacedNotRecorded)
+    assert finding.standing == Standing(taken_out=(Record(address=A), older), put_back=(older,))
+    alone = {A: [body("older", deposed="aa11")]}
+    fresh = look((CREATE, DEPOSED), created(A, "new"), before=alone).findings[0]
+    assert isinstance(fresh, found.CreatedNotRecorded)
+    assert fresh.standing == Standing(taken_out=(older,), put_back=(older,))
+
+
+def test_a_leftover_that_the_plan_leaves_alone_is_not_taken_for_the_old_object() -> None:
+    """With `-target` a plan passes over deposed objects; one of those says nothing of this replacement."""
+    lines = [*created(A, "new"), *deleted(A, "old")]
+    leftover = body("older", deposed="aa11")
+    now = {A: [body("new", size=2), leftover]}
+    only(look(CREATE_FIRST, lines, before={A: [*OLD[A], leftover]}, now=now), found.Recorded)
+    kept = read_contents(state(now, serial=9))
+    only(compare(intent(CREATE_FIRST), lines, kept), found.Recorded)
+
+
+def test_an_end_without_a_name_is_not_given_to_two_deletions() -> None:
+    """Two of one address are open and one is complete: neither is known to be; after the second, both are."""
+    before = {A: [body("old", size=1), body("older", deposed="aa11")]}
+    lines = [
+        *created(A, "new"),
+        start(A, "delete", "old"),
+        start(A, "delete", "older"),
+        complete(A, "delete"),
+    ]
+    current, old = look((CREATE_FIRST, DEPOSED), lines, before=before).findings
+    assert isinstance(current, found.ReplacedNotRecorded)
+    assert not current.old_deleted
+    assert isinstance(old, found.StartedEndUnknown)
+    current, old = look((CREATE_FIRST, DEPOSED), [*lines, complete(A, "delete")], before=before).findings
+    assert isinstance(current, found.ReplacedNotRecorded)
+    assert current.old_deleted
+    assert isinstance(old, found.DeletedNotRecorded)
+
+
+def test_a_deletion_that_could_be_of_another_object_is_not_complete() -> None:
+    """Objects without an id: which of two deletions ended is not guessed."""
+    changes = (planned(A, "create", "delete"), planned(A, "delete", deposed="aa11"))
+    before = {A: [body(None, size=1), body(None, size=0, deposed="aa11")]}
+    lines = [*created(A, None), start(A, "delete"), start(A, "delete"), complete(A, "delete")]
+    first, second = look(changes, lines, before=before).findings
+    assert isinstance(first, found.ReplacedNotRecorded)
+    assert not first.old_deleted
+    assert isinstance(second, found.StartedEndUnknown)
+
+
+@pytest.mark.parametrize(
+    ("lines", "now", "kind"),
+    [
+        ((), None, found.NeverStarted),
+        (deleted(A, "older")[:1], None, found.StartedEndUnknown),
+        (deleted(A, "older"), None, found.DeletedNotRecorded),
+        ((), {A: [body("old")]}, found.Recorded),
+    ],
+)
+def test_a_deposed_object_alone(lines: Iterable[bytes], now: Held | None, kind: type[Any]) -> None:
+    """It is recorded as deleted when its key is gone, whatever else the address holds."""
+    before = {A: [body("old"), body("older", deposed="aa11")]}
+    only(look(DEPOSED, lines, before=before, now=now), kind)
+
+
+def test_a_provisioner_of_the_end_says_nothing_of_the_new_object() -> None:
+    """Those that run before a deletion are no sign that something was made."""
+    lines = [start(A, "delete", "old"), provisioning(A), complete(A, "delete"), start(A, "create")]
+    assert not only(look(DELETE_FIRST, lines, before=OLD), found.DeletedThenUnknown).provisioned
