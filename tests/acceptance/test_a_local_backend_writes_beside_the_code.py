@@ -168,4 +168,4 @@ def test_every_backend_mistake_is_told_at_once(holdfast: Program) -> None:
     )
     found = holdfast.json("apply", "--yes", code=64)["errors"]
     assert [one["code"] for one in found] == ["HF-BACK-2", "HF-BACK-3"]
-    assert not (holdfast.folder / ".holdfast/state/fine/terraform.tfstate").exists()
+    assert not (holdfast.folder / ".holdfast/states/fine").exists()

@@ -28,9 +28,7 @@ def error(holdfast: Program, *arguments: str, code: int) -> dict[str, Any]:
     return found
 
 
-def test_a_damaged_local_state_is_unknown_until_a_backup_is_pushed(
-    holdfast: Program, tmp_path: Path
-) -> None:
+def test_a_damaged_local_state_is_unknown_until_a_backup_is_pushed(holdfast: Program, tmp_path: Path) -> None:
     """Terraform reads an empty file as `no state` and would create everything again: exit 6 instead."""
     state = applied(holdfast, LOCAL)
     content = state.read_bytes()

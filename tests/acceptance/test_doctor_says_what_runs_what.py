@@ -119,7 +119,7 @@ def test_tofu_code_without_tofu(
         assert "HF-ENG-1" in ran.text
         assert because in ran.text
         assert "Traceback" not in ran.text
-    assert not (holdfast.folder / ".holdfast/state/a").exists()
+    assert not (holdfast.folder / ".holdfast/states/a").exists()
 
 
 def test_tofu_code_and_a_configuration_that_asks_for_terraform(holdfast: Program) -> None:

@@ -129,14 +129,15 @@ def test_a_stack_taken_out_of_the_configuration_is_a_removed_stack(holdfast: Pro
 
 
 def test_a_state_that_moved_away_is_not_looked_for_where_it_was(holdfast: Program) -> None:
-    """A kept file that was left behind by a move says nothing about what the stack holds now."""
+    """A kept state that was left behind by a move says nothing about what the stack holds now."""
     by_file(holdfast)
+    kept = {name: holdfast.ok("state", "pull", name).out for name in ("one", "two")}
     backend = 'terraform {\n  backend "local" {}\n}\n'
     configuration = BY_FILE + "        backend: {settings: {path: '../states/{name}.tfstate'}}\n"
     holdfast.write("holdfast.yaml", configuration)
     holdfast.write("app/main.tf", backend + CODE + 'resource "terraform_data" "b" {}\n')
     for name in ("one", "two"):
-        holdfast.ok("state", "push", name, f".holdfast/state/{name}/terraform.tfstate")
+        holdfast.ok("state", "push", name, str(holdfast.write(f"{name}.json", kept[name])))
     holdfast.ok("apply", "--yes")
     holdfast.commit_all()
     (holdfast.folder / "vars/two.tfvars").unlink()

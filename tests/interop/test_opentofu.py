@@ -76,7 +76,7 @@ def test_an_encrypted_state_goes_through_a_bundle(tofu: Program) -> None:
     tofu.ok("plan", "--out", "bundle")
     assert tofu.results("apply", "--plan", "bundle")["a"]["status"] == "applied"
     assert tofu.results("plan")["a"]["status"] == "unchanged"
-    state = (tofu.folder / ".holdfast/state/a/terraform.tfstate").read_text()
+    state = tofu.ok("state", "pull", "a").out
     assert "encrypted_data" in state
     assert "hello" not in state
 

@@ -21,7 +21,8 @@ OTHER = Key.of(b"o" * 32)
 RUN = "01JD7Q"
 HEAD = 32
 ID_AT = range(8, 16)
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a folder of its own in it; a disk is slow
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""A disk is slow, and it is not the disk that is tried here."""
 
 Frame = tuple[bytes, bytes]
 

@@ -27,6 +27,7 @@ def doctor(invocation: Invocation) -> Exit:
     repository, mistake = None, None
     try:
         repository = open_repository(invocation.config, invocation.environment)
+        repository.tune(invocation.console.redactor)
     except HoldfastError as error:
         mistake = error
     engines = repository.engines if repository is not None else Engines(invocation.environment)

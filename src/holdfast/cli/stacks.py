@@ -26,6 +26,7 @@ def stacks(
     from holdfast.runs.repository import open_repository
 
     repository = open_repository(invocation.config, invocation.environment)
+    repository.tune(invocation.console.redactor)
     selection = repository.select(stacks or [], changed or [], since)
     gone = _look(invocation, selection) if selection.gone else ()
     if invocation.as_json:

@@ -28,6 +28,7 @@ class Workshop:
         self.wait = wait
         self._key: Obtained | None = None
         self.repository: Repository = open_repository(invocation.config, invocation.environment, self.key)
+        self.repository.tune(invocation.console.redactor)
         self.stop: Stop | None = None
         self.cleaned: Cleaned | None = None
 

@@ -19,7 +19,8 @@ from holdfast.runs.ends import (
     unknown_outcome,
 )
 from holdfast.runs.follow_up import ApplyEnd, in_doubt
-from holdfast.runs.phases import Heard, Terraform
+from holdfast.runs.hearing import Heard
+from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import keep_unsaved, state_at_hand
 from holdfast.runs.progress import ApplyWatch
 from holdfast.runs.ready_plan import ReadyPlan

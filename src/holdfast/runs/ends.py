@@ -73,4 +73,4 @@ def left_at_once(name: str, run: str, unfinished: tuple[str, ...], done: str) ->
 def tail(log: str | None) -> str:
     """The first line of what a crashed process left, which says most."""
     lines = [line for line in (log or "").splitlines() if line.strip()]
-    return lines[0][:500] if lines else "it left no log"
+    return lines[0] if lines else "it left no log"

@@ -7,7 +7,6 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from holdfast.doors import files
@@ -21,12 +20,13 @@ from holdfast.kernel.errors import (
 )
 from holdfast.runs.ends import Cancelled, StateLocked, TerraformFailed, tail
 from holdfast.runs.events import Entered
+from holdfast.runs.hearing import Heard
 from holdfast.runs.initialising import Initialised, Initialiser
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.retrying import Retrying, retried
 from holdfast.runs.session import Session
 from holdfast.runs.supervision import Writing, attend
-from holdfast.terraform import argv, events, stream
+from holdfast.terraform import argv
 from holdfast.terraform.diagnostics import Diagnostic, read_validation
 from holdfast.terraform.engine import Answer, Command, Product
 from holdfast.terraform.lock_file import read_lock, versions_digest
@@ -55,30 +55,6 @@ _INIT_NEEDED = (
 """Summaries by which Terraform asks for an init."""
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Heard:
-    """What a stream said so far."""
-
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    noise: list[str] = field(default_factory=list)
-    outputs: tuple[events.Output, ...] = ()
-    on_event: Callable[[events.Event], None] | None = None
-
-    def line(self, line: bytes) -> None:
-        event = stream.read_line(line)
-        match event:
-            case events.Diagnosed(diagnostic=diagnostic):
-                self.diagnostics.append(diagnostic)
-            case events.Outputs(outputs=outputs):
-                self.outputs = outputs
-            case events.Noise(text=text):
-                self.noise.append(text)
-            case _:
-                pass
-        if self.on_event is not None:
-            self.on_event(event)
 
 
 class Terraform:

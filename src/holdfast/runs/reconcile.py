@@ -17,9 +17,10 @@ from holdfast.runs import findings as found
 from holdfast.runs import state_watch
 from holdfast.runs.aftermath import Aftermath, gather, intent_of, state_before, state_now
 from holdfast.runs.claiming import journal_of, operation_of
+from holdfast.runs.hearing import Heard
 from holdfast.runs.imports import Import, Resolution, import_blocks, imports
 from holdfast.runs.leftovers import end_leftovers, past_the_lock
-from holdfast.runs.phases import Heard, Terraform
+from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import Prepared, prepared
 from holdfast.runs.ready_plan import has_ephemeral_variables
 from holdfast.runs.reconcile_turn import alone, importing, require_dead

@@ -17,6 +17,7 @@ from holdfast.doors.git import Git
 from holdfast.kernel.errors import UsageError
 from holdfast.runs.selection import Selection, listed_paths, meant, select_changed, select_named
 from holdfast.secrets.keys import Key, obtain
+from holdfast.secrets.redact import Redactor, settings_of
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.code import Code
 from holdfast.stacks.code_backend import code_backend
@@ -41,6 +42,11 @@ class Repository:
     @functools.cached_property
     def by_name(self) -> Mapping[str, Stack]:
         return {stack.name: stack for stack in self.stacks}
+
+    def tune(self, redactor: Redactor) -> None:
+        """What `redaction:` says counts from here on."""
+        wanted = self.config.redaction
+        redactor.tune(settings_of(wanted.off, wanted.words, wanted.entropy))
 
     @functools.cached_property
     def engines(self) -> Engines:

@@ -20,6 +20,8 @@ from holdfast.store.journal import Journal
 from holdfast.terraform.worker import NOT_STARTED
 
 _LOOK_AGAIN = 0.5
+_ONLY_THE_RECORD = frozenset({"push", "rollback"})
+"""These write a state in one step, and start nothing that makes an object."""
 
 
 async def require_settled(session: Session, stack: Stack) -> tuple[str, ...]:
@@ -71,9 +73,9 @@ def proved(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status, str] 
     unsaved = bool(journal.ended and journal.ended.get("unsaved"))
     ends: tuple[tuple[bool, Status, str], ...] = (
         (
-            dead and operation_of(claim) == "push",
+            dead and operation_of(claim) in _ONLY_THE_RECORD,
             Status.FAILED,
-            "a state push of before did not come to its end; look at the state",
+            f"a {operation_of(claim)} of before did not come to its end; look at the state",
         ),
         (
             code == 0 and not unsaved,

@@ -29,6 +29,7 @@ from holdfast.runs.settling import require_settled
 from holdfast.runs.status import STATUS_OF_EXIT, Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import PlanOptions
+from holdfast.terraform.sensitive import sensitive_in_outputs
 
 
 class StackRun:
@@ -166,10 +167,12 @@ class StackRun:
     async def _nothing_left(self, planned: StackResult, ready: ReadyPlan) -> StackResult:
         """The change that failed was made all the same, as the new plan has seen."""
         self._retrying.note("the new plan has nothing left to do")
+        found = await ready.terraform.outputs()
+        self.session.redactor.register_all(sensitive_in_outputs(found))
         return dataclasses.replace(
             planned,
             status=Status.APPLIED,
-            outputs=read_outputs(await ready.terraform.outputs()),
+            outputs=read_outputs(found),
             notes=(*ready.notes, *self._retrying.notes),
         )
 

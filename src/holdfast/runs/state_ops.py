@@ -23,6 +23,7 @@ from holdfast.store.folder import FolderShelf
 from holdfast.store.run_store import RunStore
 from holdfast.store.states import NewVersion
 from holdfast.terraform.backend import leftovers
+from holdfast.terraform.sensitive import sensitive_in_outputs, sensitive_in_state
 from holdfast.terraform.state_json import Readable, Unreadable, read_state
 from holdfast.terraform.work import sweep
 
@@ -55,6 +56,7 @@ async def outputs(session: Session, stack: Stack) -> bytes:
         if found.strip() in (b"", b"{}") and seen is not None and seen.resources != 0:
             state = read_state(await terraform.state_pull())
             state_watch.require_same_place(stack, ready.home, seen, state)
+        session.redactor.register_all(sensitive_in_outputs(found))
         return found
 
 
@@ -64,6 +66,7 @@ async def push(session: Session, stack: Stack, file: Path | None) -> Readable:
     Terraform itself checks lineage and serial.
     """
     content = _content(session, stack, file)
+    session.redactor.register_all(sensitive_in_state(content))
     state = read_state(content)
     if not isinstance(state, Readable):
         reason = state.reason if isinstance(state, Unreadable) else "it is empty"

@@ -1,0 +1,166 @@
+"""Versions of a kept state, and copies of states that lie elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+from memory_shelf import MemoryShelf
+
+from holdfast.kernel.errors import UnknownOutcome
+from holdfast.secrets.keys import Key
+from holdfast.store.backups import Backups
+from holdfast.store.sealed import SealedShelf
+from holdfast.store.states import KeptStates, NewVersion, Version
+
+KEY = Key.of(b"k" * 32)
+
+
+@pytest.fixture
+def shelf() -> MemoryShelf:
+    return MemoryShelf()
+
+
+@pytest.fixture
+def states(shelf: MemoryShelf) -> KeptStates:
+    return KeptStates(SealedShelf(shelf, lambda: KEY))
+
+
+@pytest.fixture
+def backups(shelf: MemoryShelf) -> Backups:
+    return Backups(SealedShelf(shelf, lambda: KEY))
+
+
+def new(serial: int, state: bytes = b"{}") -> NewVersion:
+    return NewVersion(serial=serial, lineage="l", resources=1, run="r", who="ann", why="apply", state=state)
+
+
+def added(states: KeptStates, serial: int, *, after: int, state: bytes = b"{}") -> Version:
+    version = states.add("a/b", new(serial, state), after=after)
+    assert version is not None
+    return version
+
+
+def test_a_version_comes_back_to_the_byte(states: KeptStates) -> None:
+    """Whatever bytes a state is of: line ends, nothing at all, no text."""
+    for number, state in enumerate((b'{\n  "a": 1\n}\n', b"", b"\n\n", bytes(range(256)))):
+        version = added(states, number, after=number, state=state)
+        assert version.number == number + 1
+        assert states.version("a/b", number + 1) == version
+        assert states.current("a/b") == version
+        assert version.state == state
+    assert states.stacks() == ("a/b",)
+    assert states.numbers("a") == ()
+
+
+def test_of_two_writers_one_is_told(states: KeptStates) -> None:
+    """Who has not seen the last version adds none."""
+    added(states, 1, after=0)
+    assert states.add("a/b", new(2, b"other"), after=0) is None
+    added(states, 2, after=1)
+    assert states.add("a/b", new(3), after=5) is None
+    assert states.numbers("a/b") == (1, 2)
+
+
+def test_a_dropped_number_is_not_given_again(states: KeptStates) -> None:
+    """A writer that slept while versions came and went is not told that its state was saved."""
+    for number in range(4):
+        added(states, number, after=number)
+    for number in (1, 2, 3):
+        states.drop("a/b", number)
+    assert states.add("a/b", new(9, b"late"), after=1) is None
+    assert states.numbers("a/b") == (4,)
+
+
+def test_the_current_version_is_never_dropped(states: KeptStates) -> None:
+    """Nor is it by somebody who thinks that it is an old one."""
+    added(states, 1, after=0)
+    states.drop("a/b", 1)
+    assert states.numbers("a/b") == (1,)
+    added(states, 2, after=1)
+    states.drop("a/b", 2)
+    states.drop("a/b", 7)
+    assert states.numbers("a/b") == (1, 2)
+
+
+class Withdrawn(MemoryShelf):
+    """The newest version is withdrawn by whoever added it, between the look at the names and the reading."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.withdraws: str | None = None
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        found = super().names(folder)
+        if self.withdraws is not None:
+            self.remove(self.withdraws)
+            self.withdraws = None
+        return found
+
+
+def test_a_version_that_went_is_not_an_absent_state() -> None:
+    """There is a state while one version is left: Terraform must never be told that there is none."""
+    shelf = Withdrawn()
+    states = KeptStates(SealedShelf(shelf, lambda: KEY))
+    added(states, 1, after=0, state=b"the one")
+    added(states, 2, after=1)
+    shelf.withdraws = "states/a%2Fb/0000000002"
+    current = states.current("a/b")
+    assert current is not None
+    assert current.state == b"the one"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "0000000001~", "-1", "latest", "\N{ARABIC-INDIC DIGIT ONE}"])
+def test_a_stranger_among_the_versions_is_an_error(states: KeptStates, shelf: MemoryShelf, name: str) -> None:
+    """What nobody of ours wrote there is said, and is neither a version nor a crash."""
+    added(states, 1, after=0)
+    shelf.write(f"states/a%2Fb/{name}", b"hello")
+    with pytest.raises(UnknownOutcome) as caught:
+        states.current("a/b")
+    assert caught.value.problem.code == "HF-STORE-2"
+    assert name in caught.value.problem.message
+
+
+def test_a_damaged_version_is_an_error(states: KeptStates, shelf: MemoryShelf) -> None:
+    """An emptied, cut or exchanged version is never "no state", nor the one before it."""
+    added(states, 1, after=0, state=b"one")
+    added(states, 2, after=1, state=b"two")
+    first, second = (shelf.read(f"states/a%2Fb/000000000{one}") for one in (1, 2))
+    assert first is not None
+    assert second is not None
+    for bad in (b"", second.data[:-3], first.data, b"{}"):
+        shelf.write("states/a%2Fb/0000000002", bad)
+        with pytest.raises(UnknownOutcome):
+            states.current("a/b")
+
+
+def test_backups_come_back_oldest_first(backups: Backups) -> None:
+    """Each as it was, by its name; the last one is the newest."""
+    made = [
+        backups.add(
+            "a", state, serial=1, lineage="l", resources=None, run=None, who="ann", why="asked", name=name
+        )
+        for name, state in (("01A", b"one"), ("01B", b"two\n"), ("01C", b""))
+    ]
+    assert backups.names("a") == tuple(one.name for one in made)
+    assert [backups.read("a", one.name) for one in made] == made
+    assert backups.last("a") == made[-1]
+    assert backups.last("b") is None
+    backups.drop("a", made[0].name)
+    assert backups.read("a", made[0].name) is None
+    assert len(backups.names("a")) == 2
+
+
+def test_a_backup_is_never_overwritten(backups: Backups) -> None:
+    """The copy from before a run stays that one; a copy that could not be made is not called made."""
+
+    def add(state: bytes) -> bytes:
+        return backups.add(
+            "a", state, serial=1, lineage="l", resources=1, run="r", who="ann", why="x", name="r"
+        ).state
+
+    assert add(b"before") == b"before"
+    assert add(b"before") == b"before"
+    with pytest.raises(UnknownOutcome):
+        add(b"after")
+    kept = backups.read("a", "r")
+    assert kept is not None
+    assert kept.state == b"before"

@@ -1,0 +1,100 @@
+"""A journal on its way to a store that is elsewhere."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from memory_shelf import MemoryShelf
+
+from holdfast.store.run_records import journal_name
+from holdfast.store.shipping import Shipper, catch_up
+
+LONG = 30.0
+
+
+class Troubled(MemoryShelf):
+    """Each create goes as it is told: done, not done, or done and the answer lost."""
+
+    def __init__(self, *troubles: str) -> None:
+        super().__init__()
+        self.troubles = list(troubles)
+        self.open = threading.Event()
+        self.open.set()
+
+    def create(self, name: str, data: bytes) -> bool:
+        self.open.wait(LONG)
+        trouble = self.troubles.pop(0) if self.troubles else "done"
+        made = super().create(name, data) if trouble != "not done" else False
+        if trouble != "done":
+            raise OSError(trouble)
+        return made
+
+
+def arrived(shelf: MemoryShelf, run: str = "r") -> bytes:
+    """All pieces in their order."""
+    pieces = [shelf.read(name) for name in shelf.names(f"runs/{run}")]
+    return b"".join(piece.data for piece in pieces if piece is not None)
+
+
+@pytest.mark.parametrize(
+    "troubles", [(), ("not done",), ("done, and the answer lost",), ("not done", "done, and the answer lost")]
+)
+def test_everything_arrives_once_and_in_order(troubles: tuple[str, ...]) -> None:
+    """Whatever is lost on the way: no byte is missing, none comes twice."""
+    said: list[str] = []
+    shelf = Troubled(*troubles)
+    shipper = Shipper(shelf, "r", failed=said.append)
+    for number in range(20):
+        shipper.grown(f"<{number}>".encode())
+        if number % 7 == 0:
+            shipper.urge()
+    assert shipper.finish(LONG)
+    assert arrived(shelf) == b"".join(f"<{number}>".encode() for number in range(20))
+    assert len(said) == len(troubles)
+
+
+def test_what_is_urged_arrives_at_once() -> None:
+    """Whoever waits until all has arrived finds it there."""
+    shelf = Troubled()
+    shipper = Shipper(shelf, "r")
+    shipper.grown(b"started")
+    assert shipper.arrived(LONG)
+    assert arrived(shelf) == b"started"
+    shipper.finish(LONG)
+
+
+def test_a_store_that_does_not_answer_holds_nothing_up() -> None:
+    """The one who writes goes on; the end says that it has not arrived, and it arrives when it can."""
+    shelf = Troubled()
+    shelf.open.clear()
+    shipper = Shipper(shelf, "r")
+    shipper.grown(b"one")
+    assert not shipper.arrived(0.05)
+    shipper.grown(b"two")
+    assert not shipper.finish(0.05)
+    assert arrived(shelf) == b""
+    shelf.open.set()
+    assert shipper.finish(LONG)
+    assert arrived(shelf) == b"onetwo"
+
+
+def test_a_journal_of_another_is_not_added_to() -> None:
+    """Where the run was barred, nothing of it arrives, and nobody is told that it has."""
+    shelf = Troubled()
+    shelf.create(journal_name("r"), b"")
+    shipper = Shipper(shelf, "r")
+    shipper.grown(b"started")
+    assert not shipper.arrived(0.05)
+    assert arrived(shelf) == b""
+
+
+@pytest.mark.parametrize("there", [0, 3, 7])
+def test_what_a_dead_process_left_is_brought_after_it(there: int) -> None:
+    """What had arrived stays, the rest follows, and a second time brings nothing more."""
+    shelf, written = MemoryShelf(), b"0123456"
+    if there:
+        shelf.create(journal_name("r", 1), written[:there])
+    for _ in range(2):
+        catch_up(shelf, "r", written)
+    assert arrived(shelf) == written
