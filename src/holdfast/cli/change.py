@@ -81,6 +81,7 @@ class Change:
             self._require_key_that_lasts()
             self.workshop.key()
             bundles.prepare_folder(out)
+        self.workshop.require_store()
         self.console.say(f" {self.selection.headline()}")
 
         async def work(session: Session) -> Results:
@@ -102,6 +103,7 @@ class Change:
                 "there is no terminal to ask on",
                 hint="Say --yes, or plan with --out and apply the bundle with --plan.",
             )
+        self.workshop.require_store()
         self.console.say(f" {self.selection.headline()}")
 
         def with_progress(progress: Progress) -> Callable[[Session], Awaitable[Results]]:
@@ -127,6 +129,7 @@ class Change:
                     hint="Apply it in the repository it was made in.",
                 )
             pairs.append((stack, bundle))
+        self.workshop.require_store()
         results = self._run(lambda _: lambda session: apply_bundles(session, pairs))
         self._show(results)
         return exit_of(results)

@@ -56,6 +56,16 @@ class Workshop:
             hint="Set HOLDFAST_KEY (openssl rand -base64 32 makes one), or HOLDFAST_KEY_FILE to its file.",
         )
 
+    def require_store(self) -> None:
+        """The right key, and a store that keeps its promises: once, and not as a failure of every stack.
+
+        A folder that holds nothing yet stays so until something has to be remembered.
+        """
+        self.require_key_that_lasts()
+        store = self.repository.store
+        if not folders_of(store.shelf) or not store.empty:
+            _ = store.key
+
     def run(self, work: Callable[[Session], Awaitable[T]], tell: Listener = nobody) -> T:
         """Run something that needs engines. The first Ctrl-C is graceful, the second at once.
 
