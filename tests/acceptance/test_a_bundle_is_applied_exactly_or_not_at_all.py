@@ -153,7 +153,7 @@ def test_with_another_run_store_nobody_knows_whether_it_was_used(holdfast: Progr
     stacks(holdfast, "a", environment=environment)
     if owner == "ci":
         with (holdfast.folder / "holdfast.yaml").open("a") as file:
-            file.write("    target: aws\ntargets: { aws: { owner: ci } }\n")
+            file.write("    target: aws\ntargets: { aws: { owner: ci } }\nstore: .holdfast\n")
     environment_of_ci = {"CI": "true", "HOLDFAST_KEY": KEY} if owner == "ci" else {}
     holdfast.ok("plan", "--out", "out", env=environment_of_ci)
     (holdfast.folder / ".holdfast/store.json").unlink()

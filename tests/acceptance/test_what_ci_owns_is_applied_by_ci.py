@@ -14,8 +14,10 @@ def test_a_target_of_ci_is_planned_anywhere_and_applied_there_only(holdfast: Pro
         "free",
         more="  - { name: owned, module: module, environment: dev, target: aws }\n"
         "  - { name: behind, module: module, environment: dev, depends_on: [owned] }\n"
-        "targets: { aws: { owner: ci } }\n",
+        "targets: { aws: { owner: ci } }\n"
+        "store: .holdfast\n",
     )
+    holdfast.environment["HOLDFAST_KEY"] = base64.b64encode(bytes(32)).decode()
     assert holdfast.results("plan")["owned"]["status"] == "planned"
     results = holdfast.results("apply", "--yes", code=3)
     assert {name: one["status"] for name, one in results.items()} == {
@@ -27,14 +29,9 @@ def test_a_target_of_ci_is_planned_anywhere_and_applied_there_only(holdfast: Pro
     holdfast.ok("plan", "owned", "--out", "out")
     bundle = holdfast.results("apply", "--plan", "out", code=3)
     assert bundle["owned"]["error"]["code"] == "HF-OWN-1"
-    assert not list((holdfast.folder / ".holdfast/state").glob("owned/terraform.tfstate"))
-    key = base64.b64encode(bytes(32)).decode()
-    assert (
-        holdfast.results("apply", "owned", "--yes", env={"CI": "true", "HOLDFAST_KEY": key})["owned"][
-            "status"
-        ]
-        == "applied"
-    )
+    assert not (holdfast.folder / ".holdfast/states/owned").exists()
+    assert holdfast.results("apply", "owned", "--yes", env={"CI": "true"})["owned"]["status"] == "applied"
+    assert (holdfast.folder / ".holdfast/states/owned").exists()
 
 
 @pytest.mark.parametrize("value", ["", "0", "false"])

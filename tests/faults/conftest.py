@@ -50,5 +50,5 @@ def _row(report: pytest.TestReport, *, failed: bool) -> Row | None:
         scenario=str(told["scenario"]),
         killed=bool(told.get("killed")),
         reconciled=bool(told.get("reconciled")),
-        violation=str(told.get("violation", report.longreprtext)) if failed else None,
+        violation=str(told.get("violation", report.longreprtext.splitlines()[-1])) if failed else None,
     )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from faults_scenarios import parse
-from faults_story import Story
 from faults_world import STACK, Places, World, places
 from lab_stacks import none_left, with_engine
 from program import Program
@@ -46,8 +45,7 @@ def test_a_state_that_could_not_be_saved_is_brought_back(
             with_lab.ok("runs", "reconcile", applied["run"], "--yes")
         after = with_lab.results("plan", "--detailed-exitcode")[STACK]
         assert after["status"] == "unchanged"
-        story = Story(world)
-        assert story.ids_in_state() == set(lab.objects())
+        assert set(world.recorded()) == set(lab.objects())
         assert {name: len(ids) for name, ids in lab.made().items()} == {"x": 1, "y": 1}
         assert at.http.locks == {}
     none_left(with_lab)

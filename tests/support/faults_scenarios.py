@@ -104,6 +104,14 @@ class AtSave:
 
 
 @dataclass(frozen=True, slots=True)
+class AtPlan:
+    """Before anything is applied: an object is being looked at."""
+
+    def __str__(self) -> str:
+        return "plan"
+
+
+@dataclass(frozen=True, slots=True)
 class AtTime:
     """So long after the start of the program, or of the first call to the lab."""
 
@@ -114,7 +122,7 @@ class AtTime:
         return f"{self.since}+{self.milliseconds}ms"
 
 
-Moment = AtCall | AtSave | AtTime
+Moment = AtCall | AtSave | AtPlan | AtTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +139,8 @@ class Scenario:
         match self.moment:
             case AtCall(number=number) if not 1 <= number <= len(CALLS[self.operation]):
                 raise ValueError(f"{self.operation} makes {len(CALLS[self.operation])} calls")
+            case AtPlan() if self.operation is Operation.FIRST:
+                raise ValueError("where nothing is, nothing is looked at")
             case AtSave(point=point) if point not in SAVING[self.home]:
                 raise ValueError(f"a state at home in {self.home} cannot be held as {point}")
             case _:
@@ -161,6 +171,8 @@ def parse(text: str) -> Scenario:
 
 
 def _moment(text: str) -> Moment:
+    if text == "plan":
+        return AtPlan()
     if found := re.fullmatch(r"call-(\d+)-(\w+)", text):
         return AtCall(int(found[1]), Point(found[2]))
     if found := re.fullmatch(r"save-(\w+)", text):
@@ -188,11 +200,13 @@ def drawn(seed: int) -> Iterator[Scenario]:
 
 
 def _drawn_moment(dice: random.Random, home: Home, operation: Operation) -> Moment:
-    match dice.choice(("call", "call", "save", "work", "work", "start")):
+    match dice.choice(("call", "call", "call", "save", "work", "work", "plan", "start")):
         case "call":
             return AtCall(dice.randint(1, len(CALLS[operation])), dice.choice(list(Point)))
         case "save":
             return AtSave(dice.choice(SAVING[home]))
+        case "plan" if operation is not Operation.FIRST:
+            return AtPlan()
         case "work":
             return AtTime("work", dice.randint(0, 600))
         case _:

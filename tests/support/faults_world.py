@@ -5,14 +5,29 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import signal
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from faults_scenarios import CALLS, AtCall, AtSave, Engine, Home, Operation, Point, Saving, Scenario, Victim
+from faults_scenarios import (
+    CALLS,
+    AtCall,
+    AtPlan,
+    AtSave,
+    Home,
+    Operation,
+    Point,
+    Saving,
+    Scenario,
+    Victim,
+)
+from faults_states import CANARY, objects, state_of, there_before
 from flaky_s3 import FlakyS3, LateAnswer, LateArrival
 from lab_stacks import lab_module, left_behind
 from program import Program, eventually
@@ -21,43 +36,15 @@ from state_server import Held, StateServer
 from provider.service import Fault, LabService
 
 STACK = "a"
-CANARY = "canary-that-must-not-be-seen"
-_BUCKET = "states"
 _FOR_EVER = 600.0
-
-_Z = """
-resource "lab_object" "z" {
-  name   = "z"
-  secret = var.canary
-}
-"""
-_X_AND_Y = """
-resource "lab_object" "x" {
-  name    = "x"
-  body    = "%(body)s"
-  replace = "%(replace)s"
-  secret  = var.canary
-  lifecycle {
-    create_before_destroy = %(swap)s
-  }
-}
-resource "lab_object" "y" {
-  name = "y"
-  body = "%(body)s ${lab_object.x.id}"
-}
-"""
-_HEAD = """
-variable "canary" {
-  sensitive = true
-}
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Servers that scenarios share: each has a state of its own there."""
+    """The server behind which a state lives, if there is one."""
 
     s3: FlakyS3 | None = None
+    bucket: str = ""
     http: StateServer | None = None
 
 
@@ -66,9 +53,11 @@ def places(home: Home) -> Iterator[Places]:
     """The server that a state of this home needs."""
     match home:
         case Home.S3:
+            # Servers of one process share what they keep: only the name of the bucket is our own.
+            bucket = f"states-{secrets.token_hex(6)}"
             with FlakyS3() as s3:
-                s3.make_bucket(_BUCKET)
-                yield Places(s3=s3)
+                s3.make_bucket(bucket)
+                yield Places(s3=s3, bucket=bucket)
         case Home.HTTP:
             with StateServer() as server:
                 yield Places(http=server)
@@ -96,7 +85,9 @@ class World:
         """The repository before the change, or with it."""
         if not (self.program.folder / "holdfast.yaml").exists():
             self.program.write("holdfast.yaml", json.dumps(self._configuration()))
-        self.program.write("a/main.tf", lab_module(self._backend() + _HEAD + self._objects(changed=changed)))
+        self.program.write(
+            "a/main.tf", lab_module(self._backend() + objects(self.scenario.operation, changed=changed))
+        )
 
     def _configuration(self) -> dict[str, Any]:
         env: dict[str, Any] = {
@@ -125,29 +116,12 @@ class World:
             case Home.S3:
                 return (
                     'terraform {\n  backend "s3" {\n'
-                    f'    bucket = "{_BUCKET}"\n    key = "{STACK}/terraform.tfstate"\n'
+                    f'    bucket = "{self.at.bucket}"\n    key = "{STACK}/terraform.tfstate"\n'
                     "    use_lockfile = true\n    use_path_style = true\n"
                     "    skip_credentials_validation = true\n    skip_region_validation = true\n"
                     "    skip_requesting_account_id = true\n    skip_metadata_api_check = true\n"
                     "  }\n}\n"
                 )
-
-    def _objects(self, *, changed: bool) -> str:
-        operation = self.scenario.operation
-        if operation is Operation.FIRST and not changed:
-            return ""
-        there = (operation in (Operation.FIRST, Operation.CREATE)) == changed or operation in (
-            Operation.UPDATE,
-            Operation.REPLACE,
-            Operation.SWAP,
-        )
-        both = _X_AND_Y % {
-            "body": "2" if changed and operation is Operation.UPDATE else "1",
-            "replace": "2" if changed and operation in (Operation.REPLACE, Operation.SWAP) else "1",
-            "swap": "true" if operation is Operation.SWAP else "false",
-        }
-        alone = "" if operation is Operation.FIRST else _Z
-        return alone + (both if there else "")
 
     # What must be true in the end.
 
@@ -168,37 +142,64 @@ class World:
         made = [call.name for call in CALLS[self.scenario.operation] if call.kind == "create"]
         return dict.fromkeys(made, 1)
 
-    # What is there before.
+    # The state, where it lives.
 
-    def seed(self) -> bool:
-        """Put objects and their state in place without Terraform. False: only Holdfast itself can do that."""
+    def seed(self, file: Path) -> bool:
+        """Put objects and their state in place without Terraform. True: `file` is still to be pushed."""
         if self.scenario.operation is Operation.FIRST:
-            return True
-        if self.scenario.home is Home.KEPT:
             return False
         names = ["z"] if self.scenario.operation is Operation.CREATE else ["x", "y", "z"]
-        objects = [self._there_before(name) for name in names]
-        for one in objects:
+        before = [there_before(name) for name in names]
+        for one in before:
             self.lab.put(one["id"], one)
-        state = json.dumps(_state(objects, swap=self.scenario.operation is Operation.SWAP)).encode()
+        state = state_of(before, swap=self.scenario.operation is Operation.SWAP)
         if self.at.http is not None:
             self.at.http.versions[STACK] = [state]
         elif self.at.s3 is not None:
-            _put(self.at.s3, f"/{_BUCKET}/{STACK}/terraform.tfstate", state)
+            self._s3_object("PUT", state)
         else:
-            (self.program.folder / "a/terraform.tfstate").write_bytes(state)
-        return True
+            kept = self.scenario.home is Home.KEPT
+            (file if kept else self.program.folder / "a/terraform.tfstate").write_bytes(state)
+        return self.scenario.home is Home.KEPT
 
-    @staticmethod
-    def _there_before(name: str) -> dict[str, Any]:
+    def recorded(self) -> dict[str, str]:
+        """The names of everything that the state knows, by id; deposed objects too."""
+        content = self._state()
         return {
-            "id": f"obj-{name}-of-before",
-            "name": name,
-            "body": {"x": "1", "y": "1 obj-x-of-before", "z": None}[name],
-            "kind": None,
-            "replace": "1" if name == "x" else None,
-            "secret": None if name == "y" else CANARY,
+            instance["attributes"]["id"]: resource["name"]
+            for resource in (json.loads(content)["resources"] if content.strip() else ())
+            if resource["mode"] == "managed"
+            for instance in resource["instances"]
         }
+
+    def _state(self) -> bytes:
+        if self.at.http is not None:
+            return self.at.http.versions.get(STACK, [b""])[-1]
+        if self.at.s3 is not None:
+            return self._s3_object("GET")
+        if self.scenario.home is Home.LOCAL:
+            file = self.program.folder / "a/terraform.tfstate"
+            return file.read_bytes() if file.exists() else b""
+        ran = self.program.run("state", "pull", STACK)
+        return ran.out.encode() if ran.code == 0 else b""
+
+    def _s3_object(self, method: str, content: bytes | None = None) -> bytes:
+        assert self.at.s3 is not None
+        request = urllib.request.Request(  # noqa: S310 - loopback
+            f"{self.at.s3.url}/{self.at.bucket}/{STACK}/terraform.tfstate",
+            content,
+            {"Content-Type": "application/json"},
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - loopback
+                found: bytes = answer.read()
+                return found
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code != HTTPStatus.NOT_FOUND:
+                    raise
+            return b""
 
     # What is held.
 
@@ -219,6 +220,9 @@ class World:
                 return lambda: self.lab.held(call.kind, call.name)  # type: ignore[arg-type]
             case AtSave(point=point):
                 return self._arm_saving(point)
+            case AtPlan():
+                self.lab.misbehave(Fault(operation="read", what="hold", name="z"))
+                return lambda: self.lab.held("read", "z")
             case _:
                 kinds = {call.kind for call in CALLS[self.scenario.operation]}
                 return lambda: any(call.operation in kinds for call in self.lab.calls())
@@ -288,42 +292,6 @@ class World:
         ]
 
 
-def _state(objects: list[dict[str, Any]], *, swap: bool) -> dict[str, Any]:
-    """A state as Terraform writes it."""
-    return {
-        "version": 4,
-        "terraform_version": "1.9.0",
-        "serial": 3,
-        "lineage": "4f7d0c1e-5b7a-4c7e-9d55-0d9a1b6f2e11",
-        "outputs": {},
-        "resources": [
-            {
-                "mode": "managed",
-                "type": "lab_object",
-                "name": one["name"],
-                "provider": 'provider["holdfast.dev/labs/lab"]',
-                "instances": [
-                    {
-                        "schema_version": 1,
-                        "attributes": one,
-                        "sensitive_attributes": [[{"type": "get_attr", "value": "secret"}]],
-                        **({"dependencies": ["lab_object.x"]} if one["name"] == "y" else {}),
-                        **({"create_before_destroy": True} if swap and one["name"] == "x" else {}),
-                    }
-                ],
-            }
-            for one in objects
-        ],
-        "check_results": None,
-    }
-
-
-def _put(s3: FlakyS3, path: str, content: bytes) -> None:
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(s3.url + path, content, headers, method="PUT")  # noqa: S310 - loopback
-    urllib.request.urlopen(request, timeout=30).close()  # noqa: S310 - loopback
-
-
 def _holds_on(pid: int) -> bool:
     """Whether a process may still have connections open: it is over when its last thread is."""
     try:
@@ -352,7 +320,5 @@ def _is(victim: Victim, words: list[bytes]) -> bool:
         case Victim.HOLDFAST:
             return holdfast
         case _:
-            return b"apply" in words and not (supervisor or provider or holdfast)
-
-
-__all__ = ["CANARY", "STACK", "Engine", "Places", "World", "places"]
+            named = any(word.endswith((b"/terraform", b"/launch.py")) for word in words)
+            return named and not (supervisor or provider or holdfast)

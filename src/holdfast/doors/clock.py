@@ -8,6 +8,8 @@ import time
 from datetime import UTC, datetime
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_LETTERS = 26
+_TIME_LETTERS = 10
 
 
 def now() -> datetime:
@@ -27,6 +29,17 @@ def new_id() -> str:
     """26 characters that sort by the time they were made (the form known as ULID)."""
     number = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big")
     return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def made_at(id_: str) -> float:
+    """When an id was made, in seconds since 1970. Of what is no id: now, so that it counts as young."""
+    try:
+        number = 0
+        for letter in id_[:_TIME_LETTERS]:
+            number = number << 5 | _ALPHABET.index(letter)
+    except ValueError:
+        return time.time()
+    return number / 1000 if len(id_) == _LETTERS else time.time()
 
 
 def random_token(size: int = 16) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import zipfile
@@ -116,7 +117,6 @@ def ended(session: Session, result: StackResult, *, operation: str, began: str) 
     try:
         record(session, result, operation=operation, began=began)
         session.store.claims.release(result.stack.name, str(result.run))
-        prune(session.store, result.stack.name, session.config.backups)
     except (HoldfastError, OSError) as error:
         why = error.problem.message if isinstance(error, HoldfastError) else unusable(error).problem.message
         raise UnknownOutcome(
@@ -124,6 +124,9 @@ def ended(session: Session, result: StackResult, *, operation: str, began: str) 
             f"{result.stack.name}: the run is {result.status}, and that could not be recorded: {why}",
             hint=f"When the run store answers again: holdfast runs reconcile {result.run}",
         ) from error
+    with contextlib.suppress(HoldfastError, OSError):
+        # What is too old can go another time; the run itself is over and told.
+        prune(session.store, result.stack.name, session.config.backups)
 
 
 def record(

@@ -20,6 +20,7 @@ import threading
 
 _BUFFER = 1 << 20
 _BROKEN = 70
+_PASS_ON_SECONDS = 5.0
 _STOPPED = 1
 """As Terraform ends when it is interrupted."""
 NOT_STARTED = 69
@@ -222,8 +223,10 @@ class Worker:
         except OSError as error:
             self.last_code, refused = NOT_STARTED, f"{error.filename}: {error.strerror}"
         if relay is not None:
-            relay.join()
+            relay.heard()
         told = {"code": self.last_code, **attention.end(self.last_code)}
+        if relay is not None:
+            relay.passed_on()
         return told if refused is None else {**told, "not_started": refused}
 
     def _heard(self, attention: Attention, name: str, chunk: bytes) -> None:
@@ -256,10 +259,13 @@ class _Relay:
         self._reader.start()
         self._writer.start()
 
-    def join(self) -> None:
-        """Everything is written down, and passed on as far as somebody takes it."""
+    def heard(self) -> None:
+        """Everything is written down."""
         self._reader.join()
-        self._writer.join(timeout=5.0)
+
+    def passed_on(self) -> None:
+        """As far as somebody takes it in time; whoever takes it later gets it later."""
+        self._writer.join(timeout=_PASS_ON_SECONDS)
 
     def _read(self, reading: int) -> None:
         begun: list[bytes] = []

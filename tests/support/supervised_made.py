@@ -1,0 +1,126 @@
+"""Commands for a supervising process, as a run gives them: with a journal, a kept state, a store in a folder.
+
+As a program (`python supervised_made.py DOCUMENT`) it asks for one command, so that a test can stop or kill
+the one who asked. It prints what it heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.doors.environment import Environment
+from holdfast.secrets.keys import Key
+from holdfast.store.folder import FolderShelf
+from holdfast.store.journal import Journal
+from holdfast.store.place import describe
+from holdfast.store.run_store import RunStore
+from holdfast.terraform.binary import BinaryEngine
+from holdfast.terraform.engine import Answer, Command, EngineId, Kind, Product, Stop
+from holdfast.terraform.environment import child_environment
+from holdfast.terraform.found import Engines
+from holdfast.terraform.warm import WarmEngine
+
+SECRET = b"k" * 32
+KEY = Key.of(SECRET)
+APPLY = ("apply", "-json", "-auto-approve", "-input=false")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """One store, one engine, one folder with code."""
+
+    root: Path
+    kind: str
+    program: str
+    path: str
+
+    @property
+    def module(self) -> Path:
+        return self.root / "module"
+
+    @property
+    def scratch(self) -> Path:
+        return self.root / "scratch"
+
+    @property
+    def store(self) -> RunStore:
+        return RunStore(FolderShelf(self.root / "store"), lambda: KEY)
+
+    def journal(self, run: str) -> Journal:
+        return self.store.runs.journal(run, KEY)
+
+    def engine(self) -> WarmEngine:
+        if self.kind == "embedded":
+            found = Engines(Environment(variables={"HOLDFAST_HOME": str(self.root), "PATH": ""})).embedded()
+            assert found is not None
+            return WarmEngine(found, scratch=self.scratch, limit=2)
+        identity = EngineId(kind=Kind.BINARY, product=Product.TERRAFORM, version="1.15.5", path=self.program)
+        return BinaryEngine(identity, scratch=self.scratch, limit=2)
+
+    def command(
+        self, *argv: str, run: str | None = None, kept: dict[str, Any] | None = None, phase: str = "apply"
+    ) -> Command:
+        environment = child_environment(
+            caller={"PATH": self.path, "HOME": str(self.root)},
+            named={"HERE": str(self.root)},
+            credentials=None,
+            scratch=str(self.scratch),
+        )
+        attend: dict[str, Any] = {
+            "store": {
+                "place": describe(FolderShelf(self.root / "store")),
+                "key": base64.b64encode(SECRET).decode(),
+            }
+        }
+        if run is not None:
+            attend["journal"] = {"run": run, "spool": str(self.root / "spool")}
+        if kept is not None:
+            attend["door"] = {"stack": "s", "run": run or "", "who": "ann", "why": "apply", **kept}
+        return Command(
+            phase=phase,
+            argv=argv,
+            folder=self.module,
+            environment=environment,
+            door=kept is not None,
+            attend=attend,
+        )
+
+    def asks(self, run: str) -> list[str]:
+        """The command line of a process that asks for an apply, for `main`."""
+        place = dataclasses.asdict(self) | {"root": str(self.root)}
+        return [sys.executable, __file__, json.dumps({"place": place, "run": run})]
+
+
+def run(
+    place: Place, *commands: Command, listen: Callable[[bytes], None] | None = None, stop: Stop | None = None
+) -> list[Answer]:
+    """One after the other, in one engine."""
+
+    async def work() -> list[Answer]:
+        engine = place.engine()
+        try:
+            return [await engine.run(one, stop=stop or Stop(), listen=listen) for one in commands]
+        finally:
+            await engine.close()
+
+    return asyncio.run(work())
+
+
+def main() -> None:
+    document = json.loads(sys.argv[1])
+    place = Place(**{**document["place"], "root": Path(document["place"]["root"])})
+    heard: list[bytes] = []
+    (answer,) = run(place, place.command(*APPLY, run=document["run"]), listen=heard.append)
+    sys.stdout.write(json.dumps({"code": answer.code, "lines": len(heard), "pid": os.getpid()}))
+
+
+if __name__ == "__main__":
+    main()
