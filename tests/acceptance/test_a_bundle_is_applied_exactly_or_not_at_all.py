@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab_stacks import none_left
 from program import Program, eventually
 from small import MODULE, stacks
 
@@ -338,6 +339,7 @@ def test_a_plan_is_used_up_before_terraform_starts(with_lab: Program) -> None:
         assert stream is not None
         stream.close()
     assert len(list((with_lab.folder / ".holdfast/used").iterdir())) == 1
+    none_left(with_lab)
     assert refused(with_lab, "out")["code"] == "HF-BUND-4"
     assert len(list(objects.iterdir())) == 1
 

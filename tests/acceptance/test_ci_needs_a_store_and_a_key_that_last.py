@@ -1,4 +1,4 @@
-"""A CI runner is thrown away: what must be known afterwards is not left to it, nor sealed with a key of its own."""
+"""A CI runner is thrown away: what must be known afterwards is not left to it, nor sealed by its own key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def untouched(program: Program) -> bool:
 
 
 def test_the_default_folder_of_a_runner_is_for_planning(holdfast: Program) -> None:
-    """Production, and what Holdfast keeps, is refused there with the hint; all may be planned without a key."""
+    """Production, and what Holdfast keeps, is refused there with the hint; planning needs not even a key."""
     repository(holdfast, None)
     assert set(statuses(holdfast.results("plan", env=CI)).values()) == {"planned"}
     refused = ("dev-kept", "prod-kept", "prod-own")
@@ -73,7 +73,7 @@ def test_a_plan_from_elsewhere_changes_nothing_about_that(holdfast: Program) -> 
 def test_a_store_that_outlives_the_machine_needs_a_key_that_was_given(holdfast: Program, store: str) -> None:
     """Without one every command that would write is exit 64, before a key, a record or a state is written."""
     repository(holdfast, store)
-    holdfast.write("state.json", "{}")
+    holdfast.write("state.json", json.dumps({"version": 4, "serial": 1, "lineage": "l", "resources": []}))
     env: dict[str, str] = {} if store.startswith("s3://") else CI
     for arguments in (
         ("plan", "dev-kept"),

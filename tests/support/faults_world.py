@@ -37,6 +37,11 @@ from provider.service import Fault, LabService
 
 STACK = "a"
 _FOR_EVER = 600.0
+_SIGNED = (
+    "AWS4-HMAC-SHA256 Credential=AKIAHOLDFASTTESTS001/20250101/eu-west-1/s3/aws4_request, "
+    "SignedHeaders=host, Signature=0"
+)
+"""An owner of objects may look at them; moto asks who it is, and believes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +193,7 @@ class World:
         request = urllib.request.Request(  # noqa: S310 - loopback
             f"{self.at.s3.url}/{self.at.bucket}/{STACK}/terraform.tfstate",
             content,
-            {"Content-Type": "application/json"},
+            {"Content-Type": "application/json", "Authorization": _SIGNED},
             method=method,
         )
         try:

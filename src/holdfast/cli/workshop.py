@@ -71,6 +71,8 @@ class Workshop:
 
         Whatever comes of it, what old runs left is looked after at its end.
         """
+        if not folders_of(self.repository.store.shelf):
+            self.require_key_that_lasts()
         try:
             return asyncio.run(self._inside(work, tell))
         finally:

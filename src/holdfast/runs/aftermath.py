@@ -16,6 +16,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.state.contents import Contents, read_contents
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
+from holdfast.terraform.state_json import Readable, read_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ async def look(session: Session, stack: Stack, claim: Claim, journal: Journal) -
     """Reads only. A state that cannot be reached is part of the answer."""
     try:
         async with prepared(session, stack, for_state=True) as ready:
-            content = await state_now(session, ready)
+            content = _newer(session.store.errored(stack.name), await state_now(session, ready))
             seen = read_contents(content)
     except HoldfastError as error:
         content = None
@@ -55,6 +56,17 @@ async def look(session: Session, stack: Stack, claim: Claim, journal: Journal) -
             lineage=None, serial=None, unseen=f"the state cannot be read: {error.problem.message}"
         )
     return gather(session, claim, journal, content, seen)
+
+
+def _newer(unsaved: bytes | None, saved: bytes | None) -> bytes | None:
+    """What Terraform could not save is what it knew last; reconcile saves it before anything else."""
+    if unsaved is None:
+        return saved
+    kept, there = read_state(unsaved), read_state(saved or b"")
+    if not isinstance(kept, Readable):
+        return saved
+    older = isinstance(there, Readable) and (there.lineage != kept.lineage or there.serial >= kept.serial)
+    return saved if older else unsaved
 
 
 def gather(

@@ -78,6 +78,8 @@ class _Ear:
     provisioned: set[str] = field(default_factory=set)
     failures: dict[str, str] = field(default_factory=dict)
     died: set[str] = field(default_factory=set)
+    one_died: bool = False
+    """A provider did not answer, and the engine did not say for which address."""
 
     def apply(self, event: events.ApplyEvent) -> None:
         of_address = self.operations.setdefault(event.address, [])
@@ -122,10 +124,24 @@ class _Ear:
 
     def diagnosed(self, event: events.Diagnosed) -> None:
         found = event.diagnostic
-        if found.is_error and found.address is not None:
-            self.failures.setdefault(found.address, found.summary)
-            if _DIED.search(f"{found.summary} {found.detail}"):
-                self.died.add(found.address)
+        if not found.is_error:
+            return
+        died = _DIED.search(f"{found.summary} {found.detail}") is not None
+        if found.address is None:
+            self.one_died = self.one_died or died
+            return
+        self.failures.setdefault(found.address, found.summary)
+        if died:
+            self.died.add(found.address)
+
+    def all_died(self) -> frozenset[str]:
+        """An error that names no address may be of any that failed."""
+        failed = {
+            address
+            for address, several in self.operations.items()
+            if self.one_died and any(one.end is not End.COMPLETE for one in several)
+        }
+        return frozenset(self.died | failed)
 
 
 def listen(lines: Iterable[bytes]) -> Heard:
@@ -155,7 +171,7 @@ def listen(lines: Iterable[bytes]) -> Heard:
         operations={address: tuple(found) for address, found in ear.operations.items()},
         provisioned=frozenset(ear.provisioned),
         failures=ear.failures,
-        died=frozenset(ear.died),
+        died=ear.all_died(),
         ended=ended,
         cut=cut,
         last=last,

@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from holdfast.doors import files
+from holdfast.doors import clock, files
 from holdfast.kernel.errors import (
     EngineError,
     Failed,
@@ -19,9 +19,10 @@ from holdfast.kernel.errors import (
     Refused,
 )
 from holdfast.runs.ends import Cancelled, StateLocked, TerraformFailed, tail
-from holdfast.runs.events import Entered
+from holdfast.runs.events import Entered, Note
 from holdfast.runs.hearing import Heard
 from holdfast.runs.initialising import Initialised, Initialiser
+from holdfast.runs.planning import is_our_own, left_by_the_dead, noted
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.retrying import Retrying, retried
 from holdfast.runs.session import Session
@@ -33,6 +34,7 @@ from holdfast.terraform.lock_file import read_lock, versions_digest
 from holdfast.terraform.lock_info import lock_in
 from holdfast.terraform.plan import Plan
 from holdfast.terraform.plan_json import read_plan
+from holdfast.terraform.state_json import is_nothing
 from holdfast.terraform.transient import Phase
 from holdfast.terraform.versions import Version
 from holdfast.terraform.work import sweep
@@ -231,7 +233,21 @@ class Terraform:
 
     async def plan(self, options: argv.PlanOptions) -> int:
         """Exit code 0 or 2; the plan lies in the work directory."""
-        return await self._with_init(lambda: self._plan(options))
+        asked = clock.now()
+        with noted(self.session, self.prepared):
+            try:
+                return await self._with_init(lambda: self._plan(options))
+            except StateLocked as error:
+                name = self.prepared.stack.name
+                if (
+                    error.lock is None
+                    or is_our_own(error.lock, asked)
+                    or not left_by_the_dead(self.session, name, error.lock)
+                ):
+                    raise
+                await self.force_unlock(error.lock.id)
+                self.session.tell(Note(stack=name, text=f"released the lock of a killed plan: {error.lock}"))
+            return await self._with_init(lambda: self._plan(options))
 
     @retried(Phase.PLAN, "plan")
     async def _plan(self, options: argv.PlanOptions) -> int:
@@ -294,7 +310,7 @@ class Terraform:
         answer = await self._run("state", argv.state_pull(), heeds=heeds)
         if answer.code != 0:
             raise self._failure("state", answer, Heard())
-        return answer.out
+        return b"" if is_nothing(answer.out) else answer.out
 
     async def state_push(self, file: str, run: str) -> None:
         answer = await self._run("state", argv.state_push(file), writes=Writing(run=run, why="push"))

@@ -7,6 +7,7 @@ holds the stack until the last object is accounted for; what was never begun is 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -17,6 +18,7 @@ from holdfast.runs import findings as found
 from holdfast.runs import state_watch
 from holdfast.runs.aftermath import Aftermath, gather, intent_of, state_before, state_now
 from holdfast.runs.claiming import journal_of, operation_of
+from holdfast.runs.ends import StateLocked, TerraformFailed
 from holdfast.runs.hearing import Heard
 from holdfast.runs.imports import Import, Resolution, import_blocks, imports
 from holdfast.runs.leftovers import end_leftovers, past_the_lock
@@ -224,11 +226,20 @@ class _Work:
         return await confirm(Proposal(aftermath=self._aftermath, resolution=self._resolution, plan=plan))
 
     async def done(self) -> tuple[str, ...]:
+        await self._free_the_lock()
         await self._take_out()
         if self._resolution.imports:
             await self._plan_imports()
             await self._apply_imports()
         return await self._put_back()
+
+    async def _free_the_lock(self) -> None:
+        """Also where nothing is imported: the plan that follows needs it. Another's lock is told there."""
+        home = self._ready.home
+        if self._resolution.imports or home.kept or home.file is not None:
+            return
+        with contextlib.suppress(StateLocked, TerraformFailed):
+            await self._past_the_lock(lambda: self._terraform.plan(PlanOptions()))
 
     def _to_be_taken_out(self) -> tuple[found.Record, ...]:
         records = [record for one in self._resolution.imports for record in one.standing.taken_out]

@@ -114,6 +114,19 @@ class _State(msgspec.Struct, frozen=True, gc=False):
 _STATE = msgspec.json.Decoder(_State)
 
 
+def is_nothing(data: bytes) -> bool:
+    """What `state pull` answers for a remote backend without a state: a frame that nothing was ever in."""
+    try:
+        found = _STATE.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return (
+        found.version == _VERSION
+        and not (found.serial or found.lineage or found.resources or found.outputs)
+        and found.encrypted_data is None
+    )
+
+
 def read_state(data: bytes) -> StateFile:
     """Never raises: what cannot be read is an answer with a reason."""
     if not data:

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import Failed, UsageError
-from holdfast.secrets.keys import Key, Source, obtain
+from holdfast.secrets.keys import Key, Source, configured, obtain
 
 GIVEN = base64.b64encode(bytes(range(32))).decode()
 
@@ -36,6 +36,40 @@ def test_a_wrong_variable_is_a_mistake_and_not_shown(tmp_path: Path, text: str) 
     assert caught.value.problem.code == "HF-KEY-1"
     assert caught.value.problem.hint
     assert text not in f"{caught.value} {caught.value.problem.hint}"
+
+
+def test_a_named_file_is_a_configured_key(tmp_path: Path) -> None:
+    """It is read where it lies, nothing is made, and it counts as given; the variable itself goes first."""
+    file = tmp_path / "key-of-ours"
+    file.write_text(GIVEN)
+    file.chmod(0o600)
+    named = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file))
+    found = obtain(named)
+    assert found.key.secret == bytes(range(32))
+    assert (found.source, found.made, found.file) == (Source.NAMED_FILE, False, file)
+    assert not (tmp_path / "home").exists()
+    other = base64.b64encode(bytes(32)).decode()
+    both = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file), HOLDFAST_KEY=other)
+    assert obtain(both).key.secret == bytes(32)
+    assert configured(named)
+    assert configured(both)
+
+
+def test_a_named_file_is_never_made_nor_guessed_around(tmp_path: Path) -> None:
+    """One that is missing, or open to others, is a mistake: the key in the home does not step in."""
+    obtain(environment(tmp_path))
+    file = tmp_path / "key-of-ours"
+    named = environment(tmp_path, HOLDFAST_KEY_FILE=str(file))
+    with pytest.raises(UsageError) as missing:
+        obtain(named)
+    assert missing.value.problem.code == "HF-KEY-3"
+    assert not file.exists()
+    file.write_text(GIVEN)
+    file.chmod(0o640)
+    with pytest.raises(UsageError) as shared:
+        obtain(named)
+    assert shared.value.problem.code == "HF-KEY-4"
+    assert not configured(environment(tmp_path))
 
 
 def test_a_key_is_made_once_and_found_again(tmp_path: Path) -> None:

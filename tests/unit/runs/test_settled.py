@@ -54,7 +54,7 @@ def status(of: Journal, *, dead: bool, operation: str = "apply") -> Status | Non
         (journal(NOT_STARTED, ()), Status.FAILED),
     ],
 )
-def test_an_end_is_what_the_journal_proves(of: Journal, expected: Status | None, dead: bool) -> None:
+def test_an_end_is_what_the_journal_proves(of: Journal, expected: Status | None, *, dead: bool) -> None:
     """An exit record and words that leave nothing open prove an end; a death alone proves none."""
     assert status(of, dead=dead) is expected
 
@@ -68,7 +68,9 @@ def test_an_end_is_what_the_journal_proves(of: Journal, expected: Status | None,
         (Journal(started=None, lines=(), ended=None, whole=False), False, None),
     ],
 )
-def test_only_a_death_proves_that_nothing_was_begun(of: Journal, dead: bool, expected: Status | None) -> None:
+def test_only_a_death_proves_that_nothing_was_begun(
+    of: Journal, expected: Status | None, *, dead: bool
+) -> None:
     """An empty journal of one who may live means nothing yet; a damaged one never does."""
     assert status(of, dead=dead) is expected
 

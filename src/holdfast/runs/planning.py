@@ -1,0 +1,84 @@
+"""Who plans, where a plan locks a state elsewhere: so that a lock that a killed plan left can be released."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+from holdfast.doors import clock, living
+from holdfast.doors.living import Life, ProcessId
+from holdfast.kernel.errors import HoldfastError
+from holdfast.runs.prepare import Prepared
+from holdfast.runs.session import Session
+from holdfast.store.names import word
+from holdfast.store.sealed import packed
+from holdfast.terraform.lock_info import LockInfo
+
+_SKEW = timedelta(seconds=5)
+
+
+@contextlib.contextmanager
+def noted(session: Session, prepared: Prepared) -> Iterator[None]:
+    """A note that goes with the plan. A kept state is not locked, and a local lock dies with its process."""
+    if prepared.home.kept or prepared.home.file is not None:
+        yield
+        return
+    sealed = session.store.sealed
+    name = f"{_folder(prepared.stack.name)}/{clock.new_id()}"
+    note: dict[str, object] = {"process": living.this_process().document(), "began": clock.now().isoformat()}
+    sealed.write(name, packed(note), durable=False)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(HoldfastError, OSError):
+            sealed.remove(name)
+
+
+def left_by_the_dead(session: Session, stack: str, lock: LockInfo) -> bool:
+    """Whether a plan of this machine, whose process is proved dead, can have taken this lock; nobody else."""
+    sealed = session.store.sealed
+    dead = False
+    for name in sealed.names(_folder(stack)):
+        found = sealed.read(name)
+        if found is None:
+            continue
+        note = found.document()
+        process = note["process"]
+        if not isinstance(process, Mapping):
+            continue
+        of = ProcessId.of(process)
+        life = living.life(of)
+        if life is Life.DEAD:
+            dead = dead or taken_by(lock, host=of.host, began=str(note["began"]))
+            if clock.seconds_since(str(note["began"])) > _LONG_AGO:
+                sealed.remove(name)
+    return dead
+
+
+_LONG_AGO = 7 * 86400.0
+
+
+def taken_by(lock: LockInfo, *, host: str, began: str) -> bool:
+    """Taken on that machine, after that moment."""
+    try:
+        since = datetime.fromisoformat(began)
+        created = datetime.fromisoformat(f"{lock.created}+00:00")
+        later = created >= since - _SKEW
+    except (ValueError, TypeError):
+        # Nonsense, or a time without its zone.
+        return False
+    return later and bool(host) and lock.who.rpartition("@")[2] == host
+
+
+def is_our_own(lock: LockInfo, asked: datetime) -> bool:
+    """Terraform before 1.15 names the one who asks for an http lock, not the one who holds it."""
+    try:
+        created = datetime.fromisoformat(f"{lock.created}+00:00")
+    except ValueError:
+        return True
+    return created >= asked - timedelta(seconds=1)
+
+
+def _folder(stack: str) -> str:
+    return f"planning/{word(stack)}"
