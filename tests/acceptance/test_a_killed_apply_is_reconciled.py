@@ -240,6 +240,8 @@ def test_a_claim_of_the_dead_is_given_up(with_lab: Program, service: LabService)
     one_stack(with_lab, use="embedded", env={"LAB_URL": service.url})
     with_lab.ok("plan")
     run = left_by_the_dead(with_lab, host="runner-9", operation="push")
+    # What was written down of its plan is not its end.
+    store_of(with_lab).runs.finish(run, {"id": run, "stack": "a", "status": "planned"})
     assert error_of(with_lab, "plan", code=6)["code"] == "HF-RUN-8"
     assert error_of(with_lab, "runs", "reconcile", run, "--yes", code=4)["code"] == "HF-LOCK-3"
     assert with_lab.results("plan", code=6)["a"]["status"] == "unknown"

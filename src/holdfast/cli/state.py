@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.frame import Argument, Group, Invocation, Option, command
 from holdfast.cli.parameters import OneStack
-from holdfast.kernel.errors import Exit
+from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.state.diff import StateDiff
@@ -28,6 +28,7 @@ def register(app: Group) -> None:
     command(group, "show")(show)
     command(group, "diff")(diff)
     command(group, "pull")(pull)
+    command(group, "unlock")(unlock)
     command(group, "push")(push)
     command(group, "backup")(backup)
     command(group, "rollback")(rollback)
@@ -115,6 +116,28 @@ def diff(
         invocation.document(diff_document(one, old, new, found))
     else:
         show_diff(invocation.console, one, old, new, found)
+    return Exit.DONE
+
+
+def unlock(
+    invocation: Invocation,
+    stack: OneStack,
+    lock: Annotated[str, Argument(metavar="ID", help="The lock's id, as the error names it.")],
+    reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why its holder is gone.")] = None,
+) -> Exit:
+    """Release a lock in a stack's backend, when its holder is gone for certain."""
+    from holdfast.cli.workshop import Workshop
+    from holdfast.runs.unlocking import unlock as release
+
+    if not reason:
+        raise UsageError("HF-USE-16", "--reason is missing", hint="Say how you know that the holder is gone.")
+    workshop = Workshop(invocation)
+    one = workshop.repository.one(stack)
+    workshop.run(lambda session: release(session, one, lock))
+    if invocation.as_json:
+        invocation.document({"version": 1, "stack": one.name, "lock": lock, "reason": reason})
+    else:
+        invocation.console.line(f" {one.name}: the lock {lock} is released")
     return Exit.DONE
 
 

@@ -169,7 +169,11 @@ def _failure(
 
 def _unsaved(session: Session, stack: Stack, left: Path, heard: Heard, answer: Answer) -> UnknownOutcome:
     """Terraform could not write the state: this copy is all there is."""
-    keep_unsaved(session, stack, left)
+    try:
+        keep_unsaved(session, stack, left)
+        where = "Holdfast keeps it, encrypted"
+    except (HoldfastError, OSError) as error:
+        where = f"it lies in {left}, and could not be kept elsewhere: {error}"
     details = (
         *answer.told.refusals,
         *(" ".join(one.detail.split()) for one in heard.diagnostics if one.detail),
@@ -177,7 +181,7 @@ def _unsaved(session: Session, stack: Stack, left: Path, heard: Heard, answer: A
     why = f" ({details[0]})" if details else ""
     return UnknownOutcome(
         "HF-STATE-5",
-        f"{stack.name}: Terraform could not save the state{why}; Holdfast keeps it, encrypted",
+        f"{stack.name}: Terraform could not save the state{why}; {where}",
         hint=f"Save it when the backend answers again: holdfast state push {stack.name}",
     )
 

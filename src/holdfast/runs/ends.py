@@ -21,10 +21,16 @@ class TerraformFailed(Failed):
 
 
 class StateLocked(Busy):
-    """Terraform did not get the lock of the state."""
+    """Terraform did not get the lock of the state. `lock` is None where it does not say whose that is."""
 
-    def __init__(self, lock: LockInfo | None, code: str, message: str, *, hint: str) -> None:
-        super().__init__(code, message, hint=hint)
+    def __init__(self, stack: str, lock: LockInfo | None, detail: str) -> None:
+        held = f"held by {lock}" if lock is not None else f"held by somebody. {detail}"
+        super().__init__(
+            "HF-LOCK-1",
+            f"{stack}: the lock of its state is {held}",
+            hint="Wait until they are done, then try again. If they are gone for certain: "
+            f"holdfast state unlock {stack} {lock.id if lock is not None else 'ID'} --reason TEXT",
+        )
         self.lock = lock
 
 

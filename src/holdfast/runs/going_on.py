@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable
 
-from holdfast.kernel.errors import Busy
+from holdfast.kernel.errors import Busy, Refused
 from holdfast.runs import lanes
 from holdfast.runs.intent import Intent
 from holdfast.runs.refusals import require_owner
@@ -21,12 +21,12 @@ Ask = Callable[[StackResult], Awaitable[bool]]
 
 async def go_on(session: Session, stack: Stack, intent: Intent, ask: Ask | None) -> StackResult:
     """Without `ask` only what the dead run meant to do is done; what goes beyond waits for its own plan."""
-    require_owner(session, stack)
     run = StackRun(session, stack, operation="apply")
     try:
+        require_owner(session, stack)
         async with lanes.held(session, (stack,)) as holding:
             return holding.explained((await _rest(run, intent, ask),))[0]
-    except Busy as error:
+    except (Busy, Refused) as error:
         # The run is settled all the same; what is left of it waits for an apply of its own.
         run.refuse(error)
         return run.result

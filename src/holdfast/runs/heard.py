@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from holdfast.terraform import events
+from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.stream import read_line
 
 DELETE = "delete"
@@ -21,6 +22,11 @@ _DIED = re.compile(
     r"plugin did not respond|request cancelled|code = (unavailable|canceled)|transport is closing",
     re.IGNORECASE,
 )
+
+
+def plugin_died(diagnostic: Diagnostic) -> bool:
+    """An error that says that a provider did not answer, and nothing of what it did."""
+    return diagnostic.is_error and _DIED.search(f"{diagnostic.summary} {diagnostic.detail}") is not None
 
 
 class End(StrEnum):
@@ -126,7 +132,7 @@ class _Ear:
         found = event.diagnostic
         if not found.is_error:
             return
-        died = _DIED.search(f"{found.summary} {found.detail}") is not None
+        died = plugin_died(found)
         if found.address is None:
             self.one_died = self.one_died or died
             return

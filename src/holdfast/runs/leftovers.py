@@ -1,19 +1,22 @@
-"""What a dead run can leave behind beside objects: processes that nobody waits for, and a lock."""
+"""What a dead run can leave behind beside objects: processes that nobody waits for, a lock, a state."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
 from typing import TypeVar
 
 from holdfast.doors import clock, living, processes
 from holdfast.doors.living import Life, ProcessId
+from holdfast.kernel.errors import Busy
 from holdfast.runs.ends import StateLocked
 from holdfast.runs.phases import Terraform
-from holdfast.runs.planning import is_our_own, taken_by
+from holdfast.runs.planning import taken_by
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
 from holdfast.terraform.lock_info import LockInfo
+from holdfast.terraform.state_json import Readable, StateFile
 
 _FINISH_SECONDS = 10.0
 _LOOK_AGAIN = 0.1
@@ -47,13 +50,43 @@ def is_of(lock: LockInfo, claim: Claim) -> bool:
     return taken_by(lock, host=str(host or ""), began=str(claim.intent.get("started")))
 
 
-async def past_the_lock(terraform: Terraform, claim: Claim, work: Callable[[], Awaitable[T]]) -> T:
-    """Do something that needs the lock. A lock that the dead run left is released, and no other."""
-    asked = clock.now()
+class Fate(StrEnum):
+    """What becomes of a state that Terraform could not save, in words that follow "the state"."""
+
+    SAVED = "is saved now"
+    OLD = "is not newer than the one that is kept: it is set aside"
+    DAMAGED = "cannot be read: it is set aside"
+    KEPT = "is of another lineage than the one that is there: it stays kept, and only a person can choose"
+
+
+def fate_of_unsaved(unsaved: StateFile, now: StateFile) -> Fate:
+    if not isinstance(unsaved, Readable):
+        return Fate.DAMAGED
+    if not isinstance(now, Readable):
+        return Fate.SAVED
+    if unsaved.lineage != now.lineage:
+        return Fate.KEPT
+    return Fate.SAVED if unsaved.serial > now.serial else Fate.OLD
+
+
+async def past_the_lock(
+    terraform: Terraform, claim: Claim, work: Callable[[], Awaitable[T]], *, declared: bool = False
+) -> T:
+    """Do something that needs the lock. A lock that the dead run left is released, and no other.
+
+    Where Terraform does not say whose it is, only a person can: they have `declared` the holder dead.
+    """
     try:
         return await work()
     except StateLocked as error:
-        if error.lock is None or not is_of(error.lock, claim) or is_our_own(error.lock, asked):
+        if error.lock is None and not declared:
+            raise Busy(
+                "HF-LOCK-5",
+                error.problem.message,
+                hint=f"If it is that of the dead run: holdfast runs reconcile {claim.run} "
+                "--holder-dead --reason TEXT",
+            ) from None
+        if error.lock is not None and not is_of(error.lock, claim):
             raise
-        await terraform.force_unlock(error.lock.id)
+        await terraform.force_unlock(error.lock.id if error.lock is not None else claim.run)
     return await work()

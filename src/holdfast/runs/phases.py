@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from holdfast.doors import clock, files
+from holdfast.doors import files
 from holdfast.kernel.errors import (
     EngineError,
     Failed,
@@ -22,7 +22,7 @@ from holdfast.runs.ends import Cancelled, StateLocked, TerraformFailed, tail
 from holdfast.runs.events import Entered, Note
 from holdfast.runs.hearing import Heard
 from holdfast.runs.initialising import Initialised, Initialiser
-from holdfast.runs.planning import is_our_own, left_by_the_dead, noted
+from holdfast.runs.planning import left_by_the_dead, noted
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.retrying import Retrying, retried
 from holdfast.runs.session import Session
@@ -45,6 +45,8 @@ _EARLY_SINCE = Version.parse("1.8.0")
 _LOCKED = "Error acquiring the state lock"
 _STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
 _MOST_WARNINGS = 5
+_NAMES_HTTP_HOLDER = Version.parse("1.15.0")
+_SAYS_NOT_WHO = "This Terraform does not say who holds an http lock"
 _INIT_NEEDED = (
     "Backend initialization required",
     "Inconsistent dependency lock file",
@@ -233,17 +235,12 @@ class Terraform:
 
     async def plan(self, options: argv.PlanOptions) -> int:
         """Exit code 0 or 2; the plan lies in the work directory."""
-        asked = clock.now()
         with noted(self.session, self.prepared):
             try:
                 return await self._with_init(lambda: self._plan(options))
             except StateLocked as error:
                 name = self.prepared.stack.name
-                if (
-                    error.lock is None
-                    or is_our_own(error.lock, asked)
-                    or not left_by_the_dead(self.session, name, error.lock)
-                ):
+                if error.lock is None or not left_by_the_dead(self.session, name, error.lock):
                     raise
                 await self.force_unlock(error.lock.id)
                 self.session.tell(Note(stack=name, text=f"released the lock of a killed plan: {error.lock}"))
@@ -352,15 +349,8 @@ class Terraform:
         errors = [one for one in heard.diagnostics if one.severity == "error"]
         if any(one.summary == _LOCKED for one in errors) or _LOCKED.encode() in answer.err:
             detail = next((one.detail for one in errors if one.summary == _LOCKED), _text(answer, heard))
-            holder = lock_in(detail)
-            return StateLocked(
-                holder,
-                "HF-LOCK-1",
-                f"{name}: the lock of its state is held by {holder}"
-                if holder is not None
-                else f"{name}: somebody else holds the lock of its state. {' '.join(detail.split())}",
-                hint="Wait until they are done, then try again.",
-            )
+            shown = _SAYS_NOT_WHO if self._blind else " ".join(detail.split())
+            return StateLocked(name, None if self._blind else lock_in(detail), shown)
         if any(one.summary in _STALE for one in errors):
             return Refused(
                 "HF-BUND-11",
@@ -375,6 +365,16 @@ class Terraform:
         message = problems[0].message if problems else _text(answer, heard)
         return TerraformFailed(
             code, message or f"{name}: {phase} failed with exit code {answer.code}", problems=problems
+        )
+
+    @property
+    def _blind(self) -> bool:
+        """Terraform before 1.15 names the one who asks for an http lock, not the one who holds it."""
+        terraform = self.identity.product is Product.TERRAFORM
+        return (
+            self.prepared.home.type == "http"
+            and terraform
+            and Version.parse(self.identity.version) < _NAMES_HTTP_HOLDER
         )
 
     def _problem(self, code: str, one: Diagnostic) -> Problem:

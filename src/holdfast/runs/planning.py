@@ -71,14 +71,5 @@ def taken_by(lock: LockInfo, *, host: str, began: str) -> bool:
     return later and bool(host) and lock.who.rpartition("@")[2] == host
 
 
-def is_our_own(lock: LockInfo, asked: datetime) -> bool:
-    """Terraform before 1.15 names the one who asks for an http lock, not the one who holds it."""
-    try:
-        created = datetime.fromisoformat(f"{lock.created}+00:00")
-    except ValueError:
-        return True
-    return created >= asked - timedelta(seconds=1)
-
-
 def _folder(stack: str) -> str:
     return f"planning/{word(stack)}"

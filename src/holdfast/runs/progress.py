@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from holdfast.runs.events import Resource
 from holdfast.runs.follow_up import ApplyEnd
+from holdfast.runs.heard import plugin_died
 from holdfast.runs.session import Session
 from holdfast.terraform import events
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan import Kind, Plan
 
-_PLUGIN_DIED = frozenset({"Plugin did not respond", "Plugin error", "Plugin process exited"})
 _LEAVES_NOTHING_NEW = frozenset({"update", "delete", "read", "forget"})
 
 
@@ -61,7 +61,7 @@ class ApplyWatch:
     def lost_plugin(self, diagnostics: Iterable[Diagnostic]) -> bool:
         """A provider died in the middle of making something: it may be there, and in no state."""
         making = any(action not in _LEAVES_NOTHING_NEW for action in self._unfinished.values())
-        return making and any(one.is_error and one.summary in _PLUGIN_DIED for one in diagnostics)
+        return making and any(plugin_died(one) for one in diagnostics)
 
     def end(self, errors: Iterable[Diagnostic]) -> ApplyEnd:
         """What is known of each change once the stream has ended."""

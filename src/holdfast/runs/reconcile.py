@@ -12,11 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from holdfast.doors import clock
 from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
 from holdfast.runs import findings as found
 from holdfast.runs import state_watch
-from holdfast.runs.aftermath import Aftermath, gather, intent_of, state_before, state_now
+from holdfast.runs.aftermath import Aftermath, gather, intent_of, state_now
 from holdfast.runs.claiming import journal_of, operation_of
 from holdfast.runs.ends import StateLocked, TerraformFailed
 from holdfast.runs.hearing import Heard
@@ -29,6 +28,7 @@ from holdfast.runs.reconcile_turn import alone, importing, require_dead
 from holdfast.runs.session import Session
 from holdfast.runs.settled import finish_claim
 from holdfast.runs.settling import settle
+from holdfast.runs.state_back import state_back
 from holdfast.runs.state_ops import push_content
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
@@ -111,7 +111,7 @@ async def reconcile(
         return Reconciled(claim=claim, aftermath=None, notes=proved)
     intent_of(claim)
     with alone(session, claim, declared=reason):
-        return await _brought_back(session, stack, claim, journal, given, confirm)
+        return await _brought_back(session, stack, claim, journal, given, confirm, declared=reason)
 
 
 async def _brought_back(
@@ -121,10 +121,12 @@ async def _brought_back(
     journal: Journal,
     given: Mapping[str, str],
     confirm: Confirm,
+    *,
+    declared: str | None,
 ) -> Reconciled:
     notes = [*await end_leftovers(journal)]
     async with prepared(session, stack, for_state=True) as ready:
-        notes += await _state_back(session, ready, claim)
+        notes += await state_back(session, ready, claim)
         content = await state_now(session, ready)
         aftermath = gather(session, claim, journal, content)
         if aftermath.evidence.unseen is not None:
@@ -140,13 +142,13 @@ async def _brought_back(
                 f"{', '.join(resolution.unasked)}: an id was given, and no import is needed there",
                 hint="Give --import only for what the run left open.",
             )
-        work = _Work(session, ready, aftermath, resolution)
+        work = _Work(session, ready, aftermath, resolution, declared=declared is not None)
         if not await work.agreed(confirm):
             return Reconciled(
                 claim=claim, aftermath=aftermath, resolution=resolution, settled=False, notes=tuple(notes)
             )
         put_back = await work.done()
-    finish_claim(session, claim, Status.FAILED, _summary(resolution))
+    finish_claim(session, claim, Status.FAILED, _summary(resolution, declared))
     return Reconciled(
         claim=claim, aftermath=aftermath, resolution=resolution, put_back=put_back, notes=tuple(notes)
     )
@@ -159,55 +161,27 @@ def _given_up(session: Session, claim: Claim) -> tuple[str, ...]:
     return (note,)
 
 
-def _summary(resolution: Resolution) -> str:
-    done = f"reconciled: {len(resolution.imports)} imported"
+def _summary(resolution: Resolution, declared: str | None) -> str:
+    said = f" (its holder was declared dead: {declared})" if declared else ""
+    done = f"reconciled: {len(resolution.imports)} imported{said}"
     open_ = [one.address for one in resolution.unresolved]
     return f"{done}; not accounted for: {', '.join(open_)}" if open_ else done
-
-
-async def _state_back(session: Session, ready: Prepared, claim: Claim) -> list[str]:
-    """What Terraform could not save is saved; a local state that a kill emptied comes from its backup."""
-    stack, store = ready.stack, session.store
-    notes = []
-    unsaved = store.errored(stack.name)
-    if unsaved is not None:
-        state = read_state(unsaved)
-        now = read_state(await state_now(session, ready) or b"")
-        if isinstance(state, Readable) and _follows(state, now):
-            await past_the_lock(
-                Terraform(session, ready), claim, lambda: push_content(session, ready, unsaved, run=claim.run)
-            )
-            notes.append(f"the state that could not be saved (serial {state.serial}) is saved now")
-        store.settle_errored(stack.name)
-    elif ready.home.file is not None and not isinstance(
-        read_state(await state_now(session, ready) or b""), Readable
-    ):
-        before = state_before(session, intent_of(claim))
-        if before is not None:
-            await push_content(session, ready, before, run=claim.run)
-            notes.append("the local state was empty or unreadable: its backup from before the run is back")
-        elif ready.home.file.exists() and intent_of(claim).serial == 0:
-            # There was no state before: the run's own first write was cut off.
-            ready.home.file.rename(
-                ready.home.file.with_name(f"{ready.home.file.name}.damaged-{clock.new_id()}")
-            )
-            notes.append("the first state of this stack was cut off while it was written: it is set aside")
-    return notes
-
-
-def _follows(unsaved: Readable, now: object) -> bool:
-    if not isinstance(now, Readable):
-        return True
-    return unsaved.lineage == now.lineage and unsaved.serial > now.serial
 
 
 class _Work:
     """The steps that change something, each of which can be done again."""
 
     def __init__(
-        self, session: Session, ready: Prepared, aftermath: Aftermath, resolution: Resolution
+        self,
+        session: Session,
+        ready: Prepared,
+        aftermath: Aftermath,
+        resolution: Resolution,
+        *,
+        declared: bool,
     ) -> None:
         self._session = session
+        self._declared = declared
         self._ready = ready
         self._aftermath = aftermath
         self._resolution = resolution
@@ -338,7 +312,7 @@ class _Work:
         return plan
 
     async def _past_the_lock(self, work: Callable[[], Awaitable[T]]) -> T:
-        return await past_the_lock(self._terraform, self._aftermath.claim, work)
+        return await past_the_lock(self._terraform, self._aftermath.claim, work, declared=self._declared)
 
     async def _apply_imports(self) -> None:
         """Journalled under a run of its own; its record belongs to the run that it settles."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from holdfast.doors import clock
 from holdfast.runs.claiming import operation_of
 from holdfast.runs.heard import End, listen
@@ -16,8 +18,7 @@ _FAILED = 1
 def finish_claim(session: Session, claim: Claim, status: Status, note: str) -> None:
     """The end of a run that could not write its own."""
     intent = claim.intent
-    inner = intent.get("intent")
-    digest = inner.get("digest") if isinstance(inner, dict) else None
+    meant = _meant(intent)
     session.store.runs.finish(
         claim.run,
         {
@@ -29,11 +30,19 @@ def finish_claim(session: Session, claim: Claim, status: Status, note: str) -> N
             "started": intent.get("started"),
             "ended": clock.now().isoformat(),
             "who": intent.get("who"),
-            "digest": digest,
+            "change": meant.get("change"),
+            "digest": meant.get("digest"),
             "notes": [note],
         },
     )
     session.store.claims.release(claim.stack, claim.run)
+
+
+def _meant(intent: Mapping[str, object]) -> Mapping[str, object]:
+    """What the run wrote down of itself: a versioned document inside the claim's own."""
+    written = intent.get("intent")
+    inner = written.get("intent") if isinstance(written, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}
 
 
 def failed_cleanly(journal: Journal) -> bool:

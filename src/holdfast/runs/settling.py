@@ -20,6 +20,8 @@ from holdfast.store.journal import Journal
 from holdfast.terraform.worker import NOT_STARTED
 
 _LOOK_AGAIN = 0.5
+_NO_END = frozenset({Status.PLANNED.value, Status.UNKNOWN.value})
+"""What can be recorded of a run whose apply was torn down in its middle: it is not the end of that."""
 _ONLY_THE_RECORD = frozenset({"push", "rollback"})
 """These write a state in one step, and start nothing that makes an object."""
 
@@ -46,7 +48,8 @@ async def require_settled(session: Session, stack: Stack) -> tuple[str, ...]:
 
 def settle(session: Session, claim: Claim, journal: Journal) -> tuple[str, ...] | None:
     """What the record proves by itself is written down; None where it proves nothing."""
-    if session.store.runs.outcome(claim.run) is not None:
+    outcome = session.store.runs.outcome(claim.run)
+    if outcome is not None and outcome.get("status") not in _NO_END:
         # It died between its last word and letting go of the stack.
         session.store.claims.release(claim.stack, claim.run)
         return ()

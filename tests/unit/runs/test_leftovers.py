@@ -1,12 +1,14 @@
-"""Whose lock it is that stands in the way: only one that the dead run can have left is released."""
+"""What a dead run left: a lock is released only if it can be the run's, a state is never thrown away."""
 
 from __future__ import annotations
 
 import pytest
+from memory_keeper import state
 
-from holdfast.runs.leftovers import is_of
+from holdfast.runs.leftovers import Fate, fate_of_unsaved, is_of
 from holdfast.store.claims import Claim
 from holdfast.terraform.lock_info import LockInfo
+from holdfast.terraform.state_json import read_state
 
 STARTED = "2026-01-02T14:02:00.250000+00:00"
 
@@ -64,3 +66,22 @@ def test_a_time_that_is_none_frees_nothing(created: str) -> None:
 def test_a_claim_that_does_not_say_frees_nothing(intent: dict[str, object], who: str) -> None:
     """A record without a machine, or without a time in a zone, proves nothing of any lock."""
     assert not is_of(lock(who=who), claim(**intent))
+
+
+@pytest.mark.parametrize(
+    ("unsaved", "now", "fate"),
+    [
+        (state(5), b"", Fate.SAVED),
+        (state(5), b"{damaged", Fate.SAVED),
+        (state(5), state(4), Fate.SAVED),
+        (state(5), state(5), Fate.OLD),
+        (state(5), state(6), Fate.OLD),
+        (state(5, lineage="one"), state(4, lineage="two"), Fate.KEPT),
+        (state(5, lineage="one"), state(9, lineage="two"), Fate.KEPT),
+        (b"", state(4), Fate.DAMAGED),
+        (b"{cut", b"", Fate.DAMAGED),
+    ],
+)
+def test_an_unsaved_state_is_saved_where_it_is_the_next(unsaved: bytes, now: bytes, fate: Fate) -> None:
+    """It follows what is there, or nothing is there; one of another lineage stays where a person finds it."""
+    assert fate_of_unsaved(read_state(unsaved), read_state(now)) is fate
