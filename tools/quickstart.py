@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HOLDFAST = Path(sys.executable).with_name("holdfast")
+UNKNOWN = 6
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
@@ -51,6 +54,43 @@ class Story:
         if done.returncode:
             sys.exit(f"\nholdfast {' '.join(arguments)} ended with exit code {done.returncode}")
 
+    def unknown(self, *arguments: str) -> str:
+        """A command that must say that an outcome is unknown; what it said."""
+        print(styled(f"   $ holdfast {' '.join(arguments)}", "36"), flush=True)
+        done = subprocess.run(
+            [HOLDFAST, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        print(done.stdout + done.stderr, end="", flush=True)
+        if done.returncode != UNKNOWN:
+            sys.exit(
+                f"\nholdfast {' '.join(arguments)} ended with exit code {done.returncode}, not {UNKNOWN}"
+            )
+        return done.stdout + done.stderr
+
+    def killed_apply(self, stack: str, marker: Path) -> None:
+        """Apply, and kill Terraform with everything it started as soon as the marker is there."""
+        print(styled(f"   $ holdfast apply {stack} --yes    (and kill -9 in the middle)", "36"), flush=True)
+        process = subprocess.Popen(
+            [HOLDFAST, "apply", stack, "--yes", "--quiet"],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while not marker.exists() and process.poll() is None:
+            time.sleep(0.05)
+        for pid in children_of(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+
     def git(self, *arguments: str) -> None:
         subprocess.run(
             ["git", "-c", "user.name=quickstart", "-c", "user.email=quickstart@example.com", *arguments],
@@ -64,6 +104,51 @@ class Story:
         file = self.folder / path
         file.write_text(file.read_text().replace(old, new) if old else file.read_text() + new)
         print(styled(f"   · edited {path}", "2"), flush=True)
+
+
+CRASH = """
+resource "terraform_data" "first" {
+  input = "made before the kill"
+}
+
+resource "terraform_data" "second" {
+  input = terraform_data.first.id
+
+  provisioner "local-exec" {
+    command = "touch '%s' && sleep 20"
+  }
+}
+"""
+
+
+def children_of(parent: int) -> list[int]:
+    """Every process below a process, the deepest first."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(words[1]) == parent:
+            found.append(int(stat.parent.name))
+    return [*(below for child in found for below in children_of(child)), *found]
+
+
+def crash(story: Story, place: Path) -> None:
+    """What nobody else survives: a kill between "created" and "recorded"."""
+    marker = place / "second-has-begun"
+    folder = story.folder / "crash"
+    folder.mkdir()
+    (folder / "main.tf").write_text(CRASH % marker)
+    story.edit(
+        "holdfast.yaml", "stacks:\n", "stacks:\n  - { name: crash, module: crash, environment: acme-dev-1 }\n"
+    )
+    story.killed_apply("crash", marker)
+    said = story.unknown("plan", "crash")
+    (folder / "main.tf").write_text(CRASH.replace("sleep 20", "true") % marker)
+    run = said.split("runs reconcile ")[1].split()[0]
+    story.holdfast("runs", "reconcile", run, "--yes")
+    story.holdfast("plan", "crash", "--quiet")
 
 
 def main() -> None:
@@ -100,6 +185,10 @@ def main() -> None:
 
     story.chapter("Plan everything again: nothing is left to do")
     story.holdfast("plan", "--quiet")
+
+    if Path("/proc/self/stat").exists():
+        story.chapter("Something is killed in the middle of an apply. What is known, and the way back")
+        crash(story, place)
 
     print(f"\nAll that took {time.monotonic() - began:.0f} seconds. What to try next:")
     print(f"  cd {story.folder} && export HOLDFAST_HOME={place / 'home'}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
 from holdfast.runs import findings as found
 from holdfast.runs.aftermath import Aftermath, look
@@ -11,6 +13,7 @@ from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
 
 _MOST = 12
+_FRACTION = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
 
 
 async def unknown_run(session: Session, stack: Stack, claim: Claim, journal: Journal) -> UnknownOutcome:
@@ -30,10 +33,15 @@ async def unknown_run(session: Session, stack: Stack, claim: Claim, journal: Jou
     )
 
 
+def _short(text: str) -> str:
+    """Times to the second: what a person compares with a clock."""
+    return _FRACTION.sub(r"\1", text)
+
+
 def started(claim: Claim, aftermath: Aftermath | None = None) -> str:
     text = f"Run {claim.run}, started {claim.intent.get('started')} by {claim.intent.get('who')}"
     last = aftermath.evidence.last_heard if aftermath is not None else None
-    return f"{text}, last sign of life {last}." if last else f"{text}."
+    return _short(f"{text}, last sign of life {last}." if last else f"{text}.")
 
 
 def known(aftermath: Aftermath) -> list[str]:
@@ -52,7 +60,7 @@ def known(aftermath: Aftermath) -> list[str]:
         lines.append(f"  and {len(shown) - _MOST} more: holdfast runs show {aftermath.claim.run}")
     if aftermath.unsaved:
         lines.append("Terraform left a state that it could not save; Holdfast keeps it, encrypted.")
-    return lines
+    return [_short(line) for line in lines]
 
 
 def _end(aftermath: Aftermath) -> str:
