@@ -215,7 +215,7 @@ def _reconciled(story: Story, run: str, shown: str) -> None:
     if ran.code == _WRONG_USE and story.document(ran)["errors"][0]["code"] == "HF-REC-8":
         # It found the object by itself after all.
         ran = story.run("runs", "reconcile", run, "--yes", "--json")
-    if ran.code == _BUSY and "HF-LOCK-5" in ran.text:
+    if ran.code == _BUSY and "HF-LOCK-7" in ran.text:
         # This Terraform does not say whose the lock is: the person does.
         dead = ("--holder-dead", "--reason", "the harness killed it")
         ran = story.run("runs", "reconcile", run, "--yes", "--json", *words, *dead)

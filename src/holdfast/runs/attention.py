@@ -24,11 +24,12 @@ from holdfast.store.run_records import PULSE, RunRecords, journal_name
 from holdfast.store.sealed import SealedShelf
 from holdfast.store.shelf import Shelf
 from holdfast.store.shipping import Shipper
+from holdfast.store.spill import forget, require_memory, spill_for
 from holdfast.store.states import KeptStates, NewVersion
 from holdfast.terraform.door import Door, Refusal
 from holdfast.terraform.state_json import Readable, read_state
 from holdfast.terraform.work import UNSAVED_FILE
-from holdfast.terraform.worker import Attention
+from holdfast.terraform.worker import NOT_STARTED, Attention
 
 _ARRIVE_SECONDS = 60.0
 _PULSE_SECONDS = 10.0
@@ -75,9 +76,13 @@ class _Attended(Attention):
         self._keeper = keeper
 
     def begin(self) -> str | None:
+        refused = self._journal.begin() if self._journal is not None else None
         if self._door is not None:
-            self._door.stand_for(self._keeper)
-        return self._journal.begin() if self._journal is not None else None
+            self._door.stand_for(self._keeper if refused is None else None)
+        return refused
+
+    def spill(self) -> str | None:
+        return self._journal.spill if self._journal is not None else None
 
     def hear(self, chunk: bytes) -> bool:
         return self._journal.hear(chunk) if self._journal is not None else True
@@ -106,6 +111,8 @@ class _Journalled:
         self._shipper: Shipper | None = None
         self._pulse: _Pulse | None = None
         self._failure: str | None = None
+        self.spill = spill_for(self._run)
+        """Where Terraform writes to; None where this machine has no room for it in memory: then a pipe."""
 
     def begin(self) -> str | None:
         try:
@@ -118,20 +125,34 @@ class _Journalled:
                 grown = self._shipper.grown
             files.private_folder(path.parent)
             self._writer = JournalWriter(str(path), self._key, self._run, grown=grown)
-            self._append(STARTED, {"process": living.this_process().document(), "at": _now()})
+            process = living.this_process().document()
+            self._append(STARTED, {"process": process, "at": _now(), "spill": self.spill})
         except (OSError, HoldfastError) as error:
-            return f"the journal cannot be written: {error}"
+            return self._not_begun(f"the journal cannot be written: {error}")
         if self._shipper is not None:
             # Whoever finds no word of a start believes that there was none.
             if not self._shipper.arrived(_ARRIVE_SECONDS):
-                return "the journal cannot be written: the run store does not answer"
+                return self._not_begun("the journal cannot be written: the run store does not answer")
             self._pulse = _Pulse(SealedShelf(self._shelf, lambda: self._key), self._run)
         return None
+
+    def _not_begun(self, why: str) -> str:
+        """Said in the journal too, as far as it can be: a run that never began must not look unknown."""
+        if self._writer is not None:
+            with contextlib.suppress(OSError):
+                self._append(ENDED, {"code": NOT_STARTED, "at": _now(), "unsaved": False})
+            self._writer.close()
+            self._writer = None
+        if self._shipper is not None:
+            self._shipper.finish(0.0)
+        return why
 
     def hear(self, chunk: bytes) -> bool:
         if self._writer is None or self._failure is not None:
             return True
         try:
+            if self.spill is not None:
+                require_memory(self.spill)
             self._writer.append(LINES, chunk.rstrip(b"\n"))
         except OSError as error:
             self._failure = f"the journal cannot be written any more: {error}"
@@ -149,9 +170,12 @@ class _Journalled:
                 self._append(ENDED, {"code": code, "at": _now(), "unsaved": unsaved})
             except OSError as error:
                 self._failure = f"the end could not be written into the journal: {error}"
+        if self._writer is not None:
             self._writer.close()
         if self._failure is not None:
             told["journal_failed"] = self._failure
+        elif self.spill is not None:
+            forget(self.spill)
         if self._pulse is not None:
             self._pulse.stop()
         if self._shipper is not None:

@@ -12,9 +12,10 @@ from holdfast.doors.living import Life, ProcessId
 from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
 from holdfast.runs.session import Session
 from holdfast.stacks.stack import Stack
+from holdfast.store import spill
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
-from holdfast.store.run_records import PULSE, SPOOL, journal_name
+from holdfast.store.run_records import PULSE, SPOOL, TAIL, journal_name
 from holdfast.store.shipping import catch_up
 
 _LOOK_AGAIN = 0.5
@@ -121,11 +122,27 @@ def journal_of(session: Session, claim: Claim) -> Journal:
     """The journal as far as anybody has it: what a dead process left on this machine is shipped first."""
     store = session.store
     journal = store.runs.journal(claim.run, store.key)
-    left = files.content_of(session.environment.home / SPOOL / journal_name(claim.run))
-    if left is None or signs(session, claim, journal).alive:
+    shipped = files.content_of(session.environment.home / SPOOL / journal_name(claim.run))
+    said = _left_in_memory(journal)
+    if (shipped is None and said is None) or signs(session, claim, journal).alive:
         return journal
-    catch_up(store.shelf, claim.run, left)
+    if shipped is not None:
+        catch_up(store.shelf, claim.run, shipped)
+    if said is not None:
+        store.runs.write(claim.run, TAIL, said)
+        spill.forget(str((journal.started or {}).get("spill")))
     return store.runs.journal(claim.run, store.key)
+
+
+def _left_in_memory(journal: Journal) -> bytes | None:
+    """What Terraform had said and nobody had read: only on the machine of the dead run."""
+    started = journal.started
+    name = started.get("spill") if started is not None else None
+    if not isinstance(name, str) or started is None or journal.ended is not None:
+        return None
+    if living.life(ProcessId.of(_mapping(started["process"]))) is not Life.DEAD:
+        return None
+    return spill.left(name)
 
 
 def alive(session: Session, claim: Claim) -> bool:

@@ -81,7 +81,7 @@ async def past_the_lock(
     except StateLocked as error:
         if error.lock is None and not declared:
             raise Busy(
-                "HF-LOCK-5",
+                "HF-LOCK-7",
                 error.problem.message,
                 hint=f"If it is that of the dead run: holdfast runs reconcile {claim.run} "
                 "--holder-dead --reason TEXT",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from holdfast.secrets.keys import Key
 from holdfast.store.journal import Journal, read_journal
 from holdfast.store.sealed import SealedShelf, packed
 
 PULSE = "pulse"
 """When the process that runs Terraform was last at work, where the store is not on its machine."""
+TAIL = "tail"
+"""All that Terraform had said when everybody was killed, where that was more than the journal has."""
 SPOOL = "spool"
 """The folder in Holdfast's home where journals lie until they have arrived in a store that is elsewhere."""
 
@@ -33,7 +37,11 @@ class RunRecords:
         """All pieces of it, in their order."""
         names = [name for name in self._sealed.names(f"runs/{run}") if "/journal-" in name]
         pieces = (self._sealed.shelf.read(name) for name in names)
-        return read_journal(key, run, b"".join(piece.data for piece in pieces if piece is not None))
+        journal = read_journal(key, run, b"".join(piece.data for piece in pieces if piece is not None))
+        if journal.ended is not None or (tail := self.read(run, TAIL)) is None:
+            return journal
+        said = tuple(line for line in tail.split(b"\n") if line)
+        return dataclasses.replace(journal, lines=said) if len(said) > len(journal.lines) else journal
 
     def bar(self, run: str) -> bool:
         """Nobody begins this run any more. False when somebody has begun it: its journal has its name."""

@@ -20,6 +20,8 @@ import threading
 
 _BUFFER = 1 << 20
 _BROKEN = 70
+_LOOK_AGAIN = 0.004
+"""Seconds between two looks at a file that Terraform writes to."""
 _PASS_ON_SECONDS = 5.0
 _STOPPED = 1
 """As Terraform ends when it is interrupted."""
@@ -113,6 +115,10 @@ class Attention:
 
     def begin(self) -> str | None:
         """Before Terraform starts. A text says why it must not."""
+        return None
+
+    def spill(self) -> str | None:
+        """A file in memory for Terraform's words: what it wrote there outlives a kill of everybody here."""
         return None
 
     def hear(self, chunk: bytes) -> bool:
@@ -213,7 +219,9 @@ class Worker:
             return {"code": _STOPPED, **attention.end(_STOPPED)}
         argv = [str(text) for text in message["argv"]]  # type: ignore[attr-defined]
         relay = (
-            _Relay(out, lambda chunk: self._heard(attention, name, chunk)) if "journal" in message else None
+            _Relay(out, lambda chunk: self._heard(attention, name, chunk), attention.spill())
+            if "journal" in message
+            else None
         )
         refused = None
         try:
@@ -247,8 +255,15 @@ class _Relay:
     The one who asked may be slow, stopped or gone; Terraform never waits for it.
     """
 
-    def __init__(self, out: int, hear: object) -> None:
-        reading, self.entry = os.pipe()
+    def __init__(self, out: int, hear: object, spill: str | None) -> None:
+        if spill is None:
+            reading, self.entry = os.pipe()
+        else:
+            # What stands in a pipe dies with its reader. A file in memory is there as soon as it is written.
+            self.entry = os.open(spill, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+            reading = os.open(spill, os.O_RDONLY)
+        self._grows = spill is not None
+        self._ended = threading.Event()
         self._out = out
         self._hear = hear
         self._waiting: list[bytes] = []
@@ -260,7 +275,8 @@ class _Relay:
         self._writer.start()
 
     def heard(self) -> None:
-        """Everything is written down."""
+        """Terraform has ended, and everything is written down."""
+        self._ended.set()
         self._reader.join()
 
     def passed_on(self) -> None:
@@ -269,7 +285,7 @@ class _Relay:
 
     def _read(self, reading: int) -> None:
         begun: list[bytes] = []
-        while chunk := _read_some(reading):
+        while chunk := self._next(reading):
             whole, cut, rest = chunk.rpartition(b"\n")
             if cut:
                 self._pass(b"".join((*begun, whole, cut)))
@@ -282,6 +298,16 @@ class _Relay:
         with self._more:
             self._over = True
             self._more.notify()
+
+    def _next(self, reading: int) -> bytes:
+        """What was written since; empty at the end. A file does not say that it grew: it is looked at."""
+        while self._grows:
+            over = self._ended.is_set()
+            chunk = os.read(reading, _BUFFER)
+            if chunk or over:
+                return chunk
+            self._ended.wait(_LOOK_AGAIN)
+        return os.read(reading, _BUFFER)
 
     def _pass(self, lines: bytes) -> None:
         self._hear(lines)  # type: ignore[operator]
@@ -306,7 +332,3 @@ class _Relay:
             if over and not self._waiting:
                 break
         os.close(self._out)
-
-
-def _read_some(descriptor: int) -> bytes:
-    return os.read(descriptor, _BUFFER)

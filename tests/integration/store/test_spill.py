@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.store import spill
+
+
+def test_a_name_in_memory_is_private_to_its_run(tmp_path: Path) -> None:
+    """Each run of each user has a name of its own."""
+    one, other = spill.spill_for("ONE", tmp_path), spill.spill_for("OTHER", tmp_path)
+    assert one is not None
+    assert one != other
+    assert Path(one).parent == tmp_path
+    assert str(os.getuid()) in Path(one).name
+
+
+def test_a_machine_without_such_a_place_has_none(tmp_path: Path) -> None:
+    """A pipe does there; nothing is written to a disk in clear instead."""
+    assert spill.spill_for("ONE", tmp_path / "nowhere") is None
+
+
+def test_what_is_left_is_read_once_and_forgotten(tmp_path: Path) -> None:
+    """Only a file of ours is looked at; one that is not there is no mistake."""
+    name = str(spill.spill_for("ONE", tmp_path))
+    assert spill.left(name) is None
+    Path(name).write_bytes(b"said\n")
+    assert spill.left(name) == b"said\n"
+    spill.forget(name)
+    spill.forget(name)
+    assert spill.left(name) is None
+    stranger = tmp_path / "stranger"
+    stranger.write_bytes(b"not ours")
+    assert spill.left(str(stranger)) is None
+
+
+def test_a_full_memory_is_an_error_while_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Terraform does not say that a write failed: it must be noticed before."""
+    spill.require_memory(str(tmp_path / "x"))
+    monkeypatch.setattr(spill, "_LEAST", 1 << 62)
+    with pytest.raises(OSError, match="no room in memory"):
+        spill.require_memory(str(tmp_path / "x"))
