@@ -12,6 +12,8 @@ import errno
 import os
 from pathlib import Path
 
+from holdfast.doors import clock
+
 MEMORY = Path("/dev/shm")  # noqa: S108 - memory, not a disk: nothing is at rest there
 _LEAST_AT_FIRST = 64 * 1024 * 1024
 _LEAST = 4 * 1024 * 1024
@@ -24,7 +26,7 @@ def spill_for(run: str, memory: Path = MEMORY) -> str | None:
             return None
     except OSError:
         return None
-    return str(memory / f"holdfast-{os.getuid()}-{run}")
+    return str(memory / f"holdfast-{os.getuid()}-{run}-{clock.random_token(4)}")
 
 
 def require_memory(spill: str) -> None:
