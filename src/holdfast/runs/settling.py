@@ -10,7 +10,6 @@ import asyncio
 from holdfast.doors import clock
 from holdfast.runs.claiming import alive, busy, journal_of, operation_of, signs
 from holdfast.runs.events import Note
-from holdfast.runs.evidence_shown import unknown_run
 from holdfast.runs.session import Session
 from holdfast.runs.settled import failed_cleanly, finish_claim
 from holdfast.runs.status import Status
@@ -37,6 +36,9 @@ async def require_settled(session: Session, stack: Stack) -> tuple[str, ...]:
             journal = journal_of(session, claim)
             settled = settle(session, claim, journal)
             if settled is None:
+                # Loaded where it is needed: most runs end well.
+                from holdfast.runs.evidence_shown import unknown_run  # noqa: PLC0415
+
                 raise await unknown_run(session, stack, claim, journal)
         if settled is not None:
             return settled
