@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -92,10 +93,10 @@ def service() -> Iterator[LabService]:
 
 
 @pytest.fixture
-def repository(with_lab: Program, service: LabService, tmp_path: Path) -> Program:
+def repository(with_lab: Program, service: LabService, workplace: Path, tmp_path: Path) -> Program:
     (tmp_path / "reference").write_text(REFERENCE + "\n")
-    scratch = tmp_path / "tmp"
-    scratch.mkdir()
+    # A short path: the sockets of providers lie below it.
+    scratch = Path(tempfile.mkdtemp(prefix="s", dir=workplace))
     with_lab.environment |= {"OUTER_CANARY": ENVIRONMENT, "TMPDIR": str(scratch)}
     with_lab.write(
         "holdfast.yaml",
@@ -223,7 +224,13 @@ def _nothing_is_left(repository: Program, written: set[Path], tmp_path: Path) ->
 
     A work directory holds the user's own files as they are: what is written in the code is written there.
     """
-    folders = (repository.folder, repository.home, tmp_path / "bundle", tmp_path / "tmp", tmp_path / "user")
+    folders = (
+        repository.folder,
+        repository.home,
+        tmp_path / "bundle",
+        Path(repository.environment["TMPDIR"]),
+        tmp_path / "user",
+    )
     files = [
         file for folder in folders for file in folder.rglob("*") if file.is_file() and file not in written
     ]
