@@ -1,6 +1,6 @@
 # The two commands of the README are `make quickstart` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-faults test-interop bench check format lock schema docs clean
+.PHONY: help setup quickstart test test-long test-faults test-interop bench check format lock schema docs clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -30,7 +30,10 @@ quickstart: setup ## See Holdfast at work on an example, in a minute
 	@$(BIN)/python tools/quickstart.py
 
 test: setup ## Run the tests (under ten minutes on two cores)
-	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not long" $(ARGS)
+
+test-long: setup ## Run the tests that take many seconds each
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m long $(ARGS)
 
 FAULTS ?= 300
 ifndef SEED

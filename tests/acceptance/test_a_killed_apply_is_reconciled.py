@@ -153,6 +153,7 @@ def held_reconcile(program: Program, service: LabService, run: str) -> subproces
     return process
 
 
+@pytest.mark.long
 def test_one_reconcile_at_a_time(killed: Program, service: LabService) -> None:
     """The second one is told who is at it, changes nothing, and finds the run settled afterwards."""
     run = open_run(killed)
@@ -166,6 +167,7 @@ def test_one_reconcile_at_a_time(killed: Program, service: LabService) -> None:
     assert len(service.objects()) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["plan", "apply"])
 def test_a_killed_reconcile_is_done_again(killed: Program, service: LabService, moment: str) -> None:
     """Killed while it plans its imports, or as it begins to apply them: the second time ends it.
@@ -232,6 +234,7 @@ def left_by_the_dead(program: Program, *, host: str | None, operation: str = "ap
     return run
 
 
+@pytest.mark.long
 def test_a_claim_of_the_dead_is_given_up(with_lab: Program, service: LabService) -> None:
     """Nothing here proves that a push elsewhere is over: a person's word frees the stack.
 

@@ -100,6 +100,7 @@ def machines(with_lab: Program, s3: FlakyS3, service: LabService, tmp_path: Path
     s3.calm()
 
 
+@pytest.mark.long
 def test_another_machine_sees_states_and_used_plans(machines: Machines) -> None:
     """What one machine applied, the other plans as unchanged; a plan that one used, the other refuses."""
     one, two = machines.another(), machines.another()
@@ -205,6 +206,7 @@ FAULTS: dict[str, tuple[S3Fault, str | None, str, int]] = {
 }
 
 
+@pytest.mark.long
 def test_an_answer_that_is_lost_or_late_costs_nothing(
     machines: Machines, s3: FlakyS3, service: LabService
 ) -> None:
@@ -222,6 +224,7 @@ def test_an_answer_that_is_lost_or_late_costs_nothing(
     assert (store.runs.outcome(run) or {})["status"] == "applied"
 
 
+@pytest.mark.long
 def test_what_s3_does_not_take_is_not_called_done(
     machines: Machines, s3: FlakyS3, service: LabService
 ) -> None:
@@ -238,6 +241,7 @@ def test_what_s3_does_not_take_is_not_called_done(
     assert made(service) == {"one": 1, "two": 1}
 
 
+@pytest.mark.long
 def test_s3_that_is_gone_from_the_first_change_on_loses_nothing(
     machines: Machines, s3: FlakyS3, service: LabService
 ) -> None:

@@ -214,6 +214,7 @@ def test_the_users_own_file_in_the_home_folder_is_honoured(with_lab: Program, la
     assert with_lab.results("plan")["a"]["status"] == "planned"
 
 
+@pytest.mark.long
 def test_fifty_cold_inits_killed_half_way_and_repeated(with_lab: Program) -> None:
     """Fifty stacks at once on an empty mirror; killed in the middle, the next run ends well all the same."""
     names = [f"s{number:02}" for number in range(50)]

@@ -104,6 +104,7 @@ def test_the_second_change_of_a_lane_is_told_who_is_first(with_lab: Program, ser
     assert made(service) == {"a": 1, "a2": 1}
 
 
+@pytest.mark.long
 def test_other_lanes_are_free_and_one_change_of_two_needs_both(
     with_lab: Program, service: LabService
 ) -> None:
@@ -123,6 +124,7 @@ def test_other_lanes_are_free_and_one_change_of_two_needs_both(
     }
 
 
+@pytest.mark.long
 def test_in_ci_the_next_change_waits_until_the_lane_is_free(with_lab: Program, service: LabService) -> None:
     """Nobody sits there to try again: it says whom it waits for, and then does what it was asked."""
     repository(with_lab, service, store=".holdfast")
@@ -156,6 +158,7 @@ def test_a_killed_change_keeps_its_lane_while_terraform_works(with_lab: Program,
     none_left(with_lab)
 
 
+@pytest.mark.long
 def test_a_change_killed_before_it_began_anything_leaves_its_lane_to_the_next(
     with_lab: Program, service: LabService
 ) -> None:

@@ -175,6 +175,7 @@ def test_a_damaged_local_state_comes_back_from_a_copy(holdfast: Program, server:
     assert [one.read_bytes() for one in file.parent.glob("terraform.tfstate.damaged-*")] == [b"{ half"]
 
 
+@pytest.mark.long
 def test_a_wrong_answer_and_a_lock_of_somebody_else_stop_it(holdfast: Program, server: StateServer) -> None:
     """No old state over a real one that is only out of sight; the copies are listed all the same."""
     repository(holdfast, server, "http")

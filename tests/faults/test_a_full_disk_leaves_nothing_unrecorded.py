@@ -86,6 +86,7 @@ def test_a_disk_that_fills_up_in_the_middle(with_lab: Program, tmp_path: Path) -
         _full_in_the_middle(with_lab, lab, lambda _: fill(disk), (disk / "filler").unlink)
 
 
+@pytest.mark.long
 def test_a_journal_that_cannot_grow_stops_terraform(with_lab: Program) -> None:
     """Not a byte more can be written down: Terraform is asked to stop, and what it made is found out."""
 
