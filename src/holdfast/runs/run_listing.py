@@ -10,10 +10,10 @@ from holdfast.kernel.errors import UsageError
 from holdfast.runs.claiming import alive, operation_of, signs
 from holdfast.runs.run_secrets import know_secrets
 from holdfast.runs.session import Session
+from holdfast.runs.settled import proof
 from holdfast.runs.status import Status
 from holdfast.store.claims import Claim
 from holdfast.store.journal import EMPTY, Journal
-from holdfast.terraform.worker import NOT_STARTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,15 +123,8 @@ def status_of(outcome: Mapping[str, object] | None, holder: Holder | None, journ
         return Status(said) if said in {one.value for one in Status} else Status.UNKNOWN
     if holder is not None and holder.at_work:
         return None
-    code = journal.ended.get("code") if journal.ended is not None else None
-    unsaved = journal.ended is not None and bool(journal.ended.get("unsaved"))
-    if code == 0 and not unsaved:
-        return Status.APPLIED
-    if code == NOT_STARTED or (code == 1 and not unsaved):
-        return Status.FAILED
-    if journal.started is None and journal.whole and (holder is None or holder.dead):
-        return Status.FAILED
-    return Status.UNKNOWN
+    found = proof(journal, dead=holder is None or holder.dead)
+    return found.status if found is not None else Status.UNKNOWN
 
 
 def _shown(session: Session, run: str, claim: Claim | None) -> tuple[RunShown, Mapping[str, object]]:

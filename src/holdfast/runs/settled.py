@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
 from holdfast.doors import clock
 from holdfast.runs.claiming import operation_of
@@ -11,6 +12,7 @@ from holdfast.runs.session import Session
 from holdfast.runs.status import Status
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
+from holdfast.terraform.worker import NOT_STARTED
 
 _FAILED = 1
 
@@ -43,6 +45,31 @@ def _meant(intent: Mapping[str, object]) -> Mapping[str, object]:
     written = intent.get("intent")
     inner = written.get("intent") if isinstance(written, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
+
+
+class Proof(Enum):
+    """What a journal can prove of a run whose Holdfast is gone."""
+
+    APPLIED = Status.APPLIED, "went on after its Holdfast ended, and was applied"
+    NEVER_BEGUN = Status.FAILED, "ended before Terraform was started"
+    FAILED = Status.FAILED, "went on after its Holdfast ended, and failed"
+    NOT_STARTED = Status.FAILED, "could not start Terraform"
+
+    def __init__(self, status: Status, words: str) -> None:
+        self.status = status
+        self.words = words
+
+
+def proof(journal: Journal, *, dead: bool) -> Proof | None:
+    """`dead`: nobody can begin it any more. None: the journal proves nothing, and nobody knows."""
+    ended = journal.ended
+    if ended is None:
+        return Proof.NEVER_BEGUN if dead and journal.started is None and journal.whole else None
+    if ended.get("code") == NOT_STARTED:
+        return Proof.NOT_STARTED
+    if ended.get("code") == 0 and not ended.get("unsaved"):
+        return Proof.APPLIED
+    return Proof.FAILED if failed_cleanly(journal) else None
 
 
 def failed_cleanly(journal: Journal) -> bool:

@@ -11,12 +11,11 @@ from holdfast.doors import clock
 from holdfast.runs.claiming import alive, busy, journal_of, operation_of, signs
 from holdfast.runs.events import Note
 from holdfast.runs.session import Session
-from holdfast.runs.settled import failed_cleanly, finish_claim
+from holdfast.runs.settled import finish_claim, proof
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
-from holdfast.terraform.worker import NOT_STARTED
 
 _LOOK_AGAIN = 0.5
 _NO_END = frozenset({Status.PLANNED.value, Status.UNKNOWN.value})
@@ -74,29 +73,8 @@ def never_begun(session: Session, claim: Claim) -> bool:
 
 def proved(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status, str] | None:
     """How a run ended whose Holdfast is gone, as far as its journal says so. Pure."""
-    code = journal.ended.get("code") if journal.ended is not None else None
-    unsaved = bool(journal.ended and journal.ended.get("unsaved"))
-    ends: tuple[tuple[bool, Status, str], ...] = (
-        (
-            dead and operation_of(claim) in _ONLY_THE_RECORD,
-            Status.FAILED,
-            f"a {operation_of(claim)} of before did not come to its end; look at the state",
-        ),
-        (
-            code == 0 and not unsaved,
-            Status.APPLIED,
-            f"run {claim.run} went on after its Holdfast ended, and was applied",
-        ),
-        (
-            dead and journal.started is None and journal.whole,
-            Status.FAILED,
-            f"run {claim.run} ended before Terraform was started",
-        ),
-        (
-            failed_cleanly(journal),
-            Status.FAILED,
-            f"run {claim.run} went on after its Holdfast ended, and failed",
-        ),
-        (code == NOT_STARTED, Status.FAILED, f"run {claim.run} could not start Terraform"),
-    )
-    return next(((status, note) for holds, status, note in ends if holds), None)
+    operation = operation_of(claim)
+    if dead and operation in _ONLY_THE_RECORD:
+        return Status.FAILED, f"a {operation} of before did not come to its end; look at the state"
+    found = proof(journal, dead=dead)
+    return (found.status, f"run {claim.run} {found.words}") if found is not None else None

@@ -16,9 +16,17 @@ SILENT = Holder(at_work=False, dead=False)
 STARTED: dict[str, object] = {"at": "2026-01-01T00:00:00+00:00"}
 
 
-def ended(code: int, *, unsaved: bool = False) -> Journal:
+LOST = (
+    (
+        b'{"type":"diagnostic","@level":"error","@message":"Error: Plugin did not respond",'
+        b'"diagnostic":{"severity":"error","summary":"Plugin did not respond","detail":"","address":"x.y"}}'
+    ),
+)
+
+
+def ended(code: int, *, unsaved: bool = False, said: tuple[bytes, ...] = ()) -> Journal:
     end: dict[str, object] = {"code": code, "at": "2026-01-01T00:00:09+00:00", "unsaved": unsaved}
-    return Journal(started=STARTED, lines=(), ended=end, whole=True)
+    return Journal(started=STARTED, lines=said, ended=end, whole=True)
 
 
 CUT = Journal(started=STARTED, lines=(), ended=None, whole=False)
@@ -37,6 +45,7 @@ CUT = Journal(started=STARTED, lines=(), ended=None, whole=False)
         (None, DEAD, ended(0, unsaved=True), Status.UNKNOWN),
         (None, DEAD, ended(1), Status.FAILED),
         (None, DEAD, ended(1, unsaved=True), Status.UNKNOWN),
+        (None, DEAD, ended(1, said=LOST), Status.UNKNOWN),
         (None, DEAD, ended(-9), Status.UNKNOWN),
         (None, DEAD, ended(NOT_STARTED), Status.FAILED),
         (None, DEAD, EMPTY, Status.FAILED),
