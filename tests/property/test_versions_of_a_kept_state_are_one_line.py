@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from memory_shelf import MemoryShelf
 
 from holdfast.secrets.keys import Key
+from holdfast.store.copies import StateCopy
 from holdfast.store.sealed import SealedShelf
-from holdfast.store.states import KeptStates, NewVersion
+from holdfast.store.states import KeptStates
 
 KEY = Key.of(b"k" * 32)
 WRITERS = 3
@@ -38,7 +39,7 @@ def test_a_version_follows_the_one_its_writer_saw(script: list[tuple[str, int, i
                 seen[writer] = last
             case "add":
                 content = f"{turn} by {writer}".encode()
-                new = NewVersion(
+                new = StateCopy(
                     serial=turn, lineage="l", resources=0, run=None, who="w", why="apply", state=content
                 )
                 version = states.add("s", new, after=seen[writer])

@@ -17,6 +17,7 @@ from holdfast.doors import clock, environment, files, living
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claims
+from holdfast.store.copies import StateCopy
 from holdfast.store.folder import FolderShelf
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
 from holdfast.store.place import from_description
@@ -25,7 +26,7 @@ from holdfast.store.sealed import SealedShelf
 from holdfast.store.shelf import Shelf
 from holdfast.store.shipping import Shipper
 from holdfast.store.spill import forget, require_memory, spill_for
-from holdfast.store.states import KeptStates, NewVersion
+from holdfast.store.states import KeptStates
 from holdfast.terraform.door import Door, Refusal
 from holdfast.terraform.state_json import Readable, read_state
 from holdfast.terraform.work import UNSAVED_FILE
@@ -247,15 +248,7 @@ class StateKeeper:
         found = read_state(state)
         if not isinstance(found, Readable):
             raise Refusal(400, "this is not a state")
-        new = NewVersion(
-            serial=found.serial,
-            lineage=found.lineage,
-            resources=found.managed,
-            run=self._run,
-            who=self._who,
-            why=self._why,
-            state=state,
-        )
+        new = StateCopy.of(state, found, run=self._run, who=self._who, why=self._why)
         version = self._states.add(self._stack, new, after=self._number)
         if version is None:
             raise Refusal(409, f"somebody else wrote the state of {self._stack}")

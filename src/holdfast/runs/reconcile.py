@@ -43,8 +43,8 @@ from holdfast.state.surgery import (
     without_deposed,
 )
 from holdfast.store.claims import Claim
+from holdfast.store.copies import StateCopy
 from holdfast.store.journal import Journal
-from holdfast.store.states import NewVersion
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan import Kind, Plan
 from holdfast.terraform.state_json import Readable, read_state
@@ -269,32 +269,19 @@ class _Work:
         """Under the claim, with a copy of what was there, and under the next serial."""
         session, stack = self._session, self._ready.stack
         was = read_state(before)
-        if not isinstance(was, Readable):
+        content = raised(after, was.serial + 1) if isinstance(was, Readable) else b""
+        will_be = read_state(content)
+        if not isinstance(was, Readable) or not isinstance(will_be, Readable):
             raise Failed("HF-REC-7", f"{stack.name}: the state cannot be read, so it is not changed")
-        content = raised(after, was.serial + 1)
         if self._ready.home.kept:
             numbers = session.store.states.numbers(stack.name)
-            new = NewVersion(
-                serial=was.serial + 1,
-                lineage=was.lineage,
-                resources=_managed(content),
-                run=self._run,
-                who=session.who,
-                why="reconcile",
-                state=content,
-            )
+            new = StateCopy.of(content, will_be, run=self._run, who=session.who, why="reconcile")
             if session.store.states.add(stack.name, new, after=numbers[-1] if numbers else 0) is None:
                 raise Busy("HF-LOCK-2", f"{stack.name}: somebody else wrote its state just now")
             return
         session.store.backups.add(
             stack.name,
-            before,
-            serial=was.serial,
-            lineage=was.lineage,
-            resources=was.managed,
-            run=self._run,
-            who=session.who,
-            why="before a reconcile",
+            StateCopy.of(before, was, run=self._run, who=session.who, why="before a reconcile"),
         )
         await self._past_the_lock(lambda: push_content(session, self._ready, content, run=self._run))
 
@@ -341,11 +328,6 @@ class _Work:
         state_watch.record(
             self._session.store, self._ready.stack.name, self._ready.home, read_state(now or b"")
         )
-
-
-def _managed(content: bytes) -> int | None:
-    state = read_state(content)
-    return state.managed if isinstance(state, Readable) else None
 
 
 def _require_only_imports(stack: Stack, plan: Plan, wanted: tuple[Import, ...]) -> None:

@@ -19,6 +19,7 @@ from holdfast.runs.session import Session
 from holdfast.runs.state_versions import prune
 from holdfast.runs.status import STATUS_OF_EXIT
 from holdfast.store.claims import Claim
+from holdfast.store.copies import StateCopy
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.state_json import Readable, read_state
 
@@ -82,13 +83,7 @@ def keep_backup(session: Session, planned: StackResult, ready: ReadyPlan) -> Non
         return
     session.store.backups.add(
         planned.stack.name,
-        content,
-        serial=state.serial,
-        lineage=state.lineage,
-        resources=state.managed,
-        run=planned.run,
-        who=session.who,
-        why="before an apply",
+        StateCopy.of(content, state, run=planned.run, who=session.who, why="before an apply"),
         name=planned.run,
     )
 

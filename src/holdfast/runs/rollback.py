@@ -22,8 +22,8 @@ from holdfast.runs.status import STATUS_OF_EXIT, Status
 from holdfast.stacks.stack import Stack
 from holdfast.state.diff import StateDiff, diff
 from holdfast.state.surgery import raised
+from holdfast.store.copies import StateCopy
 from holdfast.store.run_store import StateRecord
-from holdfast.store.states import NewVersion
 from holdfast.terraform.engine import Product
 from holdfast.terraform.sensitive import sensitive_in_state
 from holdfast.terraform.state_json import Readable, read_state
@@ -211,15 +211,8 @@ def _lost(known: StateRecord | None) -> Standing:
 def _add_version(
     session: Session, stack: Stack, now: Standing, goal: Loaded, content: bytes, state: Readable
 ) -> RolledBack:
-    new = NewVersion(
-        serial=state.serial,
-        lineage=state.lineage,
-        resources=state.managed,
-        run=session.change,
-        who=session.who,
-        why=f"rollback to {goal.entry.name}",
-        state=content,
-    )
+    why = f"rollback to {goal.entry.name}"
+    new = StateCopy.of(content, state, run=session.change, who=session.who, why=why)
     if session.store.states.add(stack.name, new, after=now.number) is None:
         raise Busy(
             "HF-LOCK-2",

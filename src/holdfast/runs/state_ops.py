@@ -19,9 +19,9 @@ from holdfast.runs.status import Status
 from holdfast.stacks.code import Code
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.stack import Stack
+from holdfast.store.copies import StateCopy
 from holdfast.store.folder import FolderShelf
 from holdfast.store.run_store import RunStore
-from holdfast.store.states import NewVersion
 from holdfast.terraform.backend import leftovers
 from holdfast.terraform.sensitive import sensitive_in_outputs, sensitive_in_state
 from holdfast.terraform.state_json import Readable, Unreadable, read_state
@@ -216,15 +216,7 @@ def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, w
 
 def _kept(store: RunStore, stack: Stack, state: Readable, content: bytes, who: str) -> bool:
     """As the first version, and read back."""
-    new = NewVersion(
-        serial=state.serial,
-        lineage=state.lineage,
-        resources=state.managed,
-        run=None,
-        who=who,
-        why="adopt",
-        state=content,
-    )
+    new = StateCopy.of(content, state, run=None, who=who, why="adopt")
     if store.states.add(stack.name, new, after=0) is None:
         # Somebody was first: what is there is theirs, and must not be taken away again.
         _refuse_kept(store, stack)

@@ -18,6 +18,7 @@ from holdfast.runs.session import Session
 from holdfast.stacks.stack import Stack
 from holdfast.state.retention import Aged, expired, too_old
 from holdfast.store.backups import Backup
+from holdfast.store.copies import StateCopy
 from holdfast.store.run_store import RunStore
 from holdfast.store.states import Version
 from holdfast.terraform.sensitive import sensitive_in_state
@@ -204,14 +205,7 @@ def copied(session: Session, stack: Stack, content: bytes, *, why: str, run: str
     """Durably, of a state that lies elsewhere."""
     state = _readable(stack, content)
     made = session.store.backups.add(
-        stack.name,
-        content,
-        serial=state.serial,
-        lineage=state.lineage,
-        resources=state.managed,
-        run=run,
-        who=session.who,
-        why=why,
+        stack.name, StateCopy.of(content, state, run=run, who=session.who, why=why)
     )
     return Entry(
         name=made.name,

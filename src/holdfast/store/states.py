@@ -6,39 +6,17 @@ the other was first.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from holdfast.doors import clock
 from holdfast.kernel.errors import UnknownOutcome
+from holdfast.store.copies import KeptCopy, StateCopy, pack, unpack
 from holdfast.store.names import stack_of, word
 from holdfast.store.sealed import SealedShelf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(KeptCopy):
     number: int
-    serial: int
-    lineage: str
-    resources: int | None
-    """How many it holds that Terraform made; None where the state is encrypted."""
-    at: str
-    run: str | None
-    who: str
-    why: str
-    """What wrote it: apply, push, rollback, adopt."""
-    state: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewVersion:
-    serial: int
-    lineage: str
-    resources: int | None
-    run: str | None
-    who: str
-    why: str
-    state: bytes = field(repr=False)
 
 
 class KeptStates:
@@ -60,35 +38,18 @@ class KeptStates:
         found = self._sealed.read(_name(stack, number))
         if found is None:
             return None
-        head, _, state = found.data.partition(b"\n")
-        document = json.loads(head)
-        if document.pop("version") != 1:
-            raise UnknownOutcome(
-                "HF-STORE-2", f"{stack}: version {number} of its state has an unknown format"
-            )
-        return Version(number=number, state=state, **document)
+        return Version(number=number, **unpack(found.data, what=f"{stack}: version {number} of its state"))
 
-    def add(self, stack: str, new: NewVersion, *, after: int) -> Version | None:
+    def add(self, stack: str, new: StateCopy, *, after: int) -> Version | None:
         """The version that follows `after`; None when somebody else has written that one."""
-        document = {
-            "version": 1,
-            "serial": new.serial,
-            "lineage": new.lineage,
-            "resources": new.resources,
-            "at": clock.now().isoformat(),
-            "run": new.run,
-            "who": new.who,
-            "why": new.why,
-        }
-        head = json.dumps(document, ensure_ascii=False).encode()
+        data, fields = pack(new)
         # A number can be free because its version was dropped: then others are long past it.
         if (self.numbers(stack) or (0,))[-1] != after:
             return None
         number = after + 1
-        if not self._sealed.create(_name(stack, number), head + b"\n" + new.state):
+        if not self._sealed.create(_name(stack, number), data):
             return None
-        document.pop("version")
-        return Version(number=number, state=new.state, **document)  # type: ignore[arg-type]
+        return Version(number=number, **fields)
 
     def stacks(self) -> tuple[str, ...]:
         words = {name.split("/")[1] for name in self._sealed.names("states")}

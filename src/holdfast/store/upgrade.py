@@ -13,10 +13,11 @@ from holdfast.doors import files
 from holdfast.kernel.errors import Busy, UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.secrets.sealing import open_
+from holdfast.store.copies import StateCopy
 from holdfast.store.folder import FolderShelf
 from holdfast.store.names import stack_of, word
 from holdfast.store.sealed import SealedShelf
-from holdfast.store.states import KeptStates, NewVersion
+from holdfast.store.states import KeptStates
 from holdfast.terraform.state_json import Readable, read_state
 
 OLD_VERSION = 1
@@ -99,15 +100,7 @@ def _added(states: KeptStates, stack: str, content: bytes | None) -> None:
     last = states.current(stack)
     if last is not None and (last.lineage != state.lineage or last.serial >= state.serial):
         return
-    new = NewVersion(
-        serial=state.serial,
-        lineage=state.lineage,
-        resources=state.managed,
-        run=None,
-        who="holdfast",
-        why="moved from a file in clear",
-        state=content,
-    )
+    new = StateCopy.of(content, state, run=None, who="holdfast", why="moved from a file in clear")
     states.add(stack, new, after=last.number if last is not None else 0)
 
 

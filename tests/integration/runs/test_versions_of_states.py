@@ -11,23 +11,27 @@ from holdfast.kernel.errors import UsageError
 from holdfast.runs.run_secrets import remember_secrets, remembered_secrets
 from holdfast.runs.state_versions import _chosen, _Row, prune
 from holdfast.secrets.keys import Key
+from holdfast.store.copies import StateCopy
 from holdfast.store.folder import FolderShelf
 from holdfast.store.run_store import RunStore
-from holdfast.store.states import NewVersion
 
 STACK = "prod/net"
+
+
+def copy(serial: int, *, lineage: str = "l") -> StateCopy:
+    return StateCopy(
+        serial=serial, lineage=lineage, resources=0, run=None, who="me", why="before", state=b"{}"
+    )
 
 
 def filled(folder: Path, count: int) -> RunStore:
     store = RunStore(FolderShelf(folder), lambda: Key.of(b"k" * 32))
     for number in range(count):
-        new = NewVersion(
+        new = StateCopy(
             serial=number + 1, lineage="l", resources=0, run=None, who="me", why="apply", state=b"{}"
         )
         store.states.add(STACK, new, after=number)
-        store.backups.add(
-            STACK, b"{}", serial=number + 1, lineage="l", resources=0, run=None, who="me", why="before"
-        )
+        store.backups.add(STACK, copy(number + 1))
     return store
 
 
@@ -86,7 +90,7 @@ def test_a_copy_is_meant_by_the_beginning_of_its_name(tmp_path: Path) -> None:
     shared = next(size for size in range(26) if new[size] != old[size])
     assert _chosen(STACK, row, old[: shared + 1].lower()) == old
     assert _chosen(STACK, row, "serial:1") == old
-    store.backups.add(STACK, b"{}", serial=1, lineage="other", resources=0, run=None, who="me", why="asked")
+    store.backups.add(STACK, copy(1, lineage="other"))
     for wanted in (new[:shared], "serial:1"):
         with pytest.raises(UsageError) as caught:
             _chosen(STACK, _Row(store, STACK, kept=False), wanted)

@@ -16,11 +16,11 @@ from small import obey_permissions
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim
+from holdfast.store.copies import StateCopy
 from holdfast.store.folder import FolderShelf
 from holdfast.store.journal import LINES, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
 from holdfast.store.run_store import RunStore, StateRecord
-from holdfast.store.states import NewVersion
 
 SECRET = b"k" * 32
 KEY = Key.of(SECRET)
@@ -33,11 +33,11 @@ from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim
 from holdfast.store.folder import FolderShelf
 from holdfast.store.run_store import RunStore
-from holdfast.store.states import NewVersion
+from holdfast.store.copies import StateCopy
 
 folder, go, me = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 store = RunStore(FolderShelf(folder), lambda: Key.of(b"k" * 32))
-new = NewVersion(serial=1, lineage="l", resources=0, run=me, who=me, why="apply", state=me.encode())
+new = StateCopy(serial=1, lineage="l", resources=0, run=me, who=me, why="apply", state=me.encode())
 go.with_name(f"ready-{me}").touch()
 while not go.exists():
     time.sleep(0.001)
@@ -88,11 +88,11 @@ def test_nothing_is_readable_on_the_disk(store: RunStore, tmp_path: Path) -> Non
     store.keep_errored("a", word)
     store.settle_errored("a")
     store.claims.take(Claim(stack="a", run="r1", intent={"who": CANARY}))
-    new = NewVersion(
+    new = StateCopy(
         serial=1, lineage=CANARY, resources=1, run="r1", who=CANARY, why=CANARY, state=word * 9000
     )
     store.states.add("a", new, after=0)
-    store.backups.add("a", word, serial=1, lineage=CANARY, resources=1, run="r1", who=CANARY, why=CANARY)
+    store.backups.add("a", new)
     store.runs.finish("r1", {"status": CANARY})
     store.runs.write("r1", "pulse", word)
     journal = tmp_path / "store" / journal_name("r1")
@@ -118,7 +118,7 @@ def test_nothing_is_readable_on_the_disk(store: RunStore, tmp_path: Path) -> Non
 
 def test_a_state_of_a_stack_that_begins_with_a_dot_is_found(store: RunStore) -> None:
     """On a disk, names with a dot are half-written files; no stack's name may become one."""
-    new = NewVersion(serial=1, lineage="l", resources=0, run=None, who="w", why="apply", state=b"{}")
+    new = StateCopy(serial=1, lineage="l", resources=0, run=None, who="w", why="apply", state=b"{}")
     store.states.add(".hidden/x", new, after=0)
     assert store.states.current(".hidden/x") is not None
     assert store.states.stacks() == (".hidden/x",)

@@ -8,8 +8,9 @@ from memory_shelf import MemoryShelf
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.backups import Backups
+from holdfast.store.copies import StateCopy
 from holdfast.store.sealed import SealedShelf
-from holdfast.store.states import KeptStates, NewVersion, Version
+from holdfast.store.states import KeptStates, Version
 
 KEY = Key.of(b"k" * 32)
 
@@ -29,8 +30,8 @@ def backups(shelf: MemoryShelf) -> Backups:
     return Backups(SealedShelf(shelf, lambda: KEY))
 
 
-def new(serial: int, state: bytes = b"{}") -> NewVersion:
-    return NewVersion(serial=serial, lineage="l", resources=1, run="r", who="ann", why="apply", state=state)
+def new(serial: int, state: bytes = b"{}") -> StateCopy:
+    return StateCopy(serial=serial, lineage="l", resources=1, run="r", who="ann", why="apply", state=state)
 
 
 def added(states: KeptStates, serial: int, *, after: int, state: bytes = b"{}") -> Version:
@@ -135,9 +136,7 @@ def test_a_damaged_version_is_an_error(states: KeptStates, shelf: MemoryShelf) -
 def test_backups_come_back_oldest_first(backups: Backups) -> None:
     """Each as it was, by its name; the last one is the newest."""
     made = [
-        backups.add(
-            "a", state, serial=1, lineage="l", resources=None, run=None, who="ann", why="asked", name=name
-        )
+        backups.add("a", new(1, state), name=name)
         for name, state in (("01A", b"one"), ("01B", b"two\n"), ("01C", b""))
     ]
     assert backups.names("a") == tuple(one.name for one in made)
@@ -153,9 +152,7 @@ def test_a_backup_is_never_overwritten(backups: Backups) -> None:
     """The copy from before a run stays that one; a copy that could not be made is not called made."""
 
     def add(state: bytes) -> bytes:
-        return backups.add(
-            "a", state, serial=1, lineage="l", resources=1, run="r", who="ann", why="x", name="r"
-        ).state
+        return backups.add("a", new(1, state), name="r").state
 
     assert add(b"before") == b"before"
     assert add(b"before") == b"before"
