@@ -1,5 +1,7 @@
 # The two commands of the README are `make quickstart` and `make test`.
 .DEFAULT_GOAL := help
+# Compiled code is kept: every start of the program gains from it.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup quickstart test test-long test-faults test-interop bench check format lock schema docs clean
 
 PYTHON ?= python3
@@ -20,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "· installing what is locked in requirements.lock"
 	@awk '/^[a-z]/ { keep = /^uv==/ } keep' requirements.lock > $(VENV)/uv.lock
 	@$(PIP) --require-hashes --requirement $(VENV)/uv.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock \
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --requirement requirements.lock \
 	  || { echo "· again with pip, which knows your own index (a minute or two)"; $(PIP) --require-hashes --requirement requirements.lock; }
 	@echo "· installing Holdfast itself"
 	@$(PIP) --no-deps --no-build-isolation --editable .

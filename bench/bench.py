@@ -50,7 +50,8 @@ class Bench:
         self.terragrunt = shutil.which("terragrunt", path=self.path)
         self.mirror = self.tools / "cli.tfrc" if self.tools and (self.tools / "cli.tfrc").exists() else None
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("TF_")},
+            # Neither Terraform's settings nor Python's (such as one that forbids to keep compiled code).
+            **{name: value for name, value in os.environ.items() if not name.startswith(("TF_", "PYTHON"))},
             "PATH": self.path,
             "CHECKPOINT_DISABLE": "1",
             "TF_IN_AUTOMATION": "1",

@@ -12,7 +12,6 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -22,6 +21,7 @@ from holdfast.doors import environment as environment_door
 from holdfast.doors.environment import Environment
 from holdfast.doors.files import unusable
 from holdfast.kernel.errors import Exit, Failed, HoldfastError
+from holdfast.kernel.values import dataclass
 
 if TYPE_CHECKING:  # Rich is not loaded for a command that prints a document.
     from holdfast.cli.console import Console

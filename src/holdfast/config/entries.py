@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from holdfast.config.needs import DERIVED, FILES, circle, direct_needs
@@ -13,6 +12,7 @@ from holdfast.config.problems import Problems, closest, did_you_mean, listed
 from holdfast.config.reading import At, Fillable, shown
 from holdfast.config.scalars import Bad
 from holdfast.config.valid import RuleKind
+from holdfast.kernel.values import dataclass
 
 _ESCAPE: Final = "Braces that are meant as they are: {{ and }}."
 _FILES_KEYS: Final = ("variables_files", "module")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from holdfast.config.placeholders import VAR, Literal, MalformedError, Placeholder, parse
+from holdfast.kernel.values import dataclass
 
 MAX_WILD: Final = 4
 """In one segment: more would be ambiguous for people and slow to match."""

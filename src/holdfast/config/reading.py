@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, assert_never
 
@@ -34,6 +33,7 @@ from holdfast.config.shape import (
 from holdfast.config.valid import SecretRef, Value
 from holdfast.config.yaml import BrokenNode, Entry, ListNode, MapNode, Node, ScalarNode
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ editor and the program never disagree about a key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from holdfast.kernel.values import dataclass
 
 WRONG_VALUE = "HF-CONF-6"
 

@@ -6,12 +6,12 @@ Text that may hold placeholders is kept as written here; `stacks/` fills it in f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass, field
 
 SECRET_SCHEMES: tuple[str, ...] = ("env", "file", "dotenv", "aws-sm", "aws-ssm", "azure-kv", "vault")
 

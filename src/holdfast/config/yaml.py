@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
 
 from holdfast.config.problems import Problems
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass, field
 
 MAX_BYTES: Final = 1_000_000
 MAX_DEPTH: Final = 32

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+
+from holdfast.kernel.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

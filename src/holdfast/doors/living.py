@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Self
+
+from holdfast.kernel.values import dataclass
 
 _PROCESSES = Path("/proc")
 _BOOT = _PROCESSES / "sys/kernel/random/boot_id"

@@ -10,8 +10,9 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from holdfast.kernel.values import dataclass, field
 
 _CHUNK = 1 << 18
 

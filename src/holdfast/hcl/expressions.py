@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tree_sitter import Node
 
@@ -22,6 +21,7 @@ from holdfast.hcl.nodes import (
     Unary,
 )
 from holdfast.hcl.templates import Pieces, dedent, template, unmark, unquote
+from holdfast.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bisect
 import re
-from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
+
+from holdfast.kernel.values import dataclass
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")

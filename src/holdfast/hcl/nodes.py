@@ -7,10 +7,10 @@ first asked for: most of a repository is only ever looked at from above.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from holdfast.kernel.errors import Place, Problem
+from holdfast.kernel.values import dataclass
 
 Constant = str | int | float | bool | None
 

@@ -16,9 +16,10 @@ Every code is described in docs/errors.md; a test keeps that page complete.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
+
+from holdfast.kernel.values import dataclass
 
 
 class Exit(IntEnum):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs.claiming import Signs, signs
 from holdfast.runs.evidence import Evidence, compare
 from holdfast.runs.intent import Intent

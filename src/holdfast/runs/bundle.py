@@ -18,11 +18,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
 from holdfast.doors import clock, files
 from holdfast.kernel.errors import HoldfastError, Refused, UsageError
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs.digest import DigestParts, canonical, sha256
 from holdfast.secrets.keys import Key
 from holdfast.secrets.sealing import WrongKey, open_, seal, sealed_with

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 
 from holdfast.doors import clock, files, living
 from holdfast.doors.living import Life, ProcessId
 from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
+from holdfast.kernel.values import dataclass
 from holdfast.runs.session import Session
 from holdfast.stacks.stack import Stack
 from holdfast.store import spill

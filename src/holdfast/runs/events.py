@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from holdfast.kernel.values import dataclass
 from holdfast.runs.result import StackResult
 
 

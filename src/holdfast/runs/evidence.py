@@ -8,8 +8,9 @@ neither shows to be ended is not ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from holdfast.kernel.values import dataclass
 from holdfast.runs import findings as found
 from holdfast.runs.findings import AnyFinding
 from holdfast.runs.heard import DELETE, UPDATE, End, Heard, Operation, listen

@@ -16,8 +16,7 @@ NeverStarted        nobody heard of a beginning
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs.heard import Label
 from holdfast.runs.intent import PlannedChange
 

@@ -6,11 +6,11 @@ The same plan is never applied twice. What follows may do less than what was all
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform import plan_wire as wire
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan import Kind, OutputChange, Plan, ResourceChange
@@ -146,7 +146,10 @@ def _covered(old: Any, old_unknown: Any, new: Any, new_unknown: Any) -> bool:
         # What is not known yet is missing in the values, and stands only in the mask.
         names = {*old, *new, *_names(old_unknown), *_names(new_unknown)}
         return all(
-            _covered(old.get(name), _part(old_unknown, name), new.get(name), _part(new_unknown, name))
+            _covered(
+                *(old.get(name, _ABSENT), _part(old_unknown, name)),
+                *(new.get(name, _ABSENT), _part(new_unknown, name)),
+            )
             for name in names
         )
     if isinstance(new, list) and isinstance(old, list):
@@ -156,6 +159,10 @@ def _covered(old: Any, old_unknown: Any, new: Any, new_unknown: Any) -> bool:
             for index in range(length)
         )
     return type(old) is type(new) and bool(old == new) and not _any(new_unknown)
+
+
+_ABSENT = object()
+"""A key that is not there is something else than one without a value."""
 
 
 def _names(mask: Any) -> tuple[str, ...]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from holdfast.config.valid import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place
+from holdfast.kernel.values import dataclass
 from holdfast.runs.result import ErrorShown, StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.state_ops import pull, resources_of

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import StrEnum
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform import events
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.stream import read_line

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform import events, stream
 from holdfast.terraform.diagnostics import Diagnostic
 

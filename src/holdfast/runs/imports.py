@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs.evidence import Evidence
 from holdfast.runs.findings import AnyFinding, FailedMayExist, Made, MayExist, Standing, StartedEndUnknown
 from holdfast.runs.intent import PlannedChange

@@ -16,11 +16,11 @@ import platform
 import shutil
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast.doors import files
+from holdfast.kernel.values import dataclass
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.session import Session
 from holdfast.stacks.code import Code

@@ -7,12 +7,12 @@ none that Terraform calls sensitive.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from holdfast.kernel.errors import UnknownOutcome
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.import_ids import attributes_needed
 from holdfast.terraform.plan import Kind, Plan, ResourceChange, kind_of
 from holdfast.terraform.plan_json import read_plan

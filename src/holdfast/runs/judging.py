@@ -7,9 +7,9 @@ state holds it, as deleted only when its deletion was heard to be complete, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypedDict
 
+from holdfast.kernel.values import dataclass
 from holdfast.runs import findings as found
 from holdfast.runs.findings import AnyFinding, Record, Standing
 from holdfast.runs.heard import CREATE, DELETE, UPDATE, End, Label, Operation

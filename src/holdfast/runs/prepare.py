@@ -6,13 +6,13 @@ import contextlib
 import hashlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.config.valid import SecretRef, Value
 from holdfast.doors import files
 from holdfast.kernel.errors import ConfigError, Problem, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.secret import Secret, revealed
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs.events import Entered
 from holdfast.runs.session import Session
 from holdfast.secrets.references import resolve

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import zipfile
-from dataclasses import dataclass, field
 
 from holdfast.doors import clock
 from holdfast.kernel.errors import HoldfastError, Refused
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs import state_watch
 from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.digest import DigestParts, sha256

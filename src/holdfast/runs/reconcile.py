@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs import findings as found
 from holdfast.runs import state_watch
 from holdfast.runs.aftermath import Aftermath, gather, intent_of, state_now

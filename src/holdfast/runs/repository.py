@@ -6,7 +6,6 @@ import functools
 import posixpath
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.config import read as config_read
@@ -15,6 +14,7 @@ from holdfast.doors import git as git_door
 from holdfast.doors.environment import Environment
 from holdfast.doors.git import Git
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.values import dataclass
 from holdfast.runs.selection import Selection, listed_paths, meant, select_changed, select_named
 from holdfast.secrets.keys import Key, obtain
 from holdfast.secrets.redact import Redactor, settings_of

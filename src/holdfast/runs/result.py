@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from holdfast.guard.decision import Allow, Decision
 from holdfast.kernel.errors import Exit, Place, gravest
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs.status import EXITS, Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine import EngineId

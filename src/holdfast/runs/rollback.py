@@ -6,10 +6,11 @@ were made before are void by themselves, for the serial has moved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from holdfast.doors import clock
 from holdfast.kernel.errors import Busy, Exit, Failed, HoldfastError, Refused, UnknownOutcome, UsageError
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs import state_watch
 from holdfast.runs.claiming import claimed
 from holdfast.runs.phases import Terraform

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs.claiming import alive, operation_of, signs
 from holdfast.runs.run_secrets import know_secrets
 from holdfast.runs.session import Session

@@ -7,13 +7,13 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from holdfast.config import read as config_read
 from holdfast.config.valid import Config, RuleKind
 from holdfast.doors.environment import Environment
 from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import HoldfastError, UsageError
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.code import Code
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.discover import discover

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.config.valid import Config
 from holdfast.doors import clock
 from holdfast.doors.environment import Environment
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs.events import Listener, nobody
 from holdfast.runs.retrying import Retrying
 from holdfast.secrets.keys import Key

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.doors import clock, files
 from holdfast.kernel.errors import Failed, Refused, UsageError
+from holdfast.kernel.values import dataclass
 from holdfast.runs import state_watch
 from holdfast.runs.claiming import alive, claimed
 from holdfast.runs.phases import Terraform

@@ -7,11 +7,12 @@ A version is named by its number, a copy by its name or an unambiguous beginning
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from holdfast.config.valid import BackupSettings
 from holdfast.doors import clock
 from holdfast.kernel.errors import Failed, HoldfastError, UsageError
+from holdfast.kernel.values import dataclass, field
 from holdfast.runs import state_ops
 from holdfast.runs.run_secrets import know_secrets
 from holdfast.runs.session import Session

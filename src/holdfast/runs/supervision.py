@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 
+from holdfast.kernel.values import dataclass
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.session import Session
 from holdfast.store.place import describe

@@ -10,9 +10,9 @@ import functools
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.kernel.values import dataclass
 from holdfast.secrets.either import either
 from holdfast.secrets.finder import Span
 

@@ -11,7 +11,6 @@ import binascii
 import hashlib
 import os
 import stat
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from holdfast.doors import clock, files
 from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import Failed, UsageError
+from holdfast.kernel.values import dataclass, field
 
 VARIABLE = "HOLDFAST_KEY"
 FILE_VARIABLE = "HOLDFAST_KEY_FILE"

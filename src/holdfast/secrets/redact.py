@@ -14,10 +14,10 @@ import difflib
 import functools
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
+from holdfast.kernel.values import dataclass
 from holdfast.secrets import entropy, formats
 from holdfast.secrets.either import beginnings
 from holdfast.secrets.finder import Finder, Span, merged

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from holdfast.kernel.values import dataclass
 from holdfast.secrets.redact import MASK, Redactor
 
 _DEEPEST_NAME = 2

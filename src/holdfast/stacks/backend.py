@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from holdfast.config.valid import SecretRef
+from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.stack import Stack
 
 DEFAULT_WORKSPACE: Final = "default"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File
 from holdfast.hcl.reader import constant, read
 from holdfast.kernel.errors import Place, Problem
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.worktree import Worktree
 
 T = TypeVar("T")

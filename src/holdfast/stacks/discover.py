@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -12,6 +12,7 @@ from holdfast.config.needs import Needs
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.valid import Backend, Config, RuleKind, StackRule, Target, Value
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass
 from holdfast.stacks import names, order
 from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_place, type_mismatch
 from holdfast.stacks.code import is_own_variables

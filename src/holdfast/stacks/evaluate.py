@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator as operators
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.hcl.nodes import (
@@ -28,6 +27,7 @@ from holdfast.hcl.nodes import (
     Unary,
 )
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
+from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.functions import FUNCTIONS, PARTIAL
 from holdfast.stacks.values import bool_of, known, pairs, same, strings, text_of, unknown_of
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from holdfast.config.valid import SecretRef
 from holdfast.hcl.reader import UNKNOWN, Unknown, values
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.code import Code, ModuleCall, ModuleCode, is_own_variables
 from holdfast.stacks.evaluate import Scope, evaluate
 from holdfast.stacks.gather import Gathering

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.kernel.errors import Failed
+from holdfast.kernel.values import dataclass
 
 ROOT = "."
 

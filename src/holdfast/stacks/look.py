@@ -6,13 +6,13 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from holdfast.hcl.nodes import Expression, Literal, Template
 from holdfast.hcl.reader import constant, read, values
 from holdfast.kernel.errors import HoldfastError, Place, Problem
+from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.code import Code, ModuleCode, is_code, is_own_variables
 from holdfast.stacks.code_backend import code_backend

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
+
+from holdfast.kernel.values import dataclass
 
 FILE_NAMES: Final = ("atlantis.yaml", "atlantis.yml")
 DEFAULT_WORKSPACE: Final = "default"

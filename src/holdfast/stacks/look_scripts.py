@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass
 
 LARGEST: Final = 512 * 1024
 

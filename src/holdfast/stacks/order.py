@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.stack import Stack
 
 Graph = Mapping[str, Collection[str]]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from holdfast.config.patterns import Deep, Named, Segment, names_in, parse_pattern
 from holdfast.config.placeholders import Literal, Placeholder
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.listing import ROOT, Tree, joined
 
 _VISIBLE: Final = r"(?!\.|node_modules(?:/|\Z))"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from holdfast.hcl.nodes import (
     Access,
@@ -18,6 +17,7 @@ from holdfast.hcl.nodes import (
     Traversal,
     references,
 )
+from holdfast.kernel.values import dataclass
 
 READERS = frozenset(
     ("file", "filebase64", "fileexists", "filemd5", "filesha1", "filesha256", "filesha512")

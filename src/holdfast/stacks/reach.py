@@ -8,10 +8,10 @@ even a path that is new or gone. What cannot be followed makes both answers larg
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.code import LOCK_FILE, is_code, is_own_variables
 from holdfast.stacks.fileset import Fileset
 

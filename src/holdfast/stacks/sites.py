@@ -6,7 +6,6 @@ Values differ from stack to stack, the code does not: what can be said without v
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from holdfast.hcl.nodes import (
     Attribute,
@@ -22,6 +21,7 @@ from holdfast.hcl.nodes import (
     Tuple,
     walk,
 )
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.points import TAGS, TAKES_PATHS, Point, foldery, points_of
 
 _PROSE = frozenset(("description", "error_message"))

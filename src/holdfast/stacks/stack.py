@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from holdfast.config.valid import Backend, EnginePin, RuleKind, Target, Value, frozen
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

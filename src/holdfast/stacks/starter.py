@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from holdfast.config.placeholders import parse
 from holdfast.config.valid import RuleKind
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.look import Look
 from holdfast.stacks.starter_atlantis import carried
 from holdfast.stacks.starter_entries import Entry, Found

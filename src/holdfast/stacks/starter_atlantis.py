@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from holdfast.config.placeholders import escape
 from holdfast.config.valid import RuleKind
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.listing import ROOT, joined
 from holdfast.stacks.look import Look
 from holdfast.stacks.look_atlantis import DEFAULT_WORKSPACE, Atlantis, Project

@@ -5,10 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from holdfast.config.placeholders import escape
 from holdfast.config.valid import RuleKind
+from holdfast.kernel.values import dataclass, field
 from holdfast.stacks import names
 from holdfast.stacks.listing import ROOT
 from holdfast.stacks.pattern import compiled

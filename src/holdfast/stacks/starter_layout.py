@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from holdfast.config.placeholders import MalformedError, escape
 from holdfast.config.valid import RuleKind
+from holdfast.kernel.values import dataclass
 from holdfast.stacks import names
 from holdfast.stacks.code import is_own_variables
 from holdfast.stacks.discover import holds_root_module

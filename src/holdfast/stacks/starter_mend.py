@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.look import Look, Module
 from holdfast.stacks.starter_entries import Entry, Found
 from holdfast.stacks.starter_state import Home, missing

@@ -11,12 +11,13 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from holdfast.config.placeholders import escape, parse
 from holdfast.config.valid import Backend, RuleKind
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass, field
 from holdfast.stacks import names
 from holdfast.stacks.backend import CodeBackend, state_place
 from holdfast.stacks.look import BackendFile, Look, Module

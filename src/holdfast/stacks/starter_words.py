@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from holdfast.config.keys import PRODUCTION_NAMES
 from holdfast.config.valid import Environment
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.environment import recognise
 
 _BEFORE_PRODUCTION: Final = frozenset(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.addresses import resource_text
 from holdfast.terraform.state_json import Empty, Readable, StateFile, Unreadable, read_state
 

@@ -7,13 +7,14 @@ all that is sensitive (`_tells_all`), only the names of attributes are told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.addresses import resource_text
 from holdfast.terraform.plan_values import SENSITIVE, Difference, differences_of
 from holdfast.terraform.versions import Version

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from holdfast.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

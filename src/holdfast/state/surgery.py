@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 
 import msgspec
 
 from holdfast.kernel.errors import Refused
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.addresses import resource_text
 from holdfast.terraform.state_json import Empty, Readable, Unreadable, read_state
 

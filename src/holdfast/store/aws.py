@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from botocore.exceptions import BotoCoreError
 from botocore.session import Session
 
 from holdfast.doors import clock, processes
+from holdfast.kernel.values import dataclass, field
 from holdfast.store import aws_caller
 from holdfast.store.s3_answers import StoreUnreachable
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from holdfast.doors import clock
 from holdfast.kernel.errors import UnknownOutcome
+from holdfast.kernel.values import dataclass
 from holdfast.store.copies import KeptCopy, StateCopy, pack, unpack
 from holdfast.store.names import word
 from holdfast.store.sealed import SealedShelf

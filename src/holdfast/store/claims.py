@@ -7,8 +7,8 @@ written. A claim whose run is gone is what tells the next one that nobody knows 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.store.names import stack_of, word
 from holdfast.store.sealed import SealedShelf, packed
 

@@ -6,11 +6,11 @@ One line says what it is and who wrote it; the state follows, byte for byte.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import TypedDict
 
 from holdfast.doors import clock
 from holdfast.kernel.errors import UnknownOutcome
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.state_json import Readable
 
 _FORMAT = 1

@@ -12,11 +12,11 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.secrets.keys import Key, derive
 from holdfast.secrets.sealing import WrongKey
 

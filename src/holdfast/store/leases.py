@@ -8,7 +8,7 @@ that death; a holder that is seen to live keeps it whatever anybody declares.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Literal
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from holdfast.doors import clock, living
 from holdfast.doors.living import Life, ProcessId
 from holdfast.kernel.errors import Busy, UnknownOutcome
+from holdfast.kernel.values import dataclass
 from holdfast.store.sealed import Opened, SealedShelf, packed
 
 _ROUNDS = 30

@@ -8,11 +8,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from holdfast.doors import clock, files
 from holdfast.kernel.errors import UnknownOutcome, UsageError
+from holdfast.kernel.values import dataclass
 from holdfast.secrets.keys import Key
 from holdfast.store.backups import Backups
 from holdfast.store.claims import Claims

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from holdfast.doors import clock
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.values import dataclass
 from holdfast.store.aws import AwsCaller, Known, Patience
 from holdfast.store.s3_answers import DRIVER_ERRORS, Verdict, translated, verdict, without_conditions
 from holdfast.store.shelf import Item

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from holdfast.kernel.errors import UnknownOutcome
+from holdfast.kernel.values import dataclass, field
 from holdfast.secrets.keys import Key
 from holdfast.secrets.sealing import Damaged, WrongKey, open_, seal, sealed_with
 from holdfast.store.shelf import Shelf

@@ -6,8 +6,9 @@ what it replaces. What cannot be reached or read is an error, never "absent".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from holdfast.kernel.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

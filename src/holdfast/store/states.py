@@ -6,9 +6,8 @@ the other was first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from holdfast.kernel.errors import UnknownOutcome
+from holdfast.kernel.values import dataclass
 from holdfast.store.copies import KeptCopy, StateCopy, pack, unpack
 from holdfast.store.names import stack_of, word
 from holdfast.store.sealed import SealedShelf

@@ -8,6 +8,7 @@ Step = str | int
 Path = tuple[Step, ...]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+_KEY = re.compile(r'\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\]', re.DOTALL)
 _ESCAPES = (
     ("\\", "\\\\"),
     ('"', '\\"'),
@@ -17,6 +18,11 @@ _ESCAPES = (
     ("${", "$${"),
     ("%{", "%%{"),
 )
+
+
+def without_keys(address: str) -> str:
+    """The address in the configuration: `module.a["x"].b.c[0]` is `module.a.b.c`."""
+    return _KEY.sub("", address)
 
 
 def key_text(key: Step | None) -> str:

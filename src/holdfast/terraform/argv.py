@@ -5,7 +5,7 @@ The program's own name and `-chdir` are the engine's business: these start with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from holdfast.kernel.values import dataclass
 
 PLAN_FILE = "holdfast.tfplan"
 BACKEND_FILE = "holdfast.tfbackend.json"

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret, revealed
+from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.backend import CodeBackend, state_place
 from holdfast.stacks.stack import Stack
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from holdfast.config.valid import EnginePin, EngineUse
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.engine import EngineId, Kind, Product
 from holdfast.terraform.versions import Constraint, Version, all_allow
 

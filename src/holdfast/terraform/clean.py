@@ -14,11 +14,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from holdfast.config.valid import Work
 from holdfast.doors import clock, files, living
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform import scratch
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.cleaning import Entry, decide

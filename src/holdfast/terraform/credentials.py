@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.values import dataclass, field
 
 PROFILE = "holdfast"
 _SOURCE = "holdfast-source"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import msgspec
 
 from holdfast.kernel.errors import EngineError, Place
+from holdfast.kernel.values import dataclass, field
 
 _VALIDATE_FORMATS = ("0.1", "1.0")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.kernel.errors import Failed
+from holdfast.kernel.values import dataclass
 from holdfast.terraform.cleaning import size_in_words
 
 FLOOR = 200_000_000

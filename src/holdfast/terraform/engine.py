@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.argv import Argv
 
 Listen = Callable[[bytes], None]

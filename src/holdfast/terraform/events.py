@@ -5,10 +5,10 @@ Messages and values may hold secrets: they pass the redactor before anybody sees
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.diagnostics import Diagnostic
 
 

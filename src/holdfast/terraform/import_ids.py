@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.import_template import Filled, Missing, Template, fill, parse
 
 _ID = parse("{id}")

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from holdfast.kernel.values import dataclass
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _QUOTED = re.compile(r'"([^"]*)"')

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from holdfast.hcl.reader import constant, read
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.code import LOCK_FILE
 from holdfast.terraform.versions import Version
 

@@ -7,7 +7,8 @@ release, which Terraform compares with the lock itself; nothing else is decided 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from holdfast.kernel.values import dataclass
 
 _LOCK = re.compile(
     r"\bID:\s+(?P<id>\S+).*?\bOperation:\s+(?P<operation>\S*).*?\bWho:\s+(?P<who>\S+).*?"

@@ -14,11 +14,11 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.doors import clock, files
 from holdfast.kernel.errors import Failed
+from holdfast.kernel.values import dataclass
 from holdfast.terraform.lock_file import LockedProvider
 
 _META = "meta.json"

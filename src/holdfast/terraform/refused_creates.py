@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from holdfast.config.engine_keys import MEANINGLESS
+from holdfast.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

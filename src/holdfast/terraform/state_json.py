@@ -7,11 +7,11 @@ local backend leaves one behind when it is killed while writing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.addresses import resource_text
 
 _VERSION = 4

@@ -14,12 +14,12 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from holdfast.doors import clock, files
 from holdfast.kernel.errors import HoldfastError, Refused, UsageError
+from holdfast.kernel.values import dataclass
 from holdfast.terraform.engine import Product
 from holdfast.terraform.found import MINIMUM
 from holdfast.terraform.versions import Version

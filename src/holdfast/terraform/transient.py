@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import Any
+
+from holdfast.kernel.values import dataclass
 
 _BLANKS = re.compile(r"[\s│╷╵]+")
 

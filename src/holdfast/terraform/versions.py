@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import total_ordering
 
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.values import dataclass, field
 
 _VERSION = re.compile(
     r"v?(?P<numbers>[0-9]{1,9}(?:\.[0-9]{1,9}){0,7})"

@@ -17,11 +17,11 @@ import socket
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.doors import clock, processes
 from holdfast.kernel.errors import EngineError
+from holdfast.kernel.values import dataclass
 from holdfast.terraform import door
 from holdfast.terraform.engine import Answer, Command, EngineId, Kind, Listen, Patience, Stop
 from holdfast.terraform.supervised import Supervised

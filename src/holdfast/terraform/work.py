@@ -13,12 +13,12 @@ import os
 import shutil
 import tarfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.doors import files
 from holdfast.kernel.errors import Failed
+from holdfast.kernel.values import dataclass
 from holdfast.stacks.code import LOCK_FILE
 
 _KEPT = ".terraform"

@@ -107,6 +107,7 @@ def test_the_same_or_less_is_within(new: dict[str, Any]) -> None:
         change("lab_object.it", "delete", "create", after={"body": "x"}),
         change("lab_object.it", "update", after={"body": "y"}),
         change("lab_object.it", "update", after={"body": "x", "more": 1}),
+        change("lab_object.it", "update", after={"body": "x", "more": None}),
         change("lab_object.it", "update", after={}, unknown={"body": True}),
         {**OLD, "deposed": "12345678"},
         {**OLD, "previous_address": "lab_object.before"},
