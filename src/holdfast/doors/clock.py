@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from datetime import UTC, datetime
 
@@ -43,12 +42,12 @@ def made_at(id_: str) -> float:
 
 
 def random_token(size: int = 16) -> str:
-    return secrets.token_hex(size)
+    return os.urandom(size).hex()
 
 
 def chance() -> float:
     """From 0 up to 1, to spread what would otherwise come at the same moment."""
-    return secrets.SystemRandom().random()
+    return (int.from_bytes(os.urandom(7), "big") >> 3) / (1 << 53)
 
 
 def random_bytes(size: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Mapping
@@ -28,14 +29,17 @@ class Environment:
     @property
     def home(self) -> Path:
         """The data directory of this user: the key, the tools, the work directories."""
-        if named := self.get("HOLDFAST_HOME"):
-            return Path(named).expanduser().absolute()
-        user = Path(self.get("HOME") or "~").expanduser()
-        if sys.platform == "darwin":
-            return user / "Library" / "Application Support" / "holdfast"
-        if data := self.get("XDG_DATA_HOME"):
-            return Path(data) / "holdfast"
-        return user / ".local" / "share" / "holdfast"
+        return _home(self.get("HOLDFAST_HOME"), self.get("HOME"), self.get("XDG_DATA_HOME"))
+
+    @property
+    def user(self) -> str:
+        """Who the operating system says runs this. A variable says what anybody set it to: a second best."""
+        import pwd  # noqa: PLC0415 - asked once for a command
+
+        try:
+            return pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            return self.get("USER") or self.get("LOGNAME") or str(os.getuid())
 
     @property
     def host(self) -> str:
@@ -44,6 +48,17 @@ class Environment:
     @property
     def path(self) -> tuple[Path, ...]:
         return tuple(Path(part) for part in self.variables.get("PATH", "").split(os.pathsep) if part)
+
+
+@functools.lru_cache(maxsize=8)
+def _home(named: str | None, user_home: str | None, data: str | None) -> Path:
+    """Asked for very often in every command."""
+    if named:
+        return Path(named).expanduser().absolute()
+    user = Path(user_home or "~").expanduser()
+    if sys.platform == "darwin":
+        return user / "Library" / "Application Support" / "holdfast"
+    return Path(data) / "holdfast" if data else user / ".local" / "share" / "holdfast"
 
 
 def read() -> Environment:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Self
@@ -41,7 +40,8 @@ class ProcessId:
     """Whose process numbers these are: the machine's, or a container's."""
 
     def document(self) -> dict[str, object]:
-        return asdict(self)
+        names = ("host", "boot", "pid", "started", "machine", "space")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def of(cls, document: Mapping[str, object]) -> Self:

@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from holdfast.kernel.values import dataclass, field
 
@@ -29,7 +30,7 @@ class Finished:
 class Child:
     """A process in a session of its own, so that a terminal's Ctrl-C reaches us and not it."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     @property
@@ -37,25 +38,16 @@ class Child:
         return self._process.pid
 
     @property
-    def code(self) -> int | None:
-        return self._process.returncode
-
-    @property
     def ended(self) -> bool:
         """It ended, or is ending: its first thread is gone while others still hold its files open."""
         if self._process.returncode is not None:
             return True
         try:
-            state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            with open(f"/proc/{self._process.pid}/stat", "rb") as file:  # noqa: PTH123 - asked before every command
+                state = file.read().rpartition(b")")[2].split()[0]
         except (OSError, IndexError):
             return False
-        return state in {"Z", "X"}
-
-    def interrupt(self) -> None:
-        """SIGINT to the leader only: Terraform passes the word on to its providers itself."""
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGINT)
+        return state in {b"Z", b"X"}
 
     def kill_group(self) -> None:
         """SIGKILL to everything that was started in the child's session and stayed in its group."""
@@ -63,72 +55,82 @@ class Child:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def wait(self) -> int:
-        return await self._process.wait()
-
-    async def read_output(self, take: Callable[[bytes], None]) -> None:
-        """Hand over standard output in chunks, as they come, to the end."""
-        stdout = self._process.stdout
-        while stdout is not None and (chunk := await stdout.read(_CHUNK)):
-            take(chunk)
-
-    async def read_errors(self) -> bytes:
-        return b"" if self._process.stderr is None else await self._process.stderr.read()
+        return await asyncio.to_thread(self._process.wait)
 
 
-async def start(
-    argv: Sequence[str],
-    *,
-    folder: Path,
-    environment: Mapping[str, str],
-) -> Child:
-    """Start a program in its own session with pipes for both outputs and nothing to read."""
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        cwd=folder,
-        env=dict(environment),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        umask=0o077,
-    )
-    return Child(process)
+class Sheet:
+    """What a process writes and we read when it has written: in memory, or in a file that has no name.
+
+    Unlike a pipe it never fills, and nobody has to read while it is written.
+    """
+
+    def __init__(self) -> None:
+        if hasattr(os, "memfd_create"):
+            self.number = os.memfd_create("holdfast")
+        else:
+            import tempfile  # noqa: PLC0415 - only where the system has no better
+
+            self.number, path = tempfile.mkstemp()
+            Path(path).unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def content(self, *, last: int | None = None) -> bytes:
+        """All of it, or its last bytes."""
+        size = os.fstat(self.number).st_size
+        begin = 0 if last is None else max(0, size - last)
+        pieces: list[bytes] = []
+        while begin < size and (piece := os.pread(self.number, size - begin, begin)):
+            pieces.append(piece)
+            begin += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def close(self) -> None:
+        if self.number >= 0:
+            os.close(self.number)
+            self.number = -1
 
 
-async def start_with_socket(
-    argv: Sequence[str],
-    *,
-    folder: Path,
-    environment: Mapping[str, str],
-    log: Path,
-    hand_over: Sequence[int] = (),
-) -> tuple[Child, socket.socket]:
-    """Start a program that we talk to over a socket pair; its own output goes to a log file (0600).
+class Spoken(NamedTuple):
+    """A process that we talk to."""
+
+    child: Child
+    channel: socket.socket
+    log: Sheet
+
+
+def start_with_socket(
+    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], hand_over: Sequence[int] = ()
+) -> Spoken:
+    """Start a program that we talk to over a socket pair.
 
     The number of its end of the socket is appended to `argv`. Descriptors that are handed over keep theirs.
     """
+    log = Sheet()
     ours, theirs = socket.socketpair()
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            str(theirs.fileno()),
+        process = subprocess.Popen(
+            [*argv, str(theirs.fileno())],
             cwd=folder,
             env=dict(environment),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=handle,
-            stderr=handle,
+            stdin=subprocess.DEVNULL,
+            stdout=log.number,
+            stderr=log.number,
             pass_fds=(theirs.fileno(), *hand_over),
             start_new_session=True,
             umask=0o077,
         )
     except BaseException:
         ours.close()
+        log.close()
         raise
     finally:
         theirs.close()
-        os.close(handle)
-    return Child(process), ours
+    return Spoken(Child(process), ours, log)
 
 
 def run(

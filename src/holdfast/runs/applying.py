@@ -30,12 +30,12 @@ from holdfast.runs.run_secrets import remember_secrets
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
+from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.engine import Answer
 from holdfast.terraform.refused_creates import RefusedCreate, shipped_refused
 from holdfast.terraform.sensitive import sensitive_in_state
 from holdfast.terraform.state_json import read_state
 from holdfast.terraform.warm import NotStarted
-from holdfast.terraform.work import UNSAVED_FILE
 
 
 async def apply_ready(

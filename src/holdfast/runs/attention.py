@@ -27,9 +27,8 @@ from holdfast.store.shelf import Shelf
 from holdfast.store.shipping import Shipper
 from holdfast.store.spill import forget, require_memory, spill_for
 from holdfast.store.states import KeptStates
+from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.door import Door, Refusal
-from holdfast.terraform.state_json import Readable, read_state
-from holdfast.terraform.work import UNSAVED_FILE
 from holdfast.terraform.worker import NOT_STARTED, Attention
 
 _ARRIVE_SECONDS = 60.0
@@ -245,6 +244,8 @@ class StateKeeper:
         claim = self._claims.of(self._stack)
         if claim is None or claim.run != self._run:
             raise Refusal(409, f"the stack {self._stack} belongs to another run by now")
+        from holdfast.terraform.state_json import Readable, read_state  # noqa: PLC0415 - only an apply writes
+
         found = read_state(state)
         if not isinstance(found, Readable):
             raise Refusal(400, "this is not a state")

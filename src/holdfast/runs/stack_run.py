@@ -127,6 +127,8 @@ class StackRun:
         for number, seconds in enumerate((*waits, None), start=1):
             try:
                 done = await apply_ready(self.session, now, ready)
+                # Written down already, unless more is to be said of it than of the last apply alone.
+                self._closed = number == 1
                 return dataclasses.replace(done, plan=planned.plan, digest=planned.digest, run=self.id)
             except ApplyFailed as failure:
                 rows = may_follow(failure.end, ready.plan, refused_creates(self.session))

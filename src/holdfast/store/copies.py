@@ -6,12 +6,14 @@ One line says what it is and who wrote it; the state follows, byte for byte.
 from __future__ import annotations
 
 import json
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from holdfast.doors import clock
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass, field
-from holdfast.terraform.state_json import Readable
+
+if TYPE_CHECKING:
+    from holdfast.terraform.state_json import Readable
 
 _FORMAT = 1
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from holdfast.secrets.keys import Key
 from holdfast.store.journal import Journal, read_journal
 from holdfast.store.sealed import SealedShelf, packed
@@ -41,7 +39,9 @@ class RunRecords:
         if journal.ended is not None or (tail := self.read(run, TAIL)) is None:
             return journal
         said = tuple(line for line in tail.split(b"\n") if line)
-        return dataclasses.replace(journal, lines=said) if len(said) > len(journal.lines) else journal
+        if len(said) <= len(journal.lines):
+            return journal
+        return Journal(started=journal.started, lines=said, ended=None, whole=journal.whole)
 
     def bar(self, run: str) -> bool:
         """Nobody begins this run any more. False when somebody has begun it: its journal has its name."""

@@ -9,6 +9,8 @@ from holdfast.kernel.values import dataclass
 
 PLAN_FILE = "holdfast.tfplan"
 BACKEND_FILE = "holdfast.tfbackend.json"
+UNSAVED_FILE = "errored.tfstate"
+"""Where Terraform leaves a state that it could not save."""
 
 Argv = tuple[str, ...]
 

@@ -21,9 +21,9 @@ from holdfast.config.valid import Work
 from holdfast.doors import clock, files, living
 from holdfast.kernel.values import dataclass, field
 from holdfast.terraform import scratch
-from holdfast.terraform.argv import PLAN_FILE
+from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.cleaning import Entry, decide
-from holdfast.terraform.work import IN_USE_FILE, UNSAVED_FILE, WORK_FILE
+from holdfast.terraform.work import IN_USE_FILE, WORK_FILE
 
 _STAMP = ".cleaned"
 _SIZES = ".sizes.json"

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import socket
-from pathlib import Path
+from typing import Self
 
 from holdfast.doors import clock, processes
 from holdfast.terraform.engine import Answer, Command, Ladder, Lines, Listen, Patience, Stop, Told
@@ -20,16 +20,16 @@ _CHUNK = 1 << 18
 class Supervised:
     """One process and the conversation with it."""
 
-    def __init__(self, child: processes.Child, channel: socket.socket, log: Path, *, key: str) -> None:
+    def __init__(self, process: processes.Spoken, *, key: str) -> None:
         self.key = key
         self.providers: str | None = None
         """The one set of provider versions it may load; None until the first command that loads any."""
         self.served = 0
         self.memory = 0
         self.files = 0
-        self._child = child
-        self._channel = channel
-        self._log = log
+        self._child = process.child
+        self._channel = process.channel
+        self._log = process.log
         self._pending = b""
 
     @property
@@ -54,9 +54,6 @@ class Supervised:
         self, command: Command, *, stop: Stop, listen: Listen | None, patience: Patience | None = None
     ) -> Answer:
         name = clock.random_token(8)
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
-        whole: list[bytes] = []
         lines = Lines(listen) if listen is not None else None
         message = {
             "run": name,
@@ -64,44 +61,36 @@ class Supervised:
             "folder": str(command.folder),
             **(command.attend or {}),
         }
-        try:
-            await self._ask(json.dumps(message).encode() + b"\n", (out_write, err_write))
-        except OSError:
-            os.close(out_read)
-            os.close(err_read)
-            return await self._crashed()
-        finally:
-            os.close(out_write)
-            os.close(err_write)
-        errors: list[bytes] = []
-        reading = asyncio.gather(
-            _drain(out_read, lines.feed if lines is not None else whole.append),
-            _drain(err_read, errors.append),
-        )
-        ladder = Ladder(patience)
-        climbing = asyncio.create_task(
-            ladder.climb(command, stop, lambda: self._cancel(name), self._child.kill_group)
-        )
-        try:
-            done = await self.hear()
-            if done is None:
-                # What it started may still hold the pipes open.
+        with processes.Sheet() as err, _Output(lines.feed if lines is not None else None) as out:
+            try:
+                await self._ask(json.dumps(message).encode() + b"\n", (out.number, err.number))
+            except OSError:
+                return await self._crashed()
+            out.handed_over()
+            ladder = Ladder(patience)
+            climbing = asyncio.create_task(
+                ladder.climb(command, stop, lambda: self._cancel(name), self._child.kill_group)
+            )
+            try:
+                done = await self.hear()
+                if done is None:
+                    # What it started may still hold the pipe open.
+                    self._child.kill_group()
+                await out.ended()
+            except BaseException:
                 self._child.kill_group()
-            await reading
-        except BaseException:
-            self._child.kill_group()
-            raise
-        finally:
-            climbing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await climbing
-        if lines is not None:
-            lines.close()
-        if done is None:
-            return await self._crashed(ladder, b"".join(errors))
-        self.served += 1
-        self.memory, self.files = int(str(done["memory"])), int(str(done["files"]))
-        return _answer(done, ladder, b"".join(whole), b"".join(errors))
+                raise
+            finally:
+                climbing.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await climbing
+            if lines is not None:
+                lines.close()
+            if done is None:
+                return await self._crashed(ladder, err.content())
+            self.served += 1
+            self.memory, self.files = int(str(done["memory"])), int(str(done["files"]))
+            return _answer(done, ladder, out.content(), err.content())
 
     async def _ask(self, message: bytes, descriptors: tuple[int, int]) -> None:
         """Descriptors go with the first bytes; what does not fit into the socket at once follows."""
@@ -112,8 +101,7 @@ class Supervised:
     async def _crashed(self, ladder: Ladder | None = None, errors: bytes = b"") -> Answer:
         code = await self._child.wait()
         self._child.kill_group()
-        with contextlib.suppress(OSError):
-            errors += self._log.read_bytes()
+        errors += self._log.content(last=_CHUNK)
         return Answer(
             code=code or 1,
             err=errors,
@@ -146,6 +134,7 @@ class Supervised:
             await asyncio.wait_for(self._child.wait(), 5.0)
         self._child.kill_group()
         await self._child.wait()
+        self._log.close()
 
 
 def _answer(done: dict[str, object], ladder: Ladder, out: bytes, err: bytes) -> Answer:
@@ -173,14 +162,56 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-async def _drain(descriptor: int, take: Listen) -> None:
-    """Read a pipe to its end without blocking anything else."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    file = os.fdopen(descriptor, "rb", 0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-    try:
-        while chunk := await reader.read(_CHUNK):
-            take(chunk)
-    finally:
-        transport.close()
+class _Output:
+    """Where a command writes to: a pipe that is heard as it comes, or a sheet that is read at the end."""
+
+    def __init__(self, take: Listen | None) -> None:
+        self._take = take
+        self._sheet = processes.Sheet() if take is None else None
+        self._reading, self.number = (-1, self._sheet.number) if self._sheet is not None else os.pipe()
+        self._over: asyncio.Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._sheet is not None:
+            self._sheet.close()
+            return
+        if self._over is not None:
+            asyncio.get_running_loop().remove_reader(self._reading)
+        else:
+            os.close(self.number)
+        os.close(self._reading)
+
+    def handed_over(self) -> None:
+        """The writing end is the process's alone from now on: when it is done, the pipe ends."""
+        if self._sheet is None:
+            os.close(self.number)
+            os.set_blocking(self._reading, False)
+            loop = asyncio.get_running_loop()
+            self._over = loop.create_future()
+            loop.add_reader(self._reading, self._read, self._over)
+
+    def _read(self, over: asyncio.Future[None]) -> None:
+        try:
+            chunk = os.read(self._reading, _CHUNK)
+            if chunk and self._take is not None:
+                self._take(chunk)
+        except BlockingIOError:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever the listener could not do is the command's error
+            chunk = b""
+            if not over.done():
+                over.set_exception(error)
+        if not chunk:
+            asyncio.get_running_loop().remove_reader(self._reading)
+            if not over.done():
+                over.set_result(None)
+
+    async def ended(self) -> None:
+        if self._over is not None:
+            await self._over
+
+    def content(self) -> bytes:
+        return self._sheet.content() if self._sheet is not None else b""

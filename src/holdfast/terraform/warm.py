@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import hmac
 import importlib.util
 import os
@@ -28,7 +27,7 @@ from holdfast.terraform.supervised import Supervised
 
 _KEY_SALT = clock.random_bytes(32)
 _READY_SECONDS = 60.0
-_WORTH_A_START = 0.25
+_WORTH_A_START = 0.3
 _MEMORY_OF_ONE = 150_000_000
 _SUPERVISOR = Path(__file__).parents[1] / "runs" / "supervisor.py"
 """The entry point of the process, started by its path: what it holds together lies in higher rooms."""
@@ -56,10 +55,9 @@ def library_path() -> Path | None:
 
 def key_of(environment: Mapping[str, str], *, door: bool = False) -> str:
     """What a process was born with. Salted, so that the digest tells nothing of the secrets in it."""
-    digest = hmac.new(_KEY_SALT, b"door" if door else b"", digestmod=hashlib.sha256)
-    for name, value in sorted(environment.items()):
-        digest.update(f"{len(name)}:{name}{len(value)}:{value}".encode(errors="surrogateescape"))
-    return digest.hexdigest()
+    said = [f"{len(name)}:{name}{len(value)}:{value}" for name, value in sorted(environment.items())]
+    text = "".join(("door" if door else "", *said)).encode(errors="surrogateescape")
+    return hmac.digest(_KEY_SALT, text, "sha256").hex()
 
 
 class NotStarted(EngineError):  # noqa: N818 - what happened
@@ -143,6 +141,7 @@ class WarmEngine:
                 return process
             alive = len(self._idle) + len(self._busy) + self._starting
             if patient or self._idle or alive < self._cores:
+                self._starting += 1
                 if not alive:
                     self._start_ahead(key, command)
                 return await self._start(key, command)
@@ -151,11 +150,13 @@ class WarmEngine:
                 async with asyncio.timeout(_WORTH_A_START):
                     await changed.wait()
             except TimeoutError:
-                patient = True
+                # One that is just starting will be there sooner than one that is started now.
+                patient = not self._starting
 
     def _start_ahead(self, key: str, command: Command) -> None:
         """A change with many stacks will want a process for every core: they start beside the first."""
         for _ in range(min(self._cores, self._limit, self._expected) - 1):
+            self._starting += 1
             task = asyncio.create_task(self._start_idle(key, command))
             self._ahead.add(task)
             task.add_done_callback(self._ahead.discard)
@@ -190,7 +191,7 @@ class WarmEngine:
         return self._idle.pop(best.pid)
 
     async def _start(self, key: str, command: Command) -> Supervised:
-        self._starting += 1
+        """Whoever asks has counted it among the starting already, so that nobody else starts one more."""
         try:
             while self._idle and len(self._idle) + len(self._busy) + self._starting > self._limit:
                 _, oldest = self._idle.popitem(last=False)
@@ -201,31 +202,29 @@ class WarmEngine:
             self._tell()
 
     async def _born(self, key: str, command: Command) -> Supervised:
-        log = self._scratch / f"engine-{clock.random_token(4)}.log"
         with _door_of(command) as (number, variables):
-            child, channel = await processes.start_with_socket(
+            started = processes.start_with_socket(
                 (
                     *(sys.executable, "-I", "-S", str(_SUPERVISOR), os.pathsep.join(filter(None, sys.path))),
                     *(self.identity.kind.value, self.identity.path, str(number)),
                 ),
                 folder=self._scratch,
                 environment={**command.environment, **variables},
-                log=log,
                 hand_over=(number,) if number >= 0 else (),
             )
-        channel.setblocking(False)  # noqa: FBT003 - the standard library's own signature
-        process = Supervised(child, channel, log, key=key)
+        started.channel.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+        process = Supervised(started, key=key)
         self.started += 1
         try:
             ready = await asyncio.wait_for(process.hear(), _READY_SECONDS)
         except TimeoutError:
             ready = None
         except BaseException:
-            child.kill_group()
+            started.child.kill_group()
             raise
         if ready is None:
+            text = started.log.content(last=2000).decode(errors="replace")
             await process.close()
-            text = log.read_text(errors="replace")[-2000:]
             raise EngineError(
                 "HF-ENG-5",
                 f"the engine's process did not start: {text.strip() or 'it gave no reason'}",

@@ -20,6 +20,7 @@ from holdfast.doors import files
 from holdfast.kernel.errors import Failed
 from holdfast.kernel.values import dataclass
 from holdfast.stacks.code import LOCK_FILE
+from holdfast.terraform.argv import UNSAVED_FILE
 
 _KEPT = ".terraform"
 _SKIPPED_FOLDERS = frozenset({".git", ".terraform"})
@@ -28,7 +29,6 @@ _MOST_SLOTS = 64
 _MOST_MADE = 500_000_000
 WORKSPACE_FILE = ".terraform/environment"
 """Where Terraform remembers the workspace it last worked in: a stack says itself which one it has."""
-UNSAVED_FILE = "errored.tfstate"
 WORK_FILE = "work.json"
 """Written anew whenever a run takes the directory: its time is that of the last use."""
 IN_USE_FILE = "in-use"
@@ -44,15 +44,14 @@ _BUNDLES = "change.sealed"
 class WorkDirectory:
     folder: Path
     module_path: str
+    tree: Path
+    module: Path
+    """Where Terraform runs."""
 
-    @property
-    def tree(self) -> Path:
-        return self.folder / "tree"
-
-    @property
-    def module(self) -> Path:
-        """Where Terraform runs."""
-        return self.tree / self.module_path
+    @classmethod
+    def at(cls, folder: Path, module_path: str) -> WorkDirectory:
+        tree = folder / "tree"
+        return cls(folder=folder, module_path=module_path, tree=tree, module=tree / module_path)
 
     @property
     def lock_file(self) -> Path:
@@ -77,7 +76,7 @@ def work_directory(home: Path, root: Path, stack: str, module: str) -> Iterator[
                 continue
             about = {"root": str(root), "stack": stack, "module": module}
             _note_use(folder / WORK_FILE, json.dumps(about))
-            yield WorkDirectory(folder=folder, module_path=module)
+            yield WorkDirectory.at(folder, module)
             return
     raise Failed(
         "HF-WORK-1",

@@ -18,6 +18,8 @@ BOTH = pytest.mark.parametrize("dataclass", [dataclasses.dataclass, late], ids=[
 
 
 def shapes(dataclass: Decorator) -> Any:
+    field: Any = dataclasses.field if dataclass is dataclasses.dataclass else late_dataclass.field
+
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Point:
         """A point."""
@@ -25,9 +27,9 @@ def shapes(dataclass: Decorator) -> Any:
         kinds: ClassVar[int] = 3
         x: int
         y: int = 2
-        tags: list[str] = dataclasses.field(default_factory=list, hash=False)
-        hidden: str = dataclasses.field(default="h", repr=False, compare=False)
-        made: str = dataclasses.field(default="m", init=False)
+        tags: list[str] = field(default_factory=list, hash=False)
+        hidden: str = field(default="h", repr=False, compare=False)
+        made: str = field(default="m", init=False)
 
         @property
         def sum(self) -> int:
