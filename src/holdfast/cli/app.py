@@ -7,7 +7,21 @@ import sys
 import click
 
 from holdfast import __version__
-from holdfast.cli import apply, clean, doctor, engine_command, init, output, plan, runs, stacks, state, tools
+from holdfast.cli import (
+    apply,
+    audit,
+    clean,
+    doctor,
+    engine_command,
+    init,
+    output,
+    plan,
+    runs,
+    secrets,
+    stacks,
+    state,
+    tools,
+)
 from holdfast.cli.frame import Group
 from holdfast.kernel.errors import Exit, Problem
 
@@ -19,7 +33,21 @@ app = Group(
 )
 click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")(app)
 
-for module in (init, stacks, plan, apply, output, state, runs, doctor, engine_command, tools, clean):
+for module in (
+    init,
+    stacks,
+    plan,
+    apply,
+    output,
+    state,
+    runs,
+    audit,
+    secrets,
+    doctor,
+    engine_command,
+    tools,
+    clean,
+):
     module.register(app)
 
 

@@ -28,9 +28,10 @@ _CONTROLS = {number: None for number in range(32) if chr(number) not in "\n\t"} 
 class _Screen:
     """One stream: plain text, or on a terminal with colour what Rich makes of it."""
 
-    def __init__(self, stream: TextIO, *, color: bool) -> None:
+    def __init__(self, stream: TextIO, *, color: bool, actions: bool) -> None:
         self._stream = stream
         self._color = color
+        self._actions = actions
         self.terminal = stream.isatty()
 
     @functools.cached_property
@@ -48,8 +49,7 @@ class _Screen:
 
     def write(self, pieces: Sequence[tuple[str, str]], end: str = "\n") -> None:
         if not (self.terminal and self._color):
-            self._stream.write("".join(words for words, _ in pieces) + end)
-            self._stream.flush()
+            self.write_plain("".join(words for words, _ in pieces) + end)
             return
         from rich.text import Text
 
@@ -58,10 +58,25 @@ class _Screen:
             text.append(words, style=style or None)
         self.rich.print(text, soft_wrap=True, end=end)
 
+    def write_plain(self, text: str, *, command: bool = False) -> None:
+        """In GitHub Actions a line can be a command: no text from elsewhere becomes one."""
+        if self._actions and not command:
+            from holdfast.notify.commands import harmless
+
+            text = harmless(text)
+        self._stream.write(text)
+        self._stream.flush()
+
 
 class Console:
     def __init__(
-        self, *, as_json: bool = False, quiet: bool = False, color: bool = True, ci: bool = False
+        self,
+        *,
+        as_json: bool = False,
+        quiet: bool = False,
+        color: bool = True,
+        ci: bool = False,
+        actions: bool = False,
     ) -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
@@ -69,8 +84,8 @@ class Console:
         self.as_json = as_json
         self.quiet = quiet
         self.redactor = Redactor()
-        self._out = _Screen(sys.stderr if as_json else sys.stdout, color=color)
-        self._err = _Screen(sys.stderr, color=color)
+        self._out = _Screen(sys.stderr if as_json else sys.stdout, color=color, actions=actions)
+        self._err = _Screen(sys.stderr, color=color, actions=actions)
         self.live = self._out.terminal and not ci and not quiet
 
     @property
@@ -85,6 +100,10 @@ class Console:
         """A line that `--quiet` leaves out."""
         if not self.quiet:
             self.line(*pieces)
+
+    def command(self, line: str) -> None:
+        """A line that is meant for GitHub Actions, made by `notify.commands`."""
+        self._out.write_plain(self._plain(line) + "\n", command=True)
 
     def warn(self, text: str) -> None:
         self._err.write(self._clean([(" ! ", "bold yellow"), text]))

@@ -61,7 +61,9 @@ class Invocation:
         from holdfast.secrets.redact_document import clean_document
 
         cleaned = clean_document(self.console.redactor, document)
-        sys.stdout.write(json.dumps(cleaned, indent=2, ensure_ascii=False) + "\n")
+        # The same document, in which GitHub Actions sees no command: `##[` stands in texts only.
+        text = json.dumps(cleaned, indent=2, ensure_ascii=False).replace("##[", "##\\u005b")
+        sys.stdout.write(text + "\n")
 
 
 _COMMON: dict[str, tuple[Any, Any]] = {
@@ -185,6 +187,7 @@ def _answer(handler: Handler, common: dict[str, Any], given: dict[str, Any]) -> 
         quiet=common["quiet"],
         color=not (common["no_color"] or environment.get("NO_COLOR")),
         ci=environment.ci,
+        actions=environment.get("GITHUB_ACTIONS") == "true",
     )
     invocation = Invocation(
         as_json=common["as_json"],

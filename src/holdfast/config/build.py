@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from holdfast.config.guard_valid import GuardSettings
 from holdfast.config.keys import PRODUCTION_NAMES
 from holdfast.config.reading import At
 from holdfast.config.valid import (
@@ -45,6 +46,8 @@ def build(top: At, *, root: Path, path: Path) -> Config:
         work=_work(_sub(top, "work")),
         backups=_backups(_sub(top, "backups")),
         redaction=_redaction(_sub(top, "redaction")),
+        audit_s3=_sub(top, "audit").get("s3"),
+        guard=_guard(top),
     )
 
 
@@ -116,6 +119,14 @@ def _redaction(at: At) -> RedactionSettings:
         words=tuple(item.value for item in at.get("words", ())),
         entropy=at.get("entropy"),
     )
+
+
+def _guard(top: At) -> GuardSettings:
+    if top.get("guard") is None:
+        return GuardSettings()
+    from holdfast.config.guard_read import guard_settings  # noqa: PLC0415  most files have no such key
+
+    return guard_settings(_sub(top, "guard"))
 
 
 def _values(names: Mapping[str, At]) -> Mapping[str, Value]:

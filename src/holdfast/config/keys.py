@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.config.engine_keys import ENGINE
+from holdfast.config.guard_keys import GUARD
 from holdfast.config.shape import (
     Choice,
     Duration,
@@ -50,6 +51,21 @@ BACKUPS: Final = Record(
             shape=Duration(least=0, most=3650 * 86400.0),
             doc="How old the others may grow.",
             default="90d",
+        ),
+    )
+)
+
+AUDIT: Final = Record(
+    keys=(
+        Key(
+            name="s3",
+            shape=Text(
+                says="`s3://bucket/prefix`",
+                pattern=r"s3://[a-z0-9][a-z0-9.-]*(?:/[^\\\x00-\x1f]*)?",
+                code="HF-CONF-16",
+                numbers=False,
+            ),
+            doc="Where its lines are shipped, as objects by day and run.",
         ),
     )
 )
@@ -143,6 +159,8 @@ HOLDFAST: Final = Record(
             shape=WORK,
             doc="When work directories are cleaned.",
         ),
+        Key(name="guard", shape=GUARD, doc="What is refused, and what needs an approval."),
+        Key(name="audit", shape=AUDIT, doc="Where the audit log goes besides the run store."),
         Key(name="backups", shape=BACKUPS, doc="How long old versions and copies of states are kept."),
         Key(name="redaction", shape=REDACTION, doc="What is hidden beside what is known to be secret."),
     )

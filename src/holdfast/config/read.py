@@ -95,6 +95,10 @@ def parse(text: str, *, file: str, root: Path, path: Path) -> Config:
 
 def _check(top: At, reader: Reader, problems: Problems) -> None:
     """What concerns more than one key."""
+    if top.get("guard"):
+        from holdfast.config.guard_read import check_guard  # noqa: PLC0415  most files have no such key
+
+        check_guard(top, problems)
     targets = top.value.get("targets")
     check_entries(
         top.get("stacks", ()),

@@ -118,6 +118,7 @@ class Reader:
             return self._reference(node, keys)
         is_text = isinstance(node, ScalarNode) and (
             isinstance(node.value, str)
+            or (shape.flags and isinstance(node.value, bool))
             or (shape.numbers and isinstance(node.value, int | float) and not isinstance(node.value, bool))
         )
         if not isinstance(node, ScalarNode) or not is_text:

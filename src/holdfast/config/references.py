@@ -10,6 +10,7 @@ from holdfast.config.valid import SECRET_SCHEMES, SecretRef
 from holdfast.config.yaml import BrokenNode, MapNode, Node, ScalarNode
 
 KEY: Final = "secret"
+_SIMPLE: Final = frozenset({"env", "file", "dotenv"})
 PATTERN: Final = rf"(?:{'|'.join(SECRET_SCHEMES)}):[^\x00-\x1f]+"
 
 
@@ -35,12 +36,30 @@ def read_reference(node: MapNode, *, where: str, problems: Problems) -> SecretRe
     text = value.value if isinstance(value, ScalarNode) else None
     scheme, _, locator = text.partition(":") if isinstance(text, str) else ("", "", "")
     if isinstance(text, str) and re.fullmatch(PATTERN, text):
-        return SecretRef(scheme=scheme, locator=locator)
+        return _checked(SecretRef(scheme=scheme, locator=locator), value, where, problems)
     problems.add(
         "HF-CONF-13",
         _what_is_wrong(text, scheme, where),
         place=value.place,
         hint=f"Write scheme:locator; the schemes are {listed(SECRET_SCHEMES)}.",
+    )
+    return None
+
+
+def _checked(reference: SecretRef, node: Node, where: str, problems: Problems) -> SecretRef | None:
+    """What a source could never find is said here, with its place, and not when a run needs it."""
+    if reference.scheme in _SIMPLE:
+        return reference
+    from holdfast.config import locators  # noqa: PLC0415 - few configurations name such a source
+
+    wrong = locators.mistake(reference.scheme, reference.locator)
+    if wrong is None:
+        return reference
+    problems.add(
+        "HF-CONF-13",
+        f"the secret reference in {where} cannot be one: {wrong}",
+        place=node.place,
+        hint=f"Write {locators.FORMS[reference.scheme]}; docs/secrets.md has examples.",
     )
     return None
 

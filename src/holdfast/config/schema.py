@@ -111,13 +111,18 @@ def _schema(shape: Shape) -> _Schema:  # noqa: C901, PLR0911, PLR0912 - one row 
 
 def _text(shape: Text) -> _Schema:
     text: _Schema = {
-        "type": ["string", "number"] if shape.numbers else "string",
+        "type": _types_of(shape),
         "minLength": 1,
         "maxLength": shape.most,
     }
     if shape.pattern is not None:
         text["pattern"] = _whole(shape.pattern)
     return {"anyOf": [text, _SECRET]} if shape.secret else text
+
+
+def _types_of(shape: Text) -> str | list[str]:
+    more = [*(["number"] if shape.numbers else []), *(["boolean"] if shape.flags else [])]
+    return ["string", *more] if more else "string"
 
 
 def _names(shape: Names) -> _Schema:

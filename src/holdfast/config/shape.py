@@ -20,6 +20,8 @@ class Text:
     """A regular expression (Python and ECMA alike) that the whole text must match."""
     code: str = WRONG_VALUE
     numbers: bool = True
+    flags: bool = False
+    """`true` and `false` without quotes are taken as they are written, too."""
     fill: bool = False
     """May hold placeholders."""
     secret: bool = False

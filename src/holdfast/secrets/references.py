@@ -1,6 +1,7 @@
-"""Where a secret is to be had, turned into the secret: `env:NAME`, `file:PATH`, `dotenv:PATH#NAME`.
+"""Where a secret is to be had, turned into the secret: what lies on this machine, and the way to all others.
 
-Each source is one function and one line in the catalogue. Messages name the reference, never the value.
+`env:NAME`, `file:PATH` and `dotenv:PATH#NAME` are read here; `sources/` reads what is behind a network. Each
+source is one line in a catalogue. Messages name the reference, never the value.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.valid import SECRET_SCHEMES, SecretRef
 from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
@@ -24,15 +25,23 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def resolve(ref: SecretRef, environment: Environment, root: Path) -> Secret:
-    """The value behind a reference; relative paths start at `root`. An empty value is an error."""
-    source = SOURCES.get(ref.scheme)
-    if source is None:
-        raise UsageError(
-            "HF-SEC-1",
-            f"secrets cannot be taken from `{ref.scheme}:` yet ({ref})",
-            hint=f"That comes with a later version. Until then: {', '.join(f'{name}:' for name in SOURCES)}.",
-        )
-    return Secret(source(ref, environment, root))
+    """The value behind a reference; relative paths start at `root`. An empty value is an error.
+
+    Whoever needs several, or the same again, takes a `Reader`: it reads each once.
+    """
+    if (source := SOURCES.get(ref.scheme)) is not None:
+        return Secret(source(ref, environment, root))
+    from holdfast.secrets.reader import Reader  # noqa: PLC0415 - few stacks have a source behind a network
+
+    return Reader(environment, root).read(ref)
+
+
+def unknown_source(ref: SecretRef) -> UsageError:
+    return UsageError(
+        "HF-SEC-1",
+        f"secrets cannot be taken from `{ref.scheme}:` ({ref})",
+        hint=f"There is: {', '.join(f'{name}:' for name in SECRET_SCHEMES)}.",
+    )
 
 
 def _from_environment(ref: SecretRef, environment: Environment, root: Path) -> str:
@@ -81,6 +90,7 @@ Source = Callable[[SecretRef, Environment, Path], str]
 SOURCES: Mapping[str, Source] = MappingProxyType(
     {"env": _from_environment, "file": _from_file, "dotenv": _from_dotenv}
 )
+"""What lies on this machine: quick to read, and nobody has to be asked."""
 
 
 def _text(ref: SecretRef, path: Path) -> str:

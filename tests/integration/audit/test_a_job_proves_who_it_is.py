@@ -1,0 +1,139 @@
+"""A job of GitHub Actions asks for its token and checks it, over HTTP, against the issuer's keys."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from holdfast.audit.identity import who_acts
+from holdfast.audit.proof import proved
+from holdfast.doors import clock
+from holdfast.doors.environment import Environment
+
+THE_JOB = "the-job"
+
+
+def text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class Issuer:
+    """What GitHub's two addresses answer: a token to who has the job's secret, and the keys to everybody."""
+
+    def __init__(self) -> None:
+        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.forging = False
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, body = issuer.answer(self.path, self.headers.get("Authorization"))
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def answer(self, path: str, secret: str | None) -> tuple[int, bytes]:
+        if path == "/.well-known/jwks":
+            numbers = self.key.public_key().public_numbers()
+            n, e = text(numbers.n.to_bytes(256)), text(numbers.e.to_bytes(3))
+            return 200, json.dumps({"keys": [{"kid": "k1", "kty": "RSA", "n": n, "e": e}]}).encode()
+        if path != "/token?api-version=2.0&audience=holdfast" or secret != f"bearer {THE_JOB}":
+            return 403, b"{}"
+        return 200, json.dumps({"value": self.token()}).encode()
+
+    def token(self) -> str:
+        now = clock.now().timestamp()
+        claims = {
+            "iss": self.url,
+            "aud": "holdfast",
+            "exp": now + 300,
+            "nbf": now - 1,
+            "actor": "ada",
+            "repository": "acme/infra",
+            "run_number": "411",
+            "sub": "repo:acme/infra:environment:prod",
+        }
+        content = (
+            f"{text(json.dumps({'alg': 'RS256', 'kid': 'k1'}).encode())}.{text(json.dumps(claims).encode())}"
+        )
+        key = self.other if self.forging else self.key
+        return f"{content}.{text(key.sign(content.encode(), padding.PKCS1v15(), SHA256()))}"
+
+    def environment(self, secret: str = THE_JOB) -> Environment:
+        return Environment(
+            variables=MappingProxyType(
+                {
+                    "GITHUB_ACTIONS": "true",
+                    "GITHUB_ACTOR": "mallory",
+                    "GITHUB_JOB": "apply",
+                    "ACTIONS_ID_TOKEN_REQUEST_URL": f"{self.url}/token?api-version=2.0",
+                    "ACTIONS_ID_TOKEN_REQUEST_TOKEN": secret,
+                }
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    made = Issuer()
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+    thread.join()
+
+
+def test_what_the_token_says_replaces_what_the_variables_say(issuer: Issuer) -> None:
+    """Whoever sets GITHUB_ACTOR by hand is not believed where there is a token."""
+    issuer.forging = False
+    environment = issuer.environment()
+    who = proved(who_acts(environment), environment, issuer=issuer.url)
+    assert (who.proved, who.name, who.shown) == (True, "ada", "ci:acme/infra#411")
+    assert who.claims["sub"] == "repo:acme/infra:environment:prod"
+    assert "job" not in who.claims
+
+
+@pytest.mark.parametrize(
+    ("secret", "forging", "why"),
+    [
+        ("the-job", True, "signature"),
+        ("another-job", False, "the answer is 403"),
+        ("", False, "id-token: write"),
+    ],
+)
+def test_without_a_token_that_holds_the_claims_stay_unproved(
+    issuer: Issuer, secret: str, forging: object, why: str
+) -> None:
+    """A forged one, none to be had, no right to ask: recorded as what it is, and nothing fails."""
+    issuer.forging = bool(forging)
+    environment = issuer.environment(secret)
+    who = proved(who_acts(environment), environment, issuer=issuer.url)
+    assert (who.proved, who.name) == (False, "mallory")
+    assert why in who.because
+    assert "another-job" not in who.because
+
+
+def test_an_issuer_that_does_not_answer_fails_nothing(issuer: Issuer) -> None:
+    """Nobody listens there: unproved, with the reason."""
+    issuer.forging = False
+    environment = issuer.environment()
+    who = proved(who_acts(environment), environment, issuer="http://127.0.0.1:9")
+    assert not who.proved
+    assert "no token could be had" in who.because

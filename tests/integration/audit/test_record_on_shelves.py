@@ -1,0 +1,189 @@
+"""The record on real shelves: a folder and S3, with several writers, kills, and fingers in it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from audit_made import applied, audit_on, store_on
+from flaky_s3 import Fails, FlakyS3, LostAnswer
+
+from holdfast.audit.looking import newest, verify
+from holdfast.audit.places import piece_name
+from holdfast.audit.sink import ship, waiting
+from holdfast.store.aws import AwsCaller, Patience
+from holdfast.store.folder import FolderShelf
+from holdfast.store.run_store import RunStore
+from holdfast.store.s3 import S3Shelf
+from holdfast.store.shelf import Shelf
+
+WRITER = """
+import sys
+from audit_made import applied, audit_on, store_on
+from holdfast.store.folder import FolderShelf
+from pathlib import Path
+audit = audit_on(store_on(FolderShelf(Path(sys.argv[1]))))
+for number in range(int(sys.argv[3])):
+    audit.record(applied(f"{sys.argv[2]}-{number}"))
+    print(number, flush=True)
+"""
+ROOT = Path(__file__).parent.parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[FlakyS3]:
+    with FlakyS3() as server:
+        server.make_bucket("acme")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def caller(s3: FlakyS3) -> AwsCaller:
+    return AwsCaller(s3.variables, shown="s3://acme", patience=Patience(pause=0.01))
+
+
+@pytest.fixture(params=["folder", "s3"])
+def shelf(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> Shelf:
+    if request.param == "folder":
+        return FolderShelf(tmp_path / "store")
+    return S3Shelf("acme", tmp_path.name, caller, Patience(pause=0.01))
+
+
+def start(folder: Path, name: str, count: int) -> subprocess.Popen[str]:
+    paths = os.pathsep.join(str(ROOT / one) for one in ("src", "tests/support"))
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder), name, str(count)],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def stacks(store: RunStore) -> list[str]:
+    return sorted(str(line["stack"]) for line in newest(store, limit=10_000))
+
+
+def test_writers_at_once_all_get_their_lines_in(shelf: Shelf) -> None:
+    """As from several machines: each with a view of its own, none with a word to the others."""
+
+    def write(who: int) -> None:
+        audit = audit_on(store_on(shelf))
+        for number in range(3):
+            audit.record(applied(f"{who}-{number}"))
+
+    store = store_on(shelf)
+    _ = store.key
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, range(3)))
+    found = verify(store)
+    assert (found.whole, found.lines) == (True, 9)
+    assert stacks(store) == sorted(f"{who}-{number}" for who in range(3) for number in range(3))
+
+
+def test_processes_at_once_make_one_chain_and_a_kill_leaves_it_whole(tmp_path: Path) -> None:
+    """One is killed in the middle of its writing; what it said it had written is there."""
+    folder = tmp_path / "store"
+    store = store_on(FolderShelf(folder))
+    _ = store.key
+    victim, other = start(folder, "victim", 100_000), start(folder, "other", 30)
+    assert victim.stdout is not None
+    said = [int(victim.stdout.readline()) for _ in range(20)]
+    other.communicate(timeout=60)
+    os.kill(victim.pid, signal.SIGKILL)
+    with contextlib.suppress(ValueError):
+        said += [int(line) for line in victim.stdout.read().splitlines()]
+    victim.wait(timeout=60)
+    victim.stdout.close()
+    assert verify(store).whole
+    audit_on(store).record(applied("after"))
+    found = verify(store)
+    assert (found.whole, found.notes) == (True, ())
+    assert {f"victim-{number}" for number in said} | {f"other-{number}" for number in range(30)} <= {
+        *stacks(store)
+    }
+
+
+def test_a_crash_in_the_middle_of_a_line_leaves_no_half_line(tmp_path: Path) -> None:
+    """What was being written lies aside, without a name in the log: it is not taken for a line."""
+    store = store_on(FolderShelf(tmp_path / "store"))
+    audit_on(store).record(applied("net"))
+    aside = tmp_path / "store" / "audit/lines" / ".000000000002.ab12cd"
+    aside.write_bytes(b"half a li")
+    found = verify(store)
+    assert (found.whole, found.notes, found.lines) == (True, (), 1)
+    audit_on(store).record(applied("dns"))
+    assert verify(store).lines == 2
+
+
+def test_fingers_in_the_files_are_found_where_they_were(tmp_path: Path) -> None:
+    """Without the key: a byte, a cut, another line's file, a file that is gone, an old head."""
+    folder = tmp_path / "store"
+    store = store_on(FolderShelf(folder))
+    old_head = b""
+    for number in range(4):
+        audit_on(store).record(applied(f"s{number}"))
+        old_head = old_head or (folder / "audit/head").read_bytes()
+    pieces = [folder / piece_name(seq) for seq in range(1, 5)]
+    before = {path: path.read_bytes() for path in (*pieces, folder / "audit/head")}
+
+    def breaks() -> list[tuple[int, str]]:
+        found = [(one.seq, one.kind) for one in verify(store).breaks]
+        for path, data in before.items():
+            path.write_bytes(data)
+        return found
+
+    changed = bytearray(before[pieces[1]])
+    changed[-20] ^= 1
+    pieces[1].write_bytes(bytes(changed))
+    assert breaks() == [(2, "unreadable")]
+    pieces[1].write_bytes(before[pieces[1]][:-7])
+    assert breaks() == [(2, "unreadable")]
+    pieces[1].write_bytes(before[pieces[2]])
+    assert breaks() == [(2, "unreadable")]
+    pieces[1].unlink()
+    assert breaks() == [(2, "missing")]
+    pieces[3].unlink()
+    assert breaks() == [(4, "missing")]
+    (folder / "audit/head").write_bytes(b"")
+    assert breaks() == [(4, "head")]
+    (folder / "audit/head").write_bytes(old_head)
+    assert verify(store).notes
+    assert breaks() == []
+
+
+def test_a_lost_answer_of_s3_writes_no_line_twice(s3: FlakyS3, tmp_path: Path, caller: AwsCaller) -> None:
+    """It was done, and nobody heard: the line stands there once."""
+    store = store_on(S3Shelf("acme", tmp_path.name, caller, Patience(pause=0.01)))
+    audit = audit_on(store)
+    audit.record(applied("net"))
+    s3.disturb(LostAnswer(), method="PUT", path="audit/lines", times=1)
+    audit.record(applied("dns"))
+    s3.disturb(Fails(), method="PUT", path="audit/lines", times=1)
+    audit.record(applied("app"))
+    assert stacks(store) == ["app", "dns", "net"]
+    assert verify(store).whole
+
+
+def test_the_record_is_shipped_to_s3_and_waits_while_that_fails(s3: FlakyS3, tmp_path: Path) -> None:
+    """Readable by anything that reads JSON lines; a sink that refuses costs a run nothing."""
+    store = store_on(FolderShelf(tmp_path / "store"))
+    address = f"s3://acme/{tmp_path.name}/audit"
+    audit_on(store).record_all([applied("net", run="R1"), applied("dns", run="R2")])
+    s3.disturb(Fails(status=403, code="AccessDenied"), method="PUT", path="audit")
+    refused = ship(store, address, s3.variables)
+    s3.calm()
+    assert refused.waiting == 2
+    assert str(refused.why).startswith(f"{address} ")
+    assert ship(store, address, s3.variables).warning is None
+    assert waiting(store, address) == 0
+    sink = S3Shelf.open(f"s3://acme/{tmp_path.name}", s3.variables)
+    found = [item.data for name in sink.names("audit") if (item := sink.read(name)) is not None]
+    assert sorted(json.loads(data)["stack"] for data in found) == ["dns", "net"]

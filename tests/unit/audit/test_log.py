@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+
+import pytest
+from audit_made import act, applied, audit_on, store_on
+from memory_shelf import MemoryShelf
+
+from holdfast.audit.looking import all_lines, newest, verify
+from holdfast.audit.marks import open_break_glass
+from holdfast.audit.places import HEAD, piece_name, piece_seqs
+from holdfast.kernel.errors import Failed, HoldfastError
+
+
+class Stumbling(MemoryShelf):
+    """A shelf that fails once at a name: before it did what was asked, or after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: set[str] = set()
+        self.after: set[str] = set()
+
+    def create(self, name: str, data: bytes) -> bool:
+        self._stumble(self.before, name)
+        created = super().create(name, data)
+        self._stumble(self.after, name)
+        return created
+
+    def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
+        self._stumble(self.before, name)
+        return super().replace(name, data, tag=tag)
+
+    def _stumble(self, at: set[str], name: str) -> None:
+        word = next((one for one in at if name.startswith(one)), None)
+        if word is not None:
+            at.discard(word)
+            raise Failed("HF-STORE-5", "the store does not answer")
+
+
+def test_what_is_recorded_is_read_back_newest_first() -> None:
+    """With who, and when, and its number."""
+    store = store_on()
+    audit = audit_on(store)
+    audit.record(applied("net"))
+    audit.record_all([applied("dns"), applied("app")])
+    lines = newest(store, limit=10)
+    assert [(line["seq"], line["stack"]) for line in lines] == [(3, "app"), (2, "dns"), (1, "net")]
+    assert lines[0]["change"] == "01CHANGE"
+    who = lines[0]["who"]
+    assert isinstance(who, dict)
+    assert (who["name"], who["proved"]) == ("ada", False)
+    assert verify(store).whole
+
+
+def test_what_is_written_at_once_is_one_piece() -> None:
+    """The plans of forty stacks cost one write, not forty."""
+    store = store_on()
+    audit_on(store).record_all([applied(f"s{one}") for one in range(40)])
+    assert piece_seqs(store) == (1,)
+
+
+def test_nothing_recorded_writes_nothing() -> None:
+    """A store that nothing has to remember stays untouched."""
+    store = store_on()
+    audit = audit_on(store)
+    audit.record_all([])
+    audit.flush()
+    assert store.empty
+    assert verify(store).notes == ("nothing is recorded",)
+
+
+def test_two_who_write_in_turn_make_one_chain() -> None:
+    """Each goes on behind what the other wrote meanwhile."""
+    store = store_on()
+    one, other = audit_on(store), audit_on(store)
+    for turn in range(3):
+        one.record(applied(f"one{turn}"))
+        other.record_all([applied(f"other{turn}"), applied(f"also{turn}")])
+    assert verify(store).whole
+    assert [line["seq"] for line in newest(store, limit=99)] == list(range(9, 0, -1))
+
+
+def test_what_is_noted_is_there_after_a_flush() -> None:
+    """From many threads at once, every line once."""
+    store = store_on()
+    audit = audit_on(store)
+    threads = [threading.Thread(target=audit.note, args=(applied(f"s{one}"),)) for one in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    audit.flush()
+    assert verify(store).whole
+    assert sorted(str(line["stack"]) for line in newest(store, limit=99)) == sorted(
+        f"s{n}" for n in range(20)
+    )
+
+
+def test_what_is_noted_is_written_without_being_asked_for() -> None:
+    """A command that is killed before its end has lost a moment of its record, not all of it."""
+    store = store_on()
+    audit = audit_on(store)
+    audit.note(applied("net"), applied("dns"))
+    writer = audit._writer
+    assert writer is not None
+    writer.join(30)
+    assert verify(store).lines == 2
+    audit.note(applied("app"))
+    audit.flush()
+    assert (verify(store).lines, verify(store).notes) == (3, ())
+
+
+def test_a_store_that_fails_is_an_error_and_nothing_is_lost() -> None:
+    """The caller decides what follows; the line waits for the next try."""
+    shelf = Stumbling()
+    store = store_on(shelf)
+    audit = audit_on(store)
+    shelf.before.add("audit/lines")
+    with pytest.raises(HoldfastError):
+        audit.record(applied("net"))
+    audit.record(applied("dns"))
+    assert [line["stack"] for line in newest(store, limit=9)] == ["dns", "net"]
+
+
+def test_a_failure_in_the_background_is_raised_where_it_is_heard() -> None:
+    """`note` raises nothing, whenever its thread gets to it; the line is not lost."""
+    shelf = Stumbling()
+    store = store_on(shelf)
+    audit = audit_on(store)
+    audit.record(applied("first"))
+    shelf.before.add(piece_name(2))
+    audit.note(applied("net"))
+    try:
+        audit.flush()
+    except HoldfastError:
+        audit.flush()
+    assert [line["stack"] for line in newest(store, limit=9)] == ["net", "first"]
+
+
+def test_a_line_whose_answer_was_lost_stands_there_once() -> None:
+    """It was written, and the writer was told that it was not."""
+    shelf = Stumbling()
+    store = store_on(shelf)
+    audit = audit_on(store)
+    shelf.after.add("audit/lines")
+    with pytest.raises(HoldfastError):
+        audit.record(applied("net"))
+    audit.record(applied("dns"))
+    assert [line["stack"] for line in newest(store, limit=9)] == ["dns", "net"]
+    assert verify(store).whole
+
+
+def test_a_head_that_stays_behind_harms_nothing() -> None:
+    """The next writer goes on behind the last line and moves the head."""
+    shelf = Stumbling()
+    store = store_on(shelf)
+    audit_on(store).record(applied("net"))
+    shelf.before.add(HEAD)
+    audit_on(store).record(applied("dns"))
+    behind = verify(store)
+    assert behind.whole
+    assert behind.notes
+    audit_on(store).record(applied("app"))
+    assert verify(store).notes == ()
+    assert verify(store).lines == 3
+
+
+def test_a_cut_end_stays_known_after_the_next_line() -> None:
+    """Writing goes on where the head says: the gap is not filled."""
+    store = store_on()
+    audit_on(store).record_all([applied("net")])
+    audit_on(store).record(applied("dns"))
+    assert store.shelf.remove(piece_name(2))
+    audit_on(store).record(applied("app"))
+    assert [(one.seq, one.kind) for one in verify(store).breaks] == [(2, "missing")]
+
+
+def test_a_removed_head_stays_known_after_the_next_line() -> None:
+    """Else a cut end could be hidden by taking the head too and waiting for the next command."""
+    store = store_on()
+    audit_on(store).record(applied("net"))
+    audit_on(store).record(applied("dns"))
+    assert store.shelf.remove(HEAD)
+    assert [one.kind for one in verify(store).breaks] == ["head"]
+    audit_on(store).record(applied("app"))
+    assert [(one.seq, one.kind) for one in verify(store).breaks] == [(3, "head")]
+    assert [line["stack"] for line in newest(store, limit=1)] == ["app"]
+
+
+def test_a_removed_head_stays_known_when_its_next_writer_fails() -> None:
+    """The word of it is not lost with a try that did not work."""
+    shelf = Stumbling()
+    store = store_on(shelf)
+    audit_on(store).record(applied("net"))
+    store.shelf.remove(HEAD)
+    shelf.before.add("audit/lines")
+    audit = audit_on(store)
+    with pytest.raises(HoldfastError):
+        audit.record(applied("dns"))
+    audit.record(applied("app"))
+    assert [one.kind for one in verify(store).breaks] == ["head"]
+
+
+def test_nothing_is_added_behind_what_cannot_be_read() -> None:
+    """Nobody knows what it would follow."""
+    store = store_on()
+    audit = audit_on(store)
+    audit.record(applied("net"))
+    store.shelf.write(piece_name(2), b"nonsense")
+    with pytest.raises(HoldfastError) as caught:
+        audit.record(applied("dns"))
+    assert caught.value.problem.code == "HF-AUDIT-4"
+
+
+def test_a_mark_goes_with_the_next_normal_apply_and_not_before() -> None:
+    """A plan reads the mark alone, never the log."""
+    store = store_on()
+    audit = audit_on(store)
+    audit.record_all([act("unlock"), act("holder-dead", "dns")])
+    assert {stack: [one.what for one in acts] for stack, acts in open_break_glass(store).items()} == {
+        "net": ["unlock"],
+        "dns": ["holder-dead"],
+    }
+    assert list(open_break_glass(store, ["net", "app"])) == ["net"]
+    audit.record_all([applied("net", outcome="failed"), applied("dns", break_glass=True)])
+    assert sorted(open_break_glass(store)) == ["dns", "net"]
+    audit.record_all([applied("net"), applied("dns")])
+    assert open_break_glass(store) == {}
+    assert verify(store).whole
+
+
+def test_a_mark_that_its_writer_did_not_make_is_made_by_the_next() -> None:
+    """Killed between the line and the mark: the next line of anybody brings it."""
+    shelf = Stumbling()
+    store = store_on(shelf)
+    shelf.before.add("audit/marks")
+    with pytest.raises(HoldfastError):
+        audit_on(store).record(act("unlock"))
+    unmarked = verify(store)
+    assert unmarked.whole
+    assert "line 1 (unlock of net) is not marked yet" in unmarked.notes
+    audit_on(store).record(applied("dns"))
+    assert list(open_break_glass(store)) == ["net"]
+
+
+def test_a_mark_that_could_not_be_made_is_made_later_and_the_line_stands_once() -> None:
+    """The line is written; only what follows from it is tried again."""
+    shelf = Stumbling()
+    store = store_on(shelf)
+    audit = audit_on(store)
+    shelf.before.add("audit/marks")
+    with pytest.raises(HoldfastError):
+        audit.record(act("unlock"))
+    audit.flush()
+    assert list(open_break_glass(store)) == ["net"]
+    assert verify(store).lines == 1
+
+
+def test_a_mark_that_was_taken_away_is_missed() -> None:
+    """It is not the way to make a break-glass act look settled."""
+    store = store_on()
+    audit_on(store).record(act("unlock"))
+    assert store.shelf.remove("audit/marks/net")
+    assert [(one.seq, one.kind) for one in verify(store).breaks] == [(1, "mark")]
+
+
+def test_lines_are_given_out_byte_for_byte() -> None:
+    """Whoever has them can check them without Holdfast: each names the SHA-256 of the one before."""
+    store = store_on()
+    audit_on(store).record_all([applied("net"), applied("dns")])
+    first, second = all_lines(store)
+    assert json.loads(second)["before"] == hashlib.sha256(first).hexdigest()
+    begins = f"holdfast audit {store.id()}".encode()
+    assert json.loads(first)["before"] == hashlib.sha256(begins).hexdigest()

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from functools import cache
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from holdfast.audit.identity import GITHUB_ACTIONS, Who
+from holdfast.audit.proof import Claims, Unproved, checked, with_claims
+
+NOW = datetime(2026, 7, 25, 10, tzinfo=UTC)
+ISSUER = "https://tokens.example"
+GOOD = {
+    "iss": ISSUER,
+    "aud": "holdfast",
+    "exp": NOW.timestamp() + 300,
+    "nbf": NOW.timestamp(),
+    "actor": "ada",
+}
+JOB = Who(
+    kind=GITHUB_ACTIONS,
+    name="mallory",
+    host="runner",
+    proved=False,
+    because="",
+    claims={"actor": "mallory", "job": "apply"},
+)
+
+
+@cache
+def key(which: int) -> rsa.RSAPrivateKey:
+    del which
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def number(value: int) -> str:
+    return text(value.to_bytes((value.bit_length() + 7) // 8))
+
+
+def keys() -> bytes:
+    numbers = key(0).public_key().public_numbers()
+    listed = [{"kid": "k1", "kty": "RSA", "n": number(numbers.n), "e": number(numbers.e)}]
+    return json.dumps({"keys": listed}).encode()
+
+
+def token(claims: object = None, *, kid: str = "k1", alg: str = "RS256", by: int = 0) -> str:
+    header = text(json.dumps({"alg": alg, "kid": kid}).encode())
+    content = f"{header}.{text(json.dumps(GOOD if claims is None else claims).encode())}"
+    return f"{content}.{text(key(by).sign(content.encode(), padding.PKCS1v15(), SHA256()))}"
+
+
+def asked(one: str) -> Claims | Unproved:
+    return checked(one, keys(), issuer=ISSUER, audience="holdfast", now=NOW)
+
+
+def test_a_signed_token_proves_what_it_says() -> None:
+    """And only that: what the variables of the job said besides is not mixed in."""
+    found = asked(token())
+    assert not isinstance(found, Unproved)
+    who = with_claims(JOB, found, issuer=ISSUER)
+    assert (who.proved, who.name, who.claims) == (True, "ada", {"actor": "ada"})
+    assert ISSUER in who.because
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (lambda: token(by=1), "signature"),
+        (lambda: token(kid="k2"), "key"),
+        (lambda: token(alg="none"), "not taken: none"),
+        (lambda: token(alg="HS256"), "not taken"),
+        (lambda: token({**GOOD, "iss": "https://other.example"}), "issuer"),
+        (lambda: token({**GOOD, "aud": "somebody"}), "somebody else"),
+        (lambda: token({**GOOD, "exp": NOW.timestamp() - 120}), "expired"),
+        (lambda: token({name: value for name, value in GOOD.items() if name != "exp"}), "expired"),
+        (lambda: token({**GOOD, "exp": float("nan")}), "expired"),
+        (lambda: token({**GOOD, "nbf": NOW.timestamp() + 120}), "not count yet"),
+        (lambda: token([]), "cannot be read"),
+        (lambda: "a.b", "cannot be read"),
+        (lambda: "", "cannot be read"),
+        (lambda: f"{token().rpartition('.')[0]}.", "signature"),
+        (lambda: "é.é.é", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_a_token_leaves_it_unproved(one: object, why: str) -> None:
+    """Another key, another issuer, another audience, too old, too young, no signature, nonsense."""
+    assert callable(one)
+    found = asked(one())
+    assert isinstance(found, Unproved)
+    assert why in found.why
+    who = with_claims(JOB, found, issuer=ISSUER)
+    assert (who.proved, who.name) == (False, "mallory")
+    assert found.why in who.because
+
+
+def test_a_claim_that_was_changed_is_not_believed() -> None:
+    """The signature is over every byte of it."""
+    header, _, signature = token().split(".")
+    forged = text(json.dumps({**GOOD, "actor": "mallory"}).encode())
+    assert isinstance(asked(f"{header}.{forged}.{signature}"), Unproved)
+
+
+def test_a_set_of_keys_that_cannot_be_read_proves_nothing() -> None:
+    """Whatever stands at the issuer's address."""
+    for nonsense in (
+        b"",
+        b"[]",
+        b'{"keys": 7}',
+        b'{"keys": [7]}',
+        b'{"keys": [{"kid": "k1", "kty": "RSA"}]}',
+    ):
+        found = checked(token(), nonsense, issuer=ISSUER, audience="holdfast", now=NOW)
+        assert isinstance(found, Unproved)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+import threading
+
+from audit_made import act, applied, audit_on, store_on
+from memory_shelf import MemoryShelf
+
+from holdfast.audit.sink import ship_to, waiting
+from holdfast.doors import clock
+from holdfast.kernel.errors import Failed
+
+ADDRESS = "s3://acme/audit"
+
+
+class Refusing(MemoryShelf):
+    def create(self, name: str, data: bytes) -> bool:
+        del name, data
+        raise Failed("HF-STORE-5", f"the run store {ADDRESS} cannot be reached: nobody answers")
+
+
+class Hanging(MemoryShelf):
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+
+    def create(self, name: str, data: bytes) -> bool:
+        self.goes_on.wait(30)
+        return super().create(name, data)
+
+
+def lines(shelf: MemoryShelf) -> list[int]:
+    """The numbers of all lines there."""
+    found = [item.data for name in sorted(shelf._held) if (item := shelf.read(name)) is not None]
+    return sorted(json.loads(line)["seq"] for data in found for line in data.splitlines())
+
+
+def test_lines_are_shipped_once_by_day_and_run() -> None:
+    """In clear, as they were hashed; a second shipping finds nothing to do."""
+    store, sink = store_on(), MemoryShelf()
+    audit = audit_on(store)
+    audit.record_all(
+        [applied("net", run="R1"), applied("dns", run="R2"), applied("net", run="R1"), act("unlock")]
+    )
+    assert ship_to(store, ADDRESS, sink).warning is None
+    day = clock.now().date().isoformat()
+    assert sorted(sink._held) == [
+        f"{day}/01CHANGE/000000000004.jsonl",
+        f"{day}/R1/000000000001.jsonl",
+        f"{day}/R2/000000000002.jsonl",
+    ]
+    assert lines(sink) == [1, 2, 3, 4]
+    audit.record(applied("app", run="R3"))
+    ship_to(store, ADDRESS, sink)
+    assert lines(sink) == [1, 2, 3, 4, 5]
+
+
+def test_what_could_not_be_shipped_is_shipped_next_time() -> None:
+    """A sink that does not answer is a warning, and nothing is lost."""
+    store, sink = store_on(), MemoryShelf()
+    audit_on(store).record_all([applied("net"), applied("dns")])
+    shipped = ship_to(store, ADDRESS, Refusing())
+    assert shipped.warning == (
+        "2 lines of the audit log wait to be shipped (s3://acme/audit cannot be reached: nobody answers);"
+        " the next command tries again"
+    )
+    assert waiting(store, ADDRESS) == 2
+    ship_to(store, ADDRESS, sink)
+    assert (lines(sink), waiting(store, ADDRESS)) == ([1, 2], 0)
+
+
+def test_a_sink_that_hangs_holds_nobody_up() -> None:
+    """The run ends in time; the lines wait."""
+    store, sink = store_on(), Hanging()
+    audit_on(store).record(applied("net"))
+    shipped = ship_to(store, ADDRESS, sink, seconds=0.05)
+    assert (shipped.waiting, shipped.why) == (1, "s3://acme/audit takes longer than 0.05 seconds")
+    sink.goes_on.set()
+
+
+def test_an_unknown_place_is_a_warning_too() -> None:
+    """No package for S3, a wrong address: a run is not failed by its second record."""
+    store = store_on()
+    audit_on(store).record(applied("net"))
+    assert "no boto" in str(ship_to(store, ADDRESS, "no boto").warning)
+
+
+def test_what_was_shipped_is_never_replaced() -> None:
+    """A copy that differs from the log shows that one of them was changed."""
+    store, sink = store_on(), MemoryShelf()
+    audit_on(store).record(applied("net", run="R1"))
+    day = clock.now().date().isoformat()
+    sink.write(f"{day}/R1/000000000001.jsonl", b"another line\n")
+    shipped = ship_to(store, ADDRESS, sink)
+    assert "holds other lines than the audit log" in str(shipped.why)
+    assert waiting(store, ADDRESS) == 1
+
+
+def test_a_shipping_that_was_cut_off_is_repeated_without_harm() -> None:
+    """The same piece gives the same objects: what is there already is left."""
+    store, sink = store_on(), MemoryShelf()
+    audit = audit_on(store)
+    audit.record(applied("net", run="R1"))
+    ship_to(store, ADDRESS, sink)
+    for name in store.shelf.names("audit/shipped"):
+        store.shelf.remove(name)
+    audit.record(applied("net", run="R1"))
+    assert ship_to(store, ADDRESS, sink).waiting == 0
+    assert lines(sink) == [1, 2]
+
+
+def test_each_place_has_its_own_count() -> None:
+    """A new address gets everything from the first line on."""
+    store, first, second = store_on(), MemoryShelf(), MemoryShelf()
+    audit_on(store).record(applied("net"))
+    ship_to(store, ADDRESS, first)
+    ship_to(store, "s3://other/audit", second)
+    assert lines(first) == lines(second) == [1]
