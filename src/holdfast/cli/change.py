@@ -75,7 +75,14 @@ class Change:
         self._began = clock.monotonic()
 
     def plan(
-        self, options: PlanOptions, *, out: Path | None, detailed: bool, update_lock_files: bool
+        self,
+        options: PlanOptions,
+        *,
+        out: Path | None,
+        detailed: bool,
+        update_lock_files: bool,
+        github: bool = False,
+        as_markdown: bool = False,
     ) -> Exit:
         if out is not None:
             self._require_key_that_lasts()
@@ -91,10 +98,28 @@ class Change:
             return (*results, *await self._removed(session))
 
         results = self._run(lambda _: work)
-        self._show(results)
+        headline = self.selection.headline()
+        exit_ = exit_of(results, detailed=detailed)
+        if as_markdown:
+            from holdfast.cli.github_report import show_markdown
+
+            show_markdown(self.invocation, results, operation="plan", headline=headline)
+        else:
+            self._show(results, folded=github)
+        if github:
+            from holdfast.cli.github_report import tell_github
+
+            tell_github(
+                self.invocation,
+                results,
+                operation="plan",
+                headline=headline,
+                exit_=exit_,
+                root=self.workshop.repository.config.root,
+            )
         if out is not None and not self.invocation.as_json:
             self.console.say(f" bundle: {out}   apply it with: holdfast apply --plan {out}")
-        return exit_of(results, detailed=detailed)
+        return exit_
 
     def apply(self, options: PlanOptions, *, yes: bool) -> Exit:
         if not yes and not sys.stdin.isatty():
@@ -118,7 +143,51 @@ class Change:
         self._show(results)
         return exit_of(results)
 
-    def apply_bundles(self, folder: Path) -> Exit:
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(stack.name for stack in self._stacks)
+
+    def destroy(self, agreed: frozenset[str]) -> Exit:
+        """Each stack whose name is not agreed to yet is asked for by name."""
+        from holdfast.runs.ending import require_unneeded
+
+        self.workshop.require_store()
+        self.console.say(f" {self.selection.headline()}")
+
+        def with_progress(progress: Progress) -> Callable[[Session], Awaitable[Results]]:
+            async def work(session: Session) -> Results:
+                require_unneeded(session, self._stacks)
+                confirm = None if self.names <= agreed else self._type_names(progress, session, agreed)
+                options = PlanOptions(destroy=True)
+                return await apply_change(session, self._stacks, options, confirm=confirm, what="destroy")
+
+            return work
+
+        results = self._run(with_progress)
+        self._show(results)
+        return exit_of(results)
+
+    def _type_names(
+        self, progress: Progress, session: Session, agreed: frozenset[str]
+    ) -> Callable[[Results], Awaitable[bool]]:
+        async def confirm(results: Results) -> bool:
+            progress.paused()
+            show_table(self.console, results)
+            show_details(self.console, results, verbose=self.invocation.verbose)
+            ready = [one.stack.name for one in results if one.status is Status.PLANNED]
+            for name in ready:
+                if name in agreed:
+                    continue
+                self.console.question(f"Everything in {name} will be destroyed. Type its name:")
+                if (await _line_or_stop(session)).strip() != name:
+                    progress.resumed()
+                    return False
+            progress.resumed()
+            return True
+
+        return confirm
+
+    def apply_bundles(self, folder: Path, *, release: tuple[str, ...] = (), reason: str = "") -> Exit:
         pairs = []
         for bundle in bundles.load(folder, self.workshop.key()):
             stack = self.workshop.repository.by_name.get(bundle.stack)
@@ -130,7 +199,15 @@ class Change:
                 )
             pairs.append((stack, bundle))
         self.workshop.require_store()
-        results = self._run(lambda _: lambda session: apply_bundles(session, pairs))
+
+        async def work(session: Session) -> Results:
+            if release:
+                from holdfast.runs.consenting import release as lift
+
+                lift(session, [bundle for _, bundle in pairs], release, reason)
+            return await apply_bundles(session, pairs, saved=str(folder))
+
+        results = self._run(lambda _: work)
         self._show(results)
         return exit_of(results)
 
@@ -173,12 +250,16 @@ class Change:
 
         return confirm
 
-    def _show(self, results: Results) -> None:
+    def _show(self, results: Results, *, folded: bool = False) -> None:
         if self.invocation.as_json:
             self.invocation.document(change_document(results))
             return
         show_table(self.console, results)
         show_details(self.console, results, verbose=self.invocation.verbose)
+        if folded and self.invocation.environment.get("GITHUB_ACTIONS") == "true":
+            from holdfast.cli.github_report import show_folded
+
+            show_folded(self.invocation, results, operation="plan")
         show_footer(self.console, results, clock.monotonic() - self._began)
         self._show_cleaned()
 

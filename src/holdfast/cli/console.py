@@ -92,6 +92,11 @@ class Console:
     def rich(self) -> RichConsole:
         return self._out.rich
 
+    def reserve_output(self) -> None:
+        """Standard output is for a document from now on: what is said goes to standard error."""
+        self._out = self._err
+        self.live = self.live and self._out.terminal
+
     def line(self, *pieces: Piece) -> None:
         """A line of a result. Shown with `--quiet` too."""
         self._out.write(self._clean(pieces))

@@ -16,14 +16,14 @@ from holdfast.cli.parameters import (
     Stacks,
     Targets,
 )
-from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 
 
 def register(app: Group) -> None:
     command(app, "plan")(plan)
 
 
-def plan(
+def plan(  # noqa: PLR0917 - one for each option that people know from Terraform, and ours
     invocation: Invocation,
     stacks: Stacks = None,
     changed: Changed = None,
@@ -40,6 +40,12 @@ def plan(
         str | None,
         Option("--lockfile", metavar="update", help="`update` writes changed lock files back."),
     ] = None,
+    github: Annotated[
+        bool, Option("--github", help="In GitHub Actions: comment, job summary, annotations, outputs.")
+    ] = False,
+    format_: Annotated[
+        str | None, Option("--format", metavar="text|markdown", help="How the plan is shown.")
+    ] = None,
 ) -> Exit:
     """Plan stacks: all, the named ones, or those that a change touches."""
     from holdfast.cli.change import Change, plan_options
@@ -50,7 +56,30 @@ def plan(
             f"--lockfile {lockfile}: only `update` is known",
             hint="Without it, lock files are used as they are and changes are only reported.",
         )
+    if format_ not in (None, "text", "markdown"):
+        raise UsageError(
+            "HF-USE-22", f"--format {format_}: only `text` and `markdown` are known", hint="Or use --json."
+        )
     options = plan_options(destroy=destroy, targets=target, replace=replace, refresh_only=refresh_only)
     wait = CI_WAIT if invocation.environment.ci else 0.0
-    change = Change(invocation, stacks, changed, since, wait=wait)
-    return change.plan(options, out=out, detailed=detailed_exitcode, update_lock_files=lockfile == "update")
+    if format_ == "markdown":
+        invocation.console.reserve_output()
+    try:
+        change = Change(invocation, stacks, changed, since, wait=wait)
+        return change.plan(
+            options,
+            out=out,
+            detailed=detailed_exitcode,
+            update_lock_files=lockfile == "update",
+            github=github,
+            as_markdown=format_ == "markdown",
+        )
+    except HoldfastError as error:
+        if github:
+            from pathlib import Path
+
+            from holdfast.cli.github_report import tell_github_failure
+
+            root = invocation.config.parent if invocation.config is not None else Path.cwd()
+            tell_github_failure(invocation, error, operation="plan", root=root)
+        raise

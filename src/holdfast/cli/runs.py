@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli import reconcile
+from holdfast.cli import consent, reconcile
 from holdfast.cli.frame import Argument, Group, Invocation, Option, command
 from holdfast.kernel.errors import Exit, UsageError
 
@@ -23,6 +23,7 @@ def register(app: Group) -> None:
     command(group, "list")(list_)
     command(group, "show")(show)
     command(group, "log")(log)
+    consent.add_to(group)
     reconcile.add_to(group)
     app.add_command(group)
 

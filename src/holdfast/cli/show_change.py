@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 from holdfast.cli.console import Console
+from holdfast.cli.show_guard import show_guard
 from holdfast.guard.decision import Allow
 from holdfast.runs.result import StackResult
 from holdfast.runs.status import Status
@@ -126,13 +127,15 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
             continue
         changes = _changes(result)
         outputs = result.outputs if with_outputs else {}
-        if not (changes or result.notes or result.problems or outputs or result.error):
+        warned = result.decision.reasons if result.plan is not None else ()
+        if not (changes or result.notes or result.problems or outputs or result.error or warned):
             continue
         console.line("")
         environment = result.stack.environment or "no environment"
         production = ", counts as production" if result.stack.production else ""
         console.line((f" {result.stack.name}", "bold"), (f"  {environment}{production}", "dim"))
         _show_resources(console, changes, verbose=verbose)
+        show_guard(console, result, verbose=verbose)
         _show_problems(console, result)
         for address in result.removed_resources or ():
             console.line("   ? ", address)
@@ -180,6 +183,11 @@ def _attributes(console: Console, change: ResourceChange) -> str:
 
 
 def _show_problems(console: Console, result: StackResult) -> None:
+    if result.plan is not None and not isinstance(result.decision, Allow):
+        # The guard's own words stand above; what is left is the way on.
+        if result.error is not None and result.error.hint:
+            console.line(f"   {result.error.hint}")
+        return
     for problem in result.problems:
         where = f"{problem.place}  " if problem.place is not None else ""
         console.line(("   ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{problem.message}")

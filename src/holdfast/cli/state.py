@@ -11,6 +11,8 @@ from holdfast.cli.parameters import OneStack
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.runs.session import Session
+    from holdfast.runs.state_ops import Adopted
     from holdfast.state.diff import StateDiff
 
 AnyVersion = Annotated[
@@ -102,7 +104,6 @@ def diff(
     from holdfast.cli.workshop import Workshop
     from holdfast.runs import state_versions
     from holdfast.runs.rollback import compare
-    from holdfast.runs.session import Session
 
     workshop = Workshop(invocation)
     one = workshop.repository.one(stack)
@@ -133,7 +134,7 @@ def unlock(
         raise UsageError("HF-USE-16", "--reason is missing", hint="Say how you know that the holder is gone.")
     workshop = Workshop(invocation)
     one = workshop.repository.one(stack)
-    workshop.run(lambda session: release(session, one, lock))
+    workshop.run(lambda session: release(session, one, lock, reason=reason))
     if invocation.as_json:
         invocation.document({"version": 1, "stack": one.name, "lock": lock, "reason": reason})
     else:
@@ -144,14 +145,20 @@ def unlock(
 def pull(invocation: Invocation, stack: OneStack, version: AnyVersion = None) -> Exit:
     """Write a stack's state to standard output, in clear: it may hold secrets."""
     from holdfast.cli.workshop import Workshop
-    from holdfast.runs import state_ops, state_versions
+    from holdfast.runs import noting, state_ops, state_versions
 
     workshop = Workshop(invocation)
     one = workshop.repository.one(stack)
-    if version is None:
-        content = workshop.run(lambda session: state_ops.pull(session, one))
-    else:
-        content = workshop.run(lambda session: state_versions.load(session, one, version)).content
+
+    async def work(session: Session) -> bytes:
+        if version is None:
+            content = await state_ops.pull(session, one)
+        else:
+            content = (await state_versions.load(session, one, version)).content
+        noting.done(session, one.name, what="pull", version=version or "current")
+        return content
+
+    content = workshop.run(work)
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
     return Exit.DONE
@@ -235,23 +242,27 @@ def adopt(
 ) -> Exit:
     """Take over a state beside a module without a backend. The original is renamed, never deleted."""
     from holdfast.cli.workshop import Workshop
-    from holdfast.runs import state_ops
+    from holdfast.runs import noting, state_ops
 
     workshop = Workshop(invocation)
     one = workshop.repository.one(stack)
+    store, code, who = workshop.repository.store, workshop.repository.code, workshop.repository.who
+
+    async def begin_empty(session: Session) -> None:
+        with noting.act(session, one.name, what="adopt", begins="empty"):
+            state_ops.start_empty(store, code, one)
+
+    async def take_over(session: Session) -> Adopted:
+        with noting.act(session, one.name, what="adopt"):
+            return state_ops.adopt(store, code, one, workspace=workspace, who=who)
+
     if start_empty:
-        state_ops.start_empty(workshop.repository.store, workshop.repository.code, one)
+        workshop.run(begin_empty)
         invocation.console.line(f" {one.name}: begins without a state, as you said")
         if invocation.as_json:
             invocation.document({"version": 1, "stack": one.name, "adopted": None})
         return Exit.DONE
-    taken = state_ops.adopt(
-        workshop.repository.store,
-        workshop.repository.code,
-        one,
-        workspace=workspace,
-        who=workshop.repository.who,
-    )
+    taken = workshop.run(take_over)
     if invocation.as_json:
         invocation.document(
             {

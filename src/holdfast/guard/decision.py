@@ -1,31 +1,92 @@
-"""The guard's answer: a closed union with reasons. What falls through is refused."""
+"""The guard's answer: a closed union with reasons. What falls through is refused.
+
+A reason that only warns stands in an `Allow` too. Every reason says what it leads to by itself; the decision
+is the gravest of them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
+
+from holdfast.config.guard_valid import Effect
 from holdfast.kernel.values import dataclass
+
+NOT_UNDERSTOOD = "HF-GUARD-0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     code: str
     message: str
+    """What would happen, to what, and why; a sentence without its end."""
     address: str | None = None
+    rule: str = ""
+    """What stopped it, in a few words: `deletions in production`, `protected type aws_db_instance`."""
+    effect: Effect = Effect.DENY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allow:
     reasons: tuple[Reason, ...] = ()
+    """What to be warned of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedApproval:
     reasons: tuple[Reason, ...]
+    approvals: int = 1
+    """How many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deny:
     reasons: tuple[Reason, ...]
+    approvals: int = 0
+    """How many would be needed still, if what was denied were released."""
 
 
 Decision = Allow | NeedApproval | Deny
 NAMES: dict[type[Decision], str] = {Allow: "allow", NeedApproval: "approval", Deny: "deny"}
+
+_RISK = (0, 6, 7, 3, 10, 1, 4, 5, 2, 8, 9, 11, 12, 13, 14, 16, 15)
+"""Numbers of codes, the greatest danger first. What is said first is what people read."""
+_RANKS = {f"HF-GUARD-{number}": rank for rank, number in enumerate(_RISK)}
+_EFFECTS = (Effect.DENY, Effect.APPROVE, Effect.WARN, Effect.ALLOW)
+
+
+def decided(reasons: Iterable[Reason], *, approvals: int = 0) -> Decision:
+    """The gravest reason decides; what is merely allowed is not worth a word."""
+    found = tuple(sorted((one for one in reasons if one.effect is not Effect.ALLOW), key=_risk))
+    asked = any(one.effect is Effect.APPROVE for one in found)
+    needed = max(approvals, 1) if asked else 0
+    if any(one.effect is Effect.DENY for one in found):
+        return Deny(reasons=found, approvals=needed)
+    return NeedApproval(reasons=found, approvals=needed) if asked else Allow(reasons=found)
+
+
+def _risk(reason: Reason) -> tuple[int, int]:
+    return _EFFECTS.index(reason.effect), _RANKS.get(reason.code, -1)
+
+
+def with_reasons(decision: Decision, more: Iterable[Reason]) -> Decision:
+    """The same decision with further reasons: as grave, or graver."""
+    return decided((*decision.reasons, *more), approvals=_approvals(decision))
+
+
+def released(decision: Decision) -> Decision:
+    """What is left once a person has released this one plan: approvals that it needs, and warnings.
+
+    What was not understood is never released: nobody can answer for what nobody can read.
+    """
+    lifted = (
+        dataclasses.replace(one, effect=Effect.WARN)
+        if one.effect is Effect.DENY and one.code != NOT_UNDERSTOOD
+        else one
+        for one in decision.reasons
+    )
+    return decided(lifted, approvals=_approvals(decision))
+
+
+def _approvals(decision: Decision) -> int:
+    return 0 if isinstance(decision, Allow) else decision.approvals

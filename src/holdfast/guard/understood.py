@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from holdfast.guard.decision import Allow, Decision, Deny, Reason
-from holdfast.terraform.plan import Plan
+from collections.abc import Iterator
+
+from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, Reason
+from holdfast.terraform.plan import Kind, Plan
 
 POLICY_VERSION = "1"
 """Part of every plan's digest: a plan judged by another policy is another plan."""
 
+_RULE = "what is not understood"
+
 
 def understood(plan: Plan) -> Decision:
-    reasons = tuple(
-        Reason(
-            code="HF-GUARD-0",
-            address=change.address,
-            message=(
-                f"{change.address}: Terraform means to {'/'.join(change.actions) or 'do nothing'}"
-                f"{f' because {change.reason}' if change.reason else ''}, which this version does not know"
-            ),
-        )
-        for change in (*plan.changes, *(deferred.change for deferred in plan.deferred))
-        if not change.understood
-    )
-    if not reasons and not plan.understood:
-        reasons = (Reason(code="HF-GUARD-0", message="the plan has outputs that change in an unknown way"),)
+    reasons = tuple(not_understood(plan))
     return Deny(reasons=reasons) if reasons else Allow()
+
+
+def not_understood(plan: Plan) -> Iterator[Reason]:
+    for change in (*plan.changes, *(deferred.change for deferred in plan.deferred), *plan.drift):
+        if not change.understood:
+            why = f" because {change.reason}" if change.reason else ""
+            yield Reason(
+                code=NOT_UNDERSTOOD,
+                address=change.address,
+                message=f"{change.address}: Terraform means to {'/'.join(change.actions) or 'do nothing'}"
+                f"{why}, which this version does not know",
+                rule=_RULE,
+            )
+    for output in plan.outputs:
+        if output.kind is Kind.UNKNOWN:
+            yield Reason(
+                code=NOT_UNDERSTOOD,
+                message=f"the output `{output.name}` changes in a way that this version does not know",
+                rule=_RULE,
+            )

@@ -65,6 +65,8 @@ class Bundle:
     changes: bool
     """Whether there is anything to apply."""
     ephemeral: bool
+    destroy: bool
+    targeted: bool
     plan: bytes = field(repr=False)
     json: bytes = field(repr=False)
     lock: bytes | None = field(repr=False, default=None)
@@ -206,7 +208,7 @@ def read(folder: Path, key: Key) -> Bundle:
         name: document[name]
         for name in (
             "stack", "run", "digest", "store", "engine", "module", "place", "workspace",
-            "created", "environment", "production", "changes", "ephemeral",
+            "created", "environment", "production", "changes", "ephemeral", "destroy", "targeted",
         )
     }  # fmt: skip
     return Bundle(

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
+from holdfast.audit.entry import What
 from holdfast.config.valid import Owner
-from holdfast.doors import files
+from holdfast.doors import clock, files
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.runs import bundle as bundles
-from holdfast.runs import lanes, state_watch
+from holdfast.runs import lanes, noting, state_watch
 from holdfast.runs.applying import used
 from holdfast.runs.bundle import Bundle, StateSeen
-from holdfast.runs.dependencies import blocked, needs, with_dependencies
+from holdfast.runs.dependencies import blocked, needs, the_other_way, with_dependencies
 from holdfast.runs.document import summary_document
 from holdfast.runs.events import Begun, Ended, Note
+from holdfast.runs.forgetting import forget_old
+from holdfast.runs.guarding import budgeted, has_budget_of_change
 from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import prepared, require_homes, state_at_hand
 from holdfast.runs.refusals import may_apply, refusal
@@ -37,6 +41,10 @@ _BUNDLED = frozenset({Status.PLANNED, Status.UNCHANGED, Status.REFUSED, Status.W
 """What has a plan that may be applied later, perhaps after somebody released it."""
 
 
+_OFTEN_ENOUGH = 0.05
+_STILL_OPEN = frozenset({Status.PLANNED, Status.REFUSED, Status.WAITING})
+
+
 async def plan_change(
     session: Session,
     stacks: tuple[Stack, ...],
@@ -51,10 +59,14 @@ async def plan_change(
         bundles.prepare_folder(out)
     session.expected = len(stacks)
     session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="plan"))
-    runs = {stack.name: StackRun(session, stack, operation="plan") for stack in stacks}
+    saved = str(out) if out is not None else None
+    runs = {stack.name: StackRun(session, stack, operation="plan", saved=saved) for stack in stacks}
 
     async def one(run: StackRun) -> None:
         await run.plan(options)
+        if run.result.status is Status.WAITING:
+            # Whose plan it is decides who may approve it.
+            await session.prove()
         if update_lock_files:
             _write_lock_file_back(run)
         if out is None:
@@ -62,13 +74,30 @@ async def plan_change(
 
     try:
         await all_of(one(run) for run in runs.values())
+        _within_budget(session, tuple(runs.values()))
         results = with_dependencies({name: run.result for name, run in runs.items()}, session.stacks.values())
         if out is not None:
             await _write_bundles(session, out, runs, results)
     finally:
         for run in runs.values():
             await run.close()
-    return tuple(results[stack.name] for stack in stacks)
+    found = tuple(results[stack.name] for stack in stacks)
+    noting.planned(session, found)
+    return noting.with_break_glass(session, found)
+
+
+def _within_budget(session: Session, runs: tuple[StackRun, ...]) -> None:
+    """What all of them together would lose decides about each. Those that are applied already count."""
+    if not has_budget_of_change(session, tuple(run.stack for run in runs)):
+        return
+    losses = {run.stack.name: lost for run in runs if (lost := run.losses()) is not None}
+    decisions = {
+        run.stack.name: (run.result.decision, run.result.digest)
+        for run in runs
+        if run.result.digest is not None and run.result.status in _STILL_OPEN
+    }
+    for name, decision in budgeted(session, decisions, losses).items():
+        next(run for run in runs if run.stack.name == name).overruled(decision)
 
 
 async def all_of(works: Iterable[Awaitable[object]]) -> None:
@@ -129,38 +158,78 @@ async def state_of(session: Session, stack: Stack) -> StateSeen:
 
 
 async def apply_change(
-    session: Session, stacks: tuple[Stack, ...], options: PlanOptions, *, confirm: Confirm | None
+    session: Session,
+    stacks: tuple[Stack, ...],
+    options: PlanOptions,
+    *,
+    confirm: Confirm | None,
+    what: What = "apply",
 ) -> Results:
     """Plan and apply. With `confirm`, wave by wave, asking before each; without, as soon as each can.
 
+    A destroy goes the other way: what others need goes last.
     Nothing is planned before the lanes are ours: what another change does there would make it stale.
     """
     require_homes(session, stacks)
-    async with lanes.held(session, may_apply(session, stacks)) as holding:
-        runs = _begun(session, stacks)
+
+    async def plan(run: StackRun) -> StackResult:
+        return await run.plan(options)
+
+    return await _apply(session, stacks, plan, confirm=confirm, what=what)
+
+
+async def _apply(
+    session: Session,
+    stacks: tuple[Stack, ...],
+    plan: Callable[[StackRun], Awaitable[StackResult]],
+    *,
+    confirm: Confirm | None = None,
+    what: What = "apply",
+    saved: str | None = None,
+) -> Results:
+    ours, reverse = may_apply(session, stacks), what == "destroy"
+    async with lanes.held(session, ours) as holding:
+        noting.begun(session, ours, what=what)
+        runs = _begun(session, stacks, what, saved)
         try:
-            if confirm is None:
-                await _apply_flowing(session, runs, lambda run: run.plan(options))
+            if confirm is None and not has_budget_of_change(session, stacks):
+                await _apply_flowing(session, runs, plan, reverse=reverse)
             else:
-                await _apply_by_wave(session, runs, options, confirm)
+                await _apply_by_wave(session, runs, plan, confirm, reverse=reverse)
         finally:
             for run in runs.values():
                 await run.close()
-        return holding.explained(tuple(run.result for run in runs.values()))
+                noting.ended(session, run.result, what=what, released=run.released)
+            await noting.closed(session)
+            _forget_now_and_then(session)
+        results = holding.explained(tuple(run.result for run in runs.values()))
+        return noting.with_break_glass(session, results)
 
 
-def _begun(session: Session, stacks: Iterable[Stack]) -> dict[str, StackRun]:
-    runs = {stack.name: StackRun(session, stack, operation="apply") for stack in stacks}
+def _forget_now_and_then(session: Session) -> None:
+    """Runs from long ago; looking for them costs more than they do, so not every time."""
+    with contextlib.suppress(HoldfastError, OSError):
+        if clock.chance() < _OFTEN_ENOUGH:
+            forget_old(session.store)
+
+
+def _begun(session: Session, stacks: Iterable[Stack], what: What, saved: str | None) -> dict[str, StackRun]:
+    runs = {stack.name: StackRun(session, stack, operation=what, saved=saved) for stack in stacks}
     session.expected = len(runs)
-    session.tell(Begun(stacks=tuple(runs), operation="apply"))
+    session.tell(Begun(stacks=tuple(runs), operation=what))
     return runs
 
 
 async def _apply_flowing(
-    session: Session, runs: dict[str, StackRun], plan: Callable[[StackRun], Awaitable[StackResult]]
+    session: Session,
+    runs: dict[str, StackRun],
+    plan: Callable[[StackRun], Awaitable[StackResult]],
+    *,
+    reverse: bool,
 ) -> None:
     done = {name: asyncio.Event() for name in runs}
     waits = needs((run.stack for run in runs.values()), session.stacks.values())
+    waits = the_other_way(waits) if reverse else waits
 
     async def one(run: StackRun) -> None:
         needed = waits[run.stack.name]
@@ -178,20 +247,28 @@ async def _apply_flowing(
 
 
 async def _apply_by_wave(
-    session: Session, runs: dict[str, StackRun], options: PlanOptions, confirm: Confirm
+    session: Session,
+    runs: dict[str, StackRun],
+    plan: Callable[[StackRun], Awaitable[StackResult]],
+    confirm: Confirm | None,
+    *,
+    reverse: bool,
 ) -> None:
     stacks = tuple(run.stack for run in runs.values())
     everything = tuple(session.stacks.values())
     waits = needs(stacks, everything)
-    for wave in waves(stacks, among=everything):
+    waits = the_other_way(waits) if reverse else waits
+    groups = waves(stacks, among=everything)
+    for wave in reversed(groups) if reverse else groups:
         now = [
             runs[stack.name]
             for stack in wave
             if not _stopped(session, runs[stack.name], [runs[name] for name in waits[stack.name]])
         ]
-        await all_of(run.plan(options) for run in now)
+        await all_of(plan(run) for run in now)
+        _within_budget(session, tuple(runs.values()))
         ready = [run for run in now if run.result.status is Status.PLANNED]
-        if ready and not await confirm(tuple(run.result for run in now)):
+        if ready and confirm is not None and not await confirm(tuple(run.result for run in now)):
             for run in ready:
                 run.decline()
             continue
@@ -215,7 +292,9 @@ def _stopped(session: Session, run: StackRun, needed: Iterable[StackRun]) -> boo
 # Bundles
 
 
-async def apply_bundles(session: Session, found: Iterable[tuple[Stack, Bundle]]) -> Results:
+async def apply_bundles(
+    session: Session, found: Iterable[tuple[Stack, Bundle]], *, saved: str | None = None
+) -> Results:
     """Apply plans that were made before. Each is checked at the last moment, when its turn has come."""
     pairs = {stack.name: (stack, bundle) for stack, bundle in found}
     stacks = tuple(stack for stack, _ in pairs.values())
@@ -236,15 +315,9 @@ async def apply_bundles(session: Session, found: Iterable[tuple[Stack, Bundle]])
             session.tell(Ended(result=result))
         return result
 
-    async with lanes.held(session, may_apply(session, stacks)) as holding:
-        runs = _begun(session, stacks)
-        try:
-            await _apply_flowing(session, runs, restore)
-        finally:
-            for run in runs.values():
-                await run.close()
-        results = tuple(_warned(run.result, warnings.get(name)) for name, run in runs.items())
-        return holding.explained(results)
+    ends = bool(pairs) and all(bundle.destroy for _, bundle in pairs.values())
+    results = await _apply(session, stacks, restore, what="destroy" if ends else "apply", saved=saved)
+    return tuple(_warned(result, warnings.get(result.stack.name)) for result in results)
 
 
 def _warned(result: StackResult, warning: str | None) -> StackResult:

@@ -40,6 +40,11 @@ def needs(chosen: Iterable[Stack], among: Iterable[Stack]) -> dict[str, tuple[st
     return found
 
 
+def the_other_way(waits: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """For an end: a stack waits for those that need it."""
+    return {name: tuple(sorted(other for other, needed in waits.items() if name in needed)) for name in waits}
+
+
 def with_dependencies(
     results: Mapping[str, StackResult], among: Iterable[Stack] = ()
 ) -> dict[str, StackResult]:

@@ -6,7 +6,6 @@ import hashlib
 import json
 from dataclasses import asdict
 
-from holdfast.guard.understood import POLICY_VERSION
 from holdfast.kernel.values import dataclass
 
 
@@ -22,7 +21,8 @@ class DigestParts:
     """Over every file and value that went into the stack, variables among them."""
     made: str
     """An id of this one making: two plans of one second can have the same bytes, and are two plans."""
-    policy: str = POLICY_VERSION
+    policy: str
+    """Over the rules that judged it, the built-in ones and the configuration's."""
 
     def digest(self) -> str:
         return hashlib.sha256(canonical(asdict(self))).hexdigest()

@@ -37,7 +37,13 @@ def result_document(result: StackResult) -> Document:
         "guard": {
             "decision": NAMES[type(result.decision)],
             "reasons": [
-                {"code": one.code, "address": one.address, "message": one.message}
+                {
+                    "code": one.code,
+                    "address": one.address,
+                    "message": one.message,
+                    "rule": one.rule,
+                    "effect": one.effect.value,
+                }
                 for one in result.decision.reasons
             ],
         }

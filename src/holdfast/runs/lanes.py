@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 from holdfast.doors import clock, living
 from holdfast.doors.living import Life
 from holdfast.kernel.errors import Busy, HoldfastError
+from holdfast.runs import noting
 from holdfast.runs.claiming import alive, change_of
 from holdfast.runs.events import Note
 from holdfast.runs.result import ErrorShown, StackResult
@@ -154,6 +155,7 @@ def declare_dead(session: Session, change: str, reason: str) -> tuple[str, ...]:
 
     One that is seen to live keeps them, whatever is said.
     """
+    noting.declared_dead(session, None, change, reason)
     leases = session.store.leases
     freed = []
     for lane in _lanes(session):

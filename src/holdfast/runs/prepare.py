@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -15,7 +16,8 @@ from holdfast.kernel.secret import Secret, revealed
 from holdfast.kernel.values import dataclass, field
 from holdfast.runs.events import Entered
 from holdfast.runs.session import Session
-from holdfast.secrets.references import resolve
+from holdfast.secrets.references import SOURCES
+from holdfast.secrets.uses import references_of
 from holdfast.stacks.code import LOCK_FILE
 from holdfast.stacks.follow import reach_of
 from holdfast.stacks.reach import Reach
@@ -72,6 +74,10 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
     `for_state` is for commands that bring or read a state, which must work when nothing else may.
     """
     session.tell(Entered(stack=stack.name, phase="layout"))
+    references = references_of(stack)
+    if any(reference.scheme not in SOURCES for reference in references):
+        # What lies behind a network takes its time, and other stacks go on.
+        await asyncio.to_thread(session.secrets.look, references)
     choice = session.choose(stack)
     settings = {
         key: _filled(session, value)
@@ -248,7 +254,7 @@ def _filled(session: Session, value: Value) -> object:
     """References become secrets, known to the redactor from then on."""
     match value:
         case SecretRef():
-            secret = resolve(value, session.environment, session.root)
+            secret = session.secrets.read(value)
             session.redactor.register(secret.reveal())
             return secret
         case Mapping():

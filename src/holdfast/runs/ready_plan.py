@@ -14,6 +14,7 @@ from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.digest import DigestParts, sha256
 from holdfast.runs.ends import TerraformFailed
 from holdfast.runs.phases import Terraform
+from holdfast.runs.policies import policy_digest
 from holdfast.runs.prepare import Prepared, state_at_hand
 from holdfast.runs.result import StackResult
 from holdfast.runs.retrying import Retrying
@@ -40,6 +41,10 @@ class ReadyPlan:
     ephemeral: bool
     """The code has variables that no plan holds: the apply needs them again."""
     changes: bool
+    destroy: bool = False
+    """It was asked to destroy the whole stack."""
+    targeted: bool = False
+    """It was asked for a part of the stack only."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -99,10 +104,13 @@ async def _planned(session: Session, stack: Stack, terraform: Terraform, options
             lock=sha256(lock) if lock is not None else None,
             inputs=ready.inputs,
             made=clock.new_id(),
+            policy=policy_digest(session, stack),
         ),
         prior=seen,
         ephemeral=has_ephemeral_variables(session, stack),
         changes=plan.has_changes or code != 0,
+        destroy=options.destroy,
+        targeted=bool(options.targets),
     )
 
 
@@ -111,7 +119,7 @@ async def restore(
 ) -> ReadyPlan:
     """Bring a bundle's plan into a work directory, as if it had just been made there."""
     state_watch.require_readable(stack, ready.home, session.store.last_seen(stack.name))
-    _require_same(stack, bundle, ready)
+    _require_same(stack, bundle, ready, policy=policy_digest(session, stack))
     terraform = Terraform(session, ready, retrying)
     if bundle.lock is not None:
         ready.work.lock_file.write_bytes(bundle.lock)
@@ -135,6 +143,8 @@ async def restore(
         prior=StateSeen(lineage=bundle.parts.lineage, serial=bundle.parts.serial),
         ephemeral=bundle.ephemeral,
         changes=bundle.changes,
+        destroy=bundle.destroy,
+        targeted=bundle.targeted,
     )
 
 
@@ -167,6 +177,8 @@ def bundle_of(
         production=stack.production,
         changes=result.status is not Status.UNCHANGED,
         ephemeral=ready.ephemeral,
+        destroy=ready.destroy,
+        targeted=ready.targeted,
         plan=(prepared.work.module / PLAN_FILE).read_bytes(),
         json=ready.json,
         lock=ready.terraform.lock,
@@ -174,7 +186,7 @@ def bundle_of(
     )
 
 
-def _require_same(stack: Stack, bundle: Bundle, ready: Prepared) -> None:
+def _require_same(stack: Stack, bundle: Bundle, ready: Prepared, *, policy: str) -> None:
     """The stack, the engine and the inputs the plan was made for, or no apply."""
     identity = ready.engine.identity
     if bundle.engine != {"product": identity.product.value, "version": identity.version}:
@@ -191,6 +203,7 @@ def _require_same(stack: Stack, bundle: Bundle, ready: Prepared) -> None:
             ("its workspace", bundle.workspace, stack.workspace),
             ("the place of its state", bundle.place, ready.home.place),
             ("its code, variables or files", bundle.parts.inputs, ready.inputs),
+            ("the rules of the guard", bundle.parts.policy, policy),
         )
         if then != now
     ]

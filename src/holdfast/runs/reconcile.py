@@ -14,7 +14,7 @@ from typing import TypeVar
 from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import dataclass, field
 from holdfast.runs import findings as found
-from holdfast.runs import state_watch
+from holdfast.runs import noting, state_watch
 from holdfast.runs.aftermath import Aftermath, gather, intent_of, state_now
 from holdfast.runs.claiming import journal_of, operation_of
 from holdfast.runs.ends import StateLocked, TerraformFailed
@@ -97,9 +97,23 @@ async def reconcile(
     declared: Declared | None,
     confirm: Confirm,
 ) -> Reconciled:
+    reason = declared.reason if declared is not None else None
+    if reason is not None:
+        noting.declared_dead(session, stack.name, claim.run, reason)
+    with noting.act(session, stack.name, what="reconcile", run=claim.run):
+        return await _reconciled(session, stack, claim, given, confirm, reason)
+
+
+async def _reconciled(
+    session: Session,
+    stack: Stack,
+    claim: Claim,
+    given: Mapping[str, str],
+    confirm: Confirm,
+    reason: str | None,
+) -> Reconciled:
     journal = journal_of(session, claim)
     proved = settle(session, claim, journal)
-    reason = declared.reason if declared is not None else None
     if proved is None:
         require_dead(session, claim, reason)
         # It is over; what it said last may have come while we looked.

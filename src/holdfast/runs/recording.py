@@ -142,6 +142,7 @@ def record(
             "started": began,
             "ended": clock.now().isoformat(),
             "who": session.who,
+            "maker": session.audit.who.document(),
             "digest": result.digest,
             "engine": str(result.engine) if result.engine is not None else None,
             "changes": counts,

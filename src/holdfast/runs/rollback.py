@@ -11,7 +11,7 @@ from dataclasses import replace
 from holdfast.doors import clock
 from holdfast.kernel.errors import Busy, Exit, Failed, HoldfastError, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import dataclass, field
-from holdfast.runs import state_watch
+from holdfast.runs import noting, state_watch
 from holdfast.runs.claiming import claimed
 from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import Prepared, prepared
@@ -98,7 +98,8 @@ async def rollback(session: Session, stack: Stack, wanted: str, *, seen: int | N
     began = clock.now().isoformat()
     async with claimed(session, stack, "rollback"), prepared(session, stack) as ready:
         try:
-            done = await _under_claim(session, ready, goal, seen)
+            with noting.act(session, stack.name, what="rollback", version=goal.entry.name):
+                done = await _under_claim(session, ready, goal, seen)
         except HoldfastError as error:
             # What was refused has changed nothing, and that is known.
             status = Status.FAILED if error.exit is Exit.UNKNOWN else STATUS_OF_EXIT[error.exit]

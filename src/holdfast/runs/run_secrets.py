@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
-from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import HoldfastError
 from holdfast.runs.session import Session
-from holdfast.secrets.references import resolve
-from holdfast.stacks.stack import Stack
+from holdfast.secrets.references import SOURCES
+from holdfast.secrets.uses import references_of
 from holdfast.store.run_store import RunStore
 from holdfast.terraform.sensitive import sensitive_in_state
 
@@ -36,28 +35,12 @@ def know_secrets(session: Session, run: str | None, name: str | None) -> None:
     for state in (one.state for one in (version, backup) if one is not None):
         session.redactor.register_all(sensitive_in_state(state))
     stack = session.stacks.get(name)
-    for reference in _references(stack) if stack is not None else ():
-        try:
-            session.redactor.register(resolve(reference, session.environment, session.root))
-        except HoldfastError:
-            # It cannot be had here; what the run itself remembered counts.
+    # What lies behind a network is not asked for again; what the run itself remembered counts.
+    for reference in references_of(stack) if stack is not None else ():
+        if reference.scheme not in SOURCES:
             continue
-
-
-def _references(stack: Stack) -> Iterator[SecretRef]:
-    backend = stack.backend.settings if stack.backend is not None else {}
-    yield from _inside((stack.env, stack.variables, stack.credentials, backend))
-
-
-def _inside(value: object) -> Iterator[SecretRef]:
-    match value:
-        case SecretRef():
-            yield value
-        case Mapping():
-            for one in value.values():
-                yield from _inside(one)
-        case tuple() | list():
-            for one in value:
-                yield from _inside(one)
-        case _:
-            return
+        try:
+            session.redactor.register(session.secrets.read(reference))
+        except HoldfastError:
+            # It cannot be had here, as above.
+            continue

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
+from holdfast.audit.identity import who_acts
+from holdfast.audit.log import Audit
 from holdfast.config.valid import Config
 from holdfast.doors import clock
 from holdfast.doors.environment import Environment
@@ -14,6 +16,7 @@ from holdfast.kernel.values import dataclass, field
 from holdfast.runs.events import Listener, nobody
 from holdfast.runs.retrying import Retrying
 from holdfast.secrets.keys import Key
+from holdfast.secrets.reader import Reader
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.code import Code
@@ -42,6 +45,9 @@ class Session:
     who: str
     stop: Stop
     scratch: Path
+    secrets: Reader
+    """Each secret is read once in a change, when it is first needed."""
+    audit: Audit
     change: str = field(default_factory=clock.new_id)
     """The id of this change: its runs, claims and lanes name it."""
     expected: int = 1
@@ -53,7 +59,10 @@ class Session:
     """Every stack of the repository, by name: a dependency may lie outside the change."""
     filling: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by the one run that fetches providers into the mirror."""
+    policies: dict[tuple[str | None, bool], str] = field(default_factory=dict)
+    """The digests of the policies that stacks are judged by, each worked out once."""
     validations: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _proved: bool = False
     _engines: dict[EngineId, Engine] = field(default_factory=dict)
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
 
@@ -90,6 +99,14 @@ class Session:
             )
         return self._engines[identity]
 
+    async def prove(self) -> None:
+        """Who acts, with the proof that can be had: asked for only where a rule needs one."""
+        if not self._proved:
+            from holdfast.audit.proof import proved  # noqa: PLC0415 - see above
+
+            self._proved = True
+            self.audit.who = await asyncio.to_thread(proved, self.audit.who, self.environment)
+
     async def close(self) -> None:
         await asyncio.gather(*(engine.close() for engine in self._engines.values()))
 
@@ -111,6 +128,7 @@ async def opened(
     wait: float = 0.0,
 ) -> AsyncIterator[Session]:
     """The scratch folder is private and its path short: providers put their sockets there."""
+    change = clock.new_id()
     with scratch_folder() as scratch:
         session = Session(
             config=config,
@@ -123,6 +141,9 @@ async def opened(
             who=who,
             stop=stop,
             scratch=scratch,
+            secrets=Reader(environment, config.root),
+            audit=Audit(store, who_acts(environment), redactor=redactor, change=change),
+            change=change,
             wait=wait,
             tell=tell,
             stacks=stacks,

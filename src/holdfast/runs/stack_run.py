@@ -9,10 +9,11 @@ import contextlib
 import dataclasses
 from collections.abc import Awaitable
 
+from holdfast.audit.entry import What
 from holdfast.doors import clock
 from holdfast.doors.files import unusable
-from holdfast.guard.decision import Allow, Deny, NeedApproval
-from holdfast.guard.understood import understood
+from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
+from holdfast.guard.judge import StackLosses
 from holdfast.kernel.errors import Exit, HoldfastError
 from holdfast.runs import ready_plan
 from holdfast.runs.applying import ApplyFailed, apply_ready, refused_creates
@@ -20,6 +21,7 @@ from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.ends import Cancelled
 from holdfast.runs.events import Ended
 from holdfast.runs.follow_up import beyond, may_follow
+from holdfast.runs.guarding import judged, lost_in, refusal_of, said_of
 from holdfast.runs.prepare import prepared
 from holdfast.runs.ready_plan import ReadyPlan
 from holdfast.runs.recording import record
@@ -35,10 +37,12 @@ from holdfast.terraform.sensitive import sensitive_in_outputs
 class StackRun:
     """One stack in one change. The work directory is held from the plan to `close`."""
 
-    def __init__(self, session: Session, stack: Stack, *, operation: str) -> None:
+    def __init__(self, session: Session, stack: Stack, *, operation: What, saved: str | None = None) -> None:
         self.session = session
         self.stack = stack
-        self.operation = operation
+        self.operation: What = operation
+        self._saved = saved
+        """Where its bundle is or will be, for what a person is told."""
         self.id = clock.new_id()
         self._held = contextlib.AsyncExitStack()
         self._ready: ReadyPlan | None = None
@@ -126,7 +130,7 @@ class StackRun:
         waits = self._retrying.schedule() if self._options is not None else ()
         for number, seconds in enumerate((*waits, None), start=1):
             try:
-                done = await apply_ready(self.session, now, ready)
+                done = await apply_ready(self.session, now, ready, operation=self.operation)
                 # Written down already, unless more is to be said of it than of the last apply alone.
                 self._closed = number == 1
                 return dataclasses.replace(done, plan=planned.plan, digest=planned.digest, run=self.id)
@@ -160,7 +164,7 @@ class StackRun:
         if more:
             self._retrying.note(f"the new plan was not applied, because it would do more: {', '.join(more)}")
             raise failure
-        decision = understood(after.plan)
+        decision = judged(self.session, self.stack, after, digest=after.digest)
         if not isinstance(decision, Allow):
             self._retrying.note(f"the new plan was not applied: {decision.reasons[0].message}")
             raise failure
@@ -180,24 +184,51 @@ class StackRun:
 
     def _judged(self, ready: ReadyPlan) -> StackResult:
         """What the guard makes of a plan, be it new or from a bundle."""
-        decision = understood(ready.plan)
-        status = Status.PLANNED if ready.changes else Status.UNCHANGED
-        error = None
-        if isinstance(decision, Deny):
-            status = Status.REFUSED
-            error = ErrorShown(code=decision.reasons[0].code, message=decision.reasons[0].message)
-        return StackResult(
+        result = StackResult(
             stack=self.stack,
-            status=status,
+            status=Status.PLANNED if ready.changes else Status.UNCHANGED,
             engine=ready.terraform.identity,
             run=self.id,
             digest=ready.digest,
             plan=ready.plan,
-            decision=decision,
-            error=error,
-            problems=(error,) if error else (),
             notes=(*self._found, *ready.notes, *self._retrying.notes),
         )
+        return self._decided(result, judged(self.session, self.stack, ready, digest=ready.digest))
+
+    def _decided(self, result: StackResult, decision: Decision) -> StackResult:
+        if isinstance(decision, Allow):
+            return dataclasses.replace(result, decision=decision)
+        words = said_of(self.session, str(result.digest))
+        error = refusal_of(
+            *(self.stack.name, decision, words),
+            run=self.id,
+            digest=str(result.digest),
+            saved=self._saved,
+            destroy=self._ready is not None and self._ready.destroy,
+        )
+        return dataclasses.replace(
+            result,
+            decision=decision,
+            status=Status.REFUSED if isinstance(decision, Deny) else Status.WAITING,
+            error=error,
+            problems=(error,) if error else (),
+        )
+
+    def losses(self) -> StackLosses | None:
+        """What its plan would lose; None without a plan."""
+        return lost_in(self.session, self.stack, self._ready) if self._ready is not None else None
+
+    @property
+    def released(self) -> bool:
+        """Whether it is allowed only because a person released this very plan."""
+        words = said_of(self.session, str(self.result.digest)) if self._saved and self.result.digest else ()
+        return any(one.kind == "release" and one.valid for one in words)
+
+    def overruled(self, decision: Decision) -> None:
+        """What all stacks of the change together make of this one's plan."""
+        if decision != self.result.decision:
+            self.result = self._decided(self.result, decision)
+            self._closed = False
 
     def bundle(self, *, dependencies: dict[str, StateSeen], selection: tuple[str, ...]) -> Bundle | None:
         """What `plan --out` writes; None when there is no plan."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.doors import clock, files
 from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.kernel.values import dataclass
-from holdfast.runs import state_watch
+from holdfast.runs import noting, state_watch
 from holdfast.runs.claiming import alive, claimed
 from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import Prepared, prepared, state_at_hand
@@ -74,7 +74,8 @@ async def push(session: Session, stack: Stack, file: Path | None) -> Readable:
             "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
         )
     async with _ours(session, stack) as run, prepared(session, stack, for_state=True) as ready:
-        now = await push_content(session, ready, content, run=run)
+        with noting.act(session, stack.name, what="push", serial=str(state.serial)):
+            now = await push_content(session, ready, content, run=run)
     _settle_unsaved(session, stack, state)
     return now
 

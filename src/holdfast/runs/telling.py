@@ -11,7 +11,7 @@ from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Troubl
 from holdfast.runs.result import ErrorShown, StackResult
 from holdfast.runs.status import Status
 from holdfast.terraform.plan import Kind, Plan, ResourceChange
-from holdfast.terraform.plan_values import Difference, differences
+from holdfast.terraform.plan_values import KNOWN_AFTER_APPLY, Difference, differences
 
 _MOST_OF_A_PLAN = 300_000
 _MOST_OF_ALL_PLANS = 1_500_000
@@ -151,7 +151,8 @@ def _lines_of_change(change: ResourceChange, plain: Clean) -> Iterator[str]:
         return
     found = differences(change, clean=plain, at_most=_MOST_ATTRIBUTES, width=_WIDEST_VALUE)
     for one in found.shown:
-        yield from _lines_of_attribute(one, plain)
+        if change.kind is not Kind.CREATE or one.after != KNOWN_AFTER_APPLY:
+            yield from _lines_of_attribute(one, plain)
     if found.hidden:
         yield f"      … and {found.hidden} more attributes"
 

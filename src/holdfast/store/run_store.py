@@ -26,6 +26,7 @@ from holdfast.store.states import KeptStates
 from holdfast.store.upgrade import OLD_VERSION, require_openable, upgrade
 
 if TYPE_CHECKING:
+    from holdfast.store.consents import Consents
     from holdfast.store.leases import Leases
 
 IDENTITY = "store.json"
@@ -54,6 +55,12 @@ class RunStore:
         self.states = KeptStates(self.sealed)
         self.backups = Backups(self.sealed)
         self.runs = RunRecords(self.sealed)
+
+    @functools.cached_property
+    def consents(self) -> Consents:
+        from holdfast.store.consents import Consents  # noqa: PLC0415 - only where the guard stops something
+
+        return Consents(self.sealed)
 
     @functools.cached_property
     def leases(self) -> Leases:

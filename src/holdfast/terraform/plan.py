@@ -7,10 +7,10 @@ shown, and refused by the guard. Values of attributes stay unread until `plan_va
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
+from holdfast.kernel.values import dataclass, field
 from holdfast.terraform import plan_wire as wire
 from holdfast.terraform.addresses import Path, path_text
 from holdfast.terraform.plan_reasons import REASONS, because
@@ -115,6 +115,11 @@ class ResourceChange:
         return "delete" in self.actions
 
     @property
+    def loses(self) -> bool:
+        """Whether an object that exists is destroyed, or is no longer looked after, known kind or not."""
+        return "delete" in self.actions or "forget" in self.actions
+
+    @property
     def has_effect(self) -> bool:
         """Terraform's own rule: an action, a move or an import."""
         return self.kind is not Kind.NO_OP or self.moved or self.importing is not None
@@ -140,6 +145,10 @@ class OutputChange:
     actions: tuple[str, ...]
     kind: Kind
     change: wire.Change = field(repr=False, compare=False)
+
+    @property
+    def removed(self) -> bool:
+        return "delete" in self.actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +226,8 @@ class Plan:
     """False after `-target` or with deferred changes; None where the engine does not say."""
     prior_resources: int
     """How many managed objects the state holds before apply, refreshed, imported ones included."""
+    provisioners: Mapping[str, tuple[str, ...]]
+    """By address without the keys of instances: the kinds of provisioners that the configuration gives it."""
     document: wire.Plan = field(repr=False, compare=False)
 
     @property
@@ -224,6 +235,7 @@ class Plan:
         """Nothing in it is unknown to this version: no action, no reason, of any change or output."""
         return (
             all(change.understood for change in self.changes)
+            and all(change.understood for change in self.drift)
             and all(deferred.change.understood for deferred in self.deferred)
             and all(output.kind is not Kind.UNKNOWN for output in self.outputs)
         )

@@ -5,7 +5,7 @@ A format version that is not known here is an error. Fields that are not known a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -66,6 +66,7 @@ def _plan(document: wire.Plan, format_version: str) -> Plan:
         applyable=document.applyable,
         complete=document.complete,
         prior_resources=sum(resource.mode == "managed" for resource in prior_resources(document)),
+        provisioners=dict(_provisioners(document)),
         document=document,
     )
 
@@ -77,6 +78,21 @@ def prior_resources(document: wire.Plan) -> Iterable[wire.StateResource]:
         module = modules.pop()
         yield from module.resources or ()
         modules.extend(module.child_modules or ())
+
+
+def _provisioners(document: wire.Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each resource of the configuration that has any, modules included."""
+    root = document.configuration.root_module if document.configuration is not None else None
+    modules = [("", root)] if root is not None else []
+    while modules:
+        prefix, module = modules.pop()
+        for resource in module.resources or ():
+            if resource.provisioners:
+                kinds = dict.fromkeys(one.type for one in resource.provisioners)
+                yield f"{prefix}{resource.address}", tuple(kinds)
+        for name, call in (module.module_calls or {}).items():
+            if call.module is not None:
+                modules.append((f"{prefix}module.{name}.", call.module))
 
 
 def _resource(found: wire.ResourceChange) -> ResourceChange:

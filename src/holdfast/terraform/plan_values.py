@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from holdfast.kernel.values import dataclass
 from holdfast.terraform import plan_wire as wire
 from holdfast.terraform.addresses import Path, Step, path_text
 from holdfast.terraform.plan import Plan, ResourceChange

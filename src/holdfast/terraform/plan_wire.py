@@ -152,7 +152,20 @@ class ModuleCall(msgspec.Struct, frozen=True, gc=False):
         return "ModuleCall(…)"
 
 
+class ConfigProvisioner(msgspec.Struct, frozen=True, gc=False):
+    """The plan does not say whether it runs when an object is made or when it is deleted."""
+
+    type: str = ""
+
+
+class ConfigResource(msgspec.Struct, frozen=True, gc=False):
+    address: str = ""
+    """Inside its module, without the keys of instances."""
+    provisioners: list[ConfigProvisioner] | None = None
+
+
 class ConfigModule(msgspec.Struct, frozen=True, gc=False):
+    resources: list[ConfigResource] | None = None
     variables: dict[str, ConfigVariable] | None = None
     module_calls: dict[str, ModuleCall] | None = None
 

@@ -20,7 +20,7 @@ import threading
 
 _BUFFER = 1 << 20
 _BROKEN = 70
-_LOOK_AGAIN = 0.004
+_LOOK_AGAIN = 0.02
 """Seconds between two looks at a file that Terraform writes to."""
 _PASS_ON_SECONDS = 5.0
 _STOPPED = 1

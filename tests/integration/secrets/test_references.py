@@ -101,6 +101,11 @@ def test_a_dotenv_reference_names_file_and_variable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", [scheme for scheme in SECRET_SCHEMES if scheme not in SOURCES])
-def test_sources_that_are_to_come_say_so(tmp_path: Path, scheme: str) -> None:
-    """A scheme that the configuration accepts and this version cannot use is named."""
-    assert mistake(f"{scheme}:somewhere", tmp_path) == "HF-SEC-1"
+def test_a_source_behind_a_network_needs_a_whole_reference(tmp_path: Path, scheme: str) -> None:
+    """What a placeholder made of a reference is looked at before anybody is asked."""
+    assert mistake(f"{scheme}:what can this be?", tmp_path) == "HF-SEC-9"
+
+
+def test_a_source_that_there_is_not(tmp_path: Path) -> None:
+    """A scheme that nobody reads is named with those that there are."""
+    assert mistake("gcp:somewhere", tmp_path) == "HF-SEC-1"

@@ -233,6 +233,8 @@ def test_a_key_in_the_wrong_place_says_where_it_belongs() -> None:
         (entry("{ name: a, env: { A: { secret: 5 } } }"), "HF-CONF-13"),
         (entry('{ name: a, env: { A: { secret: "env:" } } }'), "HF-CONF-13"),
         (entry('{ name: a, env: { A: { secret: "gcp:x" } } }'), "HF-CONF-13"),
+        (entry('{ name: a, env: { A: { secret: "vault:kv/app" } } }'), "HF-CONF-13"),
+        (entry('{ name: a, env: { A: { secret: "azure-kv:vault.example/x" } } }'), "HF-CONF-13"),
         (entry('{ name: a, env: { A: { secret: "env:X", or: y } } }'), "HF-CONF-13"),
         (entry("{ name: a, credentials: {} }"), "HF-CONF-5"),
         (entry("{ name: a, credentials: { aws: { region: x } } }"), "HF-CONF-5"),

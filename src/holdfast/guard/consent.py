@@ -1,0 +1,62 @@
+"""What is left of a decision once people have spoken about that one plan. Pure.
+
+A release lifts what was denied, an approval what had to be approved, a rejection ends it. Each counts for the
+digest under which it was given, and for no other: whoever calls this hands over the words of one digest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from holdfast.config.guard_valid import Effect
+from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, released
+from holdfast.kernel.values import dataclass
+
+REJECTED = "HF-GUARD-17"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One word about a plan, as far as the guard must know it."""
+
+    kind: str
+    """approve, reject or release."""
+    by: str
+    """Whose word it is; two words of one person are one."""
+    shown: str
+    reason: str
+    valid: bool
+    """False when it has expired."""
+
+
+def with_consent(decision: Decision, words: Iterable[Said]) -> Decision:
+    """The decision that holds now."""
+    said = tuple(words)
+    rejection = next((one for one in said if one.kind == "reject"), None)
+    if rejection is not None:
+        message = f"rejected by {rejection.shown}: {rejection.reason}"
+        reason = Reason(code=REJECTED, message=message, rule="a person's no", effect=Effect.DENY)
+        return Deny(reasons=(reason, *decision.reasons))
+    if any(one.kind == "release" and one.valid for one in said):
+        decision = released(decision)
+    approvers = {one.by for one in said if one.kind == "approve" and one.valid}
+    match decision:
+        case NeedApproval(approvals=needed) if len(approvers) >= needed:
+            return _approved(decision)
+        case Allow() | NeedApproval() | Deny():
+            return decision
+
+
+def still_needed(decision: Decision, words: Iterable[Said]) -> int:
+    """How many approvals are missing; 0 where none is needed, or more than approvals is in the way."""
+    if not isinstance(decision, NeedApproval):
+        return 0
+    return max(0, decision.approvals - len({one.by for one in words if one.kind == "approve" and one.valid}))
+
+
+def _approved(decision: NeedApproval) -> Decision:
+    return decided(
+        dataclasses.replace(one, effect=Effect.WARN) if one.effect is Effect.APPROVE else one
+        for one in decision.reasons
+    )

@@ -1,0 +1,67 @@
+"""Types whose objects cannot simply be made again, by a table that anyone can read: `stateful_types.json`."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_HOLDS = {
+    "data": "holds data",
+    "keys": "holds keys",
+    "identity": "is known to others by its identity",
+    "address": "is known to others by its address",
+}
+
+
+class Stateful(msgspec.Struct, frozen=True):
+    """One row of the table."""
+
+    holds: str
+    """`data`, `keys`, `identity` or `address`: what is lost."""
+    protect: dict[str, Any] = {}
+    """Attributes that protect an object, with the value that does: one, any of a list, at least, or set."""
+    features: dict[str, Any] = {}
+    """The same, in the `features` block of the provider."""
+    note: str | None = None
+
+    @property
+    def loss(self) -> str:
+        return _HOLDS[self.holds] + (f" ({self.note})" if self.note else "")
+
+    @property
+    def protections(self) -> tuple[str, ...]:
+        """`deletion_protection = true`: what protects an object outside Holdfast, too."""
+        return (
+            *(f"`{_written(name, safe)}`" for name, safe in self.protect.items()),
+            *(f"`{_written(name, safe)}` in the provider's features" for name, safe in self.features.items()),
+        )
+
+
+def _written(name: str, safe: Any) -> str:
+    match safe:
+        case "set":
+            return name
+        case {"min": least}:
+            return f"{name} >= {least}"
+        case list():
+            return f"{name} = {' or '.join(map(_value, safe))}"
+        case _:
+            return f"{name} = {_value(safe)}"
+
+
+def _value(safe: Any) -> str:
+    return msgspec.json.encode(safe).decode()
+
+
+@functools.cache
+def table_bytes() -> bytes:
+    """Read as a file: `importlib.resources` would cost every command ten milliseconds."""
+    return Path(__file__).with_name("stateful_types.json").read_bytes()
+
+
+@functools.cache
+def stateful_types() -> dict[str, Stateful]:
+    return msgspec.json.decode(table_bytes(), type=dict[str, Stateful])

@@ -1,0 +1,1 @@
+"""Telling people: the report of a change as Markdown, the pull-request comment, what GitHub Actions shows."""

@@ -1,0 +1,113 @@
+"""The answer in one line: may this be merged, and if not, why."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from holdfast.notify.report import ChangeReport, StackReport, counts_text
+
+_LOSSES = ("delete", "replace", "forget")
+
+
+class Verdict(StrEnum):
+    """The gravest first. Machines read these words in the output `verdict`."""
+
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+    REFUSED = "refused"
+    LOCKED = "locked"
+    APPROVAL = "approval"
+    CAREFUL = "careful"
+    READY = "ready"
+    APPLIED = "applied"
+    NOTHING = "nothing"
+
+
+_OF_STATUS = {
+    "unknown": Verdict.UNKNOWN,
+    "failed": Verdict.FAILED,
+    "cancelled": Verdict.FAILED,
+    "refused": Verdict.REFUSED,
+    "locked": Verdict.LOCKED,
+    "waiting": Verdict.APPROVAL,
+    "removed": Verdict.CAREFUL,
+    "blocked": Verdict.CAREFUL,
+    "planned": Verdict.READY,
+    "applied": Verdict.APPLIED,
+    "unchanged": Verdict.NOTHING,
+}
+SIGNS = {
+    Verdict.UNKNOWN: "⛔",
+    Verdict.FAILED: "⛔",
+    Verdict.REFUSED: "⛔",
+    Verdict.LOCKED: "⏳",
+    Verdict.APPROVAL: "✋",
+    Verdict.CAREFUL: "⚠️",
+    Verdict.READY: "✅",
+    Verdict.APPLIED: "✅",
+    Verdict.NOTHING: "✅",
+}
+_OF_PLAN = {
+    Verdict.UNKNOWN: "Do not merge: nobody knows how the last apply of {stacks} ended",
+    Verdict.FAILED: "Do not merge: {stacks} could not be planned",
+    Verdict.REFUSED: "Do not merge: {stacks} {are} refused",
+    Verdict.LOCKED: "Not yet: {stacks} {are} locked; plan again later",
+    Verdict.APPROVAL: "Not without an approval: {stacks} {need} one before apply",
+    Verdict.CAREFUL: "May be merged, with care: {losses}",
+    Verdict.READY: "May be merged: {all} in {stacks}",
+    Verdict.APPLIED: "May be merged: nothing is left to do",
+    Verdict.NOTHING: "May be merged: nothing would change",
+}
+_OF_APPLY = {
+    Verdict.UNKNOWN: "Nobody knows how the apply of {stacks} ended",
+    Verdict.FAILED: "Failed: {stacks}",
+    Verdict.REFUSED: "Not applied: {stacks} {are} refused",
+    Verdict.LOCKED: "Not applied: {stacks} {are} locked",
+    Verdict.APPROVAL: "Not applied yet: {stacks} {need} an approval",
+    Verdict.CAREFUL: "Not all was applied: look at {stacks}",
+    Verdict.READY: "Planned and not applied: {stacks}",
+    Verdict.APPLIED: "Applied: {all} in {stacks}",
+    Verdict.NOTHING: "Nothing to do",
+}
+
+
+def verdict_of_stack(stack: StackReport) -> Verdict:
+    """What is not known is not fine; a plan that loses something, or that a rule speaks of, is looked at."""
+    found = _OF_STATUS.get(stack.status, Verdict.UNKNOWN)
+    if found in (Verdict.READY, Verdict.NOTHING) and stack.decision != "allow":
+        return Verdict.APPROVAL if stack.decision == "approval" else Verdict.REFUSED
+    return Verdict.CAREFUL if found is Verdict.READY and (stack.risks or stack.rules) else found
+
+
+def verdict_of(report: ChangeReport) -> Verdict:
+    if report.troubles:
+        return Verdict.FAILED
+    found = {verdict_of_stack(stack) for stack in report.stacks}
+    return next((verdict for verdict in Verdict if verdict in found), Verdict.NOTHING)
+
+
+def verdict_line(report: ChangeReport) -> str:
+    """The first line that a person reads. Made of our own words and numbers only."""
+    verdict = verdict_of(report)
+    if report.troubles:
+        nothing = "Do not merge: nothing could be planned"
+        return f"{SIGNS[verdict]} {nothing if report.operation == 'plan' else 'Failed: nothing was applied'}"
+    same = sum(1 for stack in report.stacks if verdict_of_stack(stack) is verdict)
+    words = (_OF_PLAN if report.operation == "plan" else _OF_APPLY)[verdict].format(
+        stacks=_stacks(same, len(report.stacks)),
+        are="is" if same == 1 else "are",
+        need="needs" if same == 1 else "need",
+        all=counts_text(report.totals) or "no resource changes",
+        losses=_losses(report) or f"look at {_stacks(same, len(report.stacks))}",
+    )
+    return f"{SIGNS[verdict]} {words}"
+
+
+def _losses(report: ChangeReport) -> str:
+    return counts_text({name: number for name, number in report.totals.items() if name in _LOSSES})
+
+
+def _stacks(some: int, of: int) -> str:
+    if some == of:
+        return f"{of} stack{'s' if of != 1 else ''}"
+    return f"{some} of {of} stacks"

@@ -1,0 +1,147 @@
+"""`--github` and `--format markdown`, from results to what is printed and posted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from github_server import TOKEN, GithubServer
+from plans_made import change, plan
+from results_made import stack
+
+from holdfast.cli.console import Console
+from holdfast.cli.frame import Invocation
+from holdfast.cli.github_report import show_folded, show_markdown, tell_github, tell_github_failure
+from holdfast.doors.environment import Environment
+from holdfast.kernel.errors import Exit, Place, UsageError
+from holdfast.runs.result import StackResult
+from holdfast.runs.status import Status
+
+RESULTS = (
+    StackResult(
+        stack=stack("db"),
+        status=Status.PLANNED,
+        digest="d" * 64,
+        plan=plan([change("x.gone", "delete"), change("x.new", "create", after={"name": "##[error]x"})]),
+    ),
+)
+
+
+@pytest.fixture
+def github() -> Iterator[GithubServer]:
+    with GithubServer() as server:
+        yield server
+
+
+def invocation(*, actions: bool = True, **variables: str) -> Invocation:
+    given = {"GITHUB_ACTIONS": "true" if actions else "", **variables}
+    return Invocation(
+        as_json=False,
+        config=None,
+        quiet=False,
+        verbose=False,
+        environment=Environment(variables=given),
+        console=Console(color=False, ci=True, actions=actions),
+    )
+
+
+def job(folder: Path, github: GithubServer) -> Invocation:
+    (folder / "event.json").write_text(json.dumps({"pull_request": {"number": 7}}))
+    return invocation(
+        GITHUB_API_URL=github.api,
+        GITHUB_TOKEN=TOKEN,
+        GITHUB_REPOSITORY="acme/infra",
+        GITHUB_EVENT_PATH=str(folder / "event.json"),
+        GITHUB_STEP_SUMMARY=str(folder / "summary.md"),
+        GITHUB_WORKSPACE=str(folder),
+    )
+
+
+def test_a_plan_is_told_everywhere(
+    tmp_path: Path, github: GithubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A comment, a summary, an annotation; and no warning."""
+    tell_github(
+        job(tmp_path, github),
+        RESULTS,
+        operation="plan",
+        headline="1 stack",
+        exit_=Exit.DONE,
+        root=tmp_path / "infra",
+    )
+    printed = capsys.readouterr()
+    assert printed.out == "::warning title=db planned::x.gone deleted\n"
+    assert printed.err == ""
+    (body,) = github.bodies(7)
+    assert body.startswith("## ⚠️ May be merged, with care: 1 delete\n")
+    assert (tmp_path / "summary.md").read_text().startswith("## ⚠️ May be merged, with care: 1 delete\n")
+
+
+def test_a_mistake_replaces_an_older_report(
+    tmp_path: Path, github: GithubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What could not begin is told too, with the place of the mistake from the checkout on."""
+    error = UsageError("HF-CONF-4", "unknown key", place=Place(file="holdfast.yaml", line=3))
+    tell_github(job(tmp_path, github), RESULTS, operation="plan", headline="", exit_=Exit.DONE, root=tmp_path)
+    tell_github_failure(job(tmp_path, github), error, operation="plan", root=tmp_path / "infra")
+    (body,) = github.bodies(7)
+    assert body.startswith("## ⛔ Do not merge: nothing could be planned\n")
+    assert (
+        "::error file=infra/holdfast.yaml,line=3,title=Holdfast::HF-CONF-4 unknown key\n"
+        in capsys.readouterr().out
+    )
+
+
+def test_elsewhere_it_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Outside Actions there is nobody to tell, and the run goes on."""
+    tell_github(
+        invocation(actions=False), RESULTS, operation="plan", headline="", exit_=Exit.DONE, root=tmp_path
+    )
+    assert "HF-TELL-10" in capsys.readouterr().err
+
+
+def test_a_token_is_never_printed(
+    tmp_path: Path, github: GithubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even where a server throws it back at us."""
+    github.token = "another"
+    github.author = TOKEN
+    tell_github(job(tmp_path, github), RESULTS, operation="plan", headline="", exit_=Exit.DONE, root=tmp_path)
+    printed = capsys.readouterr()
+    assert "HF-TELL-1 " in printed.err
+    assert TOKEN not in printed.out + printed.err
+
+
+def test_plans_are_folded_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Between the marks of a fold the runner hears nothing, and what is in it is no command."""
+    show_folded(invocation(), RESULTS, operation="plan")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "::group::db: 1 delete, 1 new"
+    assert lines[1].startswith("::stop-commands::")
+    assert lines[2] == "- x.gone  deleted"
+    assert lines[4] == "+     name: ## [error]x"
+    assert lines[-2:] == [f"::{lines[1].removeprefix('::stop-commands::')}::", "::endgroup::"]
+
+
+@pytest.mark.parametrize("actions", [True, False])
+def test_markdown_is_printed_anywhere(capsys: pytest.CaptureFixture[str], *, actions: bool) -> None:
+    """As it is; but in a log of Actions no line of it is a command."""
+    show_markdown(invocation(actions=actions), RESULTS, operation="plan", headline="1 stack")
+    printed = capsys.readouterr().out
+    assert printed.startswith("## ⚠️ May be merged, with care: 1 delete\n\n**1 delete, 1 new** · 1 stack\n")
+    assert ("##[error]" in printed) is not actions
+
+
+def test_nothing_printed_in_actions_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever an error text says, on either stream, and in a document."""
+    one = invocation()
+    one.console.line("  ", "::error::x\n::add-mask::y")
+    one.console.warn("##[error]z")
+    one.document({"value": "##[error]w"})
+    printed = capsys.readouterr()
+    assert printed.out.startswith("  : :error::x\n: :add-mask::y\n")
+    assert printed.err == " ! ## [error]z\n"
+    assert "##[" not in printed.out
+    assert json.loads(printed.out.split("\n", 2)[2]) == {"value": "##[error]w"}

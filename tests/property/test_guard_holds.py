@@ -1,0 +1,310 @@
+"""Whatever the plan and the policy: what is protected stays, and more danger is never allowed more."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from guard_made import ALL_LOSING, RANK, plan, provisioned, resource, situation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.config.guard_valid import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, gravest
+from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, released
+from holdfast.guard.judge import StackLosses, judge, judge_change
+from holdfast.guard.policy import Policy, policy_for, policy_version
+from holdfast.guard.situation import Situation
+from holdfast.kernel.errors import EngineError
+from holdfast.terraform.plan_json import KNOWN_FORMATS, read_plan
+
+SECRET = "hunter2-very-secret"
+ADDRESSES = ("x.y", "x.y[0]", 'x.z["a"]', "module.m.x.y", "module.m[1].aws_db_instance.d", "lab_object.o")
+PATTERNS = ("x.y", "x.z", "module.m", "module.m[1]", "lab_object.o", "x.none")
+KNOWN = (("no-op",), ("create",), ("read",), ("update",), *ALL_LOSING)
+UNKNOWN = (("transmute",), ("delete", "transmute"), ("create", "update"), ())
+BEFORE = st.sampled_from(
+    (
+        {"id": SECRET},
+        {"tags": {"keep": "yes", "secret": SECRET}},
+        {"labels": {"KEEP": SECRET}},
+        {"tags": SECRET},
+        {"tags": [SECRET]},
+        None,
+    )
+)
+
+
+@st.composite
+def changes(draw: st.DrawFn, actions: tuple[tuple[str, ...], ...] = KNOWN) -> dict[str, Any]:
+    found = resource(draw(st.sampled_from(ADDRESSES)), *draw(st.sampled_from(actions)), before=draw(BEFORE))
+    if draw(st.booleans()):
+        found["previous_address"] = draw(st.sampled_from(ADDRESSES))
+    if draw(st.booleans()):
+        found["deposed"] = "abcd1234"
+    if draw(st.booleans()):
+        found["change"]["importing"] = {"id": "an id"}
+    return found
+
+
+EFFECTS = st.sampled_from(tuple(Effect))
+BUDGETS = (
+    st.builds(Budget, number=st.integers(0, 4))
+    | st.builds(Budget, percent=st.integers(0, 100))
+    | st.just(ANY)
+)
+FREEZES = st.builds(
+    Freeze,
+    start=st.integers(0, 10079),
+    end=st.integers(10080, 20159),
+    every=st.sampled_from((10080, None)),
+    zone=st.sampled_from(("UTC", "Europe/Berlin", "Nowhere/Land")),
+    text=st.just("then"),
+    effect=st.sampled_from((Effect.APPROVE, Effect.DENY)),
+)
+TAGS = st.tuples(st.sampled_from(("keep", "tier")), st.sampled_from(((), ("*",), ("yes",), ("no",))))
+POLICIES = st.builds(
+    Policy,
+    per_stack=BUDGETS,
+    stateful=EFFECTS,
+    addresses=st.lists(st.sampled_from(PATTERNS), max_size=2).map(tuple),
+    types=st.lists(st.sampled_from(("lab_*", "x")), max_size=1).map(tuple),
+    except_types=st.lists(st.sampled_from(("aws_db_instance", "lab_object")), max_size=1).map(tuple),
+    tags=st.lists(TAGS, max_size=2).map(tuple),
+    removed_outputs=EFFECTS,
+    actions=EFFECTS,
+    provisioners=EFFECTS,
+    destroy=EFFECTS,
+    target=EFFECTS,
+    max_changes=st.none() | st.integers(0, 4),
+    approvals=st.integers(0, 2),
+    freeze=st.lists(FREEZES, max_size=1).map(tuple),
+)
+SITUATIONS = st.builds(
+    situation,
+    production=st.booleans(),
+    destroy=st.booleans(),
+    targeted=st.booleans(),
+    read_outputs=st.sampled_from((frozenset[str](), frozenset({"o"}))),
+)
+MORE = st.fixed_dictionaries(
+    {},
+    optional={
+        "output_changes": st.just({"o": {"actions": ["delete"]}}),
+        "action_invocations": st.just([{"address": "action.x.y"}]),
+        "configuration": st.just(provisioned("x.y", "lab_object.o")),
+        "complete": st.booleans(),
+    },
+)
+LISTS = st.lists(changes(), max_size=4)
+
+
+def rank(decision: Decision) -> tuple[int, int]:
+    return RANK[type(decision)], 0 if isinstance(decision, Allow) else decision.approvals
+
+
+def covered(address: str | None, pattern: str) -> bool:
+    return address is not None and (address == pattern or address.startswith((f"{pattern}.", f"{pattern}[")))
+
+
+@settings(max_examples=120)
+@given(
+    st.lists(changes(actions=ALL_LOSING), min_size=1, max_size=3),
+    POLICIES,
+    st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=2),
+    SITUATIONS,
+    MORE,
+)
+def test_no_allowed_plan_loses_a_protected_address(
+    found: list[dict[str, Any]], policy: Policy, patterns: list[str], case: Situation, more: dict[str, Any]
+) -> None:
+    """Neither by delete, nor by replace in any order, nor by forget, whatever the budget."""
+    protecting = msgspec.structs.replace(policy, addresses=tuple(patterns))
+    decision = judge(plan(*found, prior=5, **more), protecting, case)
+    for change in found:
+        names = (change["address"], change.get("previous_address"))
+        if any(covered(name, one) for name in names for one in patterns):
+            assert isinstance(decision, Deny)
+            assert change["address"] in {one.address for one in decision.reasons if one.code == "HF-GUARD-6"}
+
+
+@settings(max_examples=120)
+@given(LISTS, changes(actions=(*KNOWN, *UNKNOWN)), POLICIES, SITUATIONS, MORE, st.data())
+def test_one_change_more_never_loosens(
+    found: list[dict[str, Any]],
+    added: dict[str, Any],
+    policy: Policy,
+    case: Situation,
+    more: dict[str, Any],
+    data: st.DataObject,
+) -> None:
+    """With the same state before: a plan that does more is as denied, or more."""
+    prior = data.draw(st.integers(0, 6))
+    where = data.draw(st.integers(0, len(found)))
+    less = judge(plan(*found, prior=prior, **more), policy, case)
+    greater = judge(plan(*found[:where], added, *found[where:], prior=prior, **more), policy, case)
+    assert rank(greater) >= rank(less)
+
+
+TIGHTER: tuple[Any, ...] = (
+    st.tuples(st.just("addresses"), st.sampled_from(PATTERNS)),
+    st.tuples(st.just("types"), st.sampled_from(("x", "lab_object", "aws_*"))),
+    st.tuples(st.just("tags"), TAGS),
+    st.tuples(st.just("freeze"), FREEZES),
+)
+
+
+@settings(max_examples=120)
+@given(LISTS, POLICIES, SITUATIONS, MORE, st.one_of(TIGHTER))
+def test_one_protection_more_never_loosens(
+    found: list[dict[str, Any]],
+    policy: Policy,
+    case: Situation,
+    more: dict[str, Any],
+    added: tuple[str, Any],
+) -> None:
+    """An address, a type, a tag or a freeze more."""
+    name, one = added
+    less = judge(plan(*found, prior=5, **more), policy, case)
+    tighter = msgspec.structs.replace(policy, **{name: (*getattr(policy, name), one)})
+    assert rank(judge(plan(*found, prior=5, **more), tighter, case)) >= rank(less)
+    assert policy_version(tighter) != policy_version(policy)
+
+
+@settings(max_examples=120)
+@given(LISTS, POLICIES, POLICIES, SITUATIONS, MORE)
+def test_stricter_rules_never_loosen(
+    found: list[dict[str, Any]], policy: Policy, other: Policy, case: Situation, more: dict[str, Any]
+) -> None:
+    """Of two policies the stricter half of every rule is as strict as either."""
+    effects = ("stateful", "removed_outputs", "actions", "provisioners", "destroy", "target")
+    most = [one for one in (policy.max_changes, other.max_changes) if one is not None]
+    prior = max(0, 5 - sum("importing" in one["change"] for one in found))
+    numbers = [one.per_stack.allows(prior) for one in (policy, other)]
+    strictest = msgspec.structs.replace(
+        policy,
+        per_stack=Budget(number=min((one for one in numbers if one is not None), default=None)),
+        except_types=tuple({*policy.except_types} & {*other.except_types}),
+        max_changes=min(most, default=None),
+        approvals=max(policy.approvals, other.approvals),
+        **{name: gravest(getattr(policy, name), getattr(other, name)) for name in effects},
+        **{
+            name: (*getattr(policy, name), *getattr(other, name))
+            for name in ("addresses", "types", "tags", "freeze")
+        },
+    )
+    made = plan(*found, prior=5, **more)
+    assert rank(judge(made, strictest, case)) >= max(
+        rank(judge(made, policy, case))[:1], rank(judge(made, other, case))[:1]
+    )
+
+
+@given(LISTS, changes(actions=UNKNOWN), POLICIES, SITUATIONS, MORE)
+def test_what_is_unknown_is_never_allowed_nor_released(
+    found: list[dict[str, Any]],
+    unknown: dict[str, Any],
+    policy: Policy,
+    case: Situation,
+    more: dict[str, Any],
+) -> None:
+    """Nothing in a policy helps, and neither does a person."""
+    decision = judge(plan(*found, unknown, **more), policy, case)
+    assert isinstance(decision, Deny)
+    assert isinstance(released(decision), Deny)
+
+
+@given(st.text(max_size=40), st.sampled_from(KNOWN), POLICIES, SITUATIONS)
+def test_an_unknown_reason_or_mode_is_never_allowed(
+    text: str, actions: tuple[str, ...], policy: Policy, case: Situation
+) -> None:
+    """Any text that this version does not know."""
+    for change in (
+        resource("x.y", *actions, action_reason=f"{text}?"),
+        resource("x.y", *actions, mode=f"{text}?"),
+    ):
+        assert isinstance(judge(plan(change), policy, case), Deny)
+
+
+@given(st.text(max_size=10) | st.from_regex(r"[0-9]\.[0-9]{1,2}", fullmatch=True))
+def test_an_unknown_format_is_not_even_read(version: str) -> None:
+    """There is no plan to judge."""
+    if version in KNOWN_FORMATS:
+        return
+    with pytest.raises(EngineError):
+        read_plan(json.dumps({"format_version": version, "resource_changes": []}).encode())
+
+
+REASONS = st.lists(
+    st.builds(
+        Reason,
+        code=st.sampled_from([f"HF-GUARD-{number}" for number in range(17)]),
+        message=st.just("m"),
+        effect=EFFECTS,
+    ),
+    max_size=6,
+)
+
+
+@given(REASONS, REASONS, st.integers(0, 3))
+def test_one_rule_more_never_loosens(some: list[Reason], more: list[Reason], approvals: int) -> None:
+    """Whatever further rules find; and a release only ever lifts."""
+    less, greater = decided(some, approvals=approvals), decided([*some, *more], approvals=approvals)
+    assert rank(greater) >= rank(less)
+    assert RANK[type(released(greater))] <= RANK[type(greater)]
+    left = released(greater)
+    if isinstance(left, Allow | NeedApproval):
+        assert all(one.effect is not Effect.DENY for one in left.reasons)
+
+
+RULES = st.builds(
+    GuardRules,
+    per_stack=st.none() | BUDGETS,
+    removed_outputs=st.none() | EFFECTS,
+    actions=st.none() | EFFECTS,
+    provisioners=st.none() | EFFECTS,
+    destroy=st.none() | EFFECTS,
+    target=st.none() | EFFECTS,
+    approvals=st.none() | st.integers(0, 2),
+)
+
+
+@given(LISTS, RULES, SITUATIONS, MORE)
+def test_production_is_never_milder(
+    found: list[dict[str, Any]], rules: GuardRules, case: Situation, more: dict[str, Any]
+) -> None:
+    """With rules that name no environment: what is denied elsewhere is denied in production."""
+    made, said = plan(*found, prior=5, **more), GuardSettings(rules=rules)
+
+    def judged(*, production: bool) -> int:
+        policy = policy_for(said, environment=None, production=production)
+        return RANK[type(judge(made, policy, dataclasses.replace(case, production=production)))]
+
+    assert judged(production=True) >= judged(production=False)
+
+
+@given(LISTS, POLICIES, SITUATIONS)
+def test_no_value_of_an_object_is_told(found: list[dict[str, Any]], policy: Policy, case: Situation) -> None:
+    """Reasons name addresses and rules; what an object holds may be secret."""
+    assert SECRET not in repr(judge(plan(*found), policy, case))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), max_size=5), BUDGETS, st.integers(1, 3))
+def test_losing_more_never_loosens_the_budget_of_a_change(
+    stacks: list[tuple[int, int]], budget: Budget, more: int
+) -> None:
+    """In any one of its stacks; and a stack that loses nothing is never held up."""
+    policy = Policy(per_change=budget)
+
+    def judged(extra: int) -> set[str]:
+        given = [
+            StackLosses(
+                stack=str(number), policy=policy, lost=lost + (extra if number == 0 else 0), prior=prior
+            )
+            for number, (lost, prior) in enumerate(stacks)
+        ]
+        assert not set(judge_change(given)) & {one.stack for one in given if not one.lost}
+        return set(judge_change(given))
+
+    assert judged(0) <= judged(more)

@@ -1,0 +1,35 @@
+"""A run store in memory or on a given shelf, somebody who acts, and lines for its record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from memory_shelf import MemoryShelf
+
+from holdfast.audit.entry import Entry, What
+from holdfast.audit.identity import PERSON, Who
+from holdfast.audit.log import Audit
+from holdfast.secrets.keys import Key
+from holdfast.secrets.redact import Redactor
+from holdfast.store.run_store import RunStore
+from holdfast.store.shelf import Shelf
+
+KEY = Key.of(b"a key of the tests, 32 bytes it is"[:32])
+ADA = Who(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing proves it", claims={})
+
+
+def store_on(shelf: Shelf | None = None) -> RunStore:
+    return RunStore(shelf if shelf is not None else MemoryShelf(), lambda: KEY)
+
+
+def audit_on(store: RunStore, *, who: Who = ADA, secrets: Iterable[str] = ()) -> Audit:
+    return Audit(store, who, redactor=Redactor(secrets), change="01CHANGE")
+
+
+def applied(stack: str = "net", *, outcome: str = "applied", **fields: Any) -> Entry:
+    return Entry(what="apply", stack=stack, outcome=outcome, **fields)
+
+
+def act(what: What, stack: str = "net", *, reason: str = "the runner is gone", **fields: Any) -> Entry:
+    return Entry(what=what, stack=stack, reason=reason, outcome="done", **fields)

@@ -1,0 +1,375 @@
+"""Every rule of the guard: what it stops, where, and what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+from guard_made import ALL_LOSING, codes, plan, provisioned, resource, situation, with_code
+
+from holdfast.config.guard_valid import ANY, Budget, Effect, Freeze
+from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
+from holdfast.guard.judge import judge
+from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, Policy
+from holdfast.terraform.plan import Plan
+
+PROD, DEV = situation(), situation(production=False)
+KEPT = resource("x.kept", "no-op")
+
+
+def production(found: Plan, **changed: Any) -> Decision:
+    return judge(found, msgspec.structs.replace(IN_PRODUCTION, **changed), PROD)
+
+
+def elsewhere(found: Plan, **changed: Any) -> Decision:
+    return judge(found, msgspec.structs.replace(ELSEWHERE, **changed), DEV)
+
+
+def effects(decision: Decision) -> set[tuple[str, Effect]]:
+    return {(one.code, one.effect) for one in decision.reasons}
+
+
+@pytest.mark.parametrize("actions", [("no-op",), ("create",), ("read",), ("update",)])
+def test_what_loses_nothing_is_allowed_without_a_word(actions: tuple[str, ...]) -> None:
+    """Creating, changing in place and reading are nobody's loss, in production too."""
+    assert production(plan(resource("x.y", *actions))) == Allow()
+
+
+@pytest.mark.parametrize("actions", ALL_LOSING, ids=str)
+def test_every_way_to_lose_an_object_is_denied_in_production_and_warned_of_elsewhere(
+    actions: tuple[str, ...],
+) -> None:
+    """Delete, replace in both orders, forget, and both pairs with it."""
+    found = plan(KEPT, resource("x.y", *actions))
+    refused = production(found)
+    assert isinstance(refused, Deny)
+    assert with_code(refused, "HF-GUARD-1") == ["x.y"]
+    assert refused.reasons[0].rule == "deletions in production"
+    allowed = elsewhere(found)
+    assert isinstance(allowed, Allow)
+    assert effects(allowed) == {("HF-GUARD-1", Effect.WARN)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        resource("x.y", "delete", deposed="abcd1234"),
+        resource("x.new", "delete", previous_address="x.y", action_reason="delete_because_no_move_target"),
+        resource("x.new", "delete", "create", previous_address="x.y"),
+    ],
+    ids=["deposed", "moved to nowhere", "moved and replaced"],
+)
+def test_leftovers_and_moves_that_end_in_a_delete_are_deletions(change: dict[str, Any]) -> None:
+    """By whatever name an object goes."""
+    assert isinstance(production(plan(KEPT, change)), Deny)
+
+
+def test_the_reason_says_what_why_and_which_rule() -> None:
+    """The explanation is the product: a person need not look anything up."""
+    change = resource(
+        "aws_db_instance.main",
+        "delete",
+        "create",
+        action_reason="replace_because_cannot_update",
+        replace_paths=[["engine"]],
+    )
+    protected, deleted = production(plan(KEPT, change)).reasons
+    assert (protected.code, protected.rule) == ("HF-GUARD-3", "protected type aws_db_instance")
+    assert protected.message == (
+        "aws_db_instance.main would be replaced because `engine` changes, and aws_db_instance holds data; "
+        "its own protection: `deletion_protection = true`, `skip_final_snapshot = false`, "
+        "`delete_automated_backups = false`"
+    )
+    assert deleted.message == "aws_db_instance.main would be replaced because `engine` changes"
+
+
+def test_the_greatest_danger_is_said_first() -> None:
+    """People read the first line: what is gone for good comes before what is made anew."""
+    found = plan(
+        resource("x.a", "forget"),
+        resource("x.b", "create", "delete"),
+        resource("x.c", "delete"),
+        resource("aws_s3_bucket.d", "delete"),
+        KEPT,
+    )
+    decision = production(found, approvals=1)
+    assert [(one.code, one.address) for one in decision.reasons] == [
+        ("HF-GUARD-3", "aws_s3_bucket.d"),
+        ("HF-GUARD-1", "x.c"),
+        ("HF-GUARD-1", "aws_s3_bucket.d"),
+        ("HF-GUARD-1", "x.b"),
+        ("HF-GUARD-1", "x.a"),
+        ("HF-GUARD-14", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budget", "lost", "stopped"),
+    [
+        (Budget(number=2), 2, False),
+        (Budget(number=2), 3, True),
+        (Budget(percent=20), 2, False),
+        (Budget(percent=20), 3, True),
+        (Budget(percent=29), 3, True),
+        (Budget(percent=100), 9, False),
+        (ANY, 9, False),
+    ],
+    ids=str,
+)
+def test_a_budget_is_a_number_or_a_share_of_what_there_was(budget: Budget, lost: int, stopped: bool) -> None:  # noqa: FBT001  a column of the table
+    """Shares are rounded down, and creations do not make them larger."""
+    changes = [resource(f"x.y[{number}]", "delete") for number in range(lost)]
+    found = plan(*changes, resource("x.new", "create"), prior=10)
+    decision = production(found, per_stack=budget)
+    assert isinstance(decision, Deny if stopped else Allow)
+    assert ("HF-GUARD-4" in codes(decision)) == stopped
+    assert len(with_code(decision, "HF-GUARD-1")) == lost
+
+
+def test_imports_do_not_make_a_budget_larger() -> None:
+    """An object that is only now taken over was not there before."""
+    imported = [resource(f"x.i[{number}]", "no-op", importing={"id": "1"}) for number in range(90)]
+    found = plan(*imported, *(resource(f"x.y[{number}]", "delete") for number in range(5)), prior=100)
+    assert isinstance(production(found, per_stack=Budget(percent=10)), Deny)
+    assert isinstance(judge(found, ELSEWHERE, dataclasses.replace(DEV, prior_resources=5)), Allow)
+
+
+def test_without_a_known_number_a_share_is_nothing() -> None:
+    """A tenth of what nobody counted is zero."""
+    found = plan(resource("x.y", "delete"), prior=0)
+    assert isinstance(elsewhere(found, per_stack=Budget(percent=100)), Deny)
+
+
+def test_no_budget_covers_a_protected_type() -> None:
+    """Whatever the budget: data is not a number."""
+    found = plan(KEPT, resource("aws_dynamodb_table.t", "delete"))
+    assert isinstance(production(found, per_stack=ANY), Deny)
+    assert isinstance(production(found, per_stack=ANY, except_types=("aws_dynamodb_table",)), Allow)
+    own = plan(KEPT, resource("lab_object.t", "delete"))
+    assert isinstance(production(own, per_stack=ANY), Allow)
+    assert isinstance(production(own, per_stack=ANY, types=("lab_*",)), Deny)
+    assert isinstance(
+        production(own, per_stack=ANY, types=("lab_object",), except_types=("lab_object",)), Deny
+    )
+    assert effects(elsewhere(found)) == {("HF-GUARD-3", Effect.WARN), ("HF-GUARD-1", Effect.WARN)}
+
+
+@pytest.mark.parametrize("actions", ALL_LOSING, ids=str)
+def test_a_protected_address_is_denied_everywhere(actions: tuple[str, ...]) -> None:
+    """Outside production too, by the address it has and by the one it had."""
+    for change in (
+        resource("module.db.x.y", *actions),
+        resource("x.elsewhere", *actions, previous_address="module.db.x.y"),
+    ):
+        decision = elsewhere(plan(KEPT, change), addresses=("module.db",))
+        assert isinstance(decision, Deny)
+        assert codes(decision)[0] == "HF-GUARD-6"
+        assert "`module.db` is protected" in decision.reasons[0].message
+
+
+def test_a_move_out_of_protection_is_warned_of() -> None:
+    """The address is what is protected; the next plan could delete what has left it."""
+    moved = resource("x.new", "no-op", previous_address="x.old")
+    assert codes(production(plan(moved), addresses=("x.old",))) == ["HF-GUARD-16"]
+    assert production(plan(moved), addresses=("x.old", "x.new")) == Allow()
+
+
+def test_a_protected_tag_is_denied_everywhere() -> None:
+    """Read from the object as it is, and only where something is lost."""
+    tagged = {"tags": {"Keep": "yes"}}
+    decision = elsewhere(plan(KEPT, resource("x.y", "delete", before=tagged)), tags=(("keep", ("YES",)),))
+    assert isinstance(decision, Deny)
+    assert decision.reasons[0].message == "x.y would be deleted, and its tag `keep` protects it"
+    for quiet in (resource("x.y", "update", before=tagged), resource("x.y", "delete", before={"tags": None})):
+        assert isinstance(elsewhere(plan(KEPT, quiet), tags=(("keep", ("yes",)),)), Allow)
+
+
+@pytest.mark.parametrize(
+    "before", [None, {"tags": 3}, {"labels": [["a"]]}, {"tags": {"keep": None}}], ids=str
+)
+def test_a_tag_that_cannot_be_read_protects(before: Any) -> None:
+    """It could be the one that was meant."""
+    found = plan(KEPT, resource("x.y", "delete", before=before))
+    decision = elsewhere(found, tags=(("keep", ("yes",)),))
+    assert isinstance(decision, Deny)
+    assert "cannot be read" in decision.reasons[0].message
+    assert isinstance(elsewhere(found), Allow)
+
+
+def test_a_destroy_of_everything_is_a_kind_of_its_own() -> None:
+    """Asked for, or because nothing would be left; whatever the budget."""
+    gone = plan(resource("x.a", "delete"), resource("x.b", "forget"), resource("x.new", "create"), prior=2)
+    for decision in (
+        production(gone, per_stack=ANY),
+        judge(
+            plan(resource("x.a", "delete"), prior=9),
+            msgspec.structs.replace(IN_PRODUCTION, per_stack=ANY),
+            dataclasses.replace(PROD, destroy=True),
+        ),
+    ):
+        assert isinstance(decision, Deny)
+        assert codes(decision)[0] == "HF-GUARD-10"
+    assert ("HF-GUARD-10", Effect.WARN) in effects(elsewhere(gone))
+    assert isinstance(elsewhere(gone, destroy=Effect.APPROVE), NeedApproval)
+    assert judge(plan(prior=0), IN_PRODUCTION, dataclasses.replace(PROD, destroy=True)) == Allow()
+
+
+def test_an_output_that_others_read_is_not_removed_in_production() -> None:
+    """The stacks that read it would fail at their next plan."""
+    outputs = {"vpc": {"actions": ["delete"], "before": "v", "after": None}}
+    found = plan(output_changes=outputs)
+    reading = frozenset({"vpc"})
+    refused = judge(found, IN_PRODUCTION, dataclasses.replace(PROD, read_outputs=reading))
+    assert isinstance(refused, Deny)
+    assert codes(refused) == ["HF-GUARD-2"]
+    warned = judge(found, ELSEWHERE, dataclasses.replace(DEV, read_outputs=reading))
+    assert effects(warned) == {("HF-GUARD-2", Effect.WARN)}
+    assert production(found) == Allow()
+
+
+def test_actions_need_an_approval_in_production() -> None:
+    """They do things that no change of a resource shows; those put off do nothing yet."""
+    action = {
+        "address": "action.aws_lambda_invoke.seed",
+        "lifecycle_action_trigger": {
+            "triggering_resource_address": "x.y",
+            "action_trigger_event": "after_create",
+        },
+    }
+    found = plan(action_invocations=[action])
+    decision = production(found)
+    assert isinstance(decision, NeedApproval)
+    assert decision.reasons[0].message.startswith(
+        "action.aws_lambda_invoke.seed would be invoked by x.y (after_create)"
+    )
+    assert isinstance(elsewhere(found), Allow)
+    assert production(found, actions=Effect.ALLOW) == Allow()
+    later = plan(deferred_action_invocations=[{"reason": "later", "action_invocation": action}])
+    assert production(later) == Allow()
+
+
+def test_provisioners_that_can_run_need_an_approval_in_production() -> None:
+    """One reason for a resource, however often it is repeated; a change in place runs none."""
+    configuration = provisioned("x.y", "x.other")
+    made = plan(
+        resource("x.y[0]", "create"), resource('x.y["a"]', "create"), configuration=configuration, prior=0
+    )
+    decision = production(made)
+    assert isinstance(decision, NeedApproval)
+    assert with_code(decision, "HF-GUARD-9") == ["x.y"]
+    assert "(local-exec) can run, because 2 objects would be created" in decision.reasons[0].message
+    assert production(plan(resource("x.y", "update"), configuration=configuration)) == Allow()
+    assert codes(elsewhere(plan(KEPT, resource("x.y", "delete"), configuration=configuration)))[1:] == [
+        "HF-GUARD-9"
+    ]
+
+
+def test_provisioners_in_modules_are_found() -> None:
+    """By the address without keys."""
+    module = {"resources": [{"address": "x.y", "provisioners": [{"type": "remote-exec"}]}]}
+    configuration = {"root_module": {"module_calls": {"m": {"module": module}}}}
+    found = plan(resource('module.m["a.b"].x.y[1]', "create"), configuration=configuration, prior=0)
+    assert with_code(production(found), "HF-GUARD-9") == ["module.m.x.y"]
+
+
+def test_a_plan_of_a_part_needs_an_approval_in_production() -> None:
+    """With --target, or because Terraform says that more is to come."""
+    made = plan(resource("x.y", "create"), prior=0)
+    targeted = judge(made, IN_PRODUCTION, dataclasses.replace(PROD, targeted=True))
+    assert isinstance(targeted, NeedApproval)
+    assert codes(targeted) == ["HF-GUARD-11"]
+    assert isinstance(production(plan(resource("x.y", "create"), complete=False)), NeedApproval)
+    assert isinstance(elsewhere(plan(resource("x.y", "create"), complete=False)), Allow)
+    assert judge(plan(KEPT), IN_PRODUCTION, dataclasses.replace(PROD, targeted=True)) == Allow()
+
+
+WEDNESDAYS = Freeze(
+    start=2 * 1440, end=3 * 1440, every=7 * 1440, zone="UTC", text="wed to wed", why="market day"
+)
+
+
+def test_a_freeze_stops_whatever_changes_something() -> None:
+    """And says until when, by its own clock, and why."""
+    made = plan(resource("x.y", "update"))
+    decision = elsewhere(made, freeze=(WEDNESDAYS,))
+    assert isinstance(decision, NeedApproval)
+    assert (
+        decision.reasons[0].message == "there is a freeze until 2026-09-03 00:00 UTC (wed to wed, market day)"
+    )
+    assert isinstance(elsewhere(made, freeze=(dataclasses.replace(WEDNESDAYS, effect=Effect.DENY),)), Deny)
+    assert elsewhere(plan(KEPT), freeze=(WEDNESDAYS,)) == Allow()
+    thursdays = dataclasses.replace(WEDNESDAYS, start=3 * 1440, end=4 * 1440)
+    assert elsewhere(made, freeze=(thursdays,)) == Allow()
+
+
+def test_a_freeze_by_an_unknown_clock_denies() -> None:
+    """Unknown is never allowed."""
+    unknown = dataclasses.replace(WEDNESDAYS, zone="Europe/Nowhere")
+    decision = elsewhere(plan(resource("x.y", "update")), freeze=(unknown,))
+    assert isinstance(decision, Deny)
+    assert "does not know the time zone Europe/Nowhere" in decision.reasons[0].message
+
+
+def test_a_large_plan_needs_an_approval() -> None:
+    """Reads and what stays as it is are not counted."""
+    changes = [resource(f"x.y[{number}]", "update") for number in range(3)]
+    found = plan(*changes, KEPT, resource("data.x.z", "read", mode="data"))
+    assert production(found, max_changes=3) == Allow()
+    decision = production(found, max_changes=2)
+    assert isinstance(decision, NeedApproval)
+    assert codes(decision) == ["HF-GUARD-13"]
+
+
+def test_approvals_are_asked_for_what_changes_something() -> None:
+    """As many as the policy says; one where something else asks for it."""
+    made = plan(resource("x.y", "create"), prior=0)
+    decision = production(made, approvals=2)
+    assert isinstance(decision, NeedApproval)
+    assert (decision.approvals, codes(decision)) == (2, ["HF-GUARD-14"])
+    assert decision.reasons[0].message == "changes to prod need 2 approvals"
+    assert production(plan(KEPT), approvals=2) == Allow()
+    one = production(made, max_changes=0)
+    assert isinstance(one, NeedApproval)
+    assert one.approvals == 1
+    denied = production(plan(KEPT, resource("x.y", "delete")), approvals=2)
+    assert isinstance(denied, Deny)
+    assert denied.approvals == 2
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        plan(resource("x.y", "transmute")),
+        plan(resource("x.y", "update", action_reason="the_moon")),
+        plan(resource("x.y", "update", mode="dreamt")),
+        plan(output_changes={"o": {"actions": ["transmute"]}}),
+        plan(resource_drift=[resource("x.y", "transmute")]),
+        plan(errored=True),
+    ],
+)
+def test_what_is_not_understood_is_denied_by_the_mildest_policy(found: Plan) -> None:
+    """No setting allows what nobody can read."""
+    mildest = Policy(
+        per_stack=ANY,
+        stateful=Effect.ALLOW,
+        removed_outputs=Effect.ALLOW,
+        actions=Effect.ALLOW,
+        provisioners=Effect.ALLOW,
+        destroy=Effect.ALLOW,
+        target=Effect.ALLOW,
+    )
+    decision = judge(found, mildest, DEV)
+    assert isinstance(decision, Deny)
+    assert codes(decision) == ["HF-GUARD-0"]
+
+
+def test_objects_that_are_gone_are_named() -> None:
+    """An apply takes them out of the state; with the wrong account that is every object."""
+    drift = [resource(f"x.y[{number}]", "delete") for number in range(5)]
+    decision = production(plan(resource("x.z", "update"), resource_drift=drift))
+    assert isinstance(decision, Allow)
+    assert codes(decision) == ["HF-GUARD-15"]
+    assert "x.y[0], x.y[1], x.y[2] and 2 more" in decision.reasons[0].message
+    assert production(plan(KEPT, resource_drift=drift)) == Allow()

@@ -1,0 +1,73 @@
+"""Annotations, folds and outputs, as the runner wants them."""
+
+from __future__ import annotations
+
+import pytest
+from reports_made import failed, losing, plain, ready, refused, report
+
+from holdfast.notify.commands import annotation_lines, folded, harmless
+from holdfast.notify.outputs import output_lines, outputs_of
+from holdfast.notify.report import ChangeReport, Trouble
+
+
+def test_an_error_stands_where_it_is() -> None:
+    """At the file and line, counted from the checkout on."""
+    found = annotation_lines(report(failed("a", "50% off,\nreally", file="a/main.tf", line=3)), "infra/")
+    assert found == [
+        "::error file=infra/a/main.tf,line=3,title=a failed::HF-TF-1 50%25 off,%0Areally",
+    ]
+
+
+def test_a_refusal_is_an_error_and_a_loss_a_warning() -> None:
+    """What is fine is not annotated at all."""
+    found = annotation_lines(
+        report(ready("a"), plain("b", "unchanged"), losing("c", "x.y"), refused("d", "x.z"))
+    )
+    assert found == [
+        "::error title=d refused::HF-GUARD-1 x.z goes%0Ax.z deleted because its key is gone",
+        "::warning title=c planned::x.y deleted because its key is gone",
+    ]
+
+
+def test_no_more_than_are_shown() -> None:
+    """GitHub shows ten of a level and drops the rest without a word; the tenth says how many."""
+    found = annotation_lines(report(*(refused(f"s{number:02}", "x.y") for number in range(25))))
+    assert len(found) == 10
+    assert found[-1] == "::error title=Holdfast::16 more: see the job summary"
+
+
+def test_a_mistake_in_the_configuration_is_annotated() -> None:
+    """Where nothing could be planned, the mistake is shown at its line."""
+    trouble = Trouble(code="HF-CONF-4", message="unknown key", file="holdfast.yaml", line=14)
+    broken = ChangeReport(operation="plan", headline="", stacks=(), troubles=(trouble,))
+    assert annotation_lines(broken) == [
+        "::error file=holdfast.yaml,line=14,title=Holdfast::HF-CONF-4 unknown key"
+    ]
+
+
+def test_what_is_printed_is_no_command() -> None:
+    """At the beginning of any line, or anywhere in the old form; the rest stays as it is."""
+    assert harmless("a::b\n  ::error::x\r##[group]y") == "a::b\n  : :error::x\n## [group]y"
+    assert harmless("  ✗ all is well\n") == "  ✗ all is well\n"
+
+
+def test_a_fold_needs_a_token_that_cannot_be_guessed() -> None:
+    """Else a plan could end the silence itself."""
+    assert folded("t", ["::error::x"], "0" * 32) == [
+        "::group::t", f"::stop-commands::{'0' * 32}", ": :error::x", f"::{'0' * 32}::", "::endgroup::",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="guess"):
+        folded("t", [], "token")
+
+
+def test_outputs_are_there_for_later_steps() -> None:
+    """Verdict, exit code, how many of what, and which stacks."""
+    found = outputs_of(report(ready("b"), refused("a", "x.y"), plain("c", "unchanged")), exit_code=3)
+    wanted = {
+        "verdict": "refused", "exit-code": "3", "stacks": "3", "refused": "1", "delete": "1", "create": "1",
+    }  # fmt: skip
+    assert wanted.items() <= found.items()
+    assert found["changed-stacks"] == "a\nb"
+    assert output_lines({"a": "1\n2"}, "t0") == "a<<holdfast_t0\n1\n2\nholdfast_t0\n"
+    with pytest.raises(ValueError, match="delimiter"):
+        output_lines({"a": "holdfast_t0"}, "t0")

@@ -1,0 +1,157 @@
+"""The report as Markdown: risk first, one row per stack, within its room."""
+
+from __future__ import annotations
+
+import pytest
+from reports_made import DIGEST, failed, losing, plain, ready, refused, report
+
+from holdfast.notify.markdown import Surroundings, markdown
+from holdfast.notify.page import COMMENT, SUMMARY, Room, characters
+from holdfast.notify.report import StackReport
+
+GITHUBS_LIMIT = 65_536
+
+
+def test_the_answer_comes_first_then_danger_then_rows_then_plans() -> None:
+    """A person on a phone sees in five lines whether they may merge, and then why not."""
+    text = markdown(
+        report(ready("dev/q"), refused("prod/db", "aws_db_instance.main"), headline="2 of 9 stacks")
+    )
+    assert text.splitlines()[:3] == [
+        "## ⛔ Do not merge: 1 of 2 stacks is refused",
+        "",
+        "**1 delete, 1 new** · 2 of 9 stacks",
+    ]
+    places = [
+        text.index(part)
+        for part in (
+            "### What needs a person",
+            "- `aws_db_instance.main` `deleted because its key is gone`<br>**HF-GUARD-1** `deletions in prod",
+            f"--release {DIGEST}",
+            "| ⛔ | `prod/db` | 1 delete | refused HF-GUARD-1 |",
+            "| ✅ | `dev/q` | 1 new | ready |",
+            "<details><summary>⛔ <code>prod/db</code> 1 delete</summary>",
+            "```diff\n- aws_db_instance.main  deleted\n```",
+            "```diff\n+ thing.of_dev/q  created\n```",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_what_is_lost_without_a_refusal_is_named_too() -> None:
+    """A delete that is allowed is still something to look at before merging."""
+    text = markdown(report(losing("dev/db", "x.y")))
+    assert "⚠️ **`dev/db`** ready · 1 delete\n\n- `x.y` `deleted because its key is gone`" in text
+
+
+def test_a_failure_says_what_where_and_how_to_go_on() -> None:
+    """Code, place, message and hint, as everywhere."""
+    text = markdown(report(failed("a", "no such\nthing", file="a/main.tf", line=3)))
+    assert "- **HF-TF-1** `a/main.tf:3` `no such thing`<br>`Mend it.`" in text
+
+
+def test_a_removed_stack_says_what_it_leaves() -> None:
+    """What its state still holds, and the notes."""
+    text = markdown(report(StackReport(name="a", status="removed", remains=("x.y",), notes=("look",))))
+    assert "- still in its state: `x.y`\n- `look`" in text
+
+
+def test_an_approval_names_the_command() -> None:
+    """The next thing to type is there to be copied."""
+    stack = StackReport(name="a", status="waiting", decision="approval", run="01RUN", digest=DIGEST)
+    assert '`holdfast runs approve 01RUN --reason "why"`' in markdown(report(stack))
+
+
+def test_quiet_stacks_share_a_row() -> None:
+    """Two hundred stacks in which nothing changes are one line; a few are shown by name."""
+    many = markdown(report(ready("a"), *(plain(f"s{number}", "unchanged") for number in range(200))))
+    assert "| ✅ | 200 stacks | | no changes |" in many
+    assert "s17" not in many
+    assert "| ✅ | `s1` |  | no changes |" in markdown(report(plain("s1", "unchanged")))
+
+
+def big(number: int, lines: int) -> StackReport:
+    diff = tuple(f"- aws_thing.some_name[{line}]  deleted because its key is gone" for line in range(lines))
+    return StackReport(
+        name=f"accounts/acme-{number:03}/service/name",
+        status="planned",
+        environment="dev",
+        counts={"update": 3, "create": 14},
+        diff=diff,
+    )
+
+
+@pytest.mark.parametrize("lines", [2, 40, 4000])
+def test_two_hundred_stacks_fit_a_comment_with_a_row_each(lines: int) -> None:
+    """All rows and all danger are there; plans fill what is left; what is missing is said, and where."""
+    dangerous = [refused(f"prod/{number}", f"aws_db_instance.d{number}") for number in range(20)]
+    around = Surroundings(where="commit `x`", in_full="[job summary](https://x)", end="<!-- end -->")
+    text = markdown(report(*(big(number, lines) for number in range(180)), *dangerous), COMMENT, around)
+    assert characters(text) <= GITHUBS_LIMIT
+    assert text.count("\n| ") == 200 + 1
+    assert all(f"`aws_db_instance.d{number}`" in text for number in range(20))
+    assert text.rstrip().endswith("<!-- end -->")
+    assert text.count("<details>") == text.count("</details>") > 5
+    if lines > 2:
+        assert "Left out for want of room: all or part of the plan of " in text
+        assert "In full: [job summary](https://x)." in text
+        assert characters(text) > 0.9 * COMMENT.size if COMMENT.size else False
+
+
+def test_more_danger_than_room_is_counted_and_leaves_room_for_rows() -> None:
+    """A thousand deletes do not crowd out the stacks, and nothing is dropped without a word."""
+    text = markdown(
+        report(*(refused(f"prod/{number:03}", *(f"x.y{one}" for one in range(50))) for number in range(300))),
+        COMMENT,
+        Surroundings(in_full="the job summary"),
+    )
+    assert characters(text) <= GITHUBS_LIMIT
+    assert text.count("| ⛔ |") > 200
+    assert "more things that need a person**" in text
+    assert "In full: the job summary." in text
+
+
+def test_a_text_as_long_as_a_comment_is_cut() -> None:
+    """One error of a megabyte leaves room for everything else, its own end is marked."""
+    text = markdown(report(failed("a", "x" * 1_000_000), ready("b")), COMMENT)
+    assert characters(text) < 5000
+    assert "x…`" in text
+    assert "| ✅ | `b` |" in text
+
+
+def test_letters_that_count_double_are_counted_double() -> None:
+    """GitHub may count UTF-16 units; a plan full of emoji fits all the same."""
+    stack = StackReport(name="a", status="planned", counts={}, diff=("+ " + "🦊" * 1000,) * 200)
+    text = markdown(report(stack), COMMENT)
+    assert len(text.encode("utf-16-le")) // 2 <= GITHUBS_LIMIT
+    assert len(text.encode()) <= 4 * GITHUBS_LIMIT
+    assert "🦊" in text
+
+
+def test_the_summary_takes_what_a_comment_cannot() -> None:
+    """A mebibyte, counted in bytes."""
+    text = markdown(report(*(big(number, 400) for number in range(180))), SUMMARY)
+    assert 900_000 < len(text.encode()) <= 1024 * 1024
+
+
+@pytest.mark.parametrize("size", [3000, 4000, 9000, 20_000])
+def test_a_small_room_is_kept_too(size: int) -> None:
+    """Whatever the room, it is not exceeded, and the verdict is there."""
+    stacks = [refused(f"prod/{number}", *(f"x.y{one}" for one in range(20))) for number in range(40)]
+    text = markdown(report(*stacks), Room(size=size, measure=characters), Surroundings(end="<!-- end -->"))
+    assert characters(text) <= size
+    assert text.startswith("## ⛔ Do not merge")
+    assert text.endswith("<!-- end -->\n")
+
+
+def test_without_a_limit_nothing_is_left_out() -> None:
+    """`--format markdown` shows all of it."""
+    text = markdown(report(*(big(number, 400) for number in range(30))))
+    assert "Left out" not in text
+    assert text.count("deleted because its key is gone") == 30 * 400
+
+
+def test_a_plan_that_was_cut_before_says_so() -> None:
+    """What is not in the report cannot be shown, and is named as missing."""
+    stack = StackReport(name="huge", status="planned", diff=("+ a",), diff_cut=True)
+    assert "all or part of the plan of `huge`" in markdown(report(stack))

@@ -1,0 +1,82 @@
+"""The first line says whether it may be merged."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from reports_made import failed, losing, plain, ready, refused, report
+
+from holdfast.notify.report import ChangeReport, StackReport, Trouble
+from holdfast.notify.verdict import Verdict, verdict_line, verdict_of
+from holdfast.runs.status import Status
+
+
+@pytest.mark.parametrize(
+    ("stacks", "line"),
+    [
+        ([], "✅ May be merged: nothing would change"),
+        ([plain("a", "unchanged")], "✅ May be merged: nothing would change"),
+        ([ready("a"), plain("b", "unchanged")], "✅ May be merged: 1 new in 1 of 2 stacks"),
+        ([ready("a"), losing("b", "x.y", "x.z")], "⚠️ May be merged, with care: 2 deletes"),
+        ([ready("a"), plain("b", "removed")], "⚠️ May be merged, with care: look at 1 of 2 stacks"),
+        ([plain("b", "waiting")], "✋ Not without an approval: 1 stack needs one before apply"),
+        ([plain("b", "locked")], "⏳ Not yet: 1 stack is locked; plan again later"),
+        ([refused("a", "x.y"), ready("b")], "⛔ Do not merge: 1 of 2 stacks is refused"),
+        ([refused("a", "x.y"), failed("b")], "⛔ Do not merge: 1 of 2 stacks could not be planned"),
+        (
+            [plain("a", "unknown"), failed("b")],
+            "⛔ Do not merge: nobody knows how the last apply of 1 of 2 stacks ended",
+        ),
+    ],
+)
+def test_the_gravest_is_said(stacks: list[StackReport], line: str) -> None:
+    """Of several stacks the gravest decides."""
+    assert verdict_line(report(*stacks)) == line
+
+
+@pytest.mark.parametrize(
+    ("stacks", "line"),
+    [
+        ([plain("a", "applied")], "✅ Applied: no resource changes in 1 stack"),
+        ([plain("a", "applied"), plain("b", "cancelled")], "⛔ Failed: 1 of 2 stacks"),
+        ([plain("a", "unknown")], "⛔ Nobody knows how the apply of 1 stack ended"),
+        ([plain("a", "unchanged")], "✅ Nothing to do"),
+    ],
+)
+def test_an_apply_is_told_as_one(stacks: list[StackReport], line: str) -> None:
+    """After an apply nobody asks whether to merge."""
+    assert verdict_line(report(*stacks, operation="apply")) == line
+
+
+def test_a_change_that_could_not_begin_is_a_failure() -> None:
+    """A mistake in the configuration must not leave "may be merged" standing."""
+    trouble = Trouble(code="HF-CONF-3", message="not YAML")
+    broken = ChangeReport(operation="plan", headline="", stacks=(), troubles=(trouble,))
+    assert verdict_of(broken) is Verdict.FAILED
+    assert verdict_line(broken) == "⛔ Do not merge: nothing could be planned"
+
+
+def test_every_status_has_a_verdict() -> None:
+    """A status that this table does not know is never fine; all that there are, it knows."""
+    good = {Verdict.READY, Verdict.APPLIED, Verdict.NOTHING}
+    found = {status: verdict_of(report(plain("a", status.value))) for status in Status}
+    assert {status for status, verdict in found.items() if verdict in good} == {
+        Status.PLANNED, Status.APPLIED, Status.UNCHANGED,
+    }  # fmt: skip
+    assert verdict_of(report(plain("a", "made-up"))) is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("decision", ["approval", "deny", "made-up"])
+def test_a_ready_plan_that_the_guard_did_not_allow_is_not_ready(decision: str) -> None:
+    """The decision counts too, whatever the status says."""
+    found = verdict_of(report(StackReport(name="a", status="planned", decision=decision)))
+    assert found is (Verdict.APPROVAL if decision == "approval" else Verdict.REFUSED)
+
+
+def test_adding_a_stack_never_makes_it_better() -> None:
+    """Whatever comes in addition, the verdict stays or gets graver."""
+    order = list(Verdict)
+    kinds = [plain("x", status.value) for status in Status] + [losing("x", "a.b"), refused("x", "a.b")]
+    for one, more in itertools.product(kinds, kinds):
+        assert order.index(verdict_of(report(one, more))) <= order.index(verdict_of(report(one)))
