@@ -1,9 +1,10 @@
-"""A small story in a temporary copy of examples/accounts: find, plan, apply, and nothing left to do."""
+"""A small story in a temporary copy of examples/accounts: find, plan, apply, be stopped, come back."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HOLDFAST = Path(sys.executable).with_name("holdfast")
+REFUSED = 3
 UNKNOWN = 6
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
@@ -54,8 +56,8 @@ class Story:
         if done.returncode:
             sys.exit(f"\nholdfast {' '.join(arguments)} ended with exit code {done.returncode}")
 
-    def unknown(self, *arguments: str) -> str:
-        """A command that must say that an outcome is unknown; what it said."""
+    def stopped(self, *arguments: str, code: int) -> str:
+        """A command that must stop with this code; what it said."""
         print(styled(f"   $ holdfast {' '.join(arguments)}", "36"), flush=True)
         done = subprocess.run(
             [HOLDFAST, *arguments],
@@ -67,10 +69,8 @@ class Story:
             check=False,
         )
         print(done.stdout + done.stderr, end="", flush=True)
-        if done.returncode != UNKNOWN:
-            sys.exit(
-                f"\nholdfast {' '.join(arguments)} ended with exit code {done.returncode}, not {UNKNOWN}"
-            )
+        if done.returncode != code:
+            sys.exit(f"\nholdfast {' '.join(arguments)} ended with exit code {done.returncode}, not {code}")
         return done.stdout + done.stderr
 
     def killed_apply(self, stack: str, marker: Path) -> None:
@@ -144,7 +144,7 @@ def crash(story: Story, place: Path) -> None:
         "holdfast.yaml", "stacks:\n", "stacks:\n  - { name: crash, module: crash, environment: acme-dev-1 }\n"
     )
     story.killed_apply("crash", marker)
-    said = story.unknown("plan", "crash")
+    said = story.stopped("plan", "crash", code=UNKNOWN)
     (folder / "main.tf").write_text(CRASH.replace("sleep 20", "true") % marker)
     run = said.split("runs reconcile ")[1].split()[0]
     story.holdfast("runs", "reconcile", run, "--yes")
@@ -185,6 +185,17 @@ def main() -> None:
 
     story.chapter("Plan everything again: nothing is left to do")
     story.holdfast("plan", "--quiet")
+
+    story.chapter("Another engine for a database in production would replace it: refused, and why")
+    database = "Accounts/acme-prod-1/database/orders.tfvars"
+    story.edit(database, "", 'engine  = "postgres-19"\n')
+    saved = str(place / "dangerous")
+    story.stopped("plan", "--changed", database, "--out", saved, code=REFUSED)
+    print("   Somebody who means it says so for that one plan, with a reason; the record keeps both:")
+    summary = json.loads((place / "dangerous/acme-prod-1/database/orders/summary.json").read_text())
+    reason = "moved to 19, copied before"
+    story.holdfast("apply", "--plan", saved, "--release", summary["digest"], "--reason", reason, "--quiet")
+    story.holdfast("audit", "show", "--limit", "3")
 
     if Path("/proc/self/stat").exists():
         story.chapter("Something is killed in the middle of an apply. What is known, and the way back")

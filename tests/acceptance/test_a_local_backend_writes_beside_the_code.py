@@ -21,7 +21,11 @@ FAILS = """
 
 
 def one_stack(holdfast: Program, backend: str, extra: str = "") -> None:
-    holdfast.write("holdfast.yaml", f"version: 1\nstacks:\n  - {{name: only, module: live/app{extra}}}\n")
+    holdfast.write(
+        "holdfast.yaml",
+        f"version: 1\nenvironments: {{dev: {{match: [dev]}}}}\nstacks:\n"
+        f"  - {{name: only, module: live/app, environment: dev{extra}}}\n",
+    )
     holdfast.write("live/app/backend.tf", f"terraform {{\n  {backend}\n}}\n")
     holdfast.write("live/app/main.tf", CODE)
 

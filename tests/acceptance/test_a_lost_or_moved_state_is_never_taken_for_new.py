@@ -15,7 +15,11 @@ CODE = 'resource "terraform_data" "a" {\n  input = "here"\n}\n'
 
 def applied(holdfast: Program, backend: str) -> Path:
     """A stack with one resource, and the file of its state."""
-    holdfast.write("holdfast.yaml", "version: 1\nstacks:\n  - {name: only, module: app}\n")
+    holdfast.write(
+        "holdfast.yaml",
+        "version: 1\nenvironments: {dev: {match: [dev]}}\nstacks:\n"
+        "  - {name: only, module: app, environment: dev}\n",
+    )
     holdfast.write("app/main.tf", backend + CODE)
     holdfast.ok("apply", "--yes")
     kept = holdfast.folder / ".holdfast/states/only/0000000001"

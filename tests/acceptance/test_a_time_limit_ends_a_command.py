@@ -12,9 +12,13 @@ from provider.service import Fault, LabService
 
 
 def configure(program: Program, *, use: str, limits: dict[str, str], env: dict[str, str]) -> None:
-    entry = {"name": "a", "module": "a", "env": env}
-    engine = {"use": use, "time_limits": limits}
-    program.write("holdfast.yaml", json.dumps({"version": 1, "stacks": [entry], "engine": engine}))
+    document = {
+        "version": 1,
+        "environments": {"dev": {"match": ["dev"]}},
+        "stacks": [{"name": "a", "module": "a", "environment": "dev", "env": env}],
+        "engine": {"use": use, "time_limits": limits},
+    }
+    program.write("holdfast.yaml", json.dumps(document))
 
 
 def test_a_plan_over_its_time_is_stopped(with_lab: Program) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from lab_stacks import ended, held, lab_module, none_left
-from program import Program, eventually
+from program import ME, Program, eventually
 from small import on_a_terminal
 
 from provider.service import Fault, LabService
@@ -89,7 +89,7 @@ def test_the_second_change_of_a_lane_is_told_who_is_first(with_lab: Program, ser
     repository(with_lab, service)
     first = at_work(with_lab, service, "a", on="a")
     error = refused(with_lab, "a2", "--yes")
-    words = ("lane `east`", "held by change 01", "tester@", "apply of 1 stack,", "for ", "alive ")
+    words = ("lane `east`", "held by change 01", f"{ME}@", "apply of 1 stack,", "for ", "alive ")
     assert [word for word in words if word not in error["message"]] == []
     assert "--wait" in error["hint"]
     with_lab.ok("plan", "a2", "--out", "bundle")

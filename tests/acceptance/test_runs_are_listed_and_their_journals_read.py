@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from documents import RUNS, require
-from program import Program, eventually
+from program import ME, Program, eventually
 from small import stacks
 
 SECRET = "correct-horse-9-battery"
@@ -38,7 +38,7 @@ def test_runs_are_listed_newest_first_with_how_they_ended(holdfast: Program) -> 
     assert applies[0]["stack"] == "b"
     assert sorted(one["stack"] for one in applies) == ["a", "b", "b"]
     assert {one["status"] for one in applies} == {"applied"}
-    assert all(one["started"] <= one["ended"] and one["who"].startswith("tester@") for one in applies)
+    assert all(one["started"] <= one["ended"] and one["who"].startswith(f"{ME}@") for one in applies)
     of_b = holdfast.json("runs", "list", "--stack", "b")["runs"]
     assert of_b == [one for one in found if one["stack"] == "b"]
     assert holdfast.json("runs", "list", "--limit", "1")["runs"] == found[:1]

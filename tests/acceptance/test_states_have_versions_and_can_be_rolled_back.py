@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from program import Program
+from program import ME, Program
 from small import on_a_terminal
 from state_server import StateServer
 
@@ -91,7 +91,7 @@ def test_an_earlier_version_is_found_compared_and_brought_back(
     assert [one["current"] for one in found] == ([True, False] if home == "kept" else [False])
     goal = found[-1]
     assert (goal["serial"] < before["serial"], goal["lineage"]) == (True, before["lineage"])
-    assert all(one["who"].startswith("tester@") and one["run"] and one["at"] for one in found)
+    assert all(one["who"].startswith(f"{ME}@") and one["run"] and one["at"] for one in found)
 
     changed = holdfast.ok("state", "diff", "a", "--json").text
     _compare(json.loads(changed))

@@ -9,7 +9,7 @@ import pytest
 from faults_scenarios import parse
 from faults_world import STACK, World, places
 from lab_stacks import held, none_left
-from program import Program
+from program import ME, Program
 
 from provider.service import Fault, LabService
 
@@ -36,7 +36,7 @@ def test_the_second_is_told_who_is_first_or_waits_for_it(with_lab: Program, home
         held(lab, first, "create")
         said = error(with_lab.json("plan", code=4))["message"]
         for told in (said, error(with_lab.json("apply", "--yes", code=4))["message"]):
-            assert "tester@" in told
+            assert f"{ME}@" in told
         waiting = with_lab.start("apply", "--yes", "--json", "--wait", "2m")
         assert waiting.stderr is not None
         while "lane" not in (line := waiting.stderr.readline()) and line:

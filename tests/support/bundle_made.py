@@ -14,7 +14,9 @@ OTHER_KEY = Key.of(bytes(range(1, 33)))
 
 
 def bundle(stack: str, *, run: str = "run-1", plan: bytes = b"the plan file", whole: bool = True) -> Bundle:
-    parts = DigestParts(plan=sha256(plan), lineage="l", serial=7, lock=sha256(b"lock"), inputs="i", made="m")
+    parts = DigestParts(
+        plan=sha256(plan), lineage="l", serial=7, lock=sha256(b"lock"), inputs="i", made="m", policy="p"
+    )
     return Bundle(
         stack=stack,
         run=run,
@@ -32,6 +34,8 @@ def bundle(stack: str, *, run: str = "run-1", plan: bytes = b"the plan file", wh
         production=False,
         changes=True,
         ephemeral=False,
+        destroy=False,
+        targeted=False,
         plan=plan,
         json=b'{"format_version": "1.2"}',
         lock=b"lock" if whole else None,

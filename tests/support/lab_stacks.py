@@ -43,7 +43,8 @@ def one_stack(program: Program, *, use: str, env: dict[str, str], body: str = ON
         json.dumps(
             {
                 "version": 1,
-                "stacks": [{"name": "a", "module": "a", "env": env}],
+                "environments": {"dev": {"match": ["dev"]}},
+                "stacks": [{"name": "a", "module": "a", "environment": "dev", "env": env}],
                 "engine": {"use": use},
             }
         ),

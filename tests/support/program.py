@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import stat
@@ -19,6 +20,8 @@ from typing import Any
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 HIDDEN = ("terraform", "tofu")
+ME = pwd.getpwuid(os.getuid()).pw_name
+"""Who runs the tests, as the system says: whom the program names in its record."""
 
 
 def path_without_engines(shims: Path) -> str:

@@ -7,22 +7,6 @@ import sys
 import click
 
 from holdfast import __version__
-from holdfast.cli import (
-    apply,
-    audit,
-    clean,
-    destroy,
-    doctor,
-    engine_command,
-    init,
-    output,
-    plan,
-    runs,
-    secrets,
-    stacks,
-    state,
-    tools,
-)
 from holdfast.cli.frame import Group
 from holdfast.kernel.errors import Exit, Problem
 
@@ -34,23 +18,25 @@ app = Group(
 )
 click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")(app)
 
-for module in (
-    init,
-    stacks,
-    plan,
-    apply,
-    destroy,
-    output,
-    state,
-    runs,
-    audit,
-    secrets,
-    doctor,
-    engine_command,
-    tools,
-    clean,
-):
-    module.register(app)
+app.later = {
+    name: f"holdfast.cli.{module}"
+    for name, module in (
+        ("init", "init"),
+        ("stacks", "stacks"),
+        ("plan", "plan"),
+        ("apply", "apply"),
+        ("destroy", "destroy"),
+        ("output", "output"),
+        ("state", "state"),
+        ("runs", "runs"),
+        ("audit", "audit"),
+        ("secrets", "secrets"),
+        ("doctor", "doctor"),
+        ("terraform", "engine_command"),
+        ("tools", "tools"),
+        ("clean", "clean"),
+    )
+}
 
 
 def run(arguments: list[str]) -> int:

@@ -118,7 +118,9 @@ class Change:
                 root=self.workshop.repository.config.root,
             )
         if out is not None and not self.invocation.as_json:
-            self.console.say(f" bundle: {out}   apply it with: holdfast apply --plan {out}")
+            ready = any(one.status in {Status.PLANNED, Status.UNCHANGED} for one in results)
+            how = f"   apply it with: holdfast apply --plan {out}" if ready else ""
+            self.console.say(f" bundle: {out}{how}")
         return exit_
 
     def apply(self, options: PlanOptions, *, yes: bool) -> Exit:
@@ -178,7 +180,7 @@ class Change:
             for name in ready:
                 if name in agreed:
                     continue
-                self.console.question(f"Everything in {name} will be destroyed. Type its name:")
+                self.console.question(f"Everything in {name} will be destroyed. Type its name:", answers="")
                 if (await _line_or_stop(session)).strip() != name:
                     progress.resumed()
                     return False
@@ -204,7 +206,7 @@ class Change:
             if release:
                 from holdfast.runs.consenting import release as lift
 
-                lift(session, [bundle for _, bundle in pairs], release, reason)
+                await lift(session, [bundle for _, bundle in pairs], release, reason)
             return await apply_bundles(session, pairs, saved=str(folder))
 
         results = self._run(lambda _: work)

@@ -133,9 +133,9 @@ class Console:
         """Where in Holdfast something went wrong that nobody foresaw: for a report, without secrets."""
         self._err.write(self._clean(["".join(traceback.format_exception(error))]), end="")
 
-    def question(self, text: str) -> None:
+    def question(self, text: str, *, answers: str = " [y/N]") -> None:
         self.line("")
-        self._out.write(self._clean([f" {text} [y/N] "]), end="")
+        self._out.write(self._clean([f" {text}{answers} "]), end="")
 
     def _clean(self, pieces: Sequence[Piece]) -> list[tuple[str, str]]:
         """Without secrets and without control characters."""

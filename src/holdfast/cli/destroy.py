@@ -16,7 +16,9 @@ def register(app: Group) -> None:
 
 def destroy(
     invocation: Invocation,
-    stacks: Annotated[list[str], Argument(metavar="STACK", help="Names, globs or filters: no default.")],
+    stacks: Annotated[
+        list[str] | None, Argument(metavar="STACK", help="Names, globs or filters; there is no default.")
+    ] = None,
     yes_destroy: Annotated[
         list[str] | None,
         Option("--yes-destroy", metavar="NAME", help="Destroy this stack without asking; repeatable."),

@@ -8,11 +8,13 @@ whatever happens into one screen and a number.
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import click
@@ -84,15 +86,24 @@ _COMMON: dict[str, tuple[Any, Any]] = {
 class Group(click.Group):
     """Commands in the order a person meets them; a misspelt one is answered with the nearest."""
 
+    later: Mapping[str, str] = MappingProxyType({})
+    """Names of commands whose module is loaded when somebody asks for them."""
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's own signature
-        return list(self.commands)
+        return [*self.later, *(name for name in self.commands if name not in self.later)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.later and cmd_name not in self.commands:
+            importlib.import_module(self.later[cmd_name]).register(self)
+        return super().get_command(ctx, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in self.commands:
-            near = difflib.get_close_matches(name, self.commands, n=1)
+        known = self.list_commands(ctx)
+        if name and not name.startswith("-") and name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
         return super().resolve_command(ctx, args)

@@ -71,7 +71,11 @@ class Progress:
     def hear(self, event: Event) -> None:
         match event:
             case Begun(stacks=stacks, operation=operation):
-                self._operation = {"plan": "planning", "apply": "applying"}.get(operation, operation)
+                self._operation = {
+                    "plan": "planning",
+                    "apply": "applying",
+                    "destroy": "destroying",
+                }.get(operation, operation)
                 self._rows = {name: _Row() for name in stacks}
             case Entered(stack=stack, phase=phase):
                 self._enter(stack, phase)

@@ -46,7 +46,9 @@ def document() -> str:
 
 
 def _commands(command: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for name, inner in command.commands.items():
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
         if isinstance(inner, click.Group):
             yield from _commands(inner, (*words, name))
         else:

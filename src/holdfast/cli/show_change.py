@@ -53,6 +53,7 @@ _MOST_UNCHANGED = 20
 _MOST_ATTRIBUTES = 2
 _MOST_OUTPUTS = 4
 _WIDEST_VALUE = 120
+_WIDEST_REASON = 100
 
 
 def counts_text(counts: Counts) -> str:
@@ -112,10 +113,15 @@ def _short_reason(console: Console, result: StackResult) -> str:
     """Cut after it is cleaned: half a secret is not recognised."""
     if result.error is not None:
         message = console.redactor.clean(result.error.message).removeprefix(f"{result.stack.name}: ")
-        return f"{result.error.code} {message.splitlines()[0][:100]}" if message else result.error.code
+        return f"{result.error.code} {_cut(message)}" if message else result.error.code
     if not isinstance(result.decision, Allow):
         return result.decision.reasons[0].message
     return ""
+
+
+def _cut(message: str) -> str:
+    first = message.splitlines()[0]
+    return first if len(first) <= _WIDEST_REASON else f"{first[: _WIDEST_REASON - 1]}…"
 
 
 def show_details(console: Console, results: tuple[StackResult, ...], *, verbose: bool) -> None:
@@ -123,7 +129,8 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
     applied = sum(1 for result in results if result.status is Status.APPLIED)
     with_outputs = verbose or applied <= _MOST_OUTPUTS
     for result in results:
-        if result.status is Status.UNCHANGED and not (result.notes and verbose):
+        urgent = any(note.startswith("break-glass") for note in result.notes)
+        if result.status is Status.UNCHANGED and not urgent and not (result.notes and verbose):
             continue
         changes = _changes(result)
         outputs = result.outputs if with_outputs else {}

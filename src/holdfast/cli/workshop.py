@@ -76,7 +76,19 @@ class Workshop:
         try:
             return asyncio.run(self._inside(work, tell))
         finally:
+            self._ship_the_record()
             self.cleaned = clean_quickly(self.repository.environment.home, self.repository.config.work)
+
+    def _ship_the_record(self) -> None:
+        """What the audit log has and S3 has not yet. That it does not arrive harms nothing: it waits."""
+        address = self.repository.config.audit_s3
+        if address is None or self.repository.store.empty:
+            return
+        from holdfast.audit.sink import ship  # only where somebody asked for it
+
+        shipped = ship(self.repository.store, address, self.invocation.environment.variables)
+        if shipped.warning is not None:
+            self.invocation.console.warn(shipped.warning)
 
     async def _inside(self, work: Callable[[Session], Awaitable[T]], tell: Listener) -> T:
         stop = self.stop = Stop()

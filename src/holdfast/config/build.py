@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from holdfast.config.check_valid import CheckSettings
 from holdfast.config.guard_valid import GuardSettings
 from holdfast.config.keys import PRODUCTION_NAMES
 from holdfast.config.reading import At
@@ -48,6 +49,7 @@ def build(top: At, *, root: Path, path: Path) -> Config:
         redaction=_redaction(_sub(top, "redaction")),
         audit_s3=_sub(top, "audit").get("s3"),
         guard=_guard(top),
+        checks=_checks(top),
     )
 
 
@@ -127,6 +129,14 @@ def _guard(top: At) -> GuardSettings:
     from holdfast.config.guard_read import guard_settings  # noqa: PLC0415  most files have no such key
 
     return guard_settings(_sub(top, "guard"))
+
+
+def _checks(top: At) -> CheckSettings:
+    if top.get("checks") is None:
+        return CheckSettings()
+    from holdfast.config.check_read import check_settings  # noqa: PLC0415  most files have no such key
+
+    return check_settings(_sub(top, "checks"))
 
 
 def _values(names: Mapping[str, At]) -> Mapping[str, Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.config.check_keys import CHECKS
 from holdfast.config.engine_keys import ENGINE
 from holdfast.config.guard_keys import GUARD
 from holdfast.config.shape import (
@@ -160,6 +161,7 @@ HOLDFAST: Final = Record(
             doc="When work directories are cleaned.",
         ),
         Key(name="guard", shape=GUARD, doc="What is refused, and what needs an approval."),
+        Key(name="checks", shape=CHECKS, doc="What is looked for before anything runs."),
         Key(name="audit", shape=AUDIT, doc="Where the audit log goes besides the run store."),
         Key(name="backups", shape=BACKUPS, doc="How long old versions and copies of states are kept."),
         Key(name="redaction", shape=REDACTION, doc="What is hidden beside what is known to be secret."),

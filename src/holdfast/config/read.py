@@ -99,6 +99,10 @@ def _check(top: At, reader: Reader, problems: Problems) -> None:
         from holdfast.config.guard_read import check_guard  # noqa: PLC0415  most files have no such key
 
         check_guard(top, problems)
+    if top.get("checks"):
+        from holdfast.config.check_read import check_checks  # noqa: PLC0415  most files have no such key
+
+        check_checks(top, problems)
     targets = top.value.get("targets")
     check_entries(
         top.get("stacks", ()),

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 
+from holdfast.config.check_valid import CheckSettings
 from holdfast.config.guard_valid import GuardSettings
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass, field
@@ -206,3 +207,4 @@ class Config:
     audit_s3: str | None = None
     """Where the audit log is shipped besides the run store."""
     guard: GuardSettings = GuardSettings()
+    checks: CheckSettings = CheckSettings()

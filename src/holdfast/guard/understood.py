@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, Reason
 from holdfast.terraform.plan import Kind, Plan
 
-POLICY_VERSION = "1"
-"""Part of every plan's digest: a plan judged by another policy is another plan."""
-
 _RULE = "what is not understood"
 
 

@@ -146,6 +146,8 @@ def _own_fields(cls: Class, *, kw_only: bool) -> dict[str, Field]:
         if said.startswith("ClassVar"):
             continue
         default = cls.__dict__.get(name, _ABSENT)
+        if isinstance(default, list | dict | set):
+            raise TypeError(f"{cls.__qualname__}.{name}: all values would share this default")
         one = default if isinstance(default, Field) else Field(default, _ABSENT)
         one.name, one.type = name, said
         if one.keyword is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from pathlib import Path
 
@@ -52,10 +53,9 @@ async def apply_ready(
     began = clock.now().isoformat()
     await take(session, claim_of(session, planned, ready, operation))
     try:
-        ready.require_intact(stack.name, planned.digest)
-        keep_backup(session, planned, ready)
-        _remember(session, run)
-        _mark(session, planned, planned.digest)
+        # Each of these waits for the disk; other stacks go on meanwhile.
+        secrets = tuple(session.redactor.registered())
+        await asyncio.to_thread(_written_before, session, planned, ready, planned.digest, secrets)
     except BaseException:
         session.store.claims.release(stack.name, run)
         raise
@@ -67,18 +67,24 @@ async def apply_ready(
     except UnknownOutcome:
         raise
     except HoldfastError as error:
-        ended(session, failed_as(planned, error), operation=operation, began=began)
+        failed = failed_as(planned, error)
+        await asyncio.to_thread(ended, session, failed, operation=operation, began=began)
         raise
     except OSError as error:
         raise _cannot_be_told(stack.name, run, error) from error
-    ended(session, done, operation=operation, began=began)
+    await asyncio.to_thread(ended, session, done, operation=operation, began=began)
     return done
 
 
-def _remember(session: Session, run: str) -> None:
+def _written_before(
+    session: Session, planned: StackResult, ready: ReadyPlan, digest: str, secrets: tuple[str, ...]
+) -> None:
     """The journal will hold what Terraform says; who shows it later must know what to hide."""
-    if values := session.redactor.registered():
-        remember_secrets(session.store, run, values)
+    ready.require_intact(planned.stack.name, digest)
+    keep_backup(session, planned, ready)
+    if secrets:
+        remember_secrets(session.store, str(planned.run), secrets)
+    _mark(session, planned, digest)
 
 
 def _mark(session: Session, planned: StackResult, digest: str) -> None:
@@ -205,7 +211,7 @@ async def _record_after(session: Session, stack: Stack, terraform: Terraform) ->
     except (OSError, HoldfastError) as error:
         return (f"the state could not be read after the apply: {error}",)
     session.redactor.register_all(sensitive_in_state(content))
-    state_watch.record(session.store, stack.name, home, read_state(content))
+    await asyncio.to_thread(state_watch.record, session.store, stack.name, home, read_state(content))
     return ()
 
 

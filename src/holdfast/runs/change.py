@@ -11,6 +11,7 @@ from pathlib import Path
 from holdfast.audit.entry import What
 from holdfast.config.valid import Owner
 from holdfast.doors import clock, files
+from holdfast.guard.decision import Allow
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.runs import bundle as bundles
 from holdfast.runs import lanes, noting, state_watch
@@ -18,6 +19,7 @@ from holdfast.runs.applying import used
 from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.dependencies import blocked, needs, the_other_way, with_dependencies
 from holdfast.runs.document import summary_document
+from holdfast.runs.ending import require_unneeded
 from holdfast.runs.events import Begun, Ended, Note
 from holdfast.runs.forgetting import forget_old
 from holdfast.runs.guarding import budgeted, has_budget_of_change
@@ -64,9 +66,6 @@ async def plan_change(
 
     async def one(run: StackRun) -> None:
         await run.plan(options)
-        if run.result.status is Status.WAITING:
-            # Whose plan it is decides who may approve it.
-            await session.prove()
         if update_lock_files:
             _write_lock_file_back(run)
         if out is None:
@@ -137,6 +136,10 @@ async def _write_bundles(
         dependencies = {other: one for other in run.stack.depends_on if (one := seen[other])}
         bundle = run.bundle(dependencies=dependencies, selection=tuple(runs))
         if bundle is not None:
+            if not isinstance(results[name].decision, Allow):
+                # Somebody may speak about it, and nobody about their own.
+                await session.prove()
+                session.store.consents.saved(bundle.digest, session.audit.who.document())
             bundles.write(out, bundle, summary_document(results[name]), key)
             written[name] = bundle.digest
     statuses = {name: result.status.value for name, result in results.items()}
@@ -199,7 +202,7 @@ async def _apply(
         finally:
             for run in runs.values():
                 await run.close()
-                noting.ended(session, run.result, what=what, released=run.released)
+                noting.ended(session, run.result, what=what, released=run.released())
             await noting.closed(session)
             _forget_now_and_then(session)
         results = holding.explained(tuple(run.result for run in runs.values()))
@@ -283,7 +286,9 @@ def _stopped(session: Session, run: StackRun, needed: Iterable[StackRun]) -> boo
         return True
     for other in needed:
         if other.result.status not in SETTLED:
-            run.result = blocked(run.result, other.stack.name, f"is {other.result.status}")
+            run.result = blocked(
+                run.result, other.stack.name, f"is {other.result.status}", ends=run.operation == "destroy"
+            )
             session.tell(Ended(result=run.result))
             return True
     return False
@@ -316,6 +321,7 @@ async def apply_bundles(
         return result
 
     ends = bool(pairs) and all(bundle.destroy for _, bundle in pairs.values())
+    require_unneeded(session, [stack for stack, bundle in pairs.values() if bundle.destroy])
     results = await _apply(session, stacks, restore, what="destroy" if ends else "apply", saved=saved)
     return tuple(_warned(result, warnings.get(result.stack.name)) for result in results)
 

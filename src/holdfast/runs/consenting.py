@@ -9,6 +9,7 @@ from holdfast.audit.entry import Entry
 from holdfast.doors import clock
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.kernel.values import dataclass
+from holdfast.runs.applying import used
 from holdfast.runs.bundle import Bundle
 from holdfast.runs.session import Session
 from holdfast.store.consents import Consent, Word
@@ -49,16 +50,28 @@ async def give(session: Session, run: str, word: Word, reason: str) -> Given:
             f"{stack}: the plan of run {run} was applied already, by run {mark.get('run')}",
             hint="What is done cannot be approved or rejected any more.",
         )
+    maker = session.store.consents.maker(digest)
+    if maker is None:
+        raise Refused(
+            "HF-APPR-2",
+            f"{stack}: the plan of run {run} was not saved, so nothing could be applied",
+            hint=f"Save it: holdfast plan {stack} --out DIR, and speak about that run.",
+        )
+    if any(one.word is Word.REJECT for one in session.store.consents.of(digest)):
+        raise Refused(
+            "HF-APPR-2",
+            f"{stack}: the plan of run {run} was rejected",
+            hint="A rejected plan stays so. Make another one.",
+        )
     await session.prove()
-    notes = _own(session, stack, outcome.get("maker")) if word is Word.APPROVE else ()
+    notes = _own(session, stack, maker) if word is Word.APPROVE else ()
     _keep(session, word, digest=digest, stack=stack, run=run, reason=reason)
     return Given(word=word, stack=stack, run=run, digest=digest, notes=notes)
 
 
-def _own(session: Session, stack: str, maker: object) -> tuple[str, ...]:
+def _own(session: Session, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
     """Nobody approves what is their own. Where a name is not proved that cannot be told, and is said."""
     me = session.audit.who
-    made: Mapping[str, object] = maker if isinstance(maker, Mapping) else {}
     if not me.proved or not made.get("proved"):
         who = "you are" if not me.proved else "its maker is"
         return (f"whether this is your own plan cannot be told: who {who} is not proved",)
@@ -71,10 +84,14 @@ def _own(session: Session, stack: str, maker: object) -> tuple[str, ...]:
     return ()
 
 
-def release(session: Session, bundles: Iterable[Bundle], digests: Iterable[str], reason: str) -> None:
+async def release(session: Session, bundles: Iterable[Bundle], digests: Iterable[str], reason: str) -> None:
     """Before anything is applied: each digest must be the one of a plan that is about to be."""
     known = {bundle.digest: bundle for bundle in bundles}
     chosen = [known[_meant(given, tuple(known))] for given in digests]
+    for bundle in chosen:
+        if (mark := session.store.used(bundle.digest)) is not None:
+            raise used(bundle.stack, mark)
+    await session.prove()
     for bundle in chosen:
         _keep(
             session,

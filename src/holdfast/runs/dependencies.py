@@ -81,7 +81,10 @@ def _only_the_plan_failed(result: StackResult) -> bool:
     return bool(result.problems) and all(one.code == PLAN_FAILED for one in result.problems)
 
 
-def blocked(result: StackResult, dependency: str, why: str) -> StackResult:
+def blocked(result: StackResult, dependency: str, why: str, *, ends: bool = False) -> StackResult:
+    """`ends`: it was to be destroyed, and the other one needs it."""
+    relation = "is needed by" if ends else "needs"
+    hint = f"Destroy {dependency} first." if ends else f"Mend or apply {dependency} first."
     reason = f" ({result.error.message})" if result.error is not None else ""
     return dataclasses.replace(
         result,
@@ -89,7 +92,7 @@ def blocked(result: StackResult, dependency: str, why: str) -> StackResult:
         digest=None,
         error=ErrorShown(
             code="HF-RUN-3",
-            message=f"{result.stack.name} needs {dependency}, which {why}{reason}",
-            hint=f"Mend or apply {dependency} first.",
+            message=f"{result.stack.name} {relation} {dependency}, which {why}{reason}",
+            hint=hint,
         ),
     )

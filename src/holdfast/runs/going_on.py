@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 
 from holdfast.kernel.errors import Busy, Refused
-from holdfast.runs import lanes
+from holdfast.runs import lanes, noting
 from holdfast.runs.intent import Intent
 from holdfast.runs.refusals import require_owner
 from holdfast.runs.result import StackResult
@@ -32,6 +32,8 @@ async def go_on(session: Session, stack: Stack, intent: Intent, ask: Ask | None)
         return run.result
     finally:
         await run.close()
+        noting.ended(session, run.result, what="apply", released=None)
+        await noting.closed(session)
 
 
 async def _rest(run: StackRun, intent: Intent, ask: Ask | None) -> StackResult:

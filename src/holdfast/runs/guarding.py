@@ -99,10 +99,12 @@ def refusal_of(
     run: str,
     digest: str,
     saved: str | None,
-    destroy: bool,
+    asked: str,
 ) -> ErrorShown | None:
-    """The error of a plan that must not be applied as it is. `saved` is where its bundle lies."""
-    asked = f"{stack} --destroy" if destroy else stack
+    """The error of a plan that must not be applied as it is.
+
+    `saved` is where its bundle lies, `asked` what to type behind `holdfast plan` to have it again.
+    """
     match decision:
         case Allow():
             return None

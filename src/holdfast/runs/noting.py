@@ -24,7 +24,7 @@ def begun(session: Session, stacks: Iterable[Stack], *, what: What) -> None:
     session.audit.record_all([Entry(what=what, stack=stack.name, outcome=BEGUN) for stack in stacks])
 
 
-def ended(session: Session, result: StackResult, *, what: What, released: bool) -> None:
+def ended(session: Session, result: StackResult, *, what: What, released: str | None) -> None:
     """Soon, and nobody waits for it: `closed` sees to it that it was written."""
     with _told(session, result.stack.name):
         session.audit.note(_entry(result, what=what, released=released))
@@ -39,7 +39,7 @@ async def closed(session: Session) -> None:
 def planned(session: Session, results: Sequence[StackResult]) -> None:
     if results:
         with _told(session, None):
-            session.audit.record_all([_entry(result, what="plan", released=False) for result in results])
+            session.audit.record_all([_entry(result, what="plan") for result in results])
 
 
 @contextlib.contextmanager
@@ -98,7 +98,7 @@ def with_break_glass(session: Session, results: tuple[StackResult, ...]) -> tupl
     )
 
 
-def _entry(result: StackResult, *, what: What, released: bool) -> Entry:
+def _entry(result: StackResult, *, what: What, released: str | None = None) -> Entry:
     return Entry(
         what=what,
         stack=result.stack.name,
@@ -108,7 +108,8 @@ def _entry(result: StackResult, *, what: What, released: bool) -> Entry:
         rules=tuple(dict.fromkeys(reason.code for reason in result.decision.reasons)),
         outcome=result.status.value,
         error=result.error.code if result.error is not None else None,
-        break_glass=released,
+        reason=released,
+        break_glass=released is not None,
     )
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from holdfast.audit.identity import who_acts
 from holdfast.config import read as config_read
 from holdfast.config.valid import Config
 from holdfast.doors import git as git_door
@@ -90,10 +91,7 @@ class Repository:
     @property
     def who(self) -> str:
         """Who asks. Nothing proves it here; it is recorded as what it is."""
-        has = self.environment.get
-        if repository := has("GITHUB_REPOSITORY"):
-            return f"ci:{repository}#{has('GITHUB_RUN_NUMBER') or '?'}"
-        return f"{has('USER') or has('LOGNAME') or 'somebody'}@{self.environment.host}"
+        return who_acts(self.environment).shown
 
     def one(self, name: str) -> Stack:
         """The stack of this name, or an error that names the nearest one."""

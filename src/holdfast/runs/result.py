@@ -44,6 +44,8 @@ class StackResult:
     """Everything that went wrong; `error` is the first of them, or what sums them up."""
     notes: tuple[str, ...] = ()
     """What a person should know: a pending dependency, a changed lock file."""
+    saved: bool = False
+    """Its plan lies in a bundle: somebody can speak about it, and apply exactly it."""
     removed_resources: tuple[str, ...] | None = None
     """For a removed stack: what its state still holds. None: it was not looked at."""
 

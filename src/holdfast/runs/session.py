@@ -45,9 +45,6 @@ class Session:
     who: str
     stop: Stop
     scratch: Path
-    secrets: Reader
-    """Each secret is read once in a change, when it is first needed."""
-    audit: Audit
     change: str = field(default_factory=clock.new_id)
     """The id of this change: its runs, claims and lanes name it."""
     expected: int = 1
@@ -62,6 +59,8 @@ class Session:
     policies: dict[tuple[str | None, bool], str] = field(default_factory=dict)
     """The digests of the policies that stacks are judged by, each worked out once."""
     validations: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _secrets: Reader | None = None
+    _audit: Audit | None = None
     _proved: bool = False
     _engines: dict[EngineId, Engine] = field(default_factory=dict)
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
@@ -74,6 +73,20 @@ class Session:
     def places(self) -> asyncio.Semaphore:
         """As many stacks at once as the configuration allows."""
         return self._places
+
+    @property
+    def secrets(self) -> Reader:
+        """Each secret is read once in a change, when it is first needed."""
+        if self._secrets is None:
+            self._secrets = Reader(self.environment, self.root)
+        return self._secrets
+
+    @property
+    def audit(self) -> Audit:
+        if self._audit is None:
+            who = who_acts(self.environment)
+            self._audit = Audit(self.store, who, redactor=self.redactor, change=self.change)
+        return self._audit
 
     def stack(self, name: str) -> Stack:
         return self.stacks[name]
@@ -128,7 +141,6 @@ async def opened(
     wait: float = 0.0,
 ) -> AsyncIterator[Session]:
     """The scratch folder is private and its path short: providers put their sockets there."""
-    change = clock.new_id()
     with scratch_folder() as scratch:
         session = Session(
             config=config,
@@ -141,9 +153,6 @@ async def opened(
             who=who,
             stop=stop,
             scratch=scratch,
-            secrets=Reader(environment, config.root),
-            audit=Audit(store, who_acts(environment), redactor=redactor, change=change),
-            change=change,
             wait=wait,
             tell=tell,
             stacks=stacks,

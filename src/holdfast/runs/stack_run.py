@@ -102,8 +102,8 @@ class StackRun:
         self._found = await require_settled(self.session, self.stack)
         place = await self._held.enter_async_context(prepared(self.session, self.stack))
         self._notes = place.notes
-        self._ready = await ready_plan.make(self.session, self.stack, place, options, self._retrying)
         self._options = options
+        self._ready = await ready_plan.make(self.session, self.stack, place, options, self._retrying)
         return self._judged(self._ready)
 
     async def _restore(self, bundle: Bundle) -> StackResult:
@@ -191,6 +191,7 @@ class StackRun:
             run=self.id,
             digest=ready.digest,
             plan=ready.plan,
+            saved=self._saved is not None,
             notes=(*self._found, *ready.notes, *self._retrying.notes),
         )
         return self._decided(result, judged(self.session, self.stack, ready, digest=ready.digest))
@@ -204,7 +205,7 @@ class StackRun:
             run=self.id,
             digest=str(result.digest),
             saved=self._saved,
-            destroy=self._ready is not None and self._ready.destroy,
+            asked=self._asked(),
         )
         return dataclasses.replace(
             result,
@@ -214,15 +215,21 @@ class StackRun:
             problems=(error,) if error else (),
         )
 
+    def _asked(self) -> str:
+        options = self._options or PlanOptions()
+        words = ["--destroy"] if options.destroy else []
+        words += [f"--target {address}" for address in options.targets]
+        words += [f"--replace {address}" for address in options.replace]
+        return " ".join((self.stack.name, *words))
+
     def losses(self) -> StackLosses | None:
         """What its plan would lose; None without a plan."""
         return lost_in(self.session, self.stack, self._ready) if self._ready is not None else None
 
-    @property
-    def released(self) -> bool:
-        """Whether it is allowed only because a person released this very plan."""
+    def released(self) -> str | None:
+        """Why a person released this very plan; None where nobody did."""
         words = said_of(self.session, str(self.result.digest)) if self._saved and self.result.digest else ()
-        return any(one.kind == "release" and one.valid for one in words)
+        return next((one.reason for one in words if one.kind == "release" and one.valid), None)
 
     def overruled(self, decision: Decision) -> None:
         """What all stacks of the change together make of this one's plan."""

@@ -66,7 +66,8 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
     diff, cut = _diff(plan, plain, most) if plan is not None else ((), False)
     errors = dict.fromkeys([*([result.error] if result.error is not None else []), *result.problems])
     told = {(one.code, one.message) for one in result.decision.reasons}
-    problems = [one for one in errors if (one.code, one.message) not in told]
+    name = f"{result.stack.name}: "
+    problems = [one for one in errors if (one.code, one.message.removeprefix(name)) not in told]
     return StackReport(
         name=plain(result.stack.name),
         environment=plain(result.stack.environment) if result.stack.environment else None,
@@ -89,7 +90,7 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
         remains=tuple(map(plain, result.removed_resources or ())),
         diff=diff,
         diff_cut=cut,
-        digest=result.digest,
+        digest=result.digest if result.saved else None,
         run=result.run,
     )
 

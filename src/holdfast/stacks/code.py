@@ -108,6 +108,7 @@ class Code:
     def __init__(self, root: Path) -> None:
         self.tree = Worktree(root)
         self._files: dict[str, File | None] = {}
+        self._contents: dict[str, bytes | OSError | None] = {}
         self._modules: dict[str, ModuleCode] = {}
         self._kept: dict[Hashable, object] = {}
 
@@ -117,20 +118,35 @@ class Code:
             self._files[path] = self._read(path)
         return self._files[path]
 
-    def _read(self, path: str) -> File | None:
+    def content(self, path: str) -> bytes | None:
+        """The bytes of a file, read once; None when there is none or it cannot be read."""
+        found = self._content(path)
+        return None if isinstance(found, OSError) else found
+
+    def _content(self, path: str) -> bytes | OSError | None:
+        if path not in self._contents:
+            self._contents[path] = self._read_bytes(path)
+        return self._contents[path]
+
+    def _read_bytes(self, path: str) -> bytes | OSError | None:
         try:
-            content = (self.tree.root / path).read_bytes()
+            return (self.tree.root / path).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
+            return error
+
+    def _read(self, path: str) -> File | None:
+        content = self._content(path)
+        if isinstance(content, OSError):
             problem = Problem(
                 code="HF-HCL-5",
-                message=f"the file cannot be read: {error.strerror}",
+                message=f"the file cannot be read: {content.strerror}",
                 hint="Check that it is a file and that this user may read it.",
                 place=Place(file=path),
             )
             return File(path=path, body=Body(), problems=(problem,))
-        return read(content, path)
+        return None if content is None else read(content, path)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Something worked out from the code, kept beside it under a key that says what it is."""

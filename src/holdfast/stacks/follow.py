@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -63,6 +64,80 @@ def reach(
     )
     _Walk(gathering).visit(_Visit(folder=module, scope=scope))
     return gathering.done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visited:
+    """A module as one stack calls it, with the values that it has there."""
+
+    folder: str
+    address: str
+    """`module.network.module.subnets["a"]`; empty for the root module, without a key that cannot be told."""
+    scope: Scope
+    dormant: bool = False
+    """Called with `count = 0`: nothing in it is made."""
+
+
+def visits(code: Code, stack: Stack) -> Iterator[Visited]:
+    """The stack's root module, then every local module that it calls, once for each instance."""
+    gathering = Gathering(code, stack.module)
+    from_env = frozenset(name.removeprefix(_TF_VAR) for name in stack.env if name.startswith(_TF_VAR))
+    given = _given(gathering, stack.variables_files, stack.variables)
+    known = _root_values(code.module(stack.module), given, from_env)
+    tree = code.tree.root.as_posix()
+    scope = Scope(
+        variables=known,
+        cwd=posixpath.normpath(f"{tree}/{stack.module}"),
+        tree=tree,
+        workspace=stack.workspace,
+        listing=gathering.listing,
+    )
+    waiting = deque([Visited(folder=stack.module, address="", scope=_at_home(code, stack.module, scope))])
+    for _ in range(_MOST_VISITS):
+        if not waiting:
+            return
+        found = waiting.popleft()
+        yield found
+        if found.address.count("module.") < _DEEPEST:
+            waiting.extend(_calls_from(code, found))
+
+
+def _at_home(code: Code, folder: str, scope: Scope) -> Scope:
+    return replace(scope, locals=code.module(folder).locals, settled={})
+
+
+def _calls_from(code: Code, visited: Visited) -> Iterator[Visited]:
+    for call in code.module(visited.folder).calls:
+        source = evaluate(call.source, visited.scope) if call.source is not None else UNKNOWN
+        folder = code.tree.inside(visited.folder, source) if isinstance(source, str) else None
+        if folder is None or not isinstance(source, str) or not _is_local(source):
+            continue
+        path = source if source.startswith("/") else posixpath.join(visited.scope.path_module, source)
+        for instance, dormant in _called(call, visited.scope):
+            given = {name: evaluate(value, instance) for name, value in call.arguments.items()}
+            inner = replace(
+                visited.scope,
+                variables=_values(code.module(folder), given),
+                path_module=posixpath.normpath(path),
+                names={},
+            )
+            yield Visited(
+                folder=folder,
+                address=f"{visited.address}.module.{call.name}{_key(instance)}".removeprefix("."),
+                scope=_at_home(code, folder, inner),
+                dormant=dormant or visited.dormant,
+            )
+
+
+def _key(instance: Scope) -> str:
+    """How an instance is told from the others in an address, where that is known."""
+    match instance.names:
+        case {"each": {"key": str() | int() as key}}:
+            return f'["{key}"]'
+        case {"count": {"index": int() as index}}:
+            return f"[{index}]"
+        case _:
+            return ""
 
 
 def _plain(value: object) -> object:

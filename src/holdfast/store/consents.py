@@ -57,6 +57,16 @@ class Consents:
         document = {"version": _FORMAT, **asdict(consent)}
         self._sealed.create(f"{_folder(consent.digest)}/{clock.new_id()}", packed(document))
 
+    def saved(self, digest: str, maker: Mapping[str, object]) -> None:
+        """A plan was saved, to be spoken about: who made it, once and for all."""
+        self._sealed.create(f"makers/{digest}", packed({"version": _FORMAT, "maker": dict(maker)}))
+
+    def maker(self, digest: str) -> Mapping[str, object] | None:
+        """None: nobody saved a plan of this digest."""
+        found = self._sealed.read(f"makers/{digest}")
+        maker = found.document().get("maker") if found is not None else None
+        return maker if isinstance(maker, dict) else None
+
     def of(self, digest: str) -> tuple[Consent, ...]:
         """In the order in which they were given."""
         names = self._sealed.names(_folder(digest))

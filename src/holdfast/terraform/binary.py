@@ -13,4 +13,9 @@ __all__ = ["CRASHED", "BinaryEngine"]
 
 
 class BinaryEngine(WarmEngine):
-    """The same pool; its processes start Terraform anew for each command."""
+    """The same pool; its processes start Terraform anew for each command.
+
+    A program that is just starting waits for the disk: one more than there are cores keeps them all at work.
+    """
+
+    _BESIDE_CORES = 1

@@ -29,7 +29,7 @@ _STAMP = ".cleaned"
 _SIZES = ".sizes.json"
 _GONE = ".gone-"
 _BETWEEN = 60.0
-_MOMENT = 0.5
+_MOMENT = 0.15
 _RESTS = 3600.0
 _MARKS_LAST = 30 * 86400.0
 _LEFTOVERS_LAST = 86400.0
@@ -59,7 +59,7 @@ class Cleaned:
 
     @property
     def used(self) -> int:
-        return sum(size for _, size in self.repositories)
+        return sum(item.size for item in self.kept)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,6 +71,8 @@ class Cleaner:
     """Seconds since the epoch."""
     hurry: Callable[[], bool] = lambda: False
     """Asked before each step: a run stops here and leaves the rest to the next one."""
+    thorough: bool = True
+    """Also say what belongs to which repository."""
     _sizes: dict[str, list[int]] = field(default_factory=dict)
 
     def due(self) -> bool:
@@ -112,7 +114,7 @@ class Cleaner:
                 Item(path=one.entry.path, size=one.entry.size, why=one.why)
                 for one in (*decision.keep, *decision.remove)
             ),
-            repositories=_by_repository(entries.values()),
+            repositories=_by_repository(entries.values()) if self.thorough else (),
         )
 
     def _look(self) -> Iterator[Entry]:
@@ -264,7 +266,7 @@ def _root_of(slot: Path) -> str:
 def clean_quickly(home: Path, limits: Work) -> Cleaned | None:
     """At the end of every run: at most once a minute, for a moment only, and never a reason to fail."""
     end = clock.monotonic() + _MOMENT
-    cleaner = _cleaner(home, limits, hurry=lambda: clock.monotonic() > end)
+    cleaner = _cleaner(home, limits, hurry=lambda: clock.monotonic() > end, thorough=False)
     try:
         return cleaner.clean() if cleaner.due() else None
     except OSError:
@@ -275,11 +277,12 @@ def clean_at_once(home: Path, limits: Work, *, everything: bool = False) -> Clea
     return _cleaner(home, limits, hurry=lambda: False).clean(everything=everything)
 
 
-def _cleaner(home: Path, limits: Work, *, hurry: Callable[[], bool]) -> Cleaner:
+def _cleaner(home: Path, limits: Work, *, hurry: Callable[[], bool], thorough: bool = True) -> Cleaner:
     return Cleaner(
         home=home,
         temporary=Path(tempfile.gettempdir()),
         limits=limits,
         now=clock.now().timestamp(),
         hurry=hurry,
+        thorough=thorough,
     )

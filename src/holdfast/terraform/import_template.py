@@ -1,4 +1,4 @@
-"""The small language in which `import_ids.toml` says how the import id of a type is made. Pure.
+"""The small language in which `import_ids.json` says how the import id of a type is made. Pure.
 
     {a} {a.0.b} {a|b|"x"} {a~/} {a*/} {a?x} {a=~RE} [...] text
 

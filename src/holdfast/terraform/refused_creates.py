@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from holdfast.config.engine_keys import MEANINGLESS
 from holdfast.kernel.values import dataclass
@@ -34,4 +34,4 @@ def read_refused(text: str) -> tuple[RefusedCreate, ...]:
 
 @cache
 def shipped_refused() -> tuple[RefusedCreate, ...]:
-    return read_refused(resources.files(__package__).joinpath("refused_creates.toml").read_text("utf-8"))
+    return read_refused(Path(__file__).with_name("refused_creates.toml").read_text("utf-8"))

@@ -9,7 +9,7 @@ import re
 import tomllib
 from enum import StrEnum
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from holdfast.kernel.values import dataclass
@@ -72,7 +72,7 @@ def read_table(text: str) -> Table:
 
 @cache
 def shipped_table() -> Table:
-    return read_table(resources.files(__package__).joinpath("transient.toml").read_text("utf-8"))
+    return read_table(Path(__file__).with_name("transient.toml").read_text("utf-8"))
 
 
 def transient(text: str, phase: Phase) -> str | None:

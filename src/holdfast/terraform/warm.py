@@ -79,6 +79,9 @@ def _door_of(command: Command) -> Iterator[tuple[int, dict[str, str]]]:
 class WarmEngine:
     """A pool of processes behind the engine's interface."""
 
+    _BESIDE_CORES = 0
+    """How many more than there are cores start at once."""
+
     def __init__(
         self,
         identity: EngineId,
@@ -100,7 +103,7 @@ class WarmEngine:
         self._idle: OrderedDict[int, Supervised] = OrderedDict()
         self._busy: set[Supervised] = set()
         self._starting = 0
-        self._cores = os.cpu_count() or 1
+        self._cores = (os.cpu_count() or 1) + self._BESIDE_CORES
         self._changed = asyncio.Event()
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:

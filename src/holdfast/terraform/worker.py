@@ -19,6 +19,8 @@ import sys
 import threading
 
 _BUFFER = 1 << 20
+_PIECE = 1 << 16
+"""So much is written down at once, at most: where the disk is full, no more than that is missing."""
 _BROKEN = 70
 _LOOK_AGAIN = 0.02
 """Seconds between two looks at a file that Terraform writes to."""
@@ -303,7 +305,7 @@ class _Relay:
         """What was written since; empty at the end. A file does not say that it grew: it is looked at."""
         while self._grows:
             over = self._ended.is_set()
-            chunk = os.read(reading, _BUFFER)
+            chunk = os.read(reading, _PIECE)
             if chunk or over:
                 return chunk
             self._ended.wait(_LOOK_AGAIN)

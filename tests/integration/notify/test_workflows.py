@@ -130,7 +130,9 @@ def test_commands_in_examples_exist() -> None:
         found: click.Command = app
         for word in words:
             if isinstance(found, click.Group):
-                found = found.commands[word]
+                inner = found.get_command(click.Context(found), word)
+                assert inner is not None, word
+                found = inner
             elif word.startswith("--") and word != "--":
                 known = [name for one in found.params for name in one.opts]
                 assert word in known, f"{found.name} {word}"

@@ -173,6 +173,18 @@ def test_own_methods_stay(dataclass: Decorator) -> None:
     assert len({Named(name="a"), Named(name="a")}) == 2
 
 
+@pytest.mark.parametrize("shared", [[], {}, set()])
+def test_a_default_that_all_values_would_share_is_refused(shared: object) -> None:
+    """As the standard refuses it."""
+
+    class Odd:
+        x: object = shared
+
+    Odd.__annotations__ = {"x": "object"}
+    with pytest.raises(TypeError, match="share"):
+        late_dataclass.dataclass(Odd)
+
+
 def test_what_is_not_offered_is_refused_at_once() -> None:
     """Not when the first value is made."""
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from holdfast.runs.digest import DigestParts
 
-PARTS = DigestParts(plan="p", lineage="l", serial=1, lock=None, inputs="i", made="one")
+PARTS = DigestParts(plan="p", lineage="l", serial=1, lock=None, inputs="i", policy="p", made="one")
 
 
 def test_two_plans_of_the_same_bytes_are_two_plans() -> None:

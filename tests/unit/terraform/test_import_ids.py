@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -295,14 +296,15 @@ def test_a_plan_knows_what_to_remember() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'never = ["a_b"]\n[templates]\na_b = "{id}"',
-        'looked_up = ["a_b"]',
-        '[[made_again]]\ntype = "*"\nwhy = "x"',
-        '[[made_again]]\ntype = "a"\nwhy = ""',
-        '[[made_again]]\ntype = "a"\nwhy = "x"\nimport = "{"',
+        '{"never": ["a_b"], "templates": {"a_b": "{id}"}}',
+        '{"looked_up": ["a_b"]}',
+        '{"made_again": [{"type": "*", "why": "x"}]}',
+        '{"made_again": [{"type": "a", "why": ""}]}',
+        '{"made_again": [{"type": "a", "why": "x", "import": "{"}]}',
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused(text: str) -> None:
     """A type is imported by a rule or not at all, and no row covers everything."""
+    json.loads(text)
     with pytest.raises(ValueError, match=r"."):
         read_table(text)

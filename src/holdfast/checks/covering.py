@@ -1,0 +1,39 @@
+"""Patterns of the configuration: which rules, paths, addresses and stacks they mean."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import re
+
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def is_rule(pattern: str, rule: str) -> bool:
+    """`HF101`, or `HF1*`; the case of letters does not matter."""
+    wanted, has = pattern.casefold(), rule.casefold()
+    return has.startswith(wanted[:-1]) if wanted.endswith("*") else wanted == has
+
+
+def is_path(pattern: str, path: str | None) -> bool:
+    """A file, or anything below a folder. `*` is a part of a name, `**` any folders."""
+    if path is None:
+        return False
+    matcher = _matcher(pattern)
+    parts = path.split("/")
+    return pattern == "." or any(
+        matcher.fullmatch("/".join(parts[:count])) is not None for count in range(len(parts), 0, -1)
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _matcher(pattern: str) -> re.Pattern[str]:
+    tokens = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)
+    return re.compile("".join(_WILD.get(token) or re.escape(token) for token in tokens), re.DOTALL)
+
+
+def is_name(pattern: str, name: str | None) -> bool:
+    """An address or a stack. Only `*` is special: `[` stands in addresses."""
+    if name is None:
+        return False
+    return name == pattern or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]"))

@@ -1,0 +1,1 @@
+"""One rule per file. `catalogue.py` names them all."""

@@ -1,0 +1,59 @@
+"""What `checks:` says, as values: how grave rules are, where, and what is waived until when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from enum import StrEnum
+from types import MappingProxyType
+
+from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass, field
+
+
+class Level(StrEnum):
+    """How grave a rule's findings are: `off` is not looked for at all."""
+
+    OFF = "off"
+    NOTE = "note"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleLevel:
+    """`rule` is an id, or the beginning of ids followed by `*`."""
+
+    rule: str
+    level: Level
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathLevels:
+    path: str
+    rules: tuple[RuleLevel, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigWaiver:
+    """What is waived: the findings of a rule that every given pattern matches."""
+
+    rule: str
+    owner: str
+    reason: str
+    until: date
+    """The last day on which it counts."""
+    place: Place
+    path: str | None = None
+    address: str | None = None
+    stack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSettings:
+    rules: tuple[RuleLevel, ...] = ()
+    environments: Mapping[str, tuple[RuleLevel, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    paths: tuple[PathLevels, ...] = ()
+    """A later one wins over an earlier one, and all of them over environments."""
+    waivers: tuple[ConfigWaiver, ...] = ()

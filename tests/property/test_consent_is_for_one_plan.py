@@ -1,0 +1,78 @@
+"""What people say about a plan loosens that plan's decision, as far as it may, and never more."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.config.guard_valid import Effect
+from holdfast.guard.consent import Said, still_needed, with_consent
+from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason, decided
+
+CODES = (NOT_UNDERSTOOD, "HF-GUARD-1", "HF-GUARD-3", "HF-GUARD-12", "HF-GUARD-14")
+EFFECTS = (Effect.WARN, Effect.APPROVE, Effect.DENY)
+
+reasons = st.lists(
+    st.builds(
+        lambda code, effect: Reason(
+            code=code, message=code, effect=Effect.DENY if code == NOT_UNDERSTOOD else effect
+        ),
+        st.sampled_from(CODES),
+        st.sampled_from(EFFECTS),
+    ),
+    max_size=4,
+)
+decisions = st.builds(lambda found, number: decided(found, approvals=number), reasons, st.integers(0, 3))
+words = st.lists(
+    st.builds(
+        lambda kind, by, valid: Said(kind=kind, by=by, shown=by, reason="r", valid=valid),
+        st.sampled_from(("approve", "reject", "release")),
+        st.sampled_from("abc"),
+        st.booleans(),
+    ),
+    max_size=5,
+)
+
+
+@given(decisions, words)
+def test_what_is_not_understood_is_never_let_through(decision: Decision, said: list[Said]) -> None:
+    """Nobody can answer for what nobody can read."""
+    if any(one.code == NOT_UNDERSTOOD for one in decision.reasons):
+        assert isinstance(with_consent(decision, said), Deny)
+
+
+@given(decisions, words)
+def test_a_denial_is_lifted_by_a_valid_release_alone(decision: Decision, said: list[Said]) -> None:
+    """Not by approvals, not by a release that has expired, and never over a rejection."""
+    released = any(one.kind == "release" and one.valid for one in said)
+    rejected = any(one.kind == "reject" for one in said)
+    after = with_consent(decision, said)
+    if isinstance(decision, Deny) and (not released or rejected):
+        assert isinstance(after, Deny)
+    if rejected:
+        assert isinstance(after, Deny)
+
+
+@given(decisions, words)
+def test_approvals_count_by_person(decision: Decision, said: list[Said]) -> None:
+    """As many different people as are needed, and none of them twice."""
+    people = {one.by for one in said if one.kind == "approve" and one.valid}
+    after = with_consent(decision, said)
+    if isinstance(decision, NeedApproval) and len(people) < decision.approvals:
+        assert not isinstance(after, Allow)
+        if isinstance(after, NeedApproval):
+            assert still_needed(after, said) == decision.approvals - len(people)
+
+
+@given(decisions, words)
+def test_a_release_leaves_the_approvals_that_are_needed(decision: Decision, said: list[Said]) -> None:
+    """What was denied is lifted; what had to be approved has to be approved still."""
+    approving = any(one.effect is Effect.APPROVE for one in decision.reasons)
+    if approving and not any(one.kind == "approve" for one in said):
+        assert not isinstance(with_consent(decision, said), Allow)
+
+
+@given(decisions)
+def test_without_a_word_nothing_changes(decision: Decision) -> None:
+    """Silence is no consent."""
+    assert with_consent(decision, ()) == decision
