@@ -183,6 +183,38 @@ def test_no_command_shows_or_leaves_a_secret(repository: Program, tmp_path: Path
     _nothing_is_left(repository, written, tmp_path)
 
 
+def test_no_record_report_or_version_shows_a_secret(repository: Program, tmp_path: Path) -> None:
+    """What people said, what pull requests are told, what versions of states differ in, and the way back."""
+    written = {file for file in repository.folder.rglob("*") if file.is_file()}
+    bundle, actions = tmp_path / "bundle", tmp_path / "user"
+    telling = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_STEP_SUMMARY": str(actions / "summary"),
+        "GITHUB_OUTPUT": str(actions / "output"),
+        "RUNNER_TEMP": str(actions),
+    }
+    report = shown(repository.ok("plan", "--format", "markdown"))
+    assert "lab_object.one" in report.out
+    shown(repository.ok("plan", "--github", env=telling))
+    assert (actions / "summary").read_text()
+    shown(repository.ok("secrets", "check"))
+    repository.ok("apply", "--yes")
+    repository.write("canaries.tfvars", (repository.folder / "canaries.tfvars").read_text() + 'kind = "b"\n')
+    repository.ok("apply", "--yes")
+    shown(repository.ok("state", "versions", "canaries"))
+    shown(repository.ok("state", "diff", "canaries", "1"))
+    shown(repository.ok("state", "diff", "canaries", "1", "--json"))
+    said = f"because {REFERENCE} is {VARIABLE}"
+    planned = shown(repository.ok("plan", "--destroy", "--json", "--out", str(bundle)))
+    digest = json.loads(planned.out)["stacks"][0]["digest"]
+    shown(repository.ok("apply", "--plan", str(bundle), "--release", digest, "--reason", said))
+    shown(repository.ok("state", "rollback", "canaries", "2", "--yes"))
+    shown(repository.ok("audit", "show"))
+    record = shown(repository.ok("audit", "export"))
+    assert "because" in record.out
+    _nothing_is_left(repository, written, tmp_path)
+
+
 def test_terraforms_own_words_show_no_secret(repository: Program, tmp_path: Path) -> None:
     """`show` and `output`, whose JSON prints every secret in clear, also those that are short."""
     written = {file for file in repository.folder.rglob("*") if file.is_file()}

@@ -11,6 +11,7 @@ from holdfast.kernel.errors import Refused, UsageError
 from holdfast.kernel.values import dataclass
 from holdfast.runs.applying import used
 from holdfast.runs.bundle import Bundle
+from holdfast.runs.run_secrets import know_secrets
 from holdfast.runs.session import Session
 from holdfast.store.consents import Consent, Word
 
@@ -125,7 +126,8 @@ def _keep(
     reason: str,
     until: str | None = None,
 ) -> None:
-    """In the log first: what nobody could look up later is not given."""
+    """In the log first: what nobody could look up later is not given. No reason holds a secret."""
+    know_secrets(session, run, stack)
     entry = Entry(what=word.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
     session.audit.record(entry)
     session.store.consents.add(
