@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -280,7 +279,7 @@ def clean_at_once(home: Path, limits: Work, *, everything: bool = False) -> Clea
 def _cleaner(home: Path, limits: Work, *, hurry: Callable[[], bool], thorough: bool = True) -> Cleaner:
     return Cleaner(
         home=home,
-        temporary=Path(tempfile.gettempdir()),
+        temporary=scratch.temporary(),
         limits=limits,
         now=clock.now().timestamp(),
         hurry=hurry,

@@ -21,12 +21,21 @@ from holdfast.doors import files, living
 _PREFIX = "hf-"
 _NAME = re.compile(r"hf-[a-z0-9_]{8}")
 _OWNER = "holdfast-owner"
+_LONGEST = 70
+"""Characters of a temporary directory: a socket's whole path has 107, and a provider's own part takes 24."""
+_SHORT = Path("/tmp")  # noqa: S108 - a private folder with a name of chance is made in it
+
+
+def temporary(named: Path | None = None) -> Path:
+    """Where scratch folders are made: in a longer place the sockets of providers could not be opened."""
+    folder = named or Path(tempfile.gettempdir())
+    return _SHORT if len(str(folder)) > _LONGEST and os.access(_SHORT, os.W_OK | os.X_OK) else folder
 
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
     """A private folder that is ours as long as this process lives."""
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=temporary()))
     aside = folder / f"{_OWNER}.new"
     try:
         with files.locked(aside):
