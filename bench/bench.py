@@ -249,6 +249,20 @@ def row(work: str, bar: str, mine: float, other: float) -> Row:
     return Row(work=work, bar=bar, ratio=f"{mine / other:.2f}", detail=f"{mine:.2f} s against {other:.2f} s")
 
 
+def guard_on_a_large_plan(bench: Bench, *, what: str, words: tuple[str, ...], bar: str) -> Row:
+    """One of the two figures that `bench/guard.py` prints, in a process of its own."""
+    del bench
+    name = f"guard on a plan of 100 MB{', everything deleted' if words else ''}: {what}"
+    done = subprocess.run(
+        [sys.executable, HERE / "guard.py", *words], capture_output=True, text=True, check=False
+    )
+    line = next((one for one in done.stdout.splitlines() if one.startswith(f"{what}:")), None)
+    if line is None:
+        sys.exit(f"bench/guard.py ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    ratio, _, rest = line.partition(":")[2].strip().partition(" ")
+    return Row(work=name, bar=bar, ratio=ratio, detail=rest.strip("()").split(";")[0])
+
+
 ROWS: dict[str, Callable[[Bench], Row]] = {
     "data": lambda b: against_raw(b, "40 stacks × 5 terraform_data, embedded, against raw", DATA, 40, "0.4"),
     "data-terragrunt": lambda b: against_terragrunt(b, "the same against Terragrunt", DATA, 40, "0.6"),
@@ -269,6 +283,9 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
     ),
     "second-plan": lambda b: second_plan(b, "second plan of 40 unchanged stacks", "0.5"),
     "stacks": lambda b: many_files(b, "`holdfast stacks` on 2,000 variables files, against a bare loop", "3"),
+    "guard-time": lambda b: guard_on_a_large_plan(b, what="time", words=(), bar="2"),
+    "guard-worst": lambda b: guard_on_a_large_plan(b, what="time", words=("--destroy",), bar="2"),
+    "guard-memory": lambda b: guard_on_a_large_plan(b, what="memory", words=(), bar="5"),
     "version": lambda b: version_start(b, "`holdfast --version` against `python -c pass`", "5"),
 }
 

@@ -60,10 +60,11 @@ def consented(session: Session, decision: Decision, digest: str) -> Decision:
 
 def said_of(session: Session, digest: str) -> tuple[Said, ...]:
     now = clock.now().isoformat()
-    return tuple(_said(one, now) for one in session.store.consents.of(digest))
+    return tuple(said(one, now) for one in session.store.consents.of(digest))
 
 
-def _said(one: Consent, now: str) -> Said:
+def said(one: Consent, now: str) -> Said:
+    """One word as the guard must know it at this moment."""
     valid = one.until is None or now < one.until
     return Said(kind=one.word.value, by=one.name, shown=one.shown, reason=one.reason, valid=valid)
 

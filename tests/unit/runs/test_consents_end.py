@@ -1,0 +1,42 @@
+"""How long a person's word about a plan holds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from holdfast.doors import clock
+from holdfast.runs.consenting import RELEASE
+from holdfast.runs.guarding import said
+from holdfast.store.consents import Consent, Word
+
+
+@pytest.mark.parametrize(
+    ("after", "valid"),
+    [(timedelta(0), True), (RELEASE - timedelta(seconds=5), True), (RELEASE + timedelta(seconds=5), False)],
+)
+def test_a_release_ends_after_24_hours(after: timedelta, *, valid: bool) -> None:
+    """What was meant yesterday is asked for again today."""
+    assert timedelta(hours=24) == RELEASE
+    given = clock.now()
+    one = Consent(
+        word=Word.RELEASE,
+        digest="d",
+        stack="a",
+        run="r",
+        who={"kind": "person", "name": "ada", "proved": False},
+        reason="why",
+        at=given.isoformat(),
+        until=(given + RELEASE).isoformat(),
+    )
+    assert said(one, (given + after).isoformat()).valid is valid
+
+
+def test_an_approval_holds_as_long_as_its_plan() -> None:
+    """It ends with the plan, which is applied once, or goes stale."""
+    one = Consent(
+        word=Word.APPROVE, digest="d", stack="a", run="r", who={"name": "ada"}, reason="why", at="then"
+    )
+    assert said(one, "9999").valid
+    assert said(one, "9999").shown == "ada, unproved"
