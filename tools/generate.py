@@ -9,8 +9,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from holdfast.checks import catalogue, pages
 from holdfast.cli import reference
 from holdfast.config import schema
 
@@ -26,6 +28,11 @@ class Generated:
 GENERATED: tuple[Generated, ...] = (
     Generated(path="docs/holdfast.schema.json", make=schema.document),
     Generated(path="docs/cli.md", make=reference.document),
+    Generated(path="docs/checks/README.md", make=lambda: pages.index(catalogue.rules())),
+    *(
+        Generated(path=f"docs/checks/{rule.id}.md", make=partial(pages.page, rule))
+        for rule in catalogue.rules()
+    ),
 )
 
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from holdfast.notify.commands import annotation_lines, command, folded, harmless
+from holdfast.kernel.quoting import one_line, visible
+from holdfast.kernel.workflow_commands import command, harmless
+from holdfast.notify.commands import annotation_lines, folded
 from holdfast.notify.concerns import is_ours
 from holdfast.notify.markdown import markdown
 from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.page import COMMENT
-from holdfast.notify.quoting import one_line, visible
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
 
 PIECES = [

@@ -86,6 +86,7 @@ class Skipped:
 
     reason: str
     file: str | None = None
+    """The only file that it could not look at; None: it could not look at anything of what it was handed."""
     stack: str | None = None
 
 
@@ -134,6 +135,8 @@ class Rule:
     """Each plan at hand."""
     state: Look[CheckedState] | None = None
     """Each state at hand."""
+    secret: bool = False
+    """It finds secrets: the line of a finding is shown without its texts in quotes."""
     bad: str = ""
     """Code (of a `main.tf`) that it finds something in: for its page, and a test proves it."""
     good: str = ""

@@ -29,7 +29,7 @@ def severity_of(
 ) -> Severity | None:
     """None: it is off there. Of several environments the one that takes it most seriously decides.
 
-    `own` is what the finding itself says. A path is nearer than an environment, which is nearer than the rest.
+    `own` is what the finding itself says. A path is nearer than an environment, and that than the rest.
     """
     base = _said(settings.rules, rule.id) or Level(own or rule.severity)
     level = max(

@@ -20,7 +20,7 @@ from holdfast.checks.subjects import (
     EngineSaid,
     History,
 )
-from holdfast.kernel.errors import Place, Problem
+from holdfast.kernel.errors import Problem
 from holdfast.kernel.values import dataclass
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ def where_it_broke(error: Exception) -> str:
     return f"{type(error).__name__} in {PurePath(last.filename).name}, line {last.lineno}"
 
 
-def _subjects(
+def _subjects(  # noqa: C901 - one row per kind
     rule: Rule, sight: Sight, checkout: Checkout, at_hand: AtHand
 ) -> Iterator[tuple[Asked, object]]:
     """What a rule is asked about, each with the files and stacks it stands for."""
@@ -103,8 +103,7 @@ def _subjects(
         case Sight.SOURCE:
             for module in checkout.modules:
                 files = tuple(file.path for file in module.files)
-                stacks = module.stacks
-                yield Asked(rule=rule, files=files, stacks=stacks), module
+                yield Asked(rule=rule, files=files, stacks=module.stacks), module
         case Sight.VARIABLES:
             for file in checkout.variables_files:
                 yield Asked(rule=rule, files=(file.path,), stacks=file.stacks), file
@@ -140,7 +139,3 @@ def _files_of(stack: CheckedStack) -> tuple[str, ...]:
     code = stack.checkout.code
     inside = (file.path for folder in sorted(stack.folders) for file in code.module(folder).files)
     return (*inside, *stack.stack.variables_files, stack.checkout.config.file.name)
-
-
-def place_text(place: Place | None) -> str:
-    return str(place) if place is not None else ""

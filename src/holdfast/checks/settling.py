@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from holdfast.checks import catalogue
 from holdfast.checks.covering import is_path
 from holdfast.checks.interface import Finding, Rule, Severity
 from holdfast.checks.levels import severity_of
@@ -29,7 +30,7 @@ _FIRST = tuple(Severity)
 
 
 def settle(checkout: Checkout, asked: Sequence[Rule], rules: Mapping[str, Rule], ledger: Ledger) -> Report:
-    """`asked` are the rules that were wanted, `rules` all there are."""
+    """`asked` are the rules that were wanted, `rules` all that were given."""
     return _Settling(checkout, rules, ledger).report(asked)
 
 
@@ -38,7 +39,7 @@ class _Settling:
         self._checkout = checkout
         self._settings = checkout.config.checks
         self._rules = rules
-        self._ids = frozenset(rules)
+        self._ids = frozenset((*rules, *catalogue.ids()))
         self._ledger = ledger
         self._stacks = {stack.name: stack for stack in checkout.stacks}
         self._used: set[int] = set()
@@ -148,7 +149,8 @@ class _Settling:
         found: list[tuple[str, str, Place]] = [
             ("HF903", f"this waiver cannot be understood: {one.message}", one.place) for one in broken
         ]
-        for one in (*lines, *self._settings.waivers):
+        every: tuple[LineWaiver | ConfigWaiver, ...] = (*lines, *self._settings.waivers)
+        for one in every:
             waiver = one.waiver if isinstance(one, LineWaiver) else from_config(one)
             if expired(waiver, today):
                 found.append(

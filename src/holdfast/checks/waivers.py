@@ -1,9 +1,9 @@
 """Findings that somebody answers for until a day: written on the line, or in the configuration. Pure.
 
-    password = var.initial  # holdfast:ignore HF201 until=2027-01-01 owner=platform reason=rotated at first login
+    password = "changeme"  # holdfast:ignore HF201 until=2027-01-01 owner=platform reason=set at first login
 
-A comment that stands alone is about the next line that is not a comment. One inside a block is about the block
-too, where a finding is about the block as a whole.
+A comment that stands alone is about the next line that is not a comment. One inside a block is about the
+block too, where a finding is about the block as a whole.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ app.later = {
     for name, module in (
         ("init", "init"),
         ("stacks", "stacks"),
+        ("check", "check"),
         ("plan", "plan"),
         ("apply", "apply"),
         ("destroy", "destroy"),

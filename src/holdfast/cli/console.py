@@ -61,7 +61,7 @@ class _Screen:
     def write_plain(self, text: str, *, command: bool = False) -> None:
         """In GitHub Actions a line can be a command: no text from elsewhere becomes one."""
         if self._actions and not command:
-            from holdfast.notify.commands import harmless
+            from holdfast.kernel.workflow_commands import harmless
 
             text = harmless(text)
         self._stream.write(text)
@@ -107,7 +107,7 @@ class Console:
             self.line(*pieces)
 
     def command(self, line: str) -> None:
-        """A line that is meant for GitHub Actions, made by `notify.commands`."""
+        """A line that is meant for GitHub Actions, made by `kernel.workflow_commands`."""
         self._out.write_plain(self._plain(line) + "\n", command=True)
 
     def warn(self, text: str) -> None:

@@ -19,8 +19,8 @@ def show_markdown(
     invocation: Invocation, results: tuple[StackResult, ...], *, operation: str, headline: str
 ) -> None:
     """The whole report on standard output, for whatever shows Markdown."""
+    from holdfast.kernel.workflow_commands import harmless
     from holdfast.notify.actions import in_actions
-    from holdfast.notify.commands import harmless
     from holdfast.notify.markdown import markdown
 
     text = markdown(_report(invocation, results, operation, headline))

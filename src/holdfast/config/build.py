@@ -14,6 +14,7 @@ from holdfast.config.valid import (
     Backend,
     BackupSettings,
     Config,
+    ContractUse,
     EnginePin,
     EngineSettings,
     EngineUse,
@@ -67,7 +68,21 @@ def _environment(name: str, at: At) -> Environment:
 
 
 def _target(name: str, at: At) -> Target:
-    return Target(name=name, owner=Owner(at.get("owner", Owner.DEVELOPERS)), lane=at.get("lane"))
+    return Target(
+        name=name,
+        owner=Owner(at.get("owner", Owner.DEVELOPERS)),
+        lane=at.get("lane"),
+        contract=_contract(at.value["contract"]) if "contract" in at.value else None,
+    )
+
+
+def _contract(at: At) -> ContractUse:
+    default = ContractUse(place=at.place)
+    return ContractUse(
+        place=at.place,
+        schema=at.get("schema", default.schema),
+        stacks=tuple(item.value for item in at.get("stacks", ())),
+    )
 
 
 def _pin(at: At) -> EnginePin:

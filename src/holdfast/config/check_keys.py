@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.config.check_valid import Level
+from holdfast.config.boundary_keys import BACKEND_NAMES, BOUNDARY
+from holdfast.config.check_valid import Level, Use
 from holdfast.config.shape import Choice, Key, ListOf, Names, Record, Text
 from holdfast.config.texts import INSIDE, INSIDE_SAYS, NAME_PATTERN, NAME_SAYS
 
@@ -79,5 +80,21 @@ CHECKS: Final = Record(
             doc="What holds in single places instead; the last entry that matches wins.",
         ),
         Key(name="waivers", shape=ListOf(item=WAIVER), doc="Findings that do not count for a while."),
+        Key(
+            name="platforms",
+            shape=ListOf(item=Text(says="a platform such as `linux_amd64`", pattern=r"[a-z0-9]+_[a-z0-9]+")),
+            doc="Platforms on which stacks are run: lock files must hold hashes for each.",
+        ),
+        Key(
+            name="tools",
+            shape=Names(
+                value=Choice(values=tuple(Use)),
+                pattern=r"[a-z][a-z0-9-]*",
+                says="the name of a tool such as `checkov`",
+            ),
+            doc="Other people's programs: `auto` (asked where it is installed), `on` (missing is an error), `off`.",
+        ),
+        Key(name="boundary", shape=BOUNDARY, doc="What Terraform owns and what GitOps owns."),
+        Key(name="backend", shape=BACKEND_NAMES, doc="How the places of states are named."),
     )
 )

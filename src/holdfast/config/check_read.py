@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import date
 from types import MappingProxyType
 
-from holdfast.config.check_valid import CheckSettings, ConfigWaiver, Level, PathLevels, RuleLevel
+from holdfast.config.boundary_read import boundary_settings, state_names
+from holdfast.config.check_valid import CheckSettings, ConfigWaiver, Level, PathLevels, RuleLevel, Use
 from holdfast.config.keys import PRODUCTION_NAMES
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.reading import At
@@ -54,6 +55,10 @@ def check_settings(at: At) -> CheckSettings:
         environments=MappingProxyType({name: _levels(one) for name, one in environments.items()}),
         paths=tuple(PathLevels(path=one.get("path"), rules=_levels(one)) for one in at.get("paths", ())),
         waivers=tuple(_waiver(one) for one in at.get("waivers", ())),
+        platforms=tuple(dict.fromkeys(one.value for one in at.get("platforms", ()))),
+        tools=MappingProxyType({name: Use(one.value) for name, one in at.get("tools", {}).items()}),
+        boundary=boundary_settings(at.value.get("boundary")),
+        state_names=state_names(at.value.get("backend")),
     )
 
 

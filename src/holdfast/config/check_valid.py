@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from datetime import date
 from enum import StrEnum
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass, field
+
+if TYPE_CHECKING:
+    from holdfast.config.boundary_valid import BoundarySettings, StateNames
 
 
 class Level(StrEnum):
@@ -18,6 +22,14 @@ class Level(StrEnum):
     NOTE = "note"
     WARNING = "warning"
     ERROR = "error"
+
+
+class Use(StrEnum):
+    """Whether a program of other people's is asked: `auto` where it is there, `on` wherever it is missing too."""
+
+    OFF = "off"
+    AUTO = "auto"
+    ON = "on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +69,10 @@ class CheckSettings:
     paths: tuple[PathLevels, ...] = ()
     """A later one wins over an earlier one, and all of them over environments."""
     waivers: tuple[ConfigWaiver, ...] = ()
+    platforms: tuple[str, ...] = ()
+    """Those that lock files must suit, such as `linux_amd64`."""
+    tools: Mapping[str, Use] = field(default_factory=lambda: MappingProxyType({}))
+    """By the name of the tool; one that is not here is on `auto`."""
+    boundary: BoundarySettings | None = None
+    state_names: StateNames | None = None
+    """None for both: what is built in."""

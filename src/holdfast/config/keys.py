@@ -22,7 +22,7 @@ from holdfast.config.shape import (
     Whole,
 )
 from holdfast.config.stack_keys import STACK
-from holdfast.config.texts import NAME, NAME_PATTERN, NAME_SAYS
+from holdfast.config.texts import INSIDE, NAME, NAME_PATTERN, NAME_SAYS
 from holdfast.config.valid import Owner
 
 PRODUCTION_NAMES: Final = ("production", "prod", "prd", "live")
@@ -67,6 +67,28 @@ AUDIT: Final = Record(
                 numbers=False,
             ),
             doc="Where its lines are shipped, as objects by day and run.",
+        ),
+    )
+)
+
+CONTRACT: Final = Record(
+    keys=(
+        Key(
+            name="schema",
+            shape=Text(
+                says="the name of a built-in contract, or the path of a YAML file inside the repository",
+                pattern=INSIDE,
+                code="HF-CONF-16",
+                numbers=False,
+                path=True,
+            ),
+            doc="Which outputs are wanted.",
+            default="platform-v1",
+        ),
+        Key(
+            name="stacks",
+            shape=ListOf(item=Text(), single=True),
+            doc="Names and globs of the stacks that must have them; else all of the target.",
         ),
     )
 )
@@ -130,6 +152,7 @@ HOLDFAST: Final = Record(
                             default="developers",
                         ),
                         Key(name="lane", shape=NAME, doc="Where its changes queue; else the target's name."),
+                        Key(name="contract", shape=CONTRACT, doc="Outputs that its stacks must have."),
                     )
                 ),
                 pattern=NAME_PATTERN,

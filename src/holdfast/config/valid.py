@@ -51,10 +51,22 @@ class Owner(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContractUse:
+    """Which outputs stacks of a target must have."""
+
+    place: Place = field(compare=False)
+    schema: str = "platform-v1"
+    """The name of a built-in contract, or the path of a file relative to the root."""
+    stacks: tuple[str, ...] = ()
+    """Names and globs of the stacks that it holds for; none: all of the target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     name: str
     owner: Owner = Owner.DEVELOPERS
     lane: str | None = None
+    contract: ContractUse | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

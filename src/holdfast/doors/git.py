@@ -13,6 +13,15 @@ _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """The paths that a commit added."""
+
+    commit: str
+    date: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
     """A working tree. `top` is its root; every path in and out is relative to that root."""
 
@@ -71,6 +80,44 @@ class Git:
         answer = self._ask("ls-files", "-z")
         names = answer.out.decode(errors="surrogateescape").split("\0") if answer.code == 0 else []
         return tuple(name for name in names if name)
+
+    def untracked(self) -> tuple[str, ...]:
+        """Every path that Git would keep and does not yet; none when Git cannot say."""
+        answer = self._ask("ls-files", "--others", "--exclude-standard", "-z")
+        names = answer.out.decode(errors="surrogateescape").split("\0") if answer.code == 0 else []
+        return tuple(name for name in names if name)
+
+    def shallow(self) -> bool:
+        """Whether history is cut off in this clone."""
+        return self._ask("rev-parse", "--is-shallow-repository").out.strip() == b"true"
+
+    def added(self) -> tuple[Added, ...]:
+        """Every commit of every branch and tag that added paths, the newest first."""
+        answer = self._ask(
+            "log",
+            "--all",
+            "-c",
+            "--no-renames",
+            "--diff-filter=A",
+            "--name-only",
+            "-z",
+            "--format=%x01%H%x02%cI",
+        )
+        if answer.code != 0:
+            raise UsageError(
+                "HF-GIT-5",
+                f"git could not read the history: {answer.err.decode(errors='replace').strip()}",
+                hint="Run git log in the repository and mend what it says.",
+            )
+        found: list[tuple[str, str, list[str]]] = []
+        for part in answer.out.decode(errors="surrogateescape").split("\0"):
+            word = part.removeprefix("\n")
+            if word.startswith("\x01"):
+                commit, _, date = word[1:].partition("\x02")
+                found.append((commit, date, []))
+            elif word and found:
+                found[-1][2].append(word)
+        return tuple(Added(commit=commit, date=date, paths=tuple(paths)) for commit, date, paths in found)
 
     def head(self) -> str | None:
         answer = self._ask("rev-parse", "--verify", "--quiet", "HEAD")

@@ -140,14 +140,18 @@ def run(
     environment: Mapping[str, str],
     seconds: float = 60.0,
     on_start: Callable[[int], None] | None = None,
+    given: bytes | None = None,
 ) -> Finished:
-    """Run a short program (git, `terraform version`) to its end. A missing program is code 127."""
+    """Run a short program (git, `terraform version`) to its end. A missing program is code 127.
+
+    `given` is what it reads from its standard input.
+    """
     try:
         process = subprocess.Popen(
             list(argv),
             cwd=folder,
             env=dict(environment),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -159,7 +163,7 @@ def run(
     if on_start is not None:
         on_start(process.pid)
     try:
-        out, err = process.communicate(timeout=seconds)
+        out, err = process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()

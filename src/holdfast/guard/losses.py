@@ -15,8 +15,8 @@ from holdfast.guard.protected import (
     protecting_type,
 )
 from holdfast.guard.situation import Case
-from holdfast.guard.stateful import stateful_types
 from holdfast.terraform.plan import ResourceChange
+from holdfast.terraform.stateful_types import stateful_types
 
 
 def fate(change: ResourceChange) -> str:

@@ -6,9 +6,9 @@ import functools
 import re
 
 from holdfast.guard.policy import Policy
-from holdfast.guard.stateful import stateful_types
 from holdfast.kernel.values import dataclass
 from holdfast.terraform.plan import ResourceChange
+from holdfast.terraform.stateful_types import stateful_types
 
 
 def protecting_address(change: ResourceChange, patterns: tuple[str, ...]) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from holdfast.kernel.quoting import code, said
 from holdfast.notify.page import Page
-from holdfast.notify.quoting import code, said
 from holdfast.notify.report import ChangeReport, StackReport, Trouble
 from holdfast.notify.verdict import SIGNS, verdict_of_stack
 

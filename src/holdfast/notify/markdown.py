@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
+from holdfast.kernel.quoting import cell, code, fenced, html_code, said
 from holdfast.kernel.values import dataclass
 from holdfast.notify.concerns import WIDEST_NAME, WIDEST_TEXT, add_concerns, is_ours, status_text
 from holdfast.notify.page import ANYWHERE, Page, Room
-from holdfast.notify.quoting import cell, code, fenced, html_code, said
 from holdfast.notify.report import ChangeReport, StackReport, counts_text
 from holdfast.notify.verdict import SIGNS, verdict_line, verdict_of_stack
 

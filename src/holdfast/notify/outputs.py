@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.notify.quoting import one_line
+from holdfast.kernel.quoting import one_line
 from holdfast.notify.report import GRAVE_FIRST, ChangeReport
 from holdfast.notify.verdict import verdict_of
 

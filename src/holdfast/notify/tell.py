@@ -14,6 +14,7 @@ from holdfast.doors import clock, files
 from holdfast.doors.environment import Environment
 from holdfast.doors.http import is_own_address
 from holdfast.kernel.errors import Problem
+from holdfast.kernel.quoting import code, one_line
 from holdfast.kernel.values import dataclass
 from holdfast.notify.actions import ActionsRun
 from holdfast.notify.commands import annotation_lines
@@ -23,7 +24,6 @@ from holdfast.notify.markdown import Surroundings, markdown
 from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.page import COMMENT, SUMMARY_ROOM, Room, encoded
 from holdfast.notify.patience import OutOfPatienceError, Patience
-from holdfast.notify.quoting import code, one_line
 from holdfast.notify.report import ChangeReport
 
 REPORT_FILE = "holdfast-report.md"

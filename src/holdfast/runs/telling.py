@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
-from holdfast.notify.quoting import visible
+from holdfast.kernel.quoting import visible
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
 from holdfast.runs.result import ErrorShown, StackResult
 from holdfast.runs.status import Status

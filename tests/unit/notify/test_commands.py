@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from reports_made import failed, losing, plain, ready, refused, report
 
-from holdfast.notify.commands import annotation_lines, folded, harmless
+from holdfast.kernel.workflow_commands import harmless
+from holdfast.notify.commands import annotation_lines, folded
 from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.report import ChangeReport, Trouble
 

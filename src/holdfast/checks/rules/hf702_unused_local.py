@@ -12,7 +12,7 @@ from holdfast.checks.subjects import Module
 def _look(module: Module) -> Iterator[Finding | Skipped]:
     reads = reads_of(module)
     if reads.unread is not None:
-        yield Skipped(reason=f"{reads.unread} could not be read in full", file=reads.unread)
+        yield Skipped(reason=f"{reads.unread} could not be read in full")
         return
     for block in module.blocks("locals"):
         for attribute in block.body.attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.notify.quoting import cell, code, fenced, html_code, one_line, said, visible
+from holdfast.kernel.quoting import cell, code, fenced, html_code, one_line, said, visible
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ class Stateful(msgspec.Struct, frozen=True):
     """Attributes that protect an object, with the value that does: one, any of a list, at least, or set."""
     features: dict[str, Any] = {}
     """The same, in the `features` block of the provider."""
+    unwritten: tuple[str, ...] = ()
+    """Those of both that protect without being written: the provider's default is the safe value."""
     note: str | None = None
 
     @property

@@ -1,0 +1,144 @@
+"""What is known of each backend: which settings are secrets, which say who or where, which lower its guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+KEPT: Final = "holdfast"
+"""Neither code nor configuration names a backend: Holdfast keeps the state."""
+
+
+class Kind(NamedTuple):
+    """Names of settings; a dot leads into a nested one."""
+
+    needs: tuple[str, ...] = ()
+    """Without these nobody can say where the state is: they come from elsewhere, and others may too."""
+    secrets: tuple[str, ...] = ()
+    identities: tuple[str, ...] = ()
+    """Who: accounts, roles, users, profiles."""
+    places: tuple[str, ...] = ()
+    """Where: what differs from one target to the next."""
+    store: tuple[str, ...] = ()
+    """What a permission is given on: one store should hold one environment's states."""
+    unseen: str | None = None
+    """Why nobody can tell from here whether the state is encrypted where it lies."""
+
+
+_AZURE_SECRETS: Final = (
+    *("access_key", "sas_token", "client_secret", "client_certificate", "client_certificate_password"),
+    *("oidc_token", "oidc_request_token"),
+)
+_AZURE_IDENTITIES: Final = (
+    *("subscription_id", "tenant_id", "client_id", "msi_endpoint", "client_certificate_path"),
+    *("client_id_file_path", "client_secret_file_path", "oidc_token_file_path"),
+    "ado_pipeline_service_connection_id",
+)
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "local": Kind(places=("path", "workspace_dir")),
+    "inmem": Kind(),
+    "s3": Kind(
+        needs=("bucket", "key"),
+        secrets=(
+            *("access_key", "secret_key", "token", "sse_customer_key"),
+            *("assume_role_with_web_identity.web_identity_token",),
+        ),
+        identities=(
+            *("profile", "role_arn", "external_id", "session_name", "assume_role.role_arn"),
+            *("assume_role.external_id", "assume_role.source_identity"),
+            *("assume_role_with_web_identity.role_arn", "allowed_account_ids", "forbidden_account_ids"),
+            *("shared_credentials_file", "shared_credentials_files", "shared_config_files"),
+        ),
+        places=(
+            *("bucket", "key", "region", "kms_key_id", "dynamodb_table", "workspace_key_prefix"),
+            *("endpoint", "endpoints"),
+        ),
+        store=("bucket",),
+    ),
+    "azurerm": Kind(
+        needs=("storage_account_name", "container_name", "key"),
+        secrets=_AZURE_SECRETS,
+        identities=_AZURE_IDENTITIES,
+        places=("storage_account_name", "container_name", "key", "resource_group_name", "endpoint"),
+        store=("storage_account_name", "container_name"),
+    ),
+    "gcs": Kind(
+        needs=("bucket",),
+        secrets=("credentials", "access_token", "encryption_key"),
+        identities=("impersonate_service_account", "impersonate_service_account_delegates"),
+        places=("bucket", "prefix", "kms_encryption_key", "storage_custom_endpoint"),
+        store=("bucket",),
+    ),
+    "http": Kind(
+        needs=("address",),
+        secrets=("password", "client_private_key_pem"),
+        identities=("username", "client_certificate_pem"),
+        places=("address", "lock_address", "unlock_address"),
+        unseen="the http backend leaves it to the server whether the state is encrypted where it lies",
+    ),
+    "pg": Kind(
+        needs=("conn_str",),
+        places=("conn_str", "schema_name", "table_name", "index_name"),
+        unseen="the pg backend leaves it to the database whether the state is encrypted where it lies",
+    ),
+    "consul": Kind(
+        needs=("path",),
+        secrets=("access_token", "http_auth"),
+        identities=("cert_file", "key_file"),
+        places=("address", "path", "datacenter"),
+        unseen="Consul keeps the state as it is given: whether its disks are encrypted cannot be seen here",
+    ),
+    "kubernetes": Kind(
+        needs=("secret_suffix",),
+        secrets=("token", "password", "client_key"),
+        identities=("username", "client_certificate", "config_context_auth_info"),
+        places=(
+            *("secret_suffix", "namespace", "host", "config_path", "config_paths", "config_context"),
+            "config_context_cluster",
+        ),
+        unseen="the state is a Secret: whether the cluster encrypts those where they lie cannot be seen here",
+    ),
+    "cos": Kind(
+        needs=("bucket",),
+        secrets=("secret_id", "secret_key", "security_token"),
+        identities=("assume_role.role_arn", "profile", "shared_credentials_dir"),
+        places=("bucket", "prefix", "key", "region", "domain", "endpoint"),
+        store=("bucket",),
+    ),
+    "oss": Kind(
+        needs=("bucket",),
+        secrets=("access_key", "secret_key", "security_token"),
+        identities=(
+            *("assume_role.role_arn", "assume_role_role_arn", "ecs_role_name", "profile"),
+            "shared_credentials_file",
+        ),
+        places=(
+            *("bucket", "prefix", "key", "region", "endpoint", "tablestore_endpoint", "tablestore_table"),
+        ),
+        store=("bucket",),
+    ),
+    "oci": Kind(
+        needs=("bucket", "namespace"),
+        secrets=("private_key", "private_key_password", "sse_customer_key"),
+        identities=("tenancy_ocid", "user_ocid", "fingerprint", "private_key_path", "config_file_profile"),
+        places=("bucket", "key", "namespace", "region", "kms_key_id", "workspace_key_prefix"),
+        store=("namespace", "bucket"),
+    ),
+    "remote": Kind(
+        needs=("organization",),
+        secrets=("token",),
+        places=("hostname", "organization", "workspaces"),
+    ),
+    "cloud": Kind(secrets=("token",)),
+}
+
+REMOVED: Final[Mapping[str, str]] = {
+    "artifactory": "http",
+    "azure": "azurerm",
+    "etcd": "consul",
+    "etcdv3": "consul",
+    "manta": "s3",
+    "swift": "s3",
+}
+"""Backends that Terraform 1.3 took away, each with what comes nearest."""

@@ -1,0 +1,287 @@
+"""Which secrets an expression carries along, as far as the source shows it. Pure.
+
+Sensitive variables, attributes that providers keep secret, and outputs of local modules are followed through
+local values, objects, functions and the arguments of module calls.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from holdfast.checks import secret_facts
+from holdfast.checks.subjects import MODES, Checkout, Module
+from holdfast.hcl.nodes import (
+    Access,
+    Binary,
+    Block,
+    Call,
+    Conditional,
+    Expression,
+    For,
+    Literal,
+    Object,
+    Opaque,
+    Traversal,
+    Unary,
+)
+from holdfast.hcl.reader import constant
+from holdfast.secrets.entropy import sounds_secret
+from holdfast.stacks.code import ModuleCall
+
+_DEEPEST = 24
+_TELLS_NOTHING = frozenset(
+    "issensitive length can keys sha1 sha256 sha512 md5 base64sha256 base64sha512 filesha256 filemd5 bcrypt"
+    " type startswith endswith contains uuidv5".split()
+)
+"""Of what these make of a secret, the secret cannot be had back."""
+_BOOLEAN = frozenset(("==", "!=", "<", ">", "<=", ">=", "&&", "||"))
+_UNMASKED = frozenset({"issensitive", "keys"})
+_SPLAT = re.compile(r"(?:\[\s*\*\s*\]|\.\*)((?:\.[A-Za-z_][\w-]*|\[\d+\])*)")
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+
+Steps = tuple[str, ...]
+
+
+class Carried(NamedTuple):
+    source: str
+    """What the secret comes from: `var.password`, `aws_db_instance.main.password`."""
+    unmasked: bool = False
+    """`nonsensitive` took the mark away: Terraform shows it, and does not stop."""
+    masked: bool = True
+    """Terraform knows that it is a secret."""
+
+
+class At(NamedTuple):
+    """A module as it is called: where arguments lead to, if a call is followed."""
+
+    module: Module
+    file: str
+    call: ModuleCall | None = None
+    caller: At | None = None
+    depth: int = 0
+
+
+def carried(expression: Expression, at: At, steps: Steps = ()) -> Carried | None:
+    """The first secret found in it. `steps`: only that part of the value is asked for."""
+    if at.depth > _DEEPEST:
+        return None
+    deeper = at._replace(depth=at.depth + 1)
+    match expression:
+        case Traversal():
+            return _traversal(expression, deeper, steps)
+        case Access():
+            return carried(expression.base, deeper, (*_names(expression.steps), *steps))
+        case Object():
+            return _object(expression, deeper, steps)
+        case Call():
+            return _call(expression, deeper, steps)
+        case Conditional():
+            return _first((expression.yes, expression.no), deeper, steps) or _hidden(
+                _first((expression.condition,), deeper, ())
+            )
+        case Binary() | Unary():
+            return _operation(expression, deeper)
+        case For():
+            return _for(expression, deeper)
+        case Opaque():
+            return _splat(expression, deeper, steps)
+        case _:
+            return _first(expression.parts(), deeper, steps)
+
+
+def _first(expressions: tuple[Expression, ...], at: At, steps: Steps) -> Carried | None:
+    return next((found for one in expressions if (found := carried(one, at, steps)) is not None), None)
+
+
+def _hidden(found: Carried | None) -> Carried | None:
+    """It decides, and is not told: only Terraform's mark goes along, and `nonsensitive` may take that away."""
+    return found if found is not None and found.masked and not found.unmasked else None
+
+
+def _names(steps: tuple[str | Expression, ...]) -> Steps:
+    """Attributes, and keys that are written out; numbers and computed ones are seen through."""
+    found = (step if isinstance(step, str) else _text(step) for step in steps)
+    return tuple(step for step in found if step is not None)
+
+
+def _text(expression: Expression) -> str | None:
+    is_text = isinstance(expression, Literal) and isinstance(expression.value, str)
+    return str(expression.value) if is_text and isinstance(expression, Literal) else None
+
+
+def _object(expression: Object, at: At, steps: Steps) -> Carried | None:
+    for key, value in expression.items:
+        name = key.root if isinstance(key, Traversal) and not key.steps else _text(key)
+        if not steps or name is None or name == steps[0]:
+            found = carried(value, at, steps[1:])
+            if found is not None:
+                return found
+    return None
+
+
+def _call(call: Call, at: At, steps: Steps) -> Carried | None:
+    if call.name == "sensitive":
+        return Carried("sensitive(…)")
+    if call.name in _UNMASKED:
+        return None
+    if call.name == "nonsensitive":
+        found = _first(call.arguments, at, steps)
+        return None if found is None or _harmless(call, at) else found._replace(unmasked=True, masked=False)
+    through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
+    found = _first(call.arguments, at, through)
+    return _hidden(found) if call.name in _TELLS_NOTHING else found
+
+
+def _harmless(call: Call, at: At) -> bool:
+    """`nonsensitive(length(…))`, `nonsensitive(var.password != "")`: the secret is not in the answer."""
+    argument = call.arguments[0] if call.arguments else None
+    match argument:
+        case Call():
+            return argument.name in _TELLS_NOTHING
+        case Binary():
+            return argument.operator in _BOOLEAN
+        case Unary(operator="!"):
+            return True
+        case Conditional():
+            return _first((argument.yes, argument.no), at, ()) is None
+        case _:
+            return False
+
+
+def _operation(expression: Binary | Unary, at: At) -> Carried | None:
+    found = _first(expression.parts(), at, ())
+    return _hidden(found) if expression.operator in (*_BOOLEAN, "!") else found
+
+
+def _for(expression: For, at: At) -> Carried | None:
+    """What is said of each item: a part of the collection, or something else altogether."""
+    bound = {expression.value_name}
+    for part in (expression.key, expression.value):
+        if part is None:
+            continue
+        found = _bound(part, bound, expression.collection, at) or carried(part, at)
+        if found is not None:
+            return found
+    return None
+
+
+def _bound(part: Expression, names: set[str], collection: Expression, at: At) -> Carried | None:
+    from holdfast.hcl.nodes import references  # noqa: PLC0415  only where a `for` stands
+
+    for reference in references(part):
+        if reference.root in names:
+            found = _items(collection, at, _names(reference.steps))
+            if found is not None:
+                return found
+    return None
+
+
+def _items(collection: Expression, at: At, steps: Steps) -> Carried | None:
+    """A part of any item: of an object, whatever its key."""
+    if isinstance(collection, Object):
+        return _first(tuple(value for _, value in collection.items), at, steps)
+    return carried(collection, at, steps)
+
+
+def _splat(expression: Opaque, at: At, steps: Steps) -> Carried | None:
+    """The reader does not keep what a splat asks of each item: the text says it."""
+    lines = at.module.checkout.lines(at.file)
+    text = lines[expression.line - 1][expression.column - 1 :] if 0 < expression.line <= len(lines) else ""
+    asked = _SPLAT.search(text)
+    first = expression.inside[:1]
+    if asked is None or not first:
+        return _first(expression.inside, at, ())
+    return carried(first[0], at, (*_NAME.findall(asked[1]), *steps))
+
+
+def _traversal(expression: Traversal, at: At, steps: Steps) -> Carried | None:
+    names = (*_names(expression.steps), *steps)
+    match expression.root:
+        case "var" if names:
+            return _variable(names[0], at, names[1:])
+        case "local" if names:
+            local = at.module.code.locals.get(names[0])
+            return (
+                carried(local, at._replace(file=_file_of_local(at.module, names[0])), names[1:])
+                if local
+                else None
+            )
+        case "module" if len(names) > 1:
+            return _output(names[0], names[1], at, names[2:])
+        case "data" if len(names) > 1:
+            return _attribute("data", names[0], names[1], names[2:])
+        case root if "_" in root and names and root not in MODES:
+            return _attribute("managed", root, names[0], names[1:])
+        case _:
+            return None
+
+
+def _variable(name: str, at: At, steps: Steps) -> Carried | None:
+    if is_marked(at.module, "variable", name):
+        return Carried(f"var.{name}")
+    if at.call is not None and at.caller is not None and name in at.call.arguments:
+        return carried(at.call.arguments[name], at.caller._replace(depth=at.depth), steps)
+    return None
+
+
+def _output(call_name: str, output: str, at: At, steps: Steps) -> Carried | None:
+    call = next((one for one in at.module.code.calls if one.name == call_name), None)
+    source = constant(call.source) if call is not None and call.source is not None else None
+    if call is None or not isinstance(source, str) or not source.startswith((".", "/")):
+        return None
+    folder = at.module.checkout.code.tree.inside(at.module.folder, source)
+    module = at.module.checkout.module(folder) if folder is not None else None
+    block = _declared(module, "output", output) if module is not None else None
+    if module is None or block is None:
+        return None
+    if is_marked(module, "output", output):
+        return Carried(f"module.{call_name}.{output}")
+    value = block.body.attribute("value")
+    if value is None:
+        return None
+    inside = At(module=module, file=block.place.file, call=call, caller=at, depth=at.depth)
+    found = carried(value.expression, inside, steps)
+    return found._replace(source=f"module.{call_name}.{output}") if found is not None else None
+
+
+def _attribute(mode: str, type_: str, name: str, steps: Steps) -> Carried | None:
+    prefix = "data." if mode == "data" else ""
+    for listed in secret_facts.listed(mode, type_):
+        if not secret_facts.meets(listed.steps, steps):
+            continue
+        if listed.kind == secret_facts.SENSITIVE:
+            return Carried(f"{prefix}{type_}.{name}.{listed.path}")
+        if secret_facts.covers(listed.steps, steps) and sounds_secret(listed.steps[-1]):
+            return Carried(f"{prefix}{type_}.{name}.{listed.path}", masked=False)
+    return None
+
+
+def is_marked(module: Module, kind: str, name: str) -> bool:
+    """Whether a variable or an output says of itself that it is sensitive, or ephemeral."""
+    block = _declared(module, kind, name)
+    if block is None:
+        return False
+    marks = (block.body.attribute(mark) for mark in ("sensitive", "ephemeral"))
+    return any(mark is not None and constant(mark.expression) is True for mark in marks)
+
+
+def _declared(module: Module, kind: str, name: str) -> Block | None:
+    return next((block for block in module.blocks(kind) if block.labels[:1] == (name,)), None)
+
+
+def _file_of_local(module: Module, name: str) -> str:
+    places = (
+        attribute.place.file
+        for block in module.blocks("locals")
+        for attribute in block.body.attributes
+        if attribute.name == name
+    )
+    return next(places, "")
+
+
+def start(module: Module, block: Block) -> At:
+    return At(module=module, file=block.place.file)
+
+
+__all__ = ["At", "Carried", "Checkout", "carried", "is_marked", "start"]

@@ -1,0 +1,41 @@
+"""Annotations for GitHub Actions: a line for each finding, the gravest first, no more than GitHub shows."""
+
+from __future__ import annotations
+
+from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.words import unseen, verdict
+from holdfast.checks.interface import Severity
+from holdfast.checks.report import Reported
+from holdfast.kernel.workflow_commands import MOST_OF_A_LEVEL, command, harmless
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def show(shown: Shown) -> str:
+    report = shown.report
+    lines: list[str] = []
+    for severity, level in _LEVELS.items():
+        found = [one for one in report.counted if one.severity is severity]
+        kept = found if len(found) <= MOST_OF_A_LEVEL else found[: MOST_OF_A_LEVEL - 1]
+        lines += [_annotation(level, one, shown.prefix) for one in kept]
+        if len(kept) < len(found):
+            more = f"{len(found) - len(kept)} more: `holdfast check` shows them all"
+            lines.append(command(level, more, title="Holdfast"))
+    last = " · ".join(part for part in (verdict(report), unseen(report)) if part)
+    return "\n".join([*lines, harmless(last)]) + "\n"
+
+
+def _annotation(level: str, one: Reported, prefix: str) -> str:
+    where = [part for part in (one.stack, one.address) if part]
+    about = f" ({', '.join(where)})" if where else ""
+    hint = f"\n{one.hint}" if one.hint else ""
+    file = f"{prefix}{one.file}" if one.file is not None else None
+    line = one.line if file is not None else None
+    return command(
+        level,
+        f"{one.message}{about}{hint}",
+        file=file,
+        line=line,
+        endLine=one.end_line if line is not None else None,
+        title=f"{one.rule.id} {one.rule.title}",
+    )

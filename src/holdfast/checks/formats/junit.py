@@ -1,0 +1,92 @@
+"""JUnit's XML, as most CI systems read it: a test case for each rule, which fails where the command does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from xml.sax.saxutils import escape, quoteattr
+
+from holdfast.checks.formats.interface import Shown
+from holdfast.checks.interface import Rule
+from holdfast.checks.report import Reported
+from holdfast.kernel.quoting import one_line
+from holdfast.kernel.values import dataclass
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COMMAND = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
+
+
+def show(shown: Shown) -> str:
+    cases = list(_cases(shown))
+    failed = sum(bool(case.failures) for case in cases)
+    skipped = sum(not case.failures and bool(case.reasons) for case in cases)
+    head = f'name="holdfast check" tests="{len(cases)}" failures="{failed}" errors="0" skipped="{skipped}"'
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {head}>"]
+    lines.append(f'  <testsuite {head} time="{shown.seconds or 0:.3f}">')
+    for case in cases:
+        lines += _case(case)
+    lines += ["  </testsuite>", "</testsuites>"]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    rule: Rule
+    failures: list[Reported]
+    others: list[Reported]
+    """Findings for which the command does not fail."""
+    reasons: list[str]
+    """Why the rule could not look at something."""
+
+
+def _cases(shown: Shown) -> Iterator[_Case]:
+    """Every rule that was asked, and those of other tools that found something."""
+    report = shown.report
+    rules = {rule.id: rule for rule in report.rules}
+    rules.update((one.rule.id, one.rule) for one in report.findings)
+    for id_ in sorted(rules):
+        found = [one for one in report.counted if one.rule.id == id_]
+        yield _Case(
+            rule=rules[id_],
+            failures=[one for one in found if one.severity.reaches(shown.fail_on)],
+            others=[one for one in found if not one.severity.reaches(shown.fail_on)],
+            reasons=[one.reason for one in report.skipped if one.rule == id_],
+        )
+
+
+def _case(case: _Case) -> Iterator[str]:
+    rule, found = case.rule, case.failures
+    name = f"name={_quoted(f'{rule.id} {rule.title}')} classname={_quoted(f'holdfast.{rule.id}')}"
+    yield f"    <testcase {name}>"
+    if found:
+        first = f"{len(found)} findings: {found[0].message}" if len(found) > 1 else found[0].message
+        body = "\n".join(map(_line, found))
+        kind = _quoted(found[0].severity)
+        yield f"      <failure message={_quoted(first)} type={kind}>{_text(body)}</failure>"
+    elif case.reasons:
+        yield f"      <skipped message={_quoted('; '.join(dict.fromkeys(case.reasons)))}/>"
+    said = [*map(_line, case.others), *(f"could not look: {reason}" for reason in case.reasons)]
+    if said:
+        yield f"      <system-out>{_text(chr(10).join(map(one_line, said)))}</system-out>"
+    yield "    </testcase>"
+
+
+def _line(one: Reported) -> str:
+    where = one.file or one.stack or "the repository"
+    place = where if one.line is None else f"{where}:{one.line}"
+    about = f" ({one.address})" if one.address else ""
+    hint = f"  {one.hint}" if one.hint else ""
+    return one_line(f"{place}: {one.severity}: {one.message}{about}{hint}")
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_allowed(one_line(text, 500))).replace("##[", "##&#91;")
+
+
+def _text(text: str) -> str:
+    """No line of it is a command of GitHub Actions."""
+    return _COMMAND.sub(r"\1&#58;", escape(_allowed(text)).replace("##[", "##&#91;"))
+
+
+def _allowed(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", text)

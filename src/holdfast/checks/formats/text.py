@@ -1,0 +1,94 @@
+"""For people at a terminal: grouped by file, the line as it is written, what to do."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.words import counted, unseen, verdict
+from holdfast.checks.interface import Severity
+from holdfast.checks.report import Report, Reported
+from holdfast.kernel.quoting import one_line
+
+MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
+_WIDEST = 72
+_QUOTED = re.compile(r"\"[^\"]*\"?|'[^']*'?")
+
+
+Piece = tuple[str, str]
+"""Text and its style on a screen with colour."""
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "cyan"}
+
+
+def show(shown: Shown) -> str:
+    return "".join("".join(text for text, _ in line) + "\n" for line in lines(shown))
+
+
+def lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
+    report = shown.report
+    found = report.findings if shown.verbose else report.counted
+    for file, group in itertools.groupby(found, key=lambda one: one.file):
+        yield ((f" {one_line(file) if file is not None else 'in no file'}", "bold"),)
+        for one in group:
+            yield from _finding(one)
+        yield ()
+    if shown.verbose:
+        yield from _skipped(report)
+    yield ((f" {_last_line(shown)}", ""),)
+
+
+def _finding(one: Reported) -> Iterator[tuple[Piece, ...]]:
+    number = "" if one.line is None else str(one.line)
+    mark, style = ("~", "dim") if one.waived else (MARKS[one.severity], _STYLES[one.severity])
+    where = ", ".join(part for part in (one.stack if one.file is None else None, one.address) if part)
+    about = f"  ({one_line(where)})" if where else ""
+    message = _sentence(one_line(one.message))
+    yield (f" {number:>5}  ", ""), (mark, style), (f" {one.rule.id}", "bold"), (f"  {message}{about}", "")
+    if (source := source_line(one)) is not None:
+        yield ((f"{'':>9}{source}", "dim"),)
+    if one.waiver is not None:
+        owner = f", {one_line(one.waiver.owner)}" if one.waiver.owner else ""
+        yield ((f"{'':>9}waived until {one.waiver.until}{owner}: {one_line(one.waiver.reason)}", ""),)
+    elif one.hint:
+        yield ((f"{'':>9}{one_line(one.hint)}", ""),)
+
+
+def source_line(one: Reported) -> str | None:
+    """The line as it is written; without its texts in quotes where a secret may stand.
+
+    That is what some rules find, and in a variables file any value may be one under a name nobody knows.
+    """
+    if not one.source:
+        return None
+    hides = one.rule.secret or (one.file or "").endswith((".tfvars", ".tfvars.json"))
+    return one_line(_QUOTED.sub('"…"', one.source) if hides else one.source, _WIDEST)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}" if text[:1].isalpha() else text
+
+
+def _skipped(report: Report) -> Iterator[tuple[Piece, ...]]:
+    if not report.skipped:
+        return
+    yield ((" could not look", "bold"),)
+    for one in report.skipped:
+        where = one.file or one.stack
+        about = f"  ({one_line(where)})" if where else ""
+        yield ((f"        - {one.rule}  {one_line(one.reason)}{about}", ""),)
+    yield ()
+
+
+def _last_line(shown: Shown) -> str:
+    report = shown.report
+    parts = [counted(report.files, "file"), verdict(report)]
+    if report.waived:
+        parts.append(f"{report.waived} waived")
+    if words := unseen(report):
+        parts.append(words if shown.verbose else f"{words} (why: --verbose)")
+    if shown.seconds is not None:
+        parts.append(f"{shown.seconds:.1f} s")
+    return " · ".join(parts)

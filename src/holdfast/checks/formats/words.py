@@ -1,0 +1,24 @@
+"""Words that several formats share: counts, and the line at the end."""
+
+from __future__ import annotations
+
+from holdfast.checks.interface import Severity
+from holdfast.checks.report import Report
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def verdict(report: Report) -> str:
+    """`2 errors, 1 warning`, or that there is nothing."""
+    found = [
+        counted(number, severity.value) for severity in Severity if (number := report.count(severity)) > 0
+    ]
+    return ", ".join(found) or "nothing found"
+
+
+def unseen(report: Report) -> str:
+    """`3 rules could not look at everything`; nothing where all could."""
+    number = len(report.unseeing)
+    return f"{counted(number, 'rule')} could not look at everything" if number else ""

@@ -1,0 +1,193 @@
+"""Secrets that plans and states hold: which attributes of which objects, never the values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.checks import secret_facts
+from holdfast.checks.known_secrets import is_known
+from holdfast.secrets.entropy import random_enough, sounds_secret
+from holdfast.terraform.addresses import resource_text
+from holdfast.terraform.plan import Plan, ResourceChange
+from holdfast.terraform.plan_values import marked_texts, sensitive_values, texts
+
+_SHORTEST = 8
+_PUBLIC = frozenset({("aws_iam_access_key", "id")})
+
+
+class Held(NamedTuple):
+    address: str
+    mode: str
+    type: str
+    paths: tuple[str, ...]
+    """Without indexes, in order."""
+    unmarked: tuple[str, ...] = ()
+    """Those of them that no mark hides: Terraform shows them."""
+
+
+def in_plan(plan: Plan) -> Iterator[Held]:
+    """What the state will hold once the plan is applied."""
+    for change in plan.changes:
+        if change.deposed is None and change.kind not in ("delete", "forget"):
+            held = _of(change)
+            if held is not None:
+                yield held
+
+
+def _of(change: ResourceChange) -> Held | None:
+    found = change.change
+    value = _read(found.after)
+    return _held(
+        change.address,
+        (change.mode, change.type),
+        value,
+        mask=_read(found.after_sensitive),
+        unknown=_read(found.after_unknown),
+    )
+
+
+def in_state(data: bytes) -> Iterator[Held]:
+    """By address; old objects of an address count with it."""
+    document = msgspec.json.decode(data)
+    for resource in document.get("resources") or ():
+        for instance in resource.get("instances") or ():
+            address = resource_text(
+                module=resource.get("module"),
+                mode=resource["mode"],
+                type_=resource["type"],
+                name=resource["name"],
+                key=instance.get("index_key"),
+            )
+            value = instance.get("attributes") or instance.get("attributes_flat")
+            marked = [_steps(path) for path in instance.get("sensitive_attributes") or ()]
+            held = _held(address, (resource["mode"], resource["type"]), value, marked=marked)
+            if held is not None:
+                yield held
+
+
+def _steps(path: Any) -> tuple[str, ...]:
+    """A path as states write it: steps of `get_attr` and `index`."""
+    steps = path if isinstance(path, list) else ()
+    return tuple(
+        step["value"] for step in steps if isinstance(step, dict) and isinstance(step.get("value"), str)
+    )
+
+
+def _held(
+    address: str,
+    kind: tuple[str, str],
+    value: Any,
+    *,
+    mask: Any = False,
+    unknown: Any = False,
+    marked: list[tuple[str, ...]] | None = None,
+) -> Held | None:
+    mode, type_ = kind
+    listed = secret_facts.listed(mode, type_)
+    found: dict[str, bool] = {}
+    for one in listed:
+        if one.kind != secret_facts.SENSITIVE or (type_ == "aws_ssm_parameter" and _in_clear(value)):
+            continue
+        if any(_filled(part) for part in secret_facts.parts(value, one.steps)) or any(
+            part is True for part in secret_facts.parts(unknown, one.steps)
+        ):
+            found[one.path] = True
+    for steps in (*(marked or ()), *_marked(value, mask)):
+        path = ".".join(steps)
+        known = any(secret_facts.meets(one.steps, steps) for one in listed if one.path in found)
+        if path and not known and any(_filled(part) for part in secret_facts.parts(value, steps)):
+            found[path] = True
+    for steps, text in _texts(value, ()):
+        covered = any(secret_facts.covers(tuple(path.split(".")), steps) for path in found)
+        if not covered and (type_, ".".join(steps)) not in _PUBLIC and _is_secret(listed, steps, text):
+            found[".".join(steps)] = False
+    if not found:
+        return None
+    unmarked = tuple(path for path, hidden in found.items() if not hidden)
+    return Held(address, mode, type_, tuple(sorted(found)), tuple(sorted(unmarked)))
+
+
+def _in_clear(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get("type") in ("String", "StringList")
+
+
+def _is_secret(listed: tuple[secret_facts.Listed, ...], steps: tuple[str, ...], text: str) -> bool:
+    """What nobody marks: known by its format anywhere, by its name only where secrets are often put."""
+    if is_known(text):
+        return True
+    possible = (one for one in listed if one.kind == secret_facts.POSSIBLE)
+    named = sounds_secret(steps[-1]) and random_enough(text)
+    return named and any(secret_facts.covers(one.steps, steps) for one in possible)
+
+
+def _filled(value: object) -> bool:
+    """`{}` and `""` hold nothing."""
+    if isinstance(value, Mapping):
+        return any(_filled(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return any(_filled(part) for part in value)
+    return value is not None and value != "" and not isinstance(value, bool)
+
+
+def _marked(value: Any, mask: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if mask is True:
+        yield above
+    elif isinstance(mask, dict):
+        for name, part in mask.items():
+            yield from _marked(value.get(name) if isinstance(value, dict) else value, part, (*above, name))
+    elif isinstance(mask, list):
+        for part in mask:
+            yield from _marked(value, part, above)
+
+
+def _texts(value: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(value, str):
+        yield above or ("",), value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from _texts(part, (*above, str(name)))
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part, above)
+
+
+def outputs_in_plan(plan: Plan) -> Iterator[str]:
+    """Outputs without a mark whose value holds one that is marked elsewhere in the plan."""
+    secrets = {text for text in sensitive_values(plan) if len(text) >= _SHORTEST}
+    for output in plan.outputs:
+        mask = _read(output.change.after_sensitive)
+        if mask is not True and _shows(_read(output.change.after), secrets):
+            yield output.name
+
+
+def outputs_in_state(data: bytes) -> Iterator[str]:
+    document = msgspec.json.decode(data)
+    secrets = set(_secrets_of(document))
+    for name, output in (document.get("outputs") or {}).items():
+        if not output.get("sensitive") and _shows(output.get("value"), secrets):
+            yield name
+
+
+def _secrets_of(document: Any) -> Iterator[str]:
+    found: list[str] = []
+    for resource in document.get("resources") or ():
+        listed = secret_facts.listed(resource["mode"], resource["type"])
+        for instance in resource.get("instances") or ():
+            value = instance.get("attributes")
+            paths = [one.steps for one in listed if one.kind == secret_facts.SENSITIVE]
+            paths += [_steps(path) for path in instance.get("sensitive_attributes") or ()]
+            for steps in paths:
+                for part in secret_facts.parts(value, steps) if steps else ():
+                    found.extend(marked_texts(part, True))  # noqa: FBT003 - a mask, which is `true` or a shape
+    return (text for text in found if len(text) >= _SHORTEST)
+
+
+def _shows(value: Any, secrets: set[str]) -> bool:
+    return bool(secrets) and any(secret in text for text in texts(value) for secret in secrets)
+
+
+def _read(raw: msgspec.Raw) -> Any:
+    return msgspec.json.decode(raw)

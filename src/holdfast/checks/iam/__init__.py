@@ -1,0 +1,1 @@
+"""Policy documents of AWS: reading them, their grammar, and what they allow. Nothing is asked of AWS."""

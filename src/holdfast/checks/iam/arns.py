@@ -1,0 +1,62 @@
+"""Names of AWS's things, and the accounts and partitions in them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from holdfast.checks.iam.document import HOLE
+
+PARTITIONS: Final = frozenset(
+    ("aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f", "aws-eusc")
+)
+ACCOUNT: Final = re.compile(r"[0-9]{12}")
+_PARTS = 6
+_REGIONS: Final = (
+    ("cn-", "aws-cn"),
+    ("us-gov-", "aws-us-gov"),
+    ("us-iso-", "aws-iso"),
+    ("us-isob-", "aws-iso-b"),
+    ("eu-isoe-", "aws-iso-e"),
+    ("us-isof-", "aws-iso-f"),
+    ("eusc-", "aws-eusc"),
+)
+
+
+class Arn(NamedTuple):
+    """`arn:partition:service:region:account:resource`; any part may hold wildcards or holes."""
+
+    partition: str
+    service: str
+    region: str
+    account: str
+    resource: str
+
+
+def arn_of(text: str) -> Arn | None:
+    """None where it is not of that form, as far as it is known."""
+    parts = text.split(":", _PARTS - 1)
+    if len(parts) != _PARTS or parts[0] != "arn":
+        return None
+    return Arn(*parts[1:])
+
+
+def wild(text: str) -> bool:
+    return "*" in text or "?" in text
+
+
+def sure(part: str) -> bool:
+    """Whether a part of a name says one thing: no wildcard, no hole, no variable of the policy."""
+    return not wild(part) and HOLE not in part and "${" not in part
+
+
+def account_in(text: str) -> str | None:
+    """The account of a principal or an ARN, where it names exactly one."""
+    if ACCOUNT.fullmatch(text):
+        return text
+    arn = arn_of(text)
+    return arn.account if arn is not None and ACCOUNT.fullmatch(arn.account) else None
+
+
+def partition_of(region: str) -> str:
+    return next((partition for start, partition in _REGIONS if region.startswith(start)), "aws")

@@ -1,0 +1,108 @@
+"""Conditions of a statement: operators, and values that fit them. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.checks.iam.document import Fields, Node, is_list
+from holdfast.checks.iam.said import Said
+from holdfast.hcl.reader import Unknown
+
+OPERATORS: Final = (
+    *("StringEquals", "StringNotEquals", "StringEqualsIgnoreCase", "StringNotEqualsIgnoreCase"),
+    *("StringLike", "StringNotLike"),
+    *("NumericEquals", "NumericNotEquals", "NumericLessThan", "NumericLessThanEquals"),
+    *("NumericGreaterThan", "NumericGreaterThanEquals"),
+    *("DateEquals", "DateNotEquals", "DateLessThan", "DateLessThanEquals"),
+    *("DateGreaterThan", "DateGreaterThanEquals"),
+    *("Bool", "BinaryEquals", "IpAddress", "NotIpAddress"),
+    *("ArnEquals", "ArnLike", "ArnNotEquals", "ArnNotLike", "Null"),
+)
+_PREFIXES: Final = ("ForAnyValue:", "ForAllValues:")
+_IF_EXISTS: Final = "IfExists"
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_DATE = re.compile(
+    r"\d+|-?\d{1,9}(?:-\d{1,2}(?:-\d{1,2})?)?"
+    r"(?:[Tt]\d{2}(?::\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?(?:[Zz]|[-+]\d{2}(?::?\d{2})?)?)?"
+)
+_EXTERNAL_ID: Final = "sts:externalid"
+_EXTERNAL = re.compile(r"[\w+=,.@:/-]{2,1224}", re.ASCII)
+_PATTERNS: Final = ("StringLike", "StringNotLike")
+
+
+def bare(operator: str) -> str:
+    """An operator without `ForAnyValue:`, `ForAllValues:` and `IfExists`."""
+    for prefix in _PREFIXES:
+        operator = operator.removeprefix(prefix)
+    return operator.removesuffix(_IF_EXISTS)
+
+
+def conditions(value: Node | None) -> Iterator[Said]:
+    if value is None or isinstance(value.content, Unknown):
+        return
+    if not isinstance(value.content, Fields):
+        yield Said("`Condition` is an object: operators, each with keys and values", value)
+        return
+    for operator, tests in value.fields.pairs:
+        name = str(operator.content)
+        kind = bare(name)
+        if kind not in OPERATORS or name == f"Null{_IF_EXISTS}":
+            near = next((one for one in OPERATORS if one.lower() == kind.lower()), None)
+            hint = f"It is written `{near}`." if near and near != kind else None
+            yield Said(f"there is no condition operator `{name}`", operator, hint)
+        elif not isinstance(tests.content, Fields | Unknown):
+            yield Said(f"`{name}` is an object: keys and the values they are compared with", tests)
+        for key, given in tests.fields.pairs:
+            yield from _values(kind, key, given)
+
+
+def _values(operator: str, key: Node, given: Node) -> Iterator[Said]:
+    if isinstance(given.content, Unknown):
+        return
+    if is_list(given) and not given.items and operator != "Null":
+        yield Said(f"the condition on `{key.content}` has no value", given)
+    for item in given.items:
+        if isinstance(item.content, Unknown):
+            continue
+        if isinstance(item.content, Fields | tuple) or item.content is None:
+            yield Said(f"the condition on `{key.content}` compares with text, or a list of texts", item)
+        elif item.known and (wanted := _misfit(operator, item.content)) is not None:
+            yield Said(f"the condition on `{key.content}`: `{item.content}` is {wanted}", item)
+        elif str(key.content).lower() == _EXTERNAL_ID:
+            yield from _external(operator, item)
+
+
+def _misfit(operator: str, content: object) -> str | None:
+    """Why a value can never be compared by this operator; None where it can."""
+    text = content if isinstance(content, str) else str(content).lower()
+    if "${" in text:
+        return None
+    if operator in ("Bool", "Null"):
+        return None if text.lower() in ("true", "false") else "neither true nor false"
+    if operator.startswith("Numeric"):
+        return None if _NUMBER.fullmatch(text) else "no number"
+    if operator.startswith("Date"):
+        return None if _DATE.fullmatch(text) else "no date"
+    if operator in ("IpAddress", "NotIpAddress"):
+        return None if _is_range(text) else "no range of addresses"
+    return None
+
+
+def _is_range(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _external(operator: str, item: Node) -> Iterator[Said]:
+    text = item.text
+    if text is None or "${" in text:
+        return
+    checked = re.sub(r"[*?]", "xx", text) if operator in _PATTERNS else text
+    if operator.startswith("String") and not _EXTERNAL.fullmatch(checked):
+        yield Said("an external id has 2 to 1224 characters: letters, digits, and `+=,.@:/-_`", item)

@@ -1,0 +1,251 @@
+"""The grammar of policy documents: what AWS would refuse when it is given one. Pure.
+
+Each kind has its own: an identity policy names no principal, a trust policy no resource. Where a part is not
+known nothing is said about it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.checks.iam.arns import PARTITIONS, arn_of, sure, wild
+from holdfast.checks.iam.conditions import conditions
+from holdfast.checks.iam.document import Fields, Node, doubles, is_list
+from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.principals import principals
+from holdfast.checks.iam.said import Said
+from holdfast.hcl.reader import Unknown
+
+VERSIONS: Final = ("2012-10-17", "2008-10-17")
+_TOP: Final = ("Version", "Id", "Statement")
+_STATEMENT: Final = (
+    *("Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction"),
+    *("Resource", "NotResource", "Condition"),
+)
+_EFFECTS: Final = ("Allow", "Deny")
+_SID = re.compile(r"[A-Za-z0-9]*")
+_NOT_ALLOWED = re.compile(r"[^\t\n\r\u0020-\u00ff]")
+_VENDOR = re.compile(r"[a-zA-Z0-9.-]+")
+_ACTION_NAME = re.compile(r"[A-Za-z0-9*?:_-]+")
+_IAM_PATHS: Final = (
+    *("user/", "federated-user/", "role/", "group/", "instance-profile/", "mfa/", "server-certificate/"),
+    *("policy/", "sms-mfa/", "saml-provider/", "oidc-provider/", "report/", "access-report/"),
+)
+_BUCKET_SERVICES: Final = ("s3", "s3-object-lambda", "s3express", "s3-outposts")
+
+
+class _Pair(NamedTuple):
+    """Two keys of which a statement has at most one."""
+
+    one: str
+    other: str
+
+
+_PRINCIPAL = _Pair("Principal", "NotPrincipal")
+_ACTION = _Pair("Action", "NotAction")
+_RESOURCE = _Pair("Resource", "NotResource")
+
+
+def grammar(document: Node, kind: Kind, text: str) -> Iterator[Said]:
+    """Everything in a document that is against the grammar. `text`: the document as AWS is given it."""
+    if not isinstance(document.content, Fields):
+        if not isinstance(document.content, Unknown):
+            yield Said("a policy document is one JSON object", document)
+        return
+    for first, again in doubles(document):
+        shown = f" (first on line {first.line})" if first.line and first.line != again.line else ""
+        yield Said(f"the key `{again.content}` stands twice in one object{shown}", again)
+    yield from _characters(document, kind, text)
+    yield from _keys(document.fields, _TOP, "a policy document")
+    yield from _top(document, kind)
+    yield from _statements(document, kind)
+
+
+def _characters(document: Node, kind: Kind, text: str) -> Iterator[Said]:
+    found = _NOT_ALLOWED.search(text.replace("\ue000", "")) if kind.strict_text else None
+    if found is not None:
+        shown = f"U+{ord(found[0]):04X}"
+        yield Said(
+            f"the character {shown} may not stand in {kind}: only tab, line ends and U+0020 to U+00FF may",
+            document,
+        )
+
+
+def _keys(fields: Fields, known: tuple[str, ...], where: str) -> Iterator[Said]:
+    for key, _ in fields.pairs:
+        if key.content not in known:
+            near = next((one for one in known if one.lower() == str(key.content).lower()), None)
+            hint = f"It is written `{near}`." if near else f"There are: {', '.join(known)}."
+            yield Said(f"`{key.content}` is no key of {where}", key, hint)
+
+
+def _top(document: Node, kind: Kind) -> Iterator[Said]:
+    fields = document.fields
+    version, id_ = fields.get("Version"), fields.get("Id")
+    if version is not None and version.known and version.content not in VERSIONS:
+        yield Said(f"`Version` is `{_shown(version)}`: there are only {' and '.join(VERSIONS)}", version)
+    if id_ is not None and id_.known and not isinstance(id_.content, str):
+        yield Said("`Id` is text", id_)
+    elif id_ is not None and kind is Kind.IDENTITY:
+        yield Said("`Id` has no place in an identity policy", id_, grave=False)
+
+
+def _statements(document: Node, kind: Kind) -> Iterator[Said]:
+    listed = document.fields.get("Statement")
+    if listed is None:
+        if not document.fields.more:
+            yield Said("`Statement` is missing", document)
+        return
+    if isinstance(listed.content, Unknown):
+        return
+    if is_list(listed) and not listed.items:
+        yield Said("`Statement` is empty", listed)
+    seen: set[str] = set()
+    for statement in listed.items:
+        yield from _statement(statement, kind)
+        sid = statement.fields.get("Sid")
+        name = sid.text if sid is not None else None
+        if sid is not None and name:
+            if name in seen:
+                yield Said(f"two statements have the Sid `{name}`", sid)
+            seen.add(name)
+
+
+def _statement(statement: Node, kind: Kind) -> Iterator[Said]:
+    if isinstance(statement.content, Unknown):
+        return
+    fields = statement.fields
+    if not isinstance(statement.content, Fields):
+        yield Said("a statement is an object", statement)
+        return
+    yield from _keys(fields, _STATEMENT, "a statement")
+    yield from _sid(fields.get("Sid"), kind)
+    yield from _effect(statement)
+    yield from _one_of(statement, _ACTION, needed=True)
+    yield from _one_of(statement, _RESOURCE, needed=kind.needs_resource)
+    yield from _one_of(statement, _PRINCIPAL, needed=kind.names_principals is True, where=kind)
+    yield from _out_of_place(fields, kind)
+    for name in _ACTION:
+        yield from _actions(fields.get(name), name, kind)
+    for name in _RESOURCE:
+        yield from _resources(fields.get(name), name, kind)
+    for name in _PRINCIPAL:
+        yield from principals(fields.get(name), name, kind)
+    yield from conditions(fields.get("Condition"))
+
+
+def _sid(sid: Node | None, kind: Kind) -> Iterator[Said]:
+    if sid is None or not sid.known:
+        return
+    if not isinstance(sid.content, str):
+        yield Said("`Sid` is text", sid)
+    elif kind.strict_text and not _SID.fullmatch(sid.content):
+        yield Said(f"the Sid `{sid.content}` may only hold letters and digits in {kind}", sid)
+
+
+def _effect(statement: Node) -> Iterator[Said]:
+    effect = statement.fields.get("Effect")
+    if effect is None:
+        if not statement.fields.more:
+            yield Said("`Effect` is missing", statement)
+    elif effect.known and effect.content not in _EFFECTS:
+        near = next((one for one in _EFFECTS if one.lower() == str(effect.content).lower()), None)
+        hint = f"It is written `{near}`." if near else None
+        yield Said(f"`Effect` is `{_shown(effect)}`: there are only Allow and Deny", effect, hint)
+
+
+def _one_of(statement: Node, pair: _Pair, *, needed: bool, where: Kind | None = None) -> Iterator[Said]:
+    fields = statement.fields
+    other = fields.get(pair.other)
+    if other is not None and fields.has(pair.one):
+        yield Said(f"a statement has `{pair.one}` or `{pair.other}`, not both", other)
+    elif needed and other is None and not fields.has(pair.one) and not fields.more:
+        whose = f" of {where}" if where else ""
+        yield Said(f"a statement{whose} needs `{pair.one}` or `{pair.other}`", statement)
+
+
+def _out_of_place(fields: Fields, kind: Kind) -> Iterator[Said]:
+    wrong: tuple[str, ...] = ()
+    if kind.names_principals is False:
+        wrong = _PRINCIPAL
+    elif kind is Kind.TRUST:
+        wrong = _RESOURCE
+    for key, _ in fields.pairs:
+        if key.content in wrong:
+            yield Said(f"`{key.content}` has no place in {kind}", key)
+
+
+def _texts(value: Node | None, name: str) -> Iterator[Said | Node]:
+    """The items of a value that is text or a list of texts, and what is wrong with it otherwise."""
+    if value is None or isinstance(value.content, Unknown):
+        return
+    if is_list(value) and not value.items:
+        yield Said(f"`{name}` is empty", value)
+    for item in value.items:
+        if isinstance(item.content, Unknown):
+            continue
+        yield item if isinstance(item.content, str) else Said(f"`{name}` is text, or a list of texts", item)
+
+
+def _actions(value: Node | None, name: str, kind: Kind) -> Iterator[Said]:
+    for item in _texts(value, name):
+        if isinstance(item, Said):
+            yield item
+            continue
+        action = item.text
+        if action is None or (action == "*" and kind is not Kind.TRUST):
+            continue
+        yield from _action(action, item, kind)
+
+
+def _action(action: str, item: Node, kind: Kind) -> Iterator[Said]:
+    vendor, colon, what = action.partition(":")
+    if action == "*":
+        yield Said("the actions of a trust policy are those of `sts:`", item)
+    elif not colon:
+        yield Said(f"the action `{action}` names no service", item, "Write `service:Action`.")
+    elif ":" in what:
+        yield Said(f"the action `{action}` has more than one colon", item)
+    elif vendor != "*" and not _VENDOR.fullmatch(vendor):
+        yield Said(f"the action `{action}`: `{vendor}` is no name of a service", item)
+    elif not _ACTION_NAME.fullmatch(what):
+        yield Said(f"the action `{action}`: `{what}` is no name of an action", item)
+    elif kind is Kind.TRUST and vendor.lower() != "sts":
+        yield Said(f"the action `{action}` has no place in a trust policy: only those of `sts:` do", item)
+    elif kind is Kind.BUCKET and vendor != "*" and vendor.lower() not in _BUCKET_SERVICES:
+        yield Said(f"the action `{action}` has no place in a bucket policy: only those of `s3:` do", item)
+
+
+def _resources(value: Node | None, name: str, kind: Kind) -> Iterator[Said]:
+    for item in _texts(value, name):
+        if isinstance(item, Said):
+            yield item
+        elif item.text is not None and not (wild(item.text) and not item.text.strip("*")):
+            yield from _resource(item.text, item, kind)
+
+
+def _resource(text: str, item: Node, kind: Kind) -> Iterator[Said]:
+    arn = arn_of(text)
+    if arn is None:
+        if kind is not Kind.UNCLEAR and not ("${" in text or (text.startswith("arn:") and wild(text))):
+            hint = "arn:partition:service:region:account:resource"
+            yield Said(f"the resource `{text}` is neither `*` nor an ARN", item, f"An ARN is `{hint}`.")
+        return
+    if sure(arn.partition) and arn.partition not in PARTITIONS:
+        yield Said(f"the resource `{text}`: there is no partition `{arn.partition}`", item)
+    elif not arn.service:
+        yield Said(f"the resource `{text}` names no service", item)
+    elif arn.service == "iam" and sure(arn.region) and arn.region:
+        yield Said(f"the resource `{text}`: what is IAM's has no region", item)
+    elif arn.service == "s3" and sure(arn.region) and arn.region and "accesspoint" not in arn.resource:
+        yield Said(f"the resource `{text}`: a bucket's ARN has no region", item)
+    elif arn.service == "iam" and sure(arn.resource) and not arn.resource.startswith(_IAM_PATHS):
+        yield Said(f"the resource `{text}`: IAM has nothing called `{arn.resource}`", item)
+    elif kind is Kind.BUCKET and sure(arn.service) and arn.service not in _BUCKET_SERVICES:
+        yield Said(f"the resource `{text}` is no bucket and nothing in one", item)
+
+
+def _shown(node: Node) -> str:
+    return str(node.content) if isinstance(node.content, str | int | float | bool) else "not text"

@@ -1,0 +1,161 @@
+"""The kinds of policies, what each of them must and must not hold, and how a kind is recognised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from holdfast.checks.iam.document import Node, known_throughout
+
+
+class Kind(StrEnum):
+    IDENTITY = "an identity policy"
+    TRUST = "a trust policy"
+    KEY = "a key policy"
+    BUCKET = "a bucket policy"
+    RESOURCE = "a resource policy"
+    ENDPOINT = "an endpoint policy"
+    ORGANIZATION = "an organization policy"
+    UNCLEAR = "a policy"
+
+    @property
+    def names_principals(self) -> bool | None:
+        """Whether each statement must say who: None where that is not known."""
+        if self is Kind.UNCLEAR:
+            return None
+        return self not in (Kind.IDENTITY, Kind.ORGANIZATION)
+
+    @property
+    def needs_resource(self) -> bool:
+        return self in (Kind.IDENTITY, Kind.ORGANIZATION, Kind.KEY, Kind.BUCKET)
+
+    @property
+    def strict_text(self) -> bool:
+        """Whether IAM's own bounds on characters hold: those of other services are not as narrow."""
+        return self in (Kind.IDENTITY, Kind.TRUST)
+
+
+class Use(NamedTuple):
+    """What a document is used as, and how large it may be there."""
+
+    kind: Kind
+    limit: int | None = None
+    """In characters without white space, where this one document alone can reach it."""
+    hard: int | None = None
+    """Where the limit can be raised: the most that it can be raised to."""
+
+
+MANAGED: Final = Use(Kind.IDENTITY, 6144)
+TRUST: Final = Use(Kind.TRUST, 2048, 4096)
+KEY: Final = Use(Kind.KEY, 32768)
+BUCKET: Final = Use(Kind.BUCKET, 20480)
+RESOURCE: Final = Use(Kind.RESOURCE)
+_ENDPOINT: Final = Use(Kind.ENDPOINT)
+_ROLE: Final = Use(Kind.IDENTITY, 10240)
+
+USES: Final[Mapping[tuple[str, str], Use]] = {
+    ("aws_iam_role", "assume_role_policy"): TRUST,
+    ("aws_iam_role", "inline_policy.policy"): _ROLE,
+    ("aws_iam_role_policy", "policy"): _ROLE,
+    ("aws_iam_user_policy", "policy"): Use(Kind.IDENTITY, 2048),
+    ("aws_iam_group_policy", "policy"): Use(Kind.IDENTITY, 5120),
+    ("aws_iam_policy", "policy"): MANAGED,
+    ("aws_ssoadmin_permission_set_inline_policy", "inline_policy"): Use(Kind.IDENTITY, 32768),
+    ("aws_kms_key", "policy"): KEY,
+    ("aws_kms_key_policy", "policy"): KEY,
+    ("aws_kms_external_key", "policy"): KEY,
+    ("aws_kms_replica_key", "policy"): KEY,
+    ("aws_kms_replica_external_key", "policy"): KEY,
+    ("aws_s3_bucket", "policy"): BUCKET,
+    ("aws_s3_bucket_policy", "policy"): BUCKET,
+    ("aws_vpc_endpoint", "policy"): _ENDPOINT,
+    ("aws_vpc_endpoint_policy", "policy"): _ENDPOINT,
+    ("aws_organizations_policy", "content"): Use(Kind.ORGANIZATION, 5120),
+    **dict.fromkeys(
+        (
+            ("aws_api_gateway_rest_api", "policy"),
+            ("aws_api_gateway_rest_api_policy", "policy"),
+            ("aws_backup_vault_policy", "policy"),
+            ("aws_cloudwatch_event_bus_policy", "policy"),
+            ("aws_cloudwatch_log_destination_policy", "access_policy"),
+            ("aws_cloudwatch_log_resource_policy", "policy_document"),
+            ("aws_codeartifact_domain_permissions_policy", "policy_document"),
+            ("aws_codeartifact_repository_permissions_policy", "policy_document"),
+            ("aws_dynamodb_resource_policy", "policy"),
+            ("aws_ecr_registry_policy", "policy"),
+            ("aws_ecr_repository_policy", "policy"),
+            ("aws_efs_file_system_policy", "policy"),
+            ("aws_elasticsearch_domain", "access_policies"),
+            ("aws_elasticsearch_domain_policy", "access_policies"),
+            ("aws_glacier_vault", "access_policy"),
+            ("aws_glue_resource_policy", "policy"),
+            ("aws_opensearch_domain", "access_policies"),
+            ("aws_opensearch_domain_policy", "access_policies"),
+            ("aws_s3_access_point", "policy"),
+            ("aws_s3control_access_point_policy", "policy"),
+            ("aws_secretsmanager_secret", "policy"),
+            ("aws_secretsmanager_secret_policy", "policy"),
+            ("aws_sns_topic", "policy"),
+            ("aws_sns_topic_policy", "policy"),
+            ("aws_sqs_queue", "policy"),
+            ("aws_sqs_queue_policy", "policy"),
+        ),
+        RESOURCE,
+    ),
+}
+"""The arguments of AWS's own resources that hold a policy. A dot: inside a nested block."""
+
+_TRUST_NAME = re.compile(r"trust|assume[-_. ]?role|assumerole")
+_KEY_NAME = re.compile(r"(?:kms|key)[-_. ]?(?:key[-_. ]?)?policy|key-policy")
+_BUCKET_NAME = re.compile(r"bucket[-_. ]?policy")
+
+_ORGANIZATION_NAME = re.compile(r"(?:^|[^a-z])scps?(?:[^a-z]|$)|service[-_. ]?control")
+_ENDPOINT_NAME = re.compile(r"endpoint")
+
+
+def guess(name: str, document: Node) -> Use:
+    """What a document is that nothing uses in sight: by its name (a file's, a variable's), then by its form."""
+    lowered = name.lower()
+    form = _form(document)
+    if _TRUST_NAME.search(lowered) and (form is not Kind.IDENTITY or "trust" in lowered):
+        return TRUST
+    if _KEY_NAME.search(lowered) and form is not Kind.IDENTITY:
+        return KEY
+    if _BUCKET_NAME.search(lowered) and form is not Kind.IDENTITY:
+        return BUCKET
+    if _ORGANIZATION_NAME.search(lowered) and form in (Kind.IDENTITY, Kind.UNCLEAR):
+        return Use(Kind.ORGANIZATION)
+    if _ENDPOINT_NAME.search(lowered) and form is Kind.RESOURCE:
+        return _ENDPOINT
+    return Use(form)
+
+
+def _form(document: Node) -> Kind:
+    """Which kind the statements look like. One that fits several is none of them."""
+    listed = document.fields.get("Statement")
+    statements = [item.fields for item in listed.items] if listed is not None else []
+    if not statements or not all(one.pairs for one in statements) or any(one.more for one in statements):
+        return Kind.UNCLEAR
+    who = [one.has("Principal") or one.has("NotPrincipal") for one in statements]
+    what = [one.has("Resource") or one.has("NotResource") for one in statements]
+    if not any(who) and all(what):
+        return Kind.IDENTITY
+    if all(who) and not any(what):
+        return Kind.TRUST if all(_assumes(one.get("Action")) for one in statements) else Kind.RESOURCE
+    return Kind.RESOURCE if all(who) and all(what) else Kind.UNCLEAR
+
+
+def _assumes(action: Node | None) -> bool:
+    return action is not None and all((item.text or "sts:").startswith("sts:") for item in action.items)
+
+
+def looks_like_policy(document: Node) -> bool:
+    """Whether JSON from anywhere is meant as a policy: statements with an effect."""
+    listed = document.fields.get("Statement")
+    if listed is None:
+        return False
+    if document.fields.has("Version") and not known_throughout(listed):
+        return True
+    return any(item.fields.has("Effect") or item.fields.has("Action") for item in listed.items)

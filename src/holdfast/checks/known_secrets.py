@@ -1,0 +1,90 @@
+"""Secrets in texts, known by how they look: the redactor's own formats, without what is plainly no secret."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.secrets.redact import RedactionSettings, Redactor, layers
+
+_PLACEHOLDER = re.compile(
+    r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with)|your[-_ ]|dummy|redacted"
+    r"|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real|not[-_ ]?used|x{4,}|\.\.\."
+    r"|…|\*{3}|<[^>]*>|(.)\1{7,}|abcdef|123456789"
+)
+_WORDS = frozenset(
+    {
+        "password",
+        "passwd",
+        "pass",
+        "secret",
+        "pw",
+        "pwd",
+        "user",
+        "token",
+        "x-oauth-basic",
+        "x-access-token",
+        "none",
+    }
+)
+_NEAR = re.compile(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
+
+
+class Known(NamedTuple):
+    """Never the secret itself: only what kind it is, and where."""
+
+    what: str
+    line: int
+    column: int
+
+
+def is_placeholder(text: str) -> bool:
+    """Something that stands for a secret: `changeme`, `<token>`, AWS's own examples."""
+    return text.strip().lower() in _WORDS or _PLACEHOLDER.search(text) is not None
+
+
+def known_in(text: str) -> Iterator[Known]:
+    """What kinds of secrets stand in a text, and where each begins."""
+    spans = sorted(set(_formats().spans(text)))
+    starts = _line_starts(text) if spans else []
+    for start, end in spans:
+        secret = text[start:end]
+        if "${" in secret or is_placeholder(secret) or _NEAR.match(text, end):
+            continue
+        line = bisect.bisect_right(starts, start)
+        yield Known(what=_kind(text, start), line=line, column=start - starts[line - 1] + 1)
+
+
+def is_known(text: str) -> bool:
+    return next(known_in(text), None) is not None
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(found.end() for found in re.finditer(r"\n", text))]
+
+
+@functools.cache
+def _formats() -> Redactor:
+    return Redactor(settings=RedactionSettings(off=frozenset({"entropy"})))
+
+
+@functools.cache
+def _one_by_one() -> tuple[tuple[str, Redactor], ...]:
+    every = layers()
+    ids = frozenset(layer.id for layer in every)
+    return tuple(
+        (layer.what, Redactor(settings=RedactionSettings(off=ids - {layer.id})))
+        for layer in every
+        if layer.id != "entropy"
+    )
+
+
+def _kind(text: str, start: int) -> str:
+    """Which of the formats it was. Asked only where something was found, which is rare."""
+    for what, one in _one_by_one():
+        if any(found[0] == start for found in one.spans(text)):
+            return what.partition(":")[0].partition(" (")[0]
+    return "A secret"

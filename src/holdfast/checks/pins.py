@@ -1,0 +1,80 @@
+"""Whether the source of a module, or a constraint, names one thing or whatever is newest. Pure."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs
+
+from holdfast.kernel.errors import UsageError
+from holdfast.terraform.versions import Constraint, Operator, Term
+
+_FORCED = re.compile(r"(?P<getter>[A-Za-z0-9]+)::(?P<rest>.+)", re.DOTALL)
+_LOCAL = re.compile(r"\.{1,2}(?:$|/|\\)|/|[A-Za-z]:[\\/]")
+_GIT = re.compile(
+    r"[\w.-]+@[\w.-]+:|ssh://|git://|(?:https?://)?(?:www\.)?(?:github\.com|bitbucket\.org)/|[^?]*\.git(?:$|//|\?)",
+    re.IGNORECASE,
+)
+_ARCHIVE = re.compile(
+    r"https?://|[\w.-]+\.s3[\w.-]*\.amazonaws\.com/|s3[\w.-]*\.amazonaws\.com/|www\.googleapis\.com/storage/",
+    re.IGNORECASE,
+)
+_REGISTRY = re.compile(
+    r"(?:[\w-]+(?:\.[\w-]+)+(?::\d+)?/)?[0-9A-Za-z][\w-]*/[0-9A-Za-z][\w-]*/[0-9a-z]+(?:$|//)"
+)
+_SHA = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
+_TAG = re.compile(r"(?:.*[-_/@])?v?\d+(?:\.\d+){0,3}(?:[-+][\w.+-]+)?", re.IGNORECASE)
+_BRANCH = re.compile(r"refs/heads/.*|(?:releases?|feature|features|hotfix|support|bugfix)/.*", re.IGNORECASE)
+_TAGS = "refs/tags/"
+
+
+def loose_module(source: str, version: str | None) -> str | None:  # noqa: PLR0911 - one for each kind
+    """Why a module's source may give other code tomorrow, as the end of a sentence; None where it may not."""
+    forced = _FORCED.match(source)
+    getter, address = (forced["getter"].lower(), forced["rest"]) if forced else ("", source)
+    asked = {name: values[-1] for name, values in parse_qs(address.partition("?")[2]).items()}
+    if not getter and _LOCAL.match(source):
+        return None
+    if getter == "git" or (not getter and _GIT.match(address)):
+        return _loose_ref(asked.get("ref"), "ref")
+    if getter == "hg":
+        return _loose_ref(asked.get("rev"), "rev")
+    if address.startswith("oci://"):
+        return None if "digest" in asked else _loose_ref(asked.get("tag"), "tag")
+    if getter or _ARCHIVE.match(address):
+        pinned = asked.get("checksum") or asked.get("version")
+        return None if pinned else "comes as an archive that can change where it lies"
+    if _REGISTRY.match(address):
+        return _loose_version(version)
+    return None
+
+
+def _loose_ref(ref: str | None, key: str) -> str | None:
+    if not ref:
+        return f"has no `{key}`: it is whatever the default branch holds" if key != "tag" else "has no `tag`"
+    if ref.startswith(_TAGS) or (not _BRANCH.fullmatch(ref) and (_SHA.fullmatch(ref) or _TAG.fullmatch(ref))):
+        return None
+    return f"is at `{ref}`, which is no version and no commit"
+
+
+def _loose_version(version: str | None) -> str | None:
+    if version is None:
+        return "has no `version`: it is whatever is newest"
+    if (why := loose_constraint(version)) is not None:
+        return f"has the version `{version}`, which {why}"
+    return None
+
+
+def loose_constraint(text: str) -> str | None:
+    """Why a constraint lets every later version in, as the end of a sentence; None where it does not."""
+    try:
+        terms = Constraint.parse(text).terms
+    except UsageError:
+        return "is no version constraint"
+    return None if any(map(_bounds, terms)) else "allows every later version"
+
+
+def _bounds(term: Term) -> bool:
+    """`~> 5` has no upper end: only the last number may grow, and that is the only one."""
+    if term.operator is Operator.PESSIMISTIC:
+        return term.version.written > 1
+    return term.operator in (Operator.EQUAL, Operator.LESS, Operator.AT_MOST)

@@ -1,0 +1,83 @@
+"""HF103: a provider for what belongs to GitOps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from holdfast.checks.interface import Finding, Rule, Severity, finding
+from holdfast.checks.ownership import may_write, settings_of, side_of
+from holdfast.checks.subjects import CheckedStack, Module
+from holdfast.config.boundary_valid import Side
+from holdfast.hcl.nodes import Attribute, Block
+
+
+def _look(module: Module) -> Iterator[Finding]:
+    configured = {_provider(module, one.labels[0]) for one in module.blocks("provider") if one.labels}
+    for name, where in _named(module):
+        provider = _provider(module, name)
+        if isinstance(where, Attribute) and provider in configured:
+            continue
+        if _wrong(module, provider):
+            what = "set up" if isinstance(where, Block) else "asked for"
+            yield finding(
+                where, f"the provider `{provider}` is {what} here, and writes what belongs to GitOps"
+            )
+
+
+def _named(module: Module) -> Iterator[tuple[str, Block | Attribute]]:
+    for block in module.blocks("provider"):
+        if block.labels:
+            yield block.labels[0], block
+    for block in module.blocks("terraform"):
+        for required in block.body.blocks_of("required_providers"):
+            for attribute in required.body.attributes:
+                yield attribute.name, attribute
+
+
+def _provider(module: Module, name: str) -> str:
+    """What a local name stands for: the last part of its source."""
+    match module.code.required_providers.get(name):
+        case {"source": str() as source}:
+            return source.rpartition("/")[2] or name
+        case _:
+            return name
+
+
+def _wrong(module: Module, provider: str) -> bool:
+    if module.stacks:
+        return not all(_may(stack, provider) for stack in module.stacks)
+    settings = settings_of(module.checkout.config)
+    owned = any(side_of(type_, settings) is Side.TERRAFORM for type_ in _types((module,), provider))
+    return side_of(f"{provider}_", settings) is Side.GITOPS and not owned
+
+
+def _may(stack: CheckedStack, provider: str) -> bool:
+    """Whether the provider is no business of GitOps', or the stack has a type of it that it may write."""
+    modules = tuple(stack.checkout.module(folder) for folder in stack.folders)
+    return may_write(stack, f"{provider}_") or any(
+        may_write(stack, type_) for type_ in _types(modules, provider)
+    )
+
+
+def _types(modules: Iterable[Module], provider: str) -> Iterator[str]:
+    for module in modules:
+        for resource in module.resources():
+            if resource.type.startswith(f"{provider}_"):
+                yield resource.type
+
+
+RULE = Rule(
+    id="HF103",
+    title="A provider for what belongs to GitOps",
+    why="Whoever runs this stack holds the keys of the cluster, and the next object that is written there is only a "
+    "line away.",
+    fix="Take the provider away once nothing uses it; a resource that is still in the state needs it until the "
+    "`removed` block was applied.",
+    severity=Severity.WARNING,
+    source=_look,
+    bad='provider "kubernetes" {\n  config_path = "~/.kube/config"\n}\n',
+    good='provider "aws" {\n  region = "eu-west-1"\n}\n',
+    more="Which types are GitOps' own, and which stacks are exempt, is said in `checks.boundary`: [HF101](HF101.md). "
+    "A provider is found where `<name>_*` is GitOps' own, unless the code has a type of it that the stack "
+    "may write.",
+)

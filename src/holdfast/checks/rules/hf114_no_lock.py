@@ -1,0 +1,81 @@
+"""HF114: a backend that does not lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.backends import Home, of_orphans, of_stacks
+from holdfast.checks.interface import Answer, Rule, Severity, finding
+
+
+def _judge(home: Home) -> Iterator[Answer]:
+    match home.type:
+        case "s3":
+            yield from _s3(home)
+        case "http":
+            yield from _http(home)
+        case "consul":
+            yield from _consul(home)
+        case "oss" if not home.has("tablestore_table"):
+            yield finding(
+                home.where,
+                "without `tablestore_table` the oss backend does not lock",
+                hint="Give `tablestore_table` and `tablestore_endpoint`.",
+            )
+
+
+def _s3(home: Home) -> Iterator[Answer]:
+    native = home.flag("use_lockfile")
+    if native or home.has("dynamodb_table"):
+        return
+    if native is None:
+        yield home.unknown("use_lockfile")
+        return
+    yield finding(
+        home.spot("use_lockfile"),
+        "the s3 backend locks only with `use_lockfile = true`",
+        hint="Set `use_lockfile = true` (Terraform and OpenTofu from 1.10).",
+    )
+
+
+def _http(home: Home) -> Iterator[Answer]:
+    locks = home.has("lock_address") or "TF_HTTP_LOCK_ADDRESS" in home.env
+    unlocks = home.has("unlock_address") or "TF_HTTP_UNLOCK_ADDRESS" in home.env
+    if not locks:
+        yield finding(
+            home.where,
+            "without `lock_address` the http backend does not lock",
+            hint="Give `lock_address` and `unlock_address`, if the server can lock.",
+        )
+    elif not unlocks:
+        yield finding(
+            home.spot("lock_address"),
+            "without `unlock_address` the http backend never gives a lock back",
+            hint="Give `unlock_address` too.",
+        )
+
+
+def _consul(home: Home) -> Iterator[Answer]:
+    lock = home.flag("lock", default=True)
+    if lock is None:
+        yield home.unknown("lock")
+    elif not lock:
+        yield finding(home.spot("lock"), "`lock = false`: the state is not locked", hint="Take `lock` away.")
+
+
+RULE = Rule(
+    id="HF114",
+    title="A backend that does not lock",
+    why="Two runs at once write the state one after the other: what the first one made is forgotten.",
+    fix="Turn the backend's lock on.",
+    severity=Severity.ERROR,
+    source=of_orphans(_judge),
+    stack=of_stacks(_judge),
+    bad='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
+    '    key    = "network/terraform.tfstate"\n  }\n}\n',
+    good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'
+    '    key          = "network/terraform.tfstate"\n    use_lockfile = true\n  }\n}\n',
+    more="`s3` locks with `use_lockfile` or a DynamoDB table ([HF115](HF115.md)), `http` with `lock_address` and "
+    "`unlock_address`, `oss` with `tablestore_table`, `consul` unless `lock = false`. `azurerm`, `cos`, `gcs`, "
+    "`kubernetes`, `oci`, `pg`, `remote` and `cloud` always lock.",
+)

@@ -1,0 +1,43 @@
+"""HF115: a lock in DynamoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.backends import Home, of_orphans, of_stacks
+from holdfast.checks.interface import Finding, Rule, Severity, finding
+
+_BOTH = "Once everybody runs with both, take `dynamodb_table` away; the table can go when no stack names it."
+_FIRST = (
+    "Set `use_lockfile = true` beside it, so that old and new clients see each other's locks; allow "
+    "`s3:PutObject`, `s3:GetObject` and `s3:DeleteObject` on `<key>.tflock`; then take `dynamodb_table` away."
+)
+
+
+def _judge(home: Home) -> Iterator[Finding]:
+    if home.type != "s3" or home.tofu:
+        return
+    for name in ("dynamodb_table", "dynamodb_endpoint"):
+        if home.has(name):
+            yield finding(
+                home.spot(name),
+                f"`{name}` is deprecated since Terraform 1.11",
+                hint=_BOTH if home.flag("use_lockfile") else _FIRST,
+            )
+
+
+RULE = Rule(
+    id="HF115",
+    title="A lock in DynamoDB",
+    why="Terraform locks in the bucket itself since 1.10 and will take the DynamoDB lock away: a table less to pay, to "
+    "permit and to name.",
+    fix=_FIRST,
+    severity=Severity.NOTE,
+    source=of_orphans(_judge),
+    stack=of_stacks(_judge),
+    bad='terraform {\n  backend "s3" {\n    bucket         = "acme-prod-tfstate-eu-west-1"\n'
+    '    key            = "network/terraform.tfstate"\n    dynamodb_table = "acme-prod-tfstate-lock"\n  }\n}\n',
+    good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'
+    '    key          = "network/terraform.tfstate"\n    use_lockfile = true\n  }\n}\n',
+    more="OpenTofu keeps both ways: nothing is found in its stacks.",
+)

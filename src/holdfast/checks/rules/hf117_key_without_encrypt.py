@@ -1,0 +1,37 @@
+"""HF117: a key that is not used, because `encrypt` is not on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.backends import Home, of_orphans, of_stacks
+from holdfast.checks.interface import Answer, Rule, Severity, finding
+
+
+def _judge(home: Home) -> Iterator[Answer]:
+    if home.type != "s3":
+        return
+    for name in ("kms_key_id", "sse_customer_key"):
+        if not home.has(name):
+            continue
+        encrypt = home.flag("encrypt")
+        if encrypt is None:
+            yield home.unknown("encrypt")
+        elif not encrypt:
+            yield finding(home.spot(name), f"`{name}` has no effect without `encrypt = true`")
+
+
+RULE = Rule(
+    id="HF117",
+    title="A key that does not encrypt anything",
+    why="The s3 backend looks at the key only where `encrypt` is true. Without it the state is stored as the bucket "
+    "likes, and everybody believes that the key protects it.",
+    fix="Set `encrypt = true` beside the key; the next write encrypts the state with it.",
+    severity=Severity.ERROR,
+    source=of_orphans(_judge),
+    stack=of_stacks(_judge),
+    bad='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'
+    '    key        = "network/terraform.tfstate"\n    kms_key_id = "alias/tfstate"\n  }\n}\n',
+    good='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'
+    '    key        = "network/terraform.tfstate"\n    encrypt    = true\n    kms_key_id = "alias/tfstate"\n  }\n}\n',
+)

@@ -1,0 +1,75 @@
+"""HF120: a secret of a backend, written out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qsl
+
+from holdfast.checks.backends import Home, address_of, of_orphans, of_stacks
+from holdfast.checks.interface import Answer, Finding, Rule, Severity, finding
+from holdfast.checks.remote_states import TYPE, settings_in
+from holdfast.checks.subjects import Module
+
+_PASSWORD = re.compile(r"\bpassword\s*=\s*(?!'')\S")
+_SECRET_NAME = re.compile(r"token|secret|password|passwd|signature|sig|key", re.IGNORECASE)
+_ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "proxy_url")
+
+
+def _judge(home: Home) -> Iterator[Finding]:
+    for name in home.kind.secrets:
+        text = home.text(name)
+        if text is not None and not _only_a_path(home.type, name, text):
+            yield finding(home.spot(name), f"`{name}` of the {home.type} backend is written out")
+    for name in _ADDRESSES:
+        if _in_address(home.text(name) or ""):
+            yield finding(home.spot(name), f"`{name}` of the {home.type} backend carries a secret")
+    conn = home.text("conn_str") if home.type == "pg" else None
+    if conn is not None and (_in_address(conn) or _PASSWORD.search(conn)):
+        yield finding(home.spot("conn_str"), "`conn_str` of the pg backend carries a password")
+
+
+def _only_a_path(type_: str, name: str, text: str) -> bool:
+    """`credentials` of gcs is the content of a key file, or where that lies."""
+    return type_ == "gcs" and name == "credentials" and not text.lstrip().startswith("{")
+
+
+def _in_address(text: str) -> bool:
+    parts = address_of(text)
+    if parts is None:
+        return False
+    return bool(parts.password) or any(
+        content and _SECRET_NAME.search(name) for name, content in parse_qsl(parts.query)
+    )
+
+
+_orphans = of_orphans(_judge)
+
+
+def _source(module: Module) -> Iterator[Answer]:
+    for resource in module.resources(TYPE, mode="data"):
+        found = settings_in(resource)
+        if found is not None:
+            home = Home(type=found[0], settings=found[1], block=resource.block, place=resource.place)
+            for one in _judge(home):
+                yield finding(resource.block, one.message, address=resource.address)
+    yield from _orphans(module)
+
+
+RULE = Rule(
+    id="HF120",
+    title="A secret of a backend that is written out",
+    why="Whoever can read the repository can read and change the state. Terraform copies it into `.terraform` and into "
+    "every saved plan, too.",
+    fix="Take it out and change the secret. Let Holdfast take a role (`credentials:`), or name the secret by reference: "
+    '`settings: { password: { secret: "env:STATE_PASSWORD" } }`.',
+    severity=Severity.ERROR,
+    source=_source,
+    stack=of_stacks(_judge),
+    secret=True,
+    bad='terraform {\n  backend "http" {\n    address  = "https://states.example.com/network"\n'
+    '    username = "ci"\n    password = "correct-horse"\n  }\n}\n',
+    good='terraform {\n  backend "http" {\n    address = "https://states.example.com/network"\n  }\n}\n',
+    more="It looks at `backend` blocks, at `backend: { settings: … }` of `holdfast.yaml`, and at the `config` of "
+    "`terraform_remote_state`: keys, tokens and passwords by name, passwords in `conn_str`, secrets in addresses.",
+)

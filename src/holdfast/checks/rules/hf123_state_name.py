@@ -1,0 +1,52 @@
+"""HF123: the place of a state is not named after the convention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.backends import home_of
+from holdfast.checks.interface import Answer, Rule, Severity, finding
+from holdfast.checks.state_naming import follows, name_in, named_settings, wanted
+from holdfast.checks.subjects import ABSENT, CheckedStack
+from holdfast.config.boundary_valid import StateNames
+
+
+def _look(stack: CheckedStack) -> Iterator[Answer]:
+    home = home_of(stack)
+    for one in named_settings(home.type, stack.checkout.config.checks.state_names or StateNames()):
+        name = name_in(home, one.setting)
+        if name is ABSENT:
+            continue
+        if not isinstance(name, str):
+            yield home.unknown(one.setting)
+        elif not follows(name, one.pattern, stack, home):
+            should = wanted(one.pattern, stack, home)
+            yield finding(home.spot(one.setting), f"the {one.what} `{name}` should be `{should}`")
+
+
+RULE = Rule(
+    id="HF123",
+    title="A state that is not named after the convention",
+    why="Who looks for a state, permits one or restores one goes by its name. A name that lies about environment or "
+    "region is how a permission for `dev` reaches `prod`.",
+    fix="Rename it (move the state with `holdfast state`), or write your own convention into `checks.backend`.",
+    severity=Severity.WARNING,
+    stack=_look,
+    bad='terraform {\n  backend "s3" {\n    bucket = "my-states"\n    key    = "network/terraform.tfstate"\n  }\n}\n',
+    good='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
+    '    key    = "network/terraform.tfstate"\n  }\n}\n',
+    more="""## The convention
+
+```yaml
+checks:
+  backend:
+    bucket: "{company}-{environment}-tfstate-{region}"      # these three are built in
+    lock_table: "{company}-{environment}-tfstate-lock"
+    key: "{component}/terraform.tfstate"
+    storage_account: any                                     # Azure allows no hyphens: say what yours are called
+    container: "tfstate-{environment}"
+```
+
+`{company}`, `{environment}`, `{region}`, `{account}`, `{target}` and `{name}` are the stack's; what is not known of a
+stack, and `{component}`, may be anything. `any` asks for nothing.""",
+)

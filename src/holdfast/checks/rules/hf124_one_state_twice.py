@@ -1,0 +1,61 @@
+"""HF124: two root modules on one state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.backend_kinds import KEPT
+from holdfast.checks.backends import home_of, home_of_module, same_state, used
+from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.subjects import CheckedStack, Checkout
+from holdfast.config.valid import RuleKind
+from holdfast.stacks.backend import Identity
+from holdfast.stacks.stack import Stack
+
+
+def _look(checkout: Checkout) -> Iterator[Answer]:
+    chosen = {stack.name for stack in checkout.stacks} | {module.folder for module in checkout.modules}
+    by_state: dict[Identity, list[tuple[CheckedStack, str]]] = {}
+    for stack in _everything(checkout):
+        home = home_of(stack)
+        place = same_state(stack, home.type, home.settings, stack.stack.workspace)
+        if home.type == KEPT:
+            continue
+        if place is None:
+            if all(home.has(name) for name in home.kind.needs) and stack.name in chosen:
+                yield Skipped(reason="where its state lies is computed", stack=stack.name)
+            continue
+        by_state.setdefault(place.identity, []).append((stack, place.shown))
+    for (first, shown), *others in by_state.values():
+        for other, _ in others:
+            if chosen & {first.name, other.name} and first.name != other.name:
+                home = home_of(other)
+                yield finding(
+                    home.where,
+                    f"{other.name} is on the state of {first.name} ({shown})",
+                    stack=other.name if other.name in {one.name for one in checkout.all_stacks} else None,
+                )
+
+
+def _everything(checkout: Checkout) -> Iterator[CheckedStack]:
+    """Every stack, then every root module that is none, as if it were one."""
+    for stack in checkout.all_stacks:
+        yield CheckedStack(checkout=checkout, stack=stack)
+    for module in checkout.modules:
+        home = None if used(module) else home_of_module(module)
+        if home is not None:
+            alone = Stack(name=module.folder, kind=RuleKind.FOLDER, place=home.place, module=module.folder)
+            yield CheckedStack(checkout=checkout, stack=alone)
+
+
+RULE = Rule(
+    id="HF124",
+    title="Two root modules on one state",
+    why="Each run of the one plans to delete what the other made. It happens when a folder is copied and its backend "
+    "block is not changed.",
+    fix="Give each a key of its own: a placeholder such as `{name}` in the entry's backend settings keeps them apart.",
+    severity=Severity.ERROR,
+    repository=_look,
+    more="Stacks of `holdfast.yaml` that share a state to the letter are refused before any check (HF-STACK-2). This "
+    "rule also finds root modules that no entry names, and one place that is written in two ways.",
+)

@@ -1,0 +1,65 @@
+"""HF125: states of several environments in one bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.checks.backends import home_of
+from holdfast.checks.interface import Finding, Rule, Severity, finding
+from holdfast.checks.subjects import CheckedStack, Checkout
+
+
+def _look(checkout: Checkout) -> Iterator[Finding]:
+    chosen = {stack.name for stack in checkout.stacks}
+    stores: dict[tuple[str, ...], list[CheckedStack]] = {}
+    for one in checkout.all_stacks:
+        stack = CheckedStack(checkout=checkout, stack=one)
+        store = _store(stack)
+        if store is not None:
+            stores.setdefault(store, []).append(stack)
+    for store, stacks in stores.items():
+        names = sorted({_environment(stack) for stack in stacks})
+        if len(names) > 1 and any(stack.name in chosen for stack in stacks):
+            yield _mixed(store[-1], stacks, names)
+
+
+def _store(stack: CheckedStack) -> tuple[str, ...] | None:
+    home = home_of(stack)
+    parts = [home.text(name) for name in home.kind.store]
+    known = tuple(part for part in parts if part is not None)
+    if not known or len(known) < len(parts):
+        return None
+    return (home.type, repr(home.value("endpoints")), home.text("endpoint") or "", *known)
+
+
+def _environment(stack: CheckedStack) -> str:
+    return stack.stack.environment or "(unclear)"
+
+
+def _mixed(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str]) -> Finding:
+    production = [one for one in stacks if one.stack.production and not one.stack.environment_unclear]
+    guest = next((one for one in stacks if not one.stack.production), stacks[-1])
+    host = next((one for one in stacks if _environment(one) != _environment(guest)), stacks[0])
+    grave = bool(production) and not guest.stack.production
+    home = home_of(guest)
+    return finding(
+        home.spot(home.kind.store[-1]),
+        f"`{name}` holds states of several environments: {', '.join(environments)} "
+        f"({host.name} and {guest.name}, for example)",
+        stack=guest.name,
+        severity=Severity.ERROR if grave else None,
+    )
+
+
+RULE = Rule(
+    id="HF125",
+    title="States of several environments in one bucket",
+    why="A permission, a life-cycle rule or a mistake concerns a bucket as a whole: what may read the states of `dev` "
+    "then reads the secrets of production.",
+    fix="Give each environment a bucket of its own: `{company}-{environment}-tfstate-{region}`.",
+    severity=Severity.WARNING,
+    repository=_look,
+    more="It is an error where production shares with what is not production. A container is to `azurerm` what a bucket "
+    "is to the others. `pg`, `http`, `consul` and `kubernetes` are not looked at: one server may well keep several "
+    "environments apart.",
+)

@@ -1,0 +1,49 @@
+"""HF202: a plan file in Git."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.kept_files import Content, Suspect, history, is_written, name_of, tree
+
+_NAME = re.compile(r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$", re.IGNORECASE)
+_ZIP = b"PK\x03\x04"
+_PACKED = re.compile(r"(?:^[^.]+|\.(?:plan|out|bin|zip|tmp))$", re.IGNORECASE)
+
+
+def _judge(path: str, content: Content | None) -> Suspect | None:
+    name = name_of(path)
+    if is_written(name):
+        return None
+    if _NAME.search(name):
+        return Suspect("a plan file")
+    if content is None:
+        return None
+    if name.lower().endswith(".json"):
+        return _shown(content() or b"")
+    inside = content() or b"" if _PACKED.search(name) else b""
+    packed = inside.startswith(_ZIP) and b"tfplan" in inside and b"tfstate" in inside
+    return Suspect("a plan file under another name") if packed else None
+
+
+def _shown(inside: bytes) -> Suspect | None:
+    shown = b'"format_version"' in inside and (
+        b'"resource_changes"' in inside or b'"planned_values"' in inside
+    )
+    return Suspect("a plan as JSON", severity=Severity.WARNING) if shown else None
+
+
+RULE = Rule(
+    id="HF202",
+    title="A plan file in Git",
+    why="A plan holds both states and every variable in clear, sensitive or not, and often the settings of the "
+    "backend with its password.",
+    fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and change every secret it holds.",
+    severity=Severity.ERROR,
+    repository=tree(_judge),
+    history=history(_judge),
+    more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content where a file is packed as a plan is, "
+    "and in JSON from `show -json` (a warning: plans that are made for tests of policies look the same; waive "
+    "their folder). With `--history` only names are known.",
+)

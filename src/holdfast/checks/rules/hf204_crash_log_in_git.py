@@ -1,0 +1,36 @@
+"""HF204: a crash log, or a debug log of Terraform, in Git."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.kept_files import Content, Suspect, history, name_of, tree
+
+_CRASH = re.compile(r"^crash(?:\.[\w-]+)*\.log$", re.IGNORECASE)
+_LEVELS = (b"[TRACE]", b"[DEBUG]")
+_SPEAKER = re.compile(rb"\b(?:terraform|tofu|provider\.terraform-provider)", re.IGNORECASE)
+
+
+def _judge(path: str, content: Content | None) -> Suspect | None:
+    name = name_of(path).lower()
+    if not name.endswith((".log", ".tflog")):
+        return None
+    if _CRASH.match(name):
+        return Suspect("a crash log")
+    inside = content() or b"" if content is not None else b""
+    logged = any(level in inside for level in _LEVELS) and _SPEAKER.search(inside)
+    return Suspect("a debug log of Terraform") if logged else None
+
+
+RULE = Rule(
+    id="HF204",
+    title="A log of Terraform in Git",
+    why="Crash and debug logs hold what Terraform and its providers sent and received: values of variables, "
+    "requests with their tokens, parts of the state.",
+    fix="Run `git rm --cached`, add `crash*.log` to `.gitignore`, and change every secret it shows.",
+    severity=Severity.ERROR,
+    repository=tree(_judge),
+    history=history(_judge),
+    more="`crash.log` and `crash.*.log` by name; other `*.log` files by lines that Terraform writes with `TF_LOG`.",
+)

@@ -1,0 +1,49 @@
+"""HF205: a private key in Git."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.kept_files import Content, Suspect, history, name_of, tree
+
+_ALWAYS = re.compile(
+    r"^id_(?:rsa|dsa|ecdsa|ecdsa_sk|ed25519|ed25519_sk)$|\.(?:ppk|p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE
+)
+_PERHAPS = re.compile(r"\.(?:pem|key|p8|pk8|priv|rsa|gpg|asc)$", re.IGNORECASE)
+_LOOKED_INTO = re.compile(r"^[^.]+$|\.(?:crt|cer|cert|txt|json|pub|bak|old)$", re.IGNORECASE)
+_PEM = re.compile(
+    rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+"
+    rb"(?:[A-Za-z-]+: [^\r\n]*\s+)*[A-Za-z0-9+/=]{20}"
+)
+_PUTTY = b"PuTTY-User-Key-File-"
+
+
+def _judge(path: str, content: Content | None) -> Suspect | None:
+    name = name_of(path)
+    if _ALWAYS.search(name):
+        return Suspect("a private key, or a store of keys")
+    perhaps = _PERHAPS.search(name)
+    if content is None:
+        named = perhaps and "pub" not in name.lower() and not re.search(r"(?i)cert|chain|ca\.|bundle", name)
+        return Suspect("what may be a private key", severity=Severity.WARNING) if named else None
+    if perhaps or _LOOKED_INTO.search(name):
+        inside = content() or b""
+        if _PEM.search(inside) or inside.startswith(_PUTTY):
+            return Suspect("a private key")
+    return None
+
+
+RULE = Rule(
+    id="HF205",
+    title="A private key in Git",
+    why="Whoever has ever cloned the repository can be whoever the key belongs to, and nobody will notice.",
+    fix="Replace the key everywhere it is trusted, run `git rm --cached`, and keep the new one in a secret store.",
+    severity=Severity.ERROR,
+    repository=tree(_judge),
+    history=history(_judge),
+    secret=True,
+    more="SSH keys and key stores by name; `*.pem`, `*.key` and files that could hold one by content, so public "
+    "keys and certificates are left alone. With `--history` a name alone is a warning. Keys written into code "
+    "are HF207's.",
+)

@@ -1,0 +1,97 @@
+"""HF206: an `.env`, or a file in which a program keeps its credentials, in Git."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.kept_files import Content, Suspect, history, tree
+from holdfast.secrets.entropy import sounds_secret
+
+_ENV = re.compile(r"(?:^|/)(?:[\w.-]+)?\.env(?:\.[\w.-]+)?$|(?:^|/)\.envrc$", re.IGNORECASE)
+_MODEL = re.compile(
+    r"(?i)\b(?:example|sample|template|tpl|tftpl|dist|defaults?|schema|md|tf|j2|vault|enc|age|gpg)\b"
+)
+_SEALED = re.compile(
+    rb"sops_version|ENC\[AES|DOTENV_PUBLIC_KEY|-----BEGIN AGE|^\$ANSIBLE_VAULT", re.MULTILINE
+)
+_SET = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*[\"']?([^\s\"'#]*)", re.MULTILINE)
+
+
+class _Known(NamedTuple):
+    path: re.Pattern[str]
+    what: str
+    inside: re.Pattern[bytes] | None = None
+    """What makes it one; a file of this name without it holds settings only."""
+
+
+def _known(path: str, what: str, inside: bytes | None = None) -> _Known:
+    return _Known(re.compile(f"(?:^|/){path}$"), what, re.compile(inside) if inside is not None else None)
+
+
+_FILES = (
+    _known(r"\.aws/credentials", "credentials of AWS"),
+    _known(r"\.git-credentials", "credentials of Git"),
+    _known(r"\.netrc|_netrc", "passwords of hosts", rb"\bpassword\s+[^\s$]"),
+    _known(r"\.pgpass", "passwords of PostgreSQL"),
+    _known(r"\.vault-token", "a token of Vault"),
+    _known(r"credentials\.tfrc\.json", "tokens of HCP Terraform", rb'"token"\s*:\s*"[^"$]'),
+    _known(r"\.?terraform(?:\.rc|rc)|\.tofurc", "tokens of registries", rb'\btoken\s*=\s*"[^"$]'),
+    _known(r"\.npmrc", "a token of npm", rb"_auth(?:Token)?\s*=\s*[^\s$]"),
+    _known(r"\.pypirc", "a password of PyPI", rb"(?m)^\s*password\s*[=:]\s*[^\s$%]"),
+    _known(r"\.docker/config\.json|\.dockercfg", "passwords of registries", rb'"auth"\s*:\s*"[^"$]'),
+    _known(
+        r"(?:\.kube/config|[\w.-]*kubeconfig[\w.-]*)",
+        "credentials of a cluster",
+        rb"(?m)client-key-data:\s*\S{20}|^\s*token:\s*[\"']?[A-Za-z0-9._-]{16}|^\s*password:\s*[^\s${]",
+    ),
+)
+
+
+def _judge(path: str, content: Content | None) -> Suspect | None:
+    for known in _FILES:
+        if known.path.search(path):
+            return _of_a_program(known, content)
+    name = path.rpartition("/")[2]
+    if not _ENV.search(path) or _MODEL.search(name.removeprefix(".env")):
+        return None
+    if content is None:
+        return None if name == ".envrc" else Suspect("an environment file", severity=Severity.WARNING)
+    return _environment(name, content() or b"")
+
+
+def _of_a_program(known: _Known, content: Content | None) -> Suspect | None:
+    if known.inside is None:
+        return Suspect(known.what)
+    if content is None:
+        return None
+    return Suspect(known.what) if known.inside.search(content() or b"") else None
+
+
+def _environment(name: str, inside: bytes) -> Suspect | None:
+    if _SEALED.search(inside):
+        return None
+    pairs = _SET.findall(inside.decode(errors="replace"))
+    if any(value and not value.startswith(("$", "<")) and sounds_secret(key) for key, value in pairs):
+        return Suspect("an environment file with secrets")
+    plain = name.lower() == ".env" or name.lower().startswith(".env.")
+    return Suspect("an environment file", severity=Severity.WARNING) if plain and pairs else None
+
+
+RULE = Rule(
+    id="HF206",
+    title="A file of credentials in Git",
+    why="`.env` and the files in which programs keep tokens are made to hold what nobody else may have. Once "
+    "they are in Git, the next value is committed without anyone noticing.",
+    fix="Change the secrets in it, run `git rm --cached`, add it to `.gitignore`, and keep an `.env.example` "
+    "without values.",
+    severity=Severity.ERROR,
+    repository=tree(_judge),
+    history=history(_judge),
+    secret=True,
+    more="An `.env` whose names sound harmless is a warning. Files that SOPS, dotenvx or Ansible Vault encrypted, "
+    "and models such as `.env.example`, are left alone. Of the files of programs (`.terraformrc`, `.npmrc`, "
+    "kubeconfigs …) only those count that hold a token or a password, so in history, where only names are "
+    "known, they are not looked for.",
+)

@@ -1,0 +1,86 @@
+"""HF211: a variable that sounds secret and is not marked sensitive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.carrying import is_marked
+from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.subjects import Module
+from holdfast.hcl.nodes import Block, Call, Expression, Literal, Traversal
+from holdfast.hcl.reader import UNKNOWN, constant
+from holdfast.secrets.entropy import sounds_secret
+
+_TEXTS = frozenset({"string", "any"})
+_LISTS = frozenset({"list", "set", "map"})
+_ABOUT = (
+    "manage", "create", "enable", "use", "generate", "rotate", "require", "allow", "reset", "store", "random",
+    "ignore", "has", "is", "with", "add", "attach", "disable", "include", "no", "min", "max",
+)  # fmt: skip
+_PLAIN_ENDS = (
+    "_secret",
+    "_secrets",
+    "secret",
+    "secrets",
+    "_access_key",
+    "_key_pair",
+    "_credential",
+    "_credentials",
+)
+
+
+def _look(module: Module) -> Iterator[Answer]:
+    words = module.checkout.config.redaction.words
+    for block in module.blocks("variable"):
+        name = block.labels[0] if block.labels else ""
+        if not sounds_secret(name, words) or name.split("_")[0] in _ABOUT or not _may_hold(name, block):
+            continue
+        if is_marked(module, "variable", name):
+            continue
+        mark = block.body.attribute("sensitive")
+        if mark is not None and constant(mark.expression) is UNKNOWN:
+            yield Skipped(reason=f"whether `{name}` is sensitive is computed", file=block.place.file)
+            continue
+        yield finding(
+            block, f"`{name}` sounds like a secret, and is not marked `sensitive`", address=f"var.{name}"
+        )
+
+
+def _may_hold(name: str, block: Block) -> bool:
+    """Whether its type can hold a secret. A `…_secret` or a list is as often the name of one."""
+    type_, default = block.body.attribute("type"), block.body.attribute("default")
+    kind = _type(type_.expression) if type_ is not None else None
+    if kind is None and default is not None:
+        given = constant(default.expression)
+        kind = "string" if isinstance(given, str) or given is None else type(given).__name__
+    if kind not in (None, *_TEXTS):
+        return False
+    written = constant(default.expression) if default is not None else None
+    names_one = name.lower().endswith(_PLAIN_ENDS) and isinstance(written, str) and written != ""
+    return not names_one
+
+
+def _type(expression: Expression) -> str | None:
+    match expression:
+        case Traversal(steps=()):
+            return expression.root
+        case Literal(value=str() as text):
+            return text
+        case Call(name=name, arguments=(Traversal() as inner,)) if name in _LISTS:
+            return f"{name}({inner.root})"
+        case _:
+            return "other"
+
+
+RULE = Rule(
+    id="HF211",
+    title="A variable that sounds secret and is not marked",
+    why="Without `sensitive = true` its value stands in plans, in logs of CI and in comments of pull requests.",
+    fix="Add `sensitive = true`; and `ephemeral = true` where it only goes to providers and write-only arguments.",
+    severity=Severity.WARNING,
+    source=_look,
+    bad='variable "db_password" {\n  type = string\n}\n',
+    good='variable "db_password" {\n  type      = string\n  sensitive = true\n}\n',
+    more="Names are judged as the redactor does (`redaction.words` adds your own); names such as `secret_name`, "
+    "`token_ttl`, `manage_password`, and types that hold no text, are left alone.",
+)

@@ -1,0 +1,50 @@
+"""HF301: provisioners in stacks that others depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.hermetic import SHARED, planned_elsewhere, where_shared
+from holdfast.checks.interface import Answer, Finding, Rule, Severity
+from holdfast.checks.subjects import CheckedPlan, Module
+from holdfast.hcl.nodes import Block
+
+_DOES = {
+    "local-exec": "runs a program on whatever machine Terraform runs on",
+    "remote-exec": "runs programs on another machine",
+    "file": "copies files to another machine",
+}
+
+
+def _does(kind: str) -> str:
+    return f"`{kind}` {_DOES.get(kind, 'does what no plan shows')}"
+
+
+def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
+    for resource in module.resources(mode="managed"):
+        for block in resource.body.blocks_of("provisioner"):
+            yield block, resource.address, _does(block.labels[0] if block.labels else "")
+
+
+def _source(module: Module) -> Iterator[Answer]:
+    return where_shared(module, _found(module))
+
+
+def _plan(plan: CheckedPlan) -> Iterator[Finding]:
+    found = ((address, _does(kind)) for address, kinds in plan.plan.provisioners.items() for kind in kinds)
+    return planned_elsewhere(plan, found)
+
+
+RULE = Rule(
+    id="HF301",
+    title="A provisioner in a shared stack",
+    why="What it does is in no plan and in no state: nobody can approve it, undo it or tell whether it still "
+    "holds, and it depends on the machine it runs on.",
+    fix="Let a resource of a provider do it, or a step of the pipeline after the apply.",
+    severity=Severity.ERROR,
+    source=_source,
+    plan=_plan,
+    bad='resource "terraform_data" "a" {\n  provisioner "local-exec" {\n    command = "./a.sh"\n  }\n}\n',
+    good='resource "terraform_data" "a" {\n  input = "a"\n}\n',
+    more=SHARED,
+)

@@ -1,0 +1,53 @@
+"""HF302: programs that Terraform runs to read or do something, in stacks that others depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.hermetic import SHARED, data_of, planned_data, planned_elsewhere, where_shared
+from holdfast.checks.interface import Answer, Finding, Rule, Severity
+from holdfast.checks.subjects import CheckedPlan, Module
+from holdfast.hcl.nodes import Block
+
+_DATA = ("external", "local_command", "shell_script")
+_RESOURCES = ("shell_script", "shell_sensitive_script")
+_ACTIONS = ("local_command",)
+
+
+def _says(address: str) -> str:
+    return f"{address} runs a program on whatever machine Terraform runs on"
+
+
+def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
+    for block, address in data_of(module, _DATA):
+        yield block, address, _says(address)
+    for resource in module.resources(*_RESOURCES, mode="managed"):
+        yield resource.block, resource.address, _says(resource.address)
+    for block in module.blocks("action"):
+        if block.labels[:1] and block.labels[0] in _ACTIONS:
+            address = ".".join(("action", *block.labels))
+            yield block, address, _says(address)
+
+
+def _source(module: Module) -> Iterator[Answer]:
+    return where_shared(module, _found(module))
+
+
+def _plan(plan: CheckedPlan) -> Iterator[Finding]:
+    found = ((address, _says(address)) for address in planned_data(plan, _DATA))
+    return planned_elsewhere(plan, found)
+
+
+RULE = Rule(
+    id="HF302",
+    title="A program outside Terraform in a shared stack",
+    why="It runs in every plan, also of a pull request that nobody has read yet, with the credentials of the "
+    "stack. What it answers depends on the machine it runs on.",
+    fix="Read it with a data source of a provider, or give the value as a variable.",
+    severity=Severity.ERROR,
+    source=_source,
+    plan=_plan,
+    bad='data "external" "version" {\n  program = ["./version.sh"]\n}\n',
+    good='variable "release" {\n  type = string\n}\n',
+    more=SHARED,
+)

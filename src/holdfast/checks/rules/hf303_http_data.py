@@ -1,0 +1,43 @@
+"""HF303: data from an HTTP address, in stacks that others depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.hermetic import SHARED, data_of, planned_data, planned_elsewhere, where_shared
+from holdfast.checks.interface import Answer, Finding, Rule, Severity
+from holdfast.checks.subjects import CheckedPlan, Module
+from holdfast.hcl.nodes import Block
+
+_TYPES = ("http", "terracurl_request")
+
+
+def _says(address: str) -> str:
+    return f"{address} reads an HTTP address in every plan"
+
+
+def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
+    return ((block, address, _says(address)) for block, address in data_of(module, _TYPES))
+
+
+def _source(module: Module) -> Iterator[Answer]:
+    return where_shared(module, _found(module))
+
+
+def _plan(plan: CheckedPlan) -> Iterator[Finding]:
+    return planned_elsewhere(plan, ((address, _says(address)) for address in planned_data(plan, _TYPES)))
+
+
+RULE = Rule(
+    id="HF303",
+    title="Data from an HTTP address in a shared stack",
+    why="What is planned then depends on what somebody else's server answers at that moment: the same commit "
+    "gives another plan tomorrow, and none while the server is away.",
+    fix="Keep what it answers in the repository, or read it with a data source of a provider.",
+    severity=Severity.WARNING,
+    source=_source,
+    plan=_plan,
+    bad='data "http" "addresses" {\n  url = "https://ip-ranges.example.com/ranges.json"\n}\n',
+    good='locals {\n  addresses = ["192.0.2.0/24"]\n}\n',
+    more=SHARED,
+)

@@ -1,0 +1,41 @@
+"""HF305: a provider without a version, or with one that has no upper end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.pins import loose_constraint
+from holdfast.checks.required import needed_by
+from holdfast.checks.subjects import Module
+from holdfast.hcl.reader import Unknown
+
+
+def _look(module: Module) -> Iterator[Answer]:
+    for one in needed_by(module):
+        address = f"provider.{one.name}"
+        if isinstance(one.version, Unknown):
+            reason = f"the version of the provider `{one.name}` cannot be told"
+            yield Skipped(reason=reason, file=one.place.file)
+        elif one.version is None:
+            message = f"no version of the provider `{one.name}` ({one.source}) is asked for"
+            yield finding(one.place, message, address=address)
+        elif module.roots and (why := loose_constraint(one.version)) is not None:
+            yield finding(one.place, f"`{one.version}` of the provider `{one.name}` {why}", address=address)
+
+
+RULE = Rule(
+    id="HF305",
+    title="A provider that is not pinned",
+    why="The next `init` without a lock file, or with `-upgrade`, takes whatever is newest: a new major "
+    "version can change defaults, and what it writes into the state older ones cannot read.",
+    fix='Name it in `required_providers` with an upper end: `version = "~> 5.0"`.',
+    severity=Severity.WARNING,
+    source=_look,
+    bad='terraform {\n  required_providers {\n    aws = {\n      source  = "hashicorp/aws"\n'
+    '      version = ">= 5.0"\n    }\n  }\n}\n',
+    good='terraform {\n  required_providers {\n    aws = {\n      source  = "hashicorp/aws"\n'
+    '      version = "~> 5.0"\n    }\n  }\n}\n',
+    more="Root modules need an upper end (`~> 5.0`, `>= 5.0, < 6.0`, `5.31.0`; `~> 5` has none). A module "
+    "that others call needs a version too, and `>= 5.0` is enough there: the root module narrows it.",
+)

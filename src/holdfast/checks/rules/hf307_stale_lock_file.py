@@ -1,0 +1,70 @@
+"""HF307: a lock file that does not fit the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.locked import Lock, lock_of, needed_by_root
+from holdfast.checks.required import Needed
+from holdfast.checks.subjects import Module
+from holdfast.hcl.reader import Unknown
+from holdfast.kernel.errors import Place, UsageError
+from holdfast.terraform.lock_file import LockedProvider
+from holdfast.terraform.versions import Constraint, Version
+
+
+def _look(module: Module) -> Iterator[Answer]:
+    lock = lock_of(module) if module.roots else None
+    if lock is None:
+        return
+    if lock.file.problems:
+        problem = lock.file.problems[0]
+        yield finding(problem.place or Place(file=lock.path), f"it cannot be read: {problem.message}")
+        return
+    missing: set[str] = set()
+    for one in needed_by_root(module):
+        locked = next((found for found in lock.providers if one.is_locked_as(found.address)), None)
+        if locked is None:
+            if one.source not in missing:
+                yield finding(
+                    Place(file=lock.path),
+                    f"{lock.path} does not hold the provider `{one.source}`, which {one.place} needs",
+                    address=f"provider.{one.name}",
+                )
+            missing.add(one.source)
+        else:
+            yield from _outside(lock, one, locked)
+
+
+def _outside(lock: Lock, one: Needed, locked: LockedProvider) -> Iterator[Answer]:
+    if isinstance(one.version, Unknown):
+        reason = f"the version of the provider `{one.name}` cannot be told"
+        yield Skipped(reason=reason, file=one.place.file)
+        return
+    if one.version is None:
+        return
+    try:
+        fits = Constraint.parse(one.version).allows(Version.parse(locked.version))
+    except UsageError:
+        return  # Not a version or not a constraint: HF305 says so of the code, Terraform of the lock file.
+    if not fits:
+        yield finding(
+            lock.place_of(locked),
+            f"{lock.path} holds {one.source} {locked.version}, and {one.place} asks for `{one.version}`",
+            address=f"provider.{one.name}",
+        )
+
+
+RULE = Rule(
+    id="HF307",
+    title="A lock file that does not fit the code",
+    why="`init` fails on it, or takes a version that nobody has tried, on each machine another one.",
+    fix="Bring it up to date with `holdfast plan --lockfile update`, or `terraform init -upgrade`, and "
+    "commit it.",
+    severity=Severity.ERROR,
+    source=_look,
+    more="It compares the lock file beside a root module with what that module and every local module below "
+    "it need: a provider that it does not hold, and a version outside a constraint. What only a module from "
+    "elsewhere needs is not known before `init`, so a provider too many is not told.",
+)

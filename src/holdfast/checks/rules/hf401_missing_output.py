@@ -1,0 +1,36 @@
+"""HF401: an output of the contract is missing, or a part of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.contracts import SETTINGS, in_plan, in_source, in_state
+from holdfast.checks.interface import Answer, Rule, Severity
+from holdfast.checks.subjects import CheckedPlan, CheckedStack, CheckedState
+from holdfast.contract.comparison import Kind
+
+
+def _stack(stack: CheckedStack) -> Iterator[Answer]:
+    return in_source(stack, Kind.MISSING)
+
+
+def _plan(plan: CheckedPlan) -> Iterator[Answer]:
+    return in_plan(plan, Kind.MISSING)
+
+
+def _state(state: CheckedState) -> Iterator[Answer]:
+    return in_state(state, Kind.MISSING)
+
+
+RULE = Rule(
+    id="HF401",
+    title="An output of the contract is missing",
+    why="Facts, gates and GitOps values are made from these outputs: without one, the apply is done and the "
+    "platform still does not work.",
+    fix="Add it to the outputs of the root module.",
+    severity=Severity.ERROR,
+    stack=_stack,
+    plan=_plan,
+    state=_state,
+    more=SETTINGS,
+)

@@ -1,0 +1,50 @@
+"""HF403: a contract that cannot be used, or that no stack is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.contracts import SETTINGS, contract_of
+from holdfast.checks.interface import Finding, Rule, Severity, finding
+from holdfast.checks.subjects import Checkout
+from holdfast.config.valid import ContractUse
+from holdfast.contract.reading import Broken
+from holdfast.stacks.stack import matches
+
+
+def _look(checkout: Checkout) -> Iterator[Finding]:
+    told: set[str] = set()
+    for target in checkout.config.targets:
+        use = target.contract
+        if use is None:
+            continue
+        yield from _idle(checkout, target.name, use)
+        contract = contract_of(checkout, use)
+        if isinstance(contract, Broken) and use.schema not in told:
+            told.add(use.schema)
+            for problem in contract.problems:
+                yield finding(
+                    problem.place or use.place, f"{problem.code} {problem.message}", hint=problem.hint
+                )
+
+
+def _idle(checkout: Checkout, target: str, use: ContractUse) -> Iterator[Finding]:
+    """A name that no stack has would leave the one that was meant unlooked-at."""
+    stacks = [one for one in checkout.all_stacks if one.target is not None and one.target.name == target]
+    for pattern in use.stacks:
+        if not any(matches(stack, pattern) for stack in stacks):
+            yield finding(
+                use.place,
+                f"no stack of the target `{target}` is `{pattern}`: nothing is held against its contract",
+            )
+
+
+RULE = Rule(
+    id="HF403",
+    title="A contract that cannot be used",
+    why="Nothing is compared with it: stacks that break it are not found.",
+    fix="Mend the contract, or the name by which it is called.",
+    severity=Severity.ERROR,
+    repository=_look,
+    more=SETTINGS,
+)

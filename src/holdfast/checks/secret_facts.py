@@ -1,0 +1,128 @@
+"""What providers keep in states: which attributes hold secrets, which have write-only twins, and what to do.
+
+The tables lie in `data/` and are read when a rule first asks. A path is `block.attribute`, without indexes;
+`*` stands for exactly one step, and what is below a listed path belongs to it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Steps = tuple[str, ...]
+
+SENSITIVE = "sensitive"
+"""The provider marks it: Terraform masks it on screens, and keeps it in clear."""
+POSSIBLE = "possible"
+"""Not marked, and often holds a secret all the same: it is shown wherever it stands."""
+
+
+class Listed(NamedTuple):
+    steps: Steps
+    kind: str
+
+    @property
+    def path(self) -> str:
+        return ".".join(self.steps)
+
+
+class Twin(NamedTuple):
+    """The write-only argument beside another, and the one that makes Terraform send it again."""
+
+    steps: Steps
+    name: str
+    version: str | None
+
+    @property
+    def path(self) -> str:
+        return ".".join((*self.steps[:-1], self.name))
+
+
+def listed(mode: str, type_: str) -> tuple[Listed, ...]:
+    """The attributes of a type that hold secrets, or may."""
+    return _listed("data" if mode == "data" else "resources", type_)
+
+
+@functools.cache
+def _listed(table: str, type_: str) -> tuple[Listed, ...]:
+    found: Mapping[str, list[str]] = _table("secret-attributes")[table].get(type_, {})
+    return tuple(
+        Listed(steps=tuple(path.split(".")), kind=kind) for kind, paths in found.items() for path in paths
+    )
+
+
+@functools.cache
+def twins(type_: str) -> tuple[Twin, ...]:
+    found = _table("write-only")["arguments"].get(type_, {})
+    return tuple(
+        Twin(steps=tuple(path.split(".")), name=one["twin"], version=one["version"])
+        for path, one in found.items()
+    )
+
+
+@functools.cache
+def ephemerals() -> frozenset[str]:
+    """The types that a provider also offers as `ephemeral`: read, and never kept."""
+    return frozenset(_table("write-only")["ephemeral"])
+
+
+def remedy(mode: str, type_: str, paths: tuple[str, ...] = ()) -> str:
+    """How to get the secrets of a type out of the state, the shortest way first."""
+    said = [
+        f"Give `{twin.path}` instead of `{path}` (write-only: it is never kept)."
+        for path in paths
+        for twin in twins(type_)
+        if mode == "managed" and covers(twin.steps, tuple(path.split(".")))
+    ]
+    if mode == "data" and type_ in ephemerals():
+        said.append(f'Read it as `ephemeral "{type_}"`: what is read so is never kept.')
+    table = _table("remedies")
+    known = next(
+        (
+            one["remedy"]
+            for one in table["remedies"]
+            if one.get("mode", mode) == mode
+            and any(fnmatch.fnmatchcase(type_, kind) for kind in one["types"])
+        ),
+        None,
+    )
+    if known is not None or not said:
+        said.append(known or table["otherwise"]["data" if mode == "data" else "managed"])
+    return " ".join(dict.fromkeys(said))
+
+
+def covers(listed_: Steps, steps: Steps) -> bool:
+    """Whether steps lead to what is listed, or below it."""
+    return len(listed_) <= len(steps) and _agree(listed_, steps)
+
+
+def meets(listed_: Steps, steps: Steps) -> bool:
+    """The same, or the steps stop above it: then the whole holds the part."""
+    return _agree(listed_, steps)
+
+
+def _agree(listed_: Steps, steps: Steps) -> bool:
+    return all(want in ("*", has) for want, has in zip(listed_, steps, strict=False))
+
+
+def parts(value: object, steps: Steps) -> Iterator[object]:
+    """The values that a path leads to inside a document; lists are seen through."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from parts(one, steps)
+    elif not steps:
+        yield value
+    elif isinstance(value, Mapping):
+        for name in value if steps[0] == "*" else (steps[0],):
+            if name in value:
+                yield from parts(value[name], steps[1:])
+
+
+@functools.cache
+def _table(name: str) -> Any:
+    import msgspec  # noqa: PLC0415  only a check that asks needs the tables
+
+    return msgspec.json.decode((Path(__file__).with_name("data") / f"{name}.json").read_bytes())

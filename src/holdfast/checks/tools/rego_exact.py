@@ -1,0 +1,83 @@
+"""Where regopy would answer wrongly, it is made to answer with an error. Pure.
+
+It holds texts with their escapes: `count("a\\"b")` is 4, `regex.match` sees backslashes that are not there, and a
+rule that depends on it silently does not fire. Such calls are led through functions that first look whether the
+text holds anything that is escaped, and break if it does; what breaks is an error of the report. What the library
+answers rightly (`contains`, `==`, `split`, `replace`, `startswith`, `sprintf`, `json.unmarshal`) is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PACKAGE: Final = "holdfast_exact"
+_ARGUMENTS: Final = {
+    **dict.fromkeys(("count", "strings.reverse", "upper", "lower", "base64.encode", "base64url.encode"), 1),
+    **dict.fromkeys(
+        ("base64url.encode_no_pad", "hex.encode", "crypto.md5", "crypto.sha1", "crypto.sha256"), 1
+    ),
+    **dict.fromkeys(("indexof", "indexof_n", "trim", "trim_left", "trim_right", "regex.match"), 2),
+    **dict.fromkeys(("regex.split", "regex.globs_match", "crypto.hmac.sha256", "crypto.hmac.sha512"), 2),
+    **dict.fromkeys(("substring", "regex.find_n", "regex.find_all_string_submatch_n", "regex.replace"), 3),
+    "regex.template_match": 4,
+}
+_TEXT: Final = {"regex.replace": 0, "regex.match": 1, "regex.split": 1, "regex.template_match": 1}
+"""Which argument is the text, where it is not every one: a pattern is full of backslashes and is right."""
+_ASCII: Final = frozenset({"upper", "lower"})
+NEVER: Final = (
+    "base64.decode",
+    "base64url.decode",
+    "hex.decode",
+    "urlquery.decode",
+    "urlquery.decode_object",
+)
+"""What they make is not escaped as everything else is: nothing can be believed that is done with it."""
+_TOKEN: Final = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|`[^`]*`|#[^\n]*|(?<![\w.])('
+    + "|".join(re.escape(name) for name in sorted((*_ARGUMENTS, *NEVER), key=len, reverse=True))
+    + r")(?=[ \t]*\()"
+)
+_ODD: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[bfu]")
+
+
+def guarded(text: str) -> str:
+    """A policy with its doubtful calls led through the functions of `module`."""
+
+    def instead(token: re.Match[str]) -> str:
+        return f"data.{PACKAGE}.{_function(token[1])}" if token[1] else token[0]
+
+    return _TOKEN.sub(instead, text)
+
+
+def _function(name: str) -> str:
+    return f"{name.replace('.', '_')}_"
+
+
+def odd(document: str) -> bool:
+    """Whether JSON holds control characters that the functions cannot look for."""
+    return _ODD.search(document) is not None
+
+
+def module() -> str:
+    """The functions. Breaking is `to_number` of a text that is no number: strict errors make that an error."""
+    lines = [
+        f"package {PACKAGE}",
+        "import rego.v1",
+        "exact(x) if not is_string(x)",
+        'exact(x) if { is_string(x); not contains(x, "\\\\"); not contains(x, "\\""); '
+        'not contains(x, "\\n"); not contains(x, "\\r"); not contains(x, "\\t") }',
+        "ascii(x) if { exact(x); regex.match(`^[ -~]*$`, x) }",
+    ]
+    for name, count in _ARGUMENTS.items():
+        given = [f"a{number}" for number in range(count)]
+        texts = [given[_TEXT[name]]] if name in _TEXT else given
+        check = "ascii" if name in _ASCII else "exact"
+        head = f"{_function(name)}({', '.join(given)})"
+        lines.append(
+            f"{head} := {name}({', '.join(given)}) if {{ {'; '.join(f'{check}({x})' for x in texts)} }}"
+        )
+        lines += [f'{head} := to_number("inexact") if not {check}({x})' for x in texts]
+    for name in NEVER:
+        lines.append(f'{_function(name)}(_) := to_number("inexact")')
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,289 @@
+"""`holdfast check`: what is wrong before it runs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from holdfast.cli.frame import Group, Invocation, Option, command
+from holdfast.cli.parameters import Changed, Since, Stacks
+from holdfast.kernel.errors import ConfigError, Exit, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.checks.formats.interface import Shown
+    from holdfast.checks.interface import Rule, Severity
+    from holdfast.checks.report import Report
+    from holdfast.checks.running import AtHand
+    from holdfast.checks.subjects import Checkout
+    from holdfast.kernel.errors import Problem
+    from holdfast.runs.repository import Repository
+
+
+def register(app: Group) -> None:
+    command(app, "check")(check)
+
+
+def check(
+    invocation: Invocation,
+    stacks: Stacks = None,
+    changed: Changed = None,
+    since: Since = None,
+    format_: Annotated[
+        str | None,
+        Option("--format", metavar="FORMAT", help="text, json, sarif, github, markdown or junit."),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        Option(
+            "--fail-on", metavar="LEVEL", help="Exit 3 from this level on: error (default), warning, note."
+        ),
+    ] = None,
+    engine: Annotated[bool, Option("--engine", help="Ask Terraform too: format and validity.")] = False,
+    fix: Annotated[bool, Option("--fix", help="With --engine: write the format back.")] = False,
+    history: Annotated[
+        bool, Option("--history", help="Look for files that Git once kept and should not have.")
+    ] = False,
+    list_: Annotated[bool, Option("--list", help="Show every rule.")] = False,
+    explain: Annotated[
+        str | None, Option("--explain", metavar="RULE", help="Say what a rule finds, why, and what to do.")
+    ] = None,
+) -> Exit:
+    """Look for what is wrong before anything runs: in the code, its variables, the repository."""
+    if list_:
+        return _list(invocation)
+    if explain is not None:
+        return _explain(invocation, explain)
+    wanted = _format(invocation, format_)
+    level = _level(fail_on)
+    if fix and not engine:
+        raise UsageError(
+            "HF-CHECK-4", "--fix without --engine: it is Terraform that formats", hint="Say --engine --fix."
+        )
+    if wanted != "text":
+        invocation.console.reserve_output()
+    return _Check(invocation, engine=engine, fix=fix, history=history).run(
+        stacks or [], changed or [], since, wanted, level
+    )
+
+
+# What was asked for.
+
+
+def _format(invocation: Invocation, given: str | None) -> str:
+    from holdfast.checks.formats.catalogue import FORMATS
+    from holdfast.config.problems import did_you_mean, listed
+
+    if given is not None and given not in FORMATS:
+        hint = did_you_mean(given, FORMATS) or f"Write {listed(FORMATS)}."
+        raise UsageError("HF-CHECK-2", f"--format {given}: there is no such format", hint=hint)
+    if invocation.as_json and given not in (None, "json"):
+        raise UsageError("HF-USE-4", f"--json and --format {given}", hint="Leave one out.")
+    return "json" if invocation.as_json else given or "text"
+
+
+def _level(given: str | None) -> Severity:
+    from holdfast.checks.interface import Severity
+    from holdfast.config.problems import listed
+
+    try:
+        return Severity(given or Severity.ERROR)
+    except ValueError:
+        raise UsageError(
+            "HF-CHECK-3", f"--fail-on {given}: there is no such level", hint=f"Write {listed(Severity)}."
+        ) from None
+
+
+# The catalogue.
+
+
+def _list(invocation: Invocation) -> Exit:
+    from holdfast.checks.catalogue import rules
+
+    if invocation.as_json:
+        invocation.document({"version": 1, "rules": [_document(rule) for rule in rules()]})
+        return Exit.DONE
+    for rule in rules():
+        invocation.console.line(f" {rule.id}  {rule.severity:<8} {rule.title}")
+    invocation.console.say("")
+    invocation.console.say(f" {len(rules())} rules · one in full: holdfast check --explain {rules()[0].id}")
+    return Exit.DONE
+
+
+def _explain(invocation: Invocation, id_: str) -> Exit:
+    from holdfast.checks import catalogue
+    from holdfast.checks.pages import looks_at
+    from holdfast.config.problems import did_you_mean
+
+    rule = catalogue.rule(id_)
+    if rule is None:
+        hint = did_you_mean(id_.upper(), catalogue.ids()) or "holdfast check --list shows every rule."
+        raise UsageError("HF-CHECK-1", f"there is no rule {id_}", hint=hint)
+    if invocation.as_json:
+        invocation.document({"version": 1, "rules": [_document(rule)]})
+        return Exit.DONE
+    line = invocation.console.line
+    line((f" {rule.id}  {rule.title}", "bold"), f"  ({rule.severity})")
+    line(f" Looks at {looks_at(rule)}.")
+    for title, text in (
+        ("Why", rule.why),
+        ("What to do", rule.fix),
+        ("Found", rule.bad),
+        ("Not found", rule.good),
+    ):
+        if text:
+            line("")
+            line((f" {title}", "bold"))
+            for one in text.rstrip().splitlines():
+                line(f"   {one}")
+    line("")
+    line(f" Where it is right all the same:  # holdfast:ignore {rule.id} until=2027-01-31 reason=why")
+    return Exit.DONE
+
+
+def _document(rule: Rule) -> dict[str, object]:
+    return {
+        "rule": rule.id,
+        "severity": rule.severity.value,
+        "title": rule.title,
+        "why": rule.why,
+        "fix": rule.fix,
+        "looks_at": list(rule.sights),
+    }
+
+
+# The check itself.
+
+
+class _Check:
+    def __init__(self, invocation: Invocation, *, engine: bool, fix: bool, history: bool) -> None:
+        self._invocation = invocation
+        self._engine = engine
+        self._fix = fix
+        self._history = history
+
+    def run(
+        self, stacks: list[str], changed: list[str], since: str | None, format_: str, level: Severity
+    ) -> Exit:
+        from holdfast import __version__
+        from holdfast.checks.catalogue import rules
+        from holdfast.checks.formats.interface import Shown
+        from holdfast.checks.running import check as ask
+        from holdfast.cli.check_sight import git_prefix
+        from holdfast.doors import clock
+
+        started = clock.monotonic()
+        repository, problems = self._open()
+        repository.tune(self._invocation.console.redactor)
+        # Where stacks could not be found none can be named: everything is looked at.
+        checkout = self._checkout(repository, [] if problems else stacks, changed, since)
+        report = ask(checkout, rules(), self._at_hand(repository, checkout, problems))
+        clean = _clean(self._invocation, report)
+        self._show(
+            format_,
+            Shown(
+                report=clean,
+                prefix=git_prefix(repository.git, repository.config.root),
+                version=__version__,
+                fail_on=level,
+                verbose=self._invocation.verbose,
+                seconds=clock.monotonic() - started,
+            ),
+        )
+        return report.exit(level)
+
+    def _open(self) -> tuple[Repository, tuple[Problem, ...]]:
+        """Where stacks cannot be found, that is a finding: the code is looked at all the same."""
+        from pathlib import Path
+
+        from holdfast.config import read as config_read
+        from holdfast.runs.repository import Repository, open_repository
+        from holdfast.secrets.keys import obtain
+        from holdfast.stacks.code import Code
+        from holdfast.store.place import open_shelf
+        from holdfast.store.run_store import RunStore
+
+        invocation = self._invocation
+        try:
+            return open_repository(invocation.config, invocation.environment), ()
+        except ConfigError as error:
+            # A mistake in holdfast.yaml itself is raised again here: then nothing can be believed.
+            file = invocation.config if invocation.config is not None else config_read.find(Path.cwd())
+            loaded = config_read.load(file)
+            environment = invocation.environment
+            store = RunStore(
+                open_shelf(loaded.store, loaded.root, environment.variables), lambda: obtain(environment).key
+            )
+            bare = Repository(
+                config=loaded, environment=environment, code=Code(loaded.root), stacks=(), store=store
+            )
+            return bare, error.problems
+
+    def _checkout(
+        self, repository: Repository, stacks: list[str], changed: list[str], since: str | None
+    ) -> Checkout:
+        from holdfast.checks.looking import look_at
+        from holdfast.cli.check_sight import changed_paths, files_of, named_files
+        from holdfast.doors import clock
+
+        named = named_files(changed)
+        selection = repository.select(stacks, named, since)
+        files, tracked = files_of(repository)
+        return look_at(
+            repository.config,
+            repository.code,
+            stacks=[one.stack for one in selection.selected],
+            all_stacks=repository.stacks,
+            files=files,
+            tracked=tracked,
+            today=clock.now().date(),
+            whole=not stacks and not changed and since is None,
+            changed=() if stacks else changed_paths(repository, named, since),
+        )
+
+    def _at_hand(self, repository: Repository, checkout: Checkout, problems: tuple[Problem, ...]) -> AtHand:
+        from holdfast.checks.catalogue import rules
+        from holdfast.checks.running import AtHand
+        from holdfast.checks.tools.catalogue import tools
+        from holdfast.cli.check_sight import history_of, no_history, states_of
+
+        return AtHand(
+            states=states_of(repository, checkout, rules()),
+            history=history_of(repository, checkout) if self._history else no_history(),
+            no_stacks=problems,
+            outside=tuple(answer for tool in tools() for answer in tool.run(checkout, {})),
+        )
+
+    def _show(self, format_: str, shown: Shown) -> None:
+        invocation = self._invocation
+        match format_:
+            case "text":
+                from holdfast.checks.formats.text import lines
+
+                for line in lines(shown):
+                    invocation.console.line(*line)
+            case "json":
+                from holdfast.checks.formats.json import document
+
+                invocation.document(document(shown.report))
+            case _:
+                from holdfast.checks.formats.catalogue import format_of
+
+                sys.stdout.write(format_of(format_)(shown))
+
+
+def _clean(invocation: Invocation, report: Report) -> Report:
+    """The report as it may leave, by whatever exit: without secrets."""
+    clean = invocation.console.redactor.clean
+    findings = tuple(
+        replace(
+            one,
+            message=clean(one.message),
+            hint=clean(one.hint) if one.hint else one.hint,
+            source=clean(one.source) if one.source else one.source,
+            waiver=replace(one.waiver, reason=clean(one.waiver.reason)) if one.waiver else None,
+        )
+        for one in report.findings
+    )
+    skipped = tuple(replace(one, reason=clean(one.reason)) for one in report.skipped)
+    return replace(report, findings=findings, skipped=skipped)

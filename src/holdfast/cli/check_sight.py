@@ -1,0 +1,122 @@
+"""What `holdfast check` looks at: the files that Git knows, the states at hand, the history."""
+
+from __future__ import annotations
+
+import posixpath
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.checks.interface import Rule
+from holdfast.checks.running import NO_HISTORY, NO_STATE, Seen
+from holdfast.checks.subjects import CheckedStack, CheckedState, Checkout, Commit, History
+from holdfast.kernel.errors import HoldfastError, UsageError
+from holdfast.stacks.worktree import Kind
+
+if TYPE_CHECKING:
+    from holdfast.doors.git import Git
+    from holdfast.runs.repository import Repository
+
+
+def git_prefix(git: Git | None, root: Path) -> str:
+    """Leads from the root of the Git repository to ours: `infra/`, or nothing."""
+    if git is None:
+        return ""
+    top, here = git.top.resolve(), root.resolve()
+    return f"{here.relative_to(top).as_posix()}/" if here != top and here.is_relative_to(top) else ""
+
+
+def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | None]:
+    """Every file that Git keeps or would keep, and those that it keeps; without Git, every file there is."""
+    git, tree = repository.git, repository.code.tree
+    if git is None:
+        return tree.walk("."), None
+    prefix = git_prefix(git, repository.config.root)
+
+    def ours(paths: Sequence[str]) -> frozenset[str]:
+        inside = (path.removeprefix(prefix) for path in paths if path.startswith(prefix))
+        return frozenset(path for path in inside if tree.kind(path) is Kind.FILE)
+
+    tracked = ours(git.tracked())
+    return tuple(sorted(tracked | ours(git.untracked()))), tracked
+
+
+def named_files(changed: Sequence[str]) -> list[str]:
+    """The files of `--changed`, with those that standard input lists: it can be read only once."""
+    from holdfast.runs.selection import listed_paths
+
+    return [
+        name for one in changed for name in (listed_paths(sys.stdin.buffer.read()) if one == "-" else (one,))
+    ]
+
+
+def changed_paths(repository: Repository, named: Sequence[str], since: str | None) -> frozenset[str]:
+    """What changed, relative to the root; `repository.select` has looked at the same already."""
+    found = {posixpath.normpath(name) for name in named}
+    if since is not None and repository.git is not None:
+        prefix = git_prefix(repository.git, repository.config.root)
+        paths = repository.git.changed_since(repository.git.merge_base(since))
+        found.update(path.removeprefix(prefix) for path in paths if path.startswith(prefix))
+    return frozenset(found)
+
+
+def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
+    git = repository.git
+    if git is None:
+        raise UsageError(
+            "HF-CHECK-5",
+            f"--history needs a Git working tree, and {repository.config.root} is in none",
+            hint="Leave --history out, or run it in a clone.",
+        )
+    prefix = git_prefix(git, repository.config.root)
+    commits = tuple(
+        Commit(id=one.commit, date=one.date, paths=paths)
+        for one in git.added()
+        if (paths := tuple(path.removeprefix(prefix) for path in one.paths if path.startswith(prefix)))
+    )
+    shallow = git.shallow()
+    found = History(checkout=checkout, commits=commits, shallow=shallow)
+    unseen = "this clone is shallow: older commits were not looked at" if shallow else None
+    return Seen(items=(found,), unseen=unseen)
+
+
+def no_history() -> Seen[History]:
+    return Seen(unseen=NO_HISTORY)
+
+
+def states_of(repository: Repository, checkout: Checkout, rules: Sequence[Rule]) -> Seen[CheckedState]:
+    """States beside the code, and those that Holdfast keeps in a folder. Other backends are not asked."""
+    if not any(rule.state is not None for rule in rules) or not checkout.stacks:
+        return Seen()
+    found: list[CheckedState] = []
+    troubles: dict[str, None] = {}
+    for stack in checkout.stacks:
+        try:
+            data = _state(repository, stack)
+        except HoldfastError as error:
+            troubles[f"{error.problem.code} {error.problem.message}"] = None
+            continue
+        if data is not None:
+            found.append(_checked(stack, data))
+    missing = len(checkout.stacks) - len(found)
+    what = "; ".join((f"{NO_STATE} for {missing} of {len(checkout.stacks)} stacks", *troubles))
+    return Seen(items=tuple(found), unseen=what if missing else None)
+
+
+def _checked(stack: CheckedStack, data: bytes) -> CheckedState:
+    from holdfast.state.contents import read_contents
+
+    return CheckedState(stack=stack, contents=read_contents(data), data=data)
+
+
+def _state(repository: Repository, stack: CheckedStack) -> bytes | None:
+    from holdfast.checks.states import local_state
+
+    path = local_state(stack)
+    if path is not None:
+        return stack.checkout.content(path)
+    if stack.backend.type != "holdfast" or repository.config.store.startswith("s3://"):
+        return None
+    version = None if repository.store.empty else repository.store.states.current(stack.name)
+    return version.state if version is not None else None

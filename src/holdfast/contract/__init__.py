@@ -1,0 +1,1 @@
+"""The output contract: what stacks promise to give, and whether they do."""

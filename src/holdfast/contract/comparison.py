@@ -1,0 +1,197 @@
+"""Outputs held against a contract. What cannot be told yet is said to be so, never taken for right. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from typing import Final
+
+from holdfast.contract.schema import Contract, Part, Type
+from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.kernel.values import dataclass
+
+_LONGEST: Final = 60
+_LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOSTNAME: Final = re.compile(rf"(?=.{{1,253}}\.?$){_LABEL}(?:\.{_LABEL})*\.?")
+_ONLY_NUMBERS: Final = re.compile(r"[0-9.]+")
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ARN: Final = re.compile(r"arn:[a-z0-9-]+:[a-z0-9-]*:[a-z0-9-]*:[0-9]*:\S+")
+
+
+class Kind(StrEnum):
+    MISSING = "missing"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+    """It cannot be told yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """An output as it is: text, numbers, bools, None, lists, mappings, and unknowns anywhere inside."""
+
+    value: object
+    sensitive: bool = False
+    """Nothing of it may be shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    kind: Kind
+    output: str
+    path: str
+    """`env_gateway_public_addresses.prod`."""
+    message: str
+    """Which part, what is wanted, what there is."""
+
+
+def compare(contract: Contract, given: Mapping[str, Given]) -> Iterator[Difference]:
+    """What of the contract the outputs do not hold, in the contract's order."""
+    values = {name: one.value for name, one in given.items()}
+    for name, part in contract.outputs.items():
+        names = [one for one in (name, *part.aliases) if one in given]
+        one = given[names[0]] if names else None
+        for found in _Looking(values, hide=one is not None and one.sensitive).part(
+            name, part, one.value if one is not None else None, there=one is not None
+        ):
+            yield Difference(
+                kind=found[0], output=names[0] if names else name, path=found[1], message=found[2]
+            )
+
+
+_Found = tuple[Kind, str, str]
+
+
+class _Looking:
+    def __init__(self, outputs: Mapping[str, object], *, hide: bool) -> None:
+        self._outputs = outputs
+        self._hide = hide
+
+    def part(self, path: str, part: Part, value: object, *, there: bool) -> Iterator[_Found]:
+        if isinstance(value, Unknown):
+            yield Kind.UNKNOWN, path, f"`{path}` is not known yet"
+        elif not there or value is None:
+            yield from self._missing(path, part, there=there)
+        elif not _is(part, value):
+            yield Kind.WRONG, path, f"`{path}` must be {part.wanted}, and is {self._shown(value)}"
+        elif part.type is Type.OBJECT and isinstance(value, Mapping):
+            yield from self._object(path, part, value)
+        elif part.items is not None:
+            pairs = value.items() if isinstance(value, Mapping) else enumerate(_items(value))
+            for key, item in pairs:
+                yield from self.part(f"{path}[{key}]", part.items, item, there=True)
+
+    def _missing(self, path: str, part: Part, *, there: bool) -> Iterator[_Found]:
+        is_ = "is null" if there else "is missing"
+        what = f" ({part.says})" if part.says else ""
+        message = f"`{path}` {is_}: {part.wanted} is wanted{what}"
+        if not part.required:
+            return
+        if part.unless is None:
+            yield Kind.MISSING, path, message
+            return
+        deciding = self._outputs.get(part.unless.output)
+        if isinstance(deciding, Unknown):
+            yield Kind.UNKNOWN, path, f"whether `{path}` is wanted depends on `{part.unless.output}`"
+        elif deciding not in part.unless.values:
+            yield Kind.MISSING, path, message
+
+    def _object(self, path: str, part: Part, value: Mapping[str, object]) -> Iterator[_Found]:
+        for name, inner in part.keys.items():
+            names = [one for one in (name, *inner.aliases) if one in value]
+            if len(names) > 1 and _differ(value[names[0]], value[names[1]]):
+                message = (
+                    f"`{path}` has both `{names[0]}` and `{names[1]}`, and they differ: they are one thing"
+                )
+                yield Kind.WRONG, f"{path}.{names[1]}", message
+            found = value[names[0]] if names else None
+            yield from self.part(f"{path}.{names[0] if names else name}", inner, found, there=bool(names))
+        if part.any_of and all(value.get(name) is None for name in part.any_of):
+            wanted = " or ".join(f"`{name}`" for name in part.any_of)
+            has = ", ".join(f"`{key}`" for key in value) or "nothing"
+            yield Kind.MISSING, path, f"`{path}` needs {wanted}, and has {has}"
+
+    def _shown(self, value: object) -> str:
+        kind = _kind(value)
+        if self._hide or isinstance(value, Mapping | list | tuple):
+            return kind
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        cut = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        return f"{kind} (`{cut}`)" if text.isprintable() and text else kind
+
+
+def _differ(left: object, right: object) -> bool:
+    """Whether they do for sure: what holds an unknown may turn out to be the same."""
+    return left != right and not _holds_unknown(left) and not _holds_unknown(right)
+
+
+def _holds_unknown(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_unknown, value.values()))
+    return any(map(_holds_unknown, _items(value))) or isinstance(value, Unknown)
+
+
+def _items(value: object) -> tuple[object, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else ()
+
+
+def _kind(value: object) -> str:
+    match value:
+        case bool():
+            return "true or false"
+        case str():
+            return "a text" if value else "an empty text"
+        case int() | float():
+            return "a number"
+        case Mapping():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return "something else"
+
+
+def _is(part: Part, value: object) -> bool:  # noqa: PLR0911 - one for each type
+    if part.one_of and value not in part.one_of:
+        return False
+    match part.type:
+        case Type.ANY:
+            return True
+        case Type.NUMBER:
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case Type.BOOL:
+            return isinstance(value, bool)
+        case Type.LIST:
+            return isinstance(value, list | tuple)
+        case Type.MAP | Type.OBJECT:
+            return isinstance(value, Mapping)
+        case _:
+            return isinstance(value, str) and bool(value.strip()) and _FORMS[part.type](value)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_hostname(text: str) -> bool:
+    return bool(_HOSTNAME.fullmatch(text)) and not _ONLY_NUMBERS.fullmatch(text)
+
+
+_FORMS: Mapping[Type, Callable[[str], bool]] = {
+    Type.STRING: lambda _: True,
+    Type.ADDRESS: lambda text: _is_ip(text) or _is_hostname(text),
+    Type.IP: _is_ip,
+    Type.HOSTNAME: _is_hostname,
+    Type.URI: lambda text: bool(_URI.fullmatch(text)),
+    Type.UUID: lambda text: bool(_UUID.fullmatch(text)),
+    Type.ARN: lambda text: bool(_ARN.fullmatch(text)),
+}
+
+NOT_KNOWN: Final = Given(value=UNKNOWN)
+"""An output that is there, and of which nothing is known."""

@@ -1,0 +1,101 @@
+"""`holdfast check`: findings, exit codes, selection, formats; nothing is run for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from program import Program
+
+CONFIG = """
+version: 1
+stacks:
+  - variables: vars/{name}.tfvars
+    module: module
+    name: "{name}"
+    environment: prod
+    workspace: "{name}"
+checks:
+  rules: { "HF*": off, HF703: error, HF9*: error }
+"""
+MODULE = 'variable "x" {\n  type = string\n}\noutput "x" {\n  value = var.x\n}\n'
+
+
+def start(program: Program) -> None:
+    program.write("holdfast.yaml", CONFIG)
+    program.write("module/main.tf", MODULE)
+    program.write("vars/a.tfvars", 'x = "a"\n')
+    program.write("vars/b.tfvars", 'x = "b"\ny = "typo"\n')
+
+
+def only(document: dict[str, Any], rule: str) -> list[dict[str, Any]]:
+    return [one for one in document["findings"] if one["rule"] == rule]
+
+
+def test_what_is_wrong_is_refused_with_its_place(holdfast: Program) -> None:
+    """Exit 3 for an error, with file, line, hint; the same as JSON; nothing is left behind."""
+    start(holdfast)
+    shown = holdfast.run("check")
+    assert shown.code == 3
+    assert "vars/b.tfvars" in shown.out
+    assert "2  ✗ HF703  `y` is set here, and module declares no such variable  (var.y)" in shown.out
+    assert not (holdfast.folder / ".holdfast").exists()
+    answer = holdfast.run("check", "--json")
+    assert answer.code == 3
+    (found,) = only(json.loads(answer.out), "HF703")
+    assert (found["severity"], found["file"], found["line"], found["stack"]) == (
+        "error",
+        "vars/b.tfvars",
+        2,
+        "b",
+    )
+    assert holdfast.run("check", "a").code == 0
+    assert holdfast.run("check", "--changed", "vars/a.tfvars", "--fail-on", "note").code == 0
+
+
+def test_broken_code_is_a_finding_and_not_a_stop(holdfast: Program) -> None:
+    """A variables file that keeps the stacks from being found is told with its place, like the code."""
+    start(holdfast)
+    config = CONFIG.replace("environment: prod", 'environment: "{var.env}"')
+    holdfast.write("holdfast.yaml", config)
+    holdfast.write("vars/a.tfvars", 'x = "a\n')
+    holdfast.write("module/main.tf", MODULE + "locals {\n")
+    answer = holdfast.run("check", "--json")
+    assert answer.code == 3
+    document = json.loads(answer.out)
+    assert {one["file"] for one in only(document, "HF904")} == {"module/main.tf", "vars/a.tfvars"}
+    assert all(one["line"] for one in only(document, "HF904"))
+    assert only(document, "HF906")
+
+
+def test_formats_levels_and_rules_are_asked_for_by_name(holdfast: Program) -> None:
+    """Each mistake on the command line has its code; a rule explains itself without a repository."""
+    start(holdfast)
+    for arguments, code in (
+        (("--format", "xml"), "HF-CHECK-2"),
+        (("--fail-on", "fatal"), "HF-CHECK-3"),
+        (("--fix",), "HF-CHECK-4"),
+        (("--explain", "HF999"), "HF-CHECK-1"),
+    ):
+        answer = holdfast.run("check", *arguments)
+        assert (answer.code, code in answer.err) == (64, True)
+    assert "HF703" in holdfast.ok("check", "--explain", "hf703").out
+    sarif = json.loads(holdfast.run("check", "--format", "sarif").out)
+    assert [one["ruleId"] for one in sarif["runs"][0]["results"] if one["level"] == "error"] == ["HF703"]
+
+
+def test_only_what_git_keeps_or_would_keep_is_looked_at(holdfast: Program) -> None:
+    """Ignored folders hold other people's code; a change in code that no stack uses is looked at too."""
+    start(holdfast)
+    holdfast.write("vars/b.tfvars", 'x = "b"\n')
+    holdfast.write(".gitignore", "vendored/\n")
+    holdfast.write("vendored/main.tf", "resource {\n")
+    holdfast.write("alone/main.tf", "resource {\n")
+    subprocess.run(["git", "init", "-q"], cwd=holdfast.folder, check=True)
+    document = json.loads(holdfast.run("check", "--json").out)
+    assert {one["file"] for one in only(document, "HF904")} == {"alone/main.tf"}
+    answer = holdfast.run("check", "--changed", "alone/main.tf", "--json")
+    changed = json.loads(answer.out)
+    assert (answer.code, {one["file"] for one in only(changed, "HF904")}) == (3, {"alone/main.tf"})
+    assert changed["summary"]["stacks"] == 0

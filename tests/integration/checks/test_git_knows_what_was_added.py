@@ -1,0 +1,78 @@
+"""What Git keeps, would keep and has ever kept, as the checks are told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.doors import git as git_door
+from holdfast.doors.git import Git
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "n",
+    "GIT_AUTHOR_EMAIL": "n@example.com",
+    "GIT_COMMITTER_NAME": "n",
+    "GIT_COMMITTER_EMAIL": "n@example.com",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "PATH": os.environ["PATH"],
+}
+
+
+def run(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=folder, env=IDENTITY, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    run(folder, "init", "-q", "-b", "main")
+    (folder / "a b.tf").write_text("a")
+    (folder / "old.tfstate").write_text("{}")
+    run(folder, "add", ".")
+    run(folder, "commit", "-qm", "one")
+    run(folder, "rm", "-q", "old.tfstate")
+    run(folder, "commit", "-qm", "two")
+    run(folder, "checkout", "-qb", "side")
+    (folder / "é.key").write_text("k")
+    run(folder, "add", ".")
+    run(folder, "commit", "-qm", "three")
+    run(folder, "checkout", "-q", "main")
+    return folder
+
+
+def found(folder: Path) -> Git:
+    git = git_door.find(folder, IDENTITY)
+    assert git is not None
+    return git
+
+
+def test_what_was_ever_added_is_listed_with_its_commit(repository: Path) -> None:
+    """Of every branch, the newest first, files that are gone and names with odd letters included."""
+    added = found(repository).added()
+    assert [one.paths for one in added] == [("é.key",), ("a b.tf", "old.tfstate")]
+    assert all(len(one.commit) == 40 and one.date.startswith("20") for one in added)
+    assert not found(repository).shallow()
+
+
+def test_a_shallow_clone_says_so(repository: Path, tmp_path: Path) -> None:
+    """Its history is cut off: who looks must know."""
+    run(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "clone")
+    assert found(tmp_path / "clone").shallow()
+
+
+def test_what_git_would_keep_is_listed_and_what_it_ignores_is_not(repository: Path) -> None:
+    """Untracked files, without those that .gitignore names."""
+    (repository / ".gitignore").write_text("*.log\n")
+    (repository / "new.tf").write_text("")
+    (repository / "crash.log").write_text("")
+    assert found(repository).untracked() == (".gitignore", "new.tf")
+
+
+def test_a_repository_without_a_commit_has_no_history(tmp_path: Path) -> None:
+    """Nothing was ever added; that is no failure."""
+    run(tmp_path, "init", "-q")
+    assert found(tmp_path).added() == ()

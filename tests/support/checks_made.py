@@ -1,0 +1,155 @@
+r"""Repositories made of texts, and what rules say about them: nothing is read from a disk.
+
+    report = check(RULE, {"main.tf": 'variable "a" {}\n'})
+    assert messages(report) == ["nothing reads the variable `a`"]
+
+Without a `holdfast.yaml` among the files there is one stack, `root`, of the folder `.`, in production. With
+`config=""` there are no stacks.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+from holdfast.checks.catalogue import rules
+from holdfast.checks.interface import Rule
+from holdfast.checks.looking import look_at
+from holdfast.checks.report import Report, Reported
+from holdfast.checks.running import AtHand
+from holdfast.checks.running import check as run
+from holdfast.checks.subjects import CheckedPlan, CheckedState, Checkout
+from holdfast.config import read as config_read
+from holdfast.config.valid import Config
+from holdfast.hcl.reader import read, values
+from holdfast.stacks.code import Code
+from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.discover import discover
+from holdfast.stacks.listing import ListedTree
+from holdfast.stacks.stack import Stack, matches
+from holdfast.stacks.worktree import Kind, Worktree
+from holdfast.state.contents import read_contents
+from holdfast.terraform.plan_json import read_plan
+
+TODAY = date(2026, 6, 15)
+ROOT = Path("/repository")
+ONE_STACK = "version: 1\nstacks:\n  - name: root\n    module: .\n    environment: prod\n"
+
+
+class MemoryTree(Worktree):
+    """The same questions, answered from names alone. There are no links."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__(ROOT)
+        self._tree = ListedTree(files)
+        self._all = frozenset(files)
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        listing = self._tree.listing(folder)
+        return tuple(sorted((*listing.files, *listing.folders))) if listing is not None else ()
+
+    def kind(self, path: str) -> Kind:
+        if path in self._all:
+            return Kind.FILE
+        return Kind.FOLDER if self._tree.listing(path) is not None else Kind.MISSING
+
+    def real(self, path: str) -> str | None:
+        return path
+
+
+class MemoryCode(Code):
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__(ROOT)
+        self.tree = MemoryTree(files)
+        self._bytes = files
+
+    def _read_bytes(self, path: str) -> bytes | OSError | None:
+        return self._bytes.get(path)
+
+
+def configuration(text: str = ONE_STACK) -> Config:
+    written = textwrap.dedent(text) or "version: 1\n"
+    return config_read.parse(written, file="holdfast.yaml", root=ROOT, path=ROOT / "holdfast.yaml")
+
+
+def checkout(
+    files: Mapping[str, str | bytes],
+    *,
+    config: str | None = None,
+    select: Sequence[str] = (),
+    changed: Sequence[str] = (),
+    tracked: Sequence[str] | None = None,
+    today: date = TODAY,
+) -> Checkout:
+    """`select`: names or filters of stacks; none: everything. `tracked`: what Git keeps, if not all of it."""
+    content = {
+        path: text if isinstance(text, bytes) else textwrap.dedent(text).encode()
+        for path, text in files.items()
+    }
+    given = config if config is not None else str(files.get("holdfast.yaml", ONE_STACK))
+    loaded = configuration(given)
+    code = MemoryCode(content)
+    stacks: tuple[Stack, ...] = discover(
+        loaded,
+        files=ListedTree(content),
+        read_values=lambda path: values(read(content[path], path)),
+        code_backend=lambda module: code_backend(code, module),
+    )
+    chosen = [one for one in stacks if not select or any(matches(one, name) for name in select)]
+    return look_at(
+        loaded,
+        code,
+        stacks=chosen,
+        all_stacks=stacks,
+        files=content,
+        tracked=frozenset(content if tracked is None else tracked),
+        today=today,
+        whole=not select and not changed,
+        changed=changed,
+    )
+
+
+def check(
+    rule: Rule | Sequence[Rule],
+    files: Mapping[str, str | bytes] | Checkout,
+    *,
+    config: str | None = None,
+    at_hand: AtHand | None = None,
+    select: Sequence[str] = (),
+) -> Report:
+    """What this rule (or these) and the ones about waivers and the checks themselves say."""
+    made = files if isinstance(files, Checkout) else checkout(files, config=config, select=select)
+    wanted = (rule,) if isinstance(rule, Rule) else tuple(rule)
+    own = tuple(one for one in rules() if one.id.startswith("HF9") and one not in wanted)
+    return run(made, (*wanted, *own), at_hand or AtHand())
+
+
+def plan_of(made: Checkout, document: bytes, stack: str = "root") -> CheckedPlan:
+    """A plan at hand, from the bytes of `show -json`."""
+    found = next(one for one in made.stacks if one.name == stack)
+    return CheckedPlan(stack=found, plan=read_plan(document), document=document)
+
+
+def state_of(made: Checkout, data: bytes, stack: str = "root") -> CheckedState:
+    """A state at hand, from the bytes of a state file."""
+    found = next(one for one in made.stacks if one.name == stack)
+    return CheckedState(stack=found, contents=read_contents(data), data=data)
+
+
+def of(report: Report, rule: Rule) -> list[Reported]:
+    """The findings of one rule."""
+    return [one for one in report.findings if one.rule.id == rule.id]
+
+
+def messages(report: Report, rule: Rule | None = None) -> list[str]:
+    return [one.message for one in report.findings if rule is None or one.rule.id == rule.id]
+
+
+def lines(report: Report, rule: Rule) -> list[tuple[str | None, int | None]]:
+    return [(one.file, one.line) for one in of(report, rule)]
+
+
+def skips(report: Report, rule: Rule) -> list[str]:
+    return [one.reason for one in report.skipped if one.rule == rule.id]

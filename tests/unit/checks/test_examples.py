@@ -1,0 +1,70 @@
+"""Every rule of the catalogue: its own examples, its words, its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checks_made import check, of
+
+from holdfast.checks import catalogue
+from holdfast.checks.interface import Rule, Severity
+
+RULES = catalogue.rules()
+WITH_CODE = [rule for rule in RULES if rule.bad]
+
+
+@pytest.mark.parametrize("rule", WITH_CODE, ids=lambda rule: rule.id)
+def test_the_bad_example_is_found(rule: Rule) -> None:
+    """What a rule's page shows as wrong is wrong by that rule, with a place."""
+    found = of(check(rule, {"main.tf": rule.bad}), rule)
+    assert found
+    assert all(one.file == "main.tf" and one.line for one in found)
+
+
+@pytest.mark.parametrize("rule", WITH_CODE, ids=lambda rule: rule.id)
+def test_the_good_example_is_not(rule: Rule) -> None:
+    """What a rule's page shows as right is right by that rule."""
+    assert rule.good
+    assert of(check(rule, {"main.tf": rule.good}), rule) == []
+
+
+@pytest.mark.parametrize("rule", WITH_CODE, ids=lambda rule: rule.id)
+def test_a_waiver_on_the_line_is_heard(rule: Rule) -> None:
+    """The first finding of the bad example can be waived where it stands."""
+    first = of(check(rule, {"main.tf": rule.bad}), rule)[0]
+    lines = rule.bad.splitlines()
+    lines.insert((first.line or 1) - 1, f"# holdfast:ignore {rule.id} until=2027-01-01 reason=a test")
+    again = of(check(rule, {"main.tf": "\n".join(lines) + "\n"}), rule)
+    assert again[0].waived
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_says_what_it_is_in_words(rule: Rule) -> None:
+    """Title, why and how to fix are sentences; a title has no full stop."""
+    assert rule.title
+    assert not rule.title.endswith(".")
+    assert rule.why.endswith((".", "?"))
+    assert rule.fix.endswith((".", "`."))
+    assert rule.severity in Severity
+
+
+def test_each_file_is_one_rule_of_the_catalogue() -> None:
+    """A file in `rules/` that the catalogue does not name would never be asked."""
+    folder = Path(catalogue.__file__).parent / "rules"
+    files = {file.stem for file in folder.glob("hf*.py")}
+    assert files == set(catalogue.RULES)
+    assert [rule.id for rule in RULES] == [name[:5].upper() for name in catalogue.RULES]
+
+
+def test_ids_are_in_order_and_unique() -> None:
+    """The list reads in the order of ids."""
+    assert list(catalogue.ids()) == sorted(set(catalogue.ids()))
+
+
+def test_one_rule_is_found_by_its_id() -> None:
+    """However the letters are written; a beginning of an id is none."""
+    found = catalogue.rule("hf701")
+    assert found is not None
+    assert found.id == "HF701"
+    assert catalogue.rule("HF70") is None

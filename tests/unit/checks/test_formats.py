@@ -1,0 +1,419 @@
+"""Each format, read by a reader that is not ours: a JSON Schema, an XML parser, the rules of GitHub."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from datetime import date
+from typing import Any
+
+import jsonschema
+import pytest
+
+from holdfast.checks.formats.catalogue import FORMATS, format_of
+from holdfast.checks.formats.interface import Shown
+from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.report import Report, Reported, Unseen, Waiver, in_order
+from holdfast.kernel.errors import Place
+
+RULE = Rule(id="HF701", title="A thing", why="Why.", fix="Mend it.", severity=Severity.WARNING)
+SECRET = Rule(id="HF201", title="A secret", why="Why.", fix="Hide it.", severity=Severity.ERROR, secret=True)
+QUIET = Rule(id="HF702", title="Nothing", why="Why.", fix="Mend.", severity=Severity.NOTE)
+WAIVER = Waiver(
+    rule="HF701", reason="for now", until=date(2027, 1, 31), place=Place(file="a.tf", line=1), owner="team"
+)
+
+
+def one(**given: Any) -> Reported:
+    whole: dict[str, Any] = {
+        "rule": RULE,
+        "severity": Severity.WARNING,
+        "message": "wrong",
+        "hint": "Mend it.",
+        "file": "a.tf",
+        "line": 3,
+        "column": 2,
+        "end_line": 3,
+        "stack": None,
+        "address": None,
+    }
+    return Reported(**{**whole, **given})
+
+
+def report(*findings: Reported, skipped: tuple[Unseen, ...] = ()) -> Report:
+    return Report(
+        findings=in_order(findings),
+        skipped=skipped,
+        rules=(SECRET, RULE, QUIET),
+        files=2,
+        stacks=1,
+        modules=1,
+    )
+
+
+SKIPPED = Unseen(rule="HF702", reason="no plan is at hand", stack="prod/x")
+WHOLE = report(
+    one(source='name = "a"', address="aws_x.y", end_line=5),
+    one(line=1, end_line=1, waiver=WAIVER, message="waived"),
+    one(
+        rule=SECRET, severity=Severity.ERROR, file="b c.tf", source='password = "hunter2"', message="a secret"
+    ),
+    one(file=None, line=None, column=None, end_line=None, stack="prod/x", message="in a plan", hint=None),
+    skipped=(SKIPPED,),
+)
+NASTY = "a::b\n::error::x\r\n##[error]y\x1b[31m\u202e<&\"'>%0A,|`]]>\ud800\x00"
+
+
+def shown(what: Report = WHOLE, **more: Any) -> Shown:
+    return Shown(report=what, version="1.2.3", **more)
+
+
+def show(name: str, what: Report = WHOLE, **more: Any) -> str:
+    return format_of(name)(shown(what, **more))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_nothing_found_is_said_in_every_format(name: str) -> None:
+    """An empty report is a whole document with a line end."""
+    assert show(name, report()).endswith("\n")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_secret_never_shows(name: str) -> None:
+    """The line of a finding of a secret is shown without its texts in quotes, or not at all."""
+    assert "hunter2" not in show(name, verbose=True)
+
+
+def test_text_is_grouped_by_file_with_the_line() -> None:
+    """File, line, mark, rule, message, source, hint; the last line counts."""
+    assert show("text", seconds=0.84) == (
+        " a.tf\n"
+        "     3  ! HF701  Wrong  (aws_x.y)\n"
+        '         name = "a"\n'
+        "         Mend it.\n"
+        "\n"
+        " b c.tf\n"
+        "     3  ✗ HF201  A secret\n"
+        '         password = "…"\n'
+        "         Mend it.\n"
+        "\n"
+        " in no file\n"
+        "        ! HF701  In a plan  (prod/x)\n"
+        "\n"
+        " 2 files · 1 error, 2 warnings · 1 waived"
+        " · 1 rule could not look at everything (why: --verbose) · 0.8 s\n"
+    )
+
+
+@pytest.mark.parametrize("path", ["a.tfvars", "b/c.tfvars.json"])
+def test_values_of_variables_files_are_not_shown(path: str) -> None:
+    """A secret may stand there under a name that says nothing of it; an open quote hides the rest."""
+    said = show("text", report(one(file=path, source='x = ["one", "two" # "three')))
+    assert '         x = ["…", "…" # "…"\n' in said
+
+
+def test_text_says_more_when_asked() -> None:
+    """What is waived, by whom and until when, and what was not seen."""
+    said = show("text", verbose=True)
+    assert "     1  ~ HF701  Waived\n         waived until 2027-01-31, team: for now\n" in said
+    assert " could not look\n        - HF702  no plan is at hand  (prod/x)\n" in said
+
+
+def test_json_is_the_document_of_the_design() -> None:
+    """Every promised field is there, absent ones as null; waived findings do not count."""
+    document = json.loads(show("json"))
+    assert set(document) == {"version", "findings", "skipped", "summary"}
+    first = document["findings"][0]
+    promised = {"rule", "severity", "title", "message", "hint", "file", "line", "end_line", "stack"}
+    assert {*promised, "address", "waived"} - set(first) == set()
+    assert (first["waived"], first["waiver"]["until"], first["waiver"]["owner"]) == (
+        True,
+        "2027-01-31",
+        "team",
+    )
+    assert document["findings"][1]["waived"] is False
+    assert document["findings"][-1]["file"] is None
+    assert document["skipped"] == [
+        {"rule": "HF702", "reason": "no plan is at hand", "file": None, "stack": "prod/x"}
+    ]
+    assert document["summary"] == {
+        "error": 1,
+        "warning": 2,
+        "note": 0,
+        "waived": 1,
+        "skipped": 1,
+        "rules": 3,
+        "files": 2,
+        "modules": 1,
+        "stacks": 1,
+    }
+
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+LEVEL = {"enum": ["none", "note", "warning", "error"]}
+
+
+def closed(required: str, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required.split(),
+        "additionalProperties": False,
+    }
+
+
+def many(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+POSITIVE = {"type": "integer", "minimum": 1}
+STRING = {"type": "string"}
+SARIF = closed(
+    "version runs",
+    **{"$schema": {"type": "string", "format": "uri"}},
+    version={"const": "2.1.0"},
+    runs=many(
+        closed(
+            "tool",
+            tool=closed(
+                "driver",
+                driver=closed(
+                    "name",
+                    name=STRING,
+                    semanticVersion=STRING,
+                    rules=many(
+                        closed(
+                            "id",
+                            id=STRING,
+                            shortDescription=TEXT,
+                            fullDescription=TEXT,
+                            help=TEXT,
+                            defaultConfiguration=closed("level", level=LEVEL),
+                            properties={
+                                "type": "object",
+                                "properties": {
+                                    "tags": {"type": "array", "maxItems": 10, "uniqueItems": True}
+                                },
+                            },
+                        )
+                    ),
+                ),
+            ),
+            columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+            results=many(
+                closed(
+                    "message ruleId locations",
+                    ruleId=STRING,
+                    ruleIndex={"type": "integer", "minimum": -1},
+                    level=LEVEL,
+                    message=TEXT,
+                    locations={
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": 100,
+                        "items": closed(
+                            "physicalLocation",
+                            physicalLocation=closed(
+                                "artifactLocation region",
+                                artifactLocation=closed(
+                                    "uri",
+                                    uri={"type": "string", "pattern": r"^[A-Za-z0-9._~%/-]+$"},
+                                    uriBaseId=STRING,
+                                ),
+                                region=closed(
+                                    "startLine", startLine=POSITIVE, endLine=POSITIVE, startColumn=POSITIVE
+                                ),
+                            ),
+                            logicalLocations=many(closed("", fullyQualifiedName=STRING, kind=STRING)),
+                        ),
+                    },
+                    partialFingerprints={"type": "object", "additionalProperties": STRING},
+                    properties={"type": "object"},
+                )
+            ),
+            invocations=many(
+                closed(
+                    "executionSuccessful",
+                    executionSuccessful={"type": "boolean"},
+                    toolExecutionNotifications=many(
+                        closed("message", message=TEXT, level=LEVEL, associatedRule=closed("id", id=STRING))
+                    ),
+                )
+            ),
+            properties={"type": "object"},
+        )
+    ),
+)
+"""The part of SARIF 2.1.0 that is written here, closed: what it does not name would be invalid."""
+
+
+def sarif(what: Report = WHOLE, **more: Any) -> Any:
+    document = json.loads(show("sarif", what, **more))
+    jsonschema.Draft202012Validator(SARIF).validate(document)
+    return document["runs"][0]
+
+
+def test_sarif_keeps_to_its_schema() -> None:
+    """Places, levels, rules by index; waived findings are left out, what was not seen is a notification."""
+    run = sarif(prefix="infra/")
+    results = run["results"]
+    assert [(one["ruleId"], one["level"]) for one in results] == [
+        ("HF201", "error"),
+        ("HF701", "warning"),
+        ("HF701", "warning"),
+    ]
+    rules = run["tool"]["driver"]["rules"]
+    assert all(rules[one["ruleIndex"]]["id"] == one["ruleId"] for one in results)
+    places = [one["locations"][0]["physicalLocation"] for one in results]
+    assert [one["artifactLocation"]["uri"] for one in places] == [
+        "infra/b%20c.tf",
+        "infra/a.tf",
+        "infra/holdfast.yaml",
+    ]
+    assert places[1]["region"] == {"startLine": 3, "endLine": 5}
+    assert run["properties"] == {"waived": 1, "leftOut": 0, "rulesThatCouldNotLook": 1}
+    (notification,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert notification["message"]["text"] == "HF702 could not look: no plan is at hand (prod/x)"
+
+
+def test_sarif_stays_within_what_github_takes() -> None:
+    """Of too many findings the gravest 5,000 stay; texts are cut."""
+    notes = [one(severity=Severity.NOTE, line=number + 1, end_line=number + 1) for number in range(5_100)]
+    long = one(rule=SECRET, severity=Severity.ERROR, file="z.tf", message="x" * 9_000)
+    run = json.loads(show("sarif", report(*notes, long)))["runs"][0]
+    assert len(run["results"]) == 5_000
+    assert run["results"][0]["ruleId"] == "HF201"
+    assert len(run["results"][0]["message"]["text"]) == 1_000
+    assert run["properties"]["leftOut"] == 101
+
+
+def test_a_fingerprint_moves_with_its_line() -> None:
+    """The same line elsewhere is the same finding; two equal lines are two."""
+
+    def prints(*findings: Reported) -> list[str]:
+        return [
+            one["partialFingerprints"]["primaryLocationLineHash"]
+            for one in sarif(report(*findings))["results"]
+        ]
+
+    (before,) = prints(one(source="a = 1"))
+    (after,) = prints(one(source="a = 1", line=90, end_line=90))
+    assert before == after
+    first, second = prints(one(source="a = 1"), one(source="a = 1", line=9, end_line=9))
+    assert first != second
+    assert prints(one(source="b = 1")) != [before]
+
+
+def test_of_a_secret_not_even_a_digest_leaves() -> None:
+    """Two different secrets on a line have the same fingerprint."""
+    a, b = (sarif(report(one(rule=SECRET, source=f'p = "{text}"')))["results"] for text in ("x", "y"))
+    assert a == b
+
+
+COMMAND = re.compile(
+    r"::(error|warning|notice)( [A-Za-z]+=[^\r\n:,]*(?:,[A-Za-z]+=[^\r\n:,]*)*)?::([^\r\n]*)"
+)
+
+
+def test_annotations_are_escaped_and_no_text_is_a_command() -> None:
+    """Each line is one command with whole properties, whatever the texts hold; the last is a verdict."""
+    nasty = report(one(message=NASTY, hint=NASTY, file=f"{NASTY}.tf", address=NASTY))
+    *commands, last = show("github", nasty).removesuffix("\n").split("\n")
+    assert len(commands) == 1
+    found = COMMAND.fullmatch(commands[0])
+    assert found is not None
+    assert "##[" not in commands[0]
+    assert "%0A" in found[3]
+    assert last == "1 warning"
+
+
+def test_annotations_have_places_from_the_root_of_git() -> None:
+    """File, first and last line, rule and title; a finding in no file has none."""
+    lines = show("github", prefix="infra/").splitlines()
+    assert lines[0] == (
+        "::error file=infra/b c.tf,line=3,endLine=3,title=HF201 A secret::a secret%0AMend it."
+    )
+    assert lines[1].startswith(
+        "::warning file=infra/a.tf,line=3,endLine=5,title=HF701 A thing::wrong (aws_x.y)"
+    )
+    assert lines[2] == "::warning title=HF701 A thing::in a plan (prod/x)"
+    assert lines[3] == "1 error, 2 warnings · 1 rule could not look at everything"
+
+
+def test_github_shows_ten_of_a_level() -> None:
+    """More are counted in the tenth."""
+    many_ = report(*(one(line=number, end_line=number) for number in range(1, 31)))
+    commands = [line for line in show("github", many_).splitlines() if line.startswith("::")]
+    assert len(commands) == 10
+    assert commands[-1].endswith("::21 more: `holdfast check` shows them all")
+
+
+def test_markdown_says_the_verdict_first_and_the_gravest_next() -> None:
+    """Then rows, then what is waived and what was not seen, folded."""
+    said = show("markdown").splitlines()
+    assert said[0] == "### ❌ Checks: 1 error, 2 warnings"
+    rows = [line for line in said if line.startswith("| ") and "HF" in line]
+    assert rows[0] == "| ❌ | HF201 | `b c.tf:3` | `a secret`<br>`Mend it.` |"
+    assert rows[2] == "| ⚠️ | HF701 | `prod/x` | `in a plan` |"
+    assert "- HF701 at `a.tf:1` until 2027-01-31: `for now`" in said
+    assert "- HF702: `no plan is at hand` (`prod/x`)" in said
+
+
+def test_markdown_keeps_texts_in_code() -> None:
+    """No mention, tag, row or command comes out of a text."""
+    text = show("markdown", report(one(message=f"@team <img> | x\n{NASTY}", hint=None)))
+    (row,) = [line for line in text.splitlines() if "HF701" in line]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 5
+    assert not any(line.startswith("::") or "##[" in line for line in text.splitlines())
+
+
+def test_markdown_fits_into_a_comment() -> None:
+    """Of thousands of findings the gravest are shown and the rest is counted."""
+    many_ = report(*(one(line=number + 1, message="x" * 300, hint="y" * 300) for number in range(3_000)))
+    text = show("markdown", many_)
+    assert "… and 2800 more findings." in text
+    assert len(text) < 3 * 65_536
+
+
+def cases(text: str) -> dict[str, ET.Element]:
+    root = ET.fromstring(text)  # noqa: S314 - what we wrote ourselves
+    return {case.attrib["classname"]: case for case in root.iter("testcase")}
+
+
+def test_junit_has_a_case_for_each_rule() -> None:
+    """A failure where the command fails, a skip where a rule could not look, else only words."""
+    text = show("junit", seconds=1.5)
+    suite = ET.fromstring(text).find("testsuite")  # noqa: S314
+    assert suite is not None
+    assert {name: suite.attrib[name] for name in ("tests", "failures", "skipped", "errors", "time")} == {
+        "tests": "3",
+        "failures": "1",
+        "skipped": "1",
+        "errors": "0",
+        "time": "1.500",
+    }
+    found = cases(text)
+    failure = found["holdfast.HF201"].find("failure")
+    assert failure is not None
+    assert (failure.attrib["message"], failure.attrib["type"]) == ("a secret", "error")
+    assert failure.text == "b c.tf:3: error: a secret  Mend it."
+    assert [child.tag for child in found["holdfast.HF701"]] == ["system-out"]
+    assert [child.tag for child in found["holdfast.HF702"]] == ["skipped", "system-out"]
+
+
+def test_junit_fails_where_the_command_does() -> None:
+    """`--fail-on warning` makes warnings failures."""
+    found = cases(show("junit", fail_on=Severity.WARNING))
+    failure = found["holdfast.HF701"].find("failure")
+    assert failure is not None
+    assert failure.attrib["message"] == "2 findings: wrong"
+
+
+def test_junit_is_xml_whatever_the_texts_hold() -> None:
+    """Characters that XML does not know are replaced, and no line is a command."""
+    text = show(
+        "junit", report(one(message=NASTY, hint=NASTY, file="::error::x.tf", severity=Severity.ERROR))
+    )
+    assert cases(text)
+    assert not any(line.lstrip().startswith("::") or "##[" in line for line in text.splitlines())
