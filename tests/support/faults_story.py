@@ -249,7 +249,12 @@ def _finished(story: Story, code: int) -> None:
     story.require(names == sorted(world.wanted), f"there are {names}, wanted are {sorted(world.wanted)}")
     recorded = world.recorded()
     # A record of an object that is gone and unwanted is harmless: Terraform drops it when it saves.
-    known = {id_ for id_, name in recorded.items() if id_ in there or name in world.wanted}
+    unwanted = world.deposed()
+    known = {
+        id_
+        for id_, name in recorded.items()
+        if id_ in there or (name in world.wanted and id_ not in unwanted)
+    }
     story.require(known == set(there), f"the state knows {recorded}, there are {sorted(there)}")
     made = {name: len(ids) for name, ids in world.lab.made().items()}
     story.require(made == world.creates, f"made {made}, planned were {world.creates}")

@@ -177,6 +177,16 @@ class World:
             for instance in resource["instances"]
         }
 
+    def deposed(self) -> set[str]:
+        """Ids of old objects that a replacement has yet to take away, as the state knows them."""
+        content = self._state()
+        return {
+            instance["attributes"]["id"]
+            for resource in (json.loads(content)["resources"] if content.strip() else ())
+            for instance in resource["instances"]
+            if instance.get("deposed")
+        }
+
     def _state(self) -> bytes:
         if self.at.http is not None:
             return self.at.http.versions.get(STACK, [b""])[-1]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from holdfast.doors import clock, living
 from holdfast.doors.living import Life, ProcessId
-from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.runs.prepare import Prepared
 from holdfast.runs.session import Session
 from holdfast.store.names import word
@@ -20,7 +20,10 @@ _SKEW = timedelta(seconds=5)
 
 @contextlib.contextmanager
 def noted(session: Session, prepared: Prepared) -> Iterator[None]:
-    """A note that goes with the plan. A kept state is not locked, and a local lock dies with its process."""
+    """A note that goes with the plan, unless Terraform was killed: then its lock may be there still.
+
+    A kept state is not locked, and a local lock dies with its process.
+    """
     if prepared.home.kept or prepared.home.file is not None:
         yield
         return
@@ -28,11 +31,16 @@ def noted(session: Session, prepared: Prepared) -> Iterator[None]:
     name = f"{_folder(prepared.stack.name)}/{clock.new_id()}"
     note: dict[str, object] = {"process": living.this_process().document(), "began": clock.now().isoformat()}
     sealed.write(name, packed(note), durable=False)
+    killed = False
     try:
         yield
+    except EngineError:
+        killed = True
+        raise
     finally:
-        with contextlib.suppress(HoldfastError, OSError):
-            sealed.remove(name)
+        if not killed:
+            with contextlib.suppress(HoldfastError, OSError):
+                sealed.remove(name)
 
 
 def left_by_the_dead(session: Session, stack: str, lock: LockInfo) -> bool:
