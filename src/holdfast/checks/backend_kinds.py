@@ -1,4 +1,4 @@
-"""What is known of each backend: which settings are secrets, which say who or where, which lower its guard."""
+"""What is known of each backend: which settings are secrets, which say who, which say where."""
 
 from __future__ import annotations
 

@@ -12,12 +12,13 @@ from holdfast.checks.interface import Answer, Look, Skipped
 from holdfast.checks.subjects import ABSENT, UNKNOWN, CheckedStack, Module
 from holdfast.config.valid import EngineUse, Owner, SecretRef
 from holdfast.hcl.nodes import Attribute, Block
-from holdfast.hcl.reader import Unknown
+from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.backend import CodeBackend, StatePlace, state_place
 from holdfast.stacks.values import bool_of, known
 
+_HOST: Final = "app.terraform.io"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -43,7 +44,7 @@ class Home:
         return KINDS.get(self.type, Kind())
 
     def value(self, name: str) -> object:
-        """`ABSENT`, `UNKNOWN` (a secret's value is not looked at), or the plain value; `a.b` is inside `a`."""
+        """`ABSENT`, `UNKNOWN` (a secret is not looked at), or the plain value; `a.b` is inside `a`."""
         found: object = self.settings
         for part in name.split("."):
             if isinstance(found, Unknown | SecretRef):
@@ -97,16 +98,17 @@ class Home:
 
 
 def home_of(stack: CheckedStack) -> Home:
-    found, configured = stack.backend, stack.stack.backend
+    found, configured, code = stack.backend, stack.stack.backend, stack.module.code
     pin = stack.stack.engine or stack.checkout.config.engine.pin
+    block = _block(stack.module)
     return Home(
-        type=found.type,
-        settings=found.settings,
+        type=code.backend.type if code.backend is not None else found.type,
+        settings=found.settings if code.cloud is None else _cloud(block),
         given=dict(configured.settings) if configured is not None else {},
-        block=_block(stack.module),
+        block=block,
         place=stack.stack.place if configured is not None else found.place,
         env=frozenset(stack.stack.env),
-        tofu=pin.use is EngineUse.TOFU or bool(stack.module.code.tofu),
+        tofu=pin.use is EngineUse.TOFU or bool(code.tofu),
         sealed=_sealed(stack.module),
     )
 
@@ -118,7 +120,7 @@ def home_of_module(module: Module) -> Home | None:
         return None
     return Home(
         type=code.backend.type if code.backend is not None else "cloud",
-        settings=code.backend.settings if code.backend is not None else {},
+        settings=code.backend.settings if code.backend is not None else _cloud(block),
         block=block,
         place=block.place,
         tofu=module.checkout.config.engine.pin.use is EngineUse.TOFU or bool(code.tofu),
@@ -132,6 +134,16 @@ def _block(module: Module) -> Block | None:
     for block in module.blocks("terraform"):
         for inner in block.body.blocks_of("backend", "cloud"):
             found = inner
+    return found
+
+
+def _cloud(block: Block | None) -> dict[str, object]:
+    """What a `cloud` block says, in the words of the `remote` backend."""
+    if block is None:
+        return {}
+    found: dict[str, object] = {one.name: constant(one.expression) for one in block.body.attributes}
+    for inner in block.body.blocks_of("workspaces"):
+        found["workspaces"] = {one.name: constant(one.expression) for one in inner.body.attributes}
     return found
 
 
@@ -157,15 +169,18 @@ def of_stacks(judge: Judge) -> Look[CheckedStack]:
     return look
 
 
-def of_orphans(judge: Judge) -> Look[Module]:
-    """Root modules that no stack uses. Settings that the code leaves open are nobody's here."""
+def of_orphans(judge: Judge, *, written: bool = False) -> Look[Module]:
+    """Root modules that no stack uses. What the code leaves open may come from elsewhere: that is a skip.
+
+    `written`: the rule only judges what is written, so that is no matter.
+    """
 
     def look(module: Module) -> Iterator[Answer]:
         home = None if used(module) else home_of_module(module)
         if home is None:
             return
         missing = [name for name in home.kind.needs if not home.has(name)]
-        if missing:
+        if missing and not written:
             yield Skipped(
                 reason=f"`{missing[0]}` of the {home.type} backend is not in the code, and no stack uses it",
                 file=home.place.file,
@@ -222,6 +237,8 @@ def same_state(
     stack: CheckedStack, type_: str, settings: Mapping[str, object], workspace: str
 ) -> StatePlace | None:
     """The state that these settings mean when they are read from a stack's root module."""
+    if type_ in ("cloud", "remote"):
+        return _hosted(settings)
     if any(name not in settings for name in KINDS.get(type_, Kind()).needs):
         return None
     plain = {name: _smooth(name, value) for name, value in settings.items() if value is not None}
@@ -229,6 +246,19 @@ def same_state(
     bare = replace(stack.stack, backend=None, workspace=workspace)
     code = CodeBackend(type=type_, settings=told, computed=tuple(name for name in plain if name not in told))
     return state_place(bare, code)
+
+
+def _hosted(settings: Mapping[str, object]) -> StatePlace | None:
+    """A workspace by its name; those that are found by tag or prefix are told apart only when they run."""
+    match settings:
+        case {"organization": str() as organization, "workspaces": {"name": str() as name}}:
+            host = settings.get("hostname", _HOST)
+            if not isinstance(host, str):
+                return None
+            shown = f"workspace {name} of {organization}"
+            return StatePlace(identity=("remote", host.lower(), organization, name), shown=shown)
+        case _:
+            return None
 
 
 def _smooth(name: str, value: object) -> object:

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from holdfast.checks import secret_facts
-from holdfast.checks.subjects import MODES, Checkout, Module
+from holdfast.checks.subjects import Module
 from holdfast.hcl.nodes import (
     Access,
     Binary,
@@ -23,7 +23,9 @@ from holdfast.hcl.nodes import (
     Object,
     Opaque,
     Traversal,
+    Tuple,
     Unary,
+    references,
 )
 from holdfast.hcl.reader import constant
 from holdfast.secrets.entropy import sounds_secret
@@ -31,14 +33,18 @@ from holdfast.stacks.code import ModuleCall
 
 _DEEPEST = 24
 _TELLS_NOTHING = frozenset(
-    "issensitive length can keys sha1 sha256 sha512 md5 base64sha256 base64sha512 filesha256 filemd5 bcrypt"
-    " type startswith endswith contains uuidv5".split()
-)
+    (
+        "base64sha256", "base64sha512", "bcrypt", "can", "contains", "endswith", "filemd5", "filesha256",
+        "issensitive", "keys", "length", "md5", "sha1", "sha256", "sha512", "startswith", "type", "uuidv5",
+    )
+)  # fmt: skip
 """Of what these make of a secret, the secret cannot be had back."""
 _BOOLEAN = frozenset(("==", "!=", "<", ">", "<=", ">=", "&&", "||"))
 _UNMASKED = frozenset({"issensitive", "keys"})
 _SPLAT = re.compile(r"(?:\[\s*\*\s*\]|\.\*)((?:\.[A-Za-z_][\w-]*|\[\d+\])*)")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
+_ANY = "*"
+"""A step into any item of a collection."""
 
 Steps = tuple[str, ...]
 
@@ -62,7 +68,9 @@ class At(NamedTuple):
     depth: int = 0
 
 
-def carried(expression: Expression, at: At, steps: Steps = ()) -> Carried | None:
+def carried(  # noqa: C901, PLR0911 - one row per kind of expression
+    expression: Expression, at: At, steps: Steps = ()
+) -> Carried | None:
     """The first secret found in it. `steps`: only that part of the value is asked for."""
     if at.depth > _DEEPEST:
         return None
@@ -86,6 +94,8 @@ def carried(expression: Expression, at: At, steps: Steps = ()) -> Carried | None
             return _for(expression, deeper)
         case Opaque():
             return _splat(expression, deeper, steps)
+        case Tuple():
+            return _first(expression.items, deeper, _past_key(steps))
         case _:
             return _first(expression.parts(), deeper, steps)
 
@@ -95,7 +105,7 @@ def _first(expressions: tuple[Expression, ...], at: At, steps: Steps) -> Carried
 
 
 def _hidden(found: Carried | None) -> Carried | None:
-    """It decides, and is not told: only Terraform's mark goes along, and `nonsensitive` may take that away."""
+    """It decides, and is not told: only Terraform's mark goes along, and `nonsensitive` may take that."""
     return found if found is not None and found.masked and not found.unmasked else None
 
 
@@ -113,7 +123,7 @@ def _text(expression: Expression) -> str | None:
 def _object(expression: Object, at: At, steps: Steps) -> Carried | None:
     for key, value in expression.items:
         name = key.root if isinstance(key, Traversal) and not key.steps else _text(key)
-        if not steps or name is None or name == steps[0]:
+        if not steps or name is None or steps[0] in (_ANY, name):
             found = carried(value, at, steps[1:])
             if found is not None:
                 return found
@@ -127,7 +137,9 @@ def _call(call: Call, at: At, steps: Steps) -> Carried | None:
         return None
     if call.name == "nonsensitive":
         found = _first(call.arguments, at, steps)
-        return None if found is None or _harmless(call, at) else found._replace(unmasked=True, masked=False)
+        if found is None or _harmless(call, at) or _plain_parameter(found.source):
+            return None
+        return found._replace(unmasked=True, masked=False)
     through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
     found = _first(call.arguments, at, through)
     return _hidden(found) if call.name in _TELLS_NOTHING else found
@@ -149,6 +161,11 @@ def _harmless(call: Call, at: At) -> bool:
             return False
 
 
+def _plain_parameter(source: str) -> bool:
+    """The provider marks every SSM parameter, and most are settings: ids of images, names of hosts."""
+    return "aws_ssm_parameter." in source and not sounds_secret(source)
+
+
 def _operation(expression: Binary | Unary, at: At) -> Carried | None:
     found = _first(expression.parts(), at, ())
     return _hidden(found) if expression.operator in (*_BOOLEAN, "!") else found
@@ -156,32 +173,15 @@ def _operation(expression: Binary | Unary, at: At) -> Carried | None:
 
 def _for(expression: For, at: At) -> Carried | None:
     """What is said of each item: a part of the collection, or something else altogether."""
-    bound = {expression.value_name}
     for part in (expression.key, expression.value):
         if part is None:
             continue
-        found = _bound(part, bound, expression.collection, at) or carried(part, at)
+        asked = (_names(one.steps) for one in references(part) if one.root == expression.value_name)
+        from_items = (carried(expression.collection, at, (_ANY, *steps)) for steps in asked)
+        found = next((one for one in from_items if one is not None), None) or carried(part, at)
         if found is not None:
             return found
     return None
-
-
-def _bound(part: Expression, names: set[str], collection: Expression, at: At) -> Carried | None:
-    from holdfast.hcl.nodes import references  # noqa: PLC0415  only where a `for` stands
-
-    for reference in references(part):
-        if reference.root in names:
-            found = _items(collection, at, _names(reference.steps))
-            if found is not None:
-                return found
-    return None
-
-
-def _items(collection: Expression, at: At, steps: Steps) -> Carried | None:
-    """A part of any item: of an object, whatever its key."""
-    if isinstance(collection, Object):
-        return _first(tuple(value for _, value in collection.items), at, steps)
-    return carried(collection, at, steps)
 
 
 def _splat(expression: Opaque, at: At, steps: Steps) -> Carried | None:
@@ -192,33 +192,49 @@ def _splat(expression: Opaque, at: At, steps: Steps) -> Carried | None:
     first = expression.inside[:1]
     if asked is None or not first:
         return _first(expression.inside, at, ())
-    return carried(first[0], at, (*_NAME.findall(asked[1]), *steps))
+    return carried(first[0], at, (_ANY, *_NAME.findall(asked[1]), *steps))
 
 
 def _traversal(expression: Traversal, at: At, steps: Steps) -> Carried | None:
-    names = (*_names(expression.steps), *steps)
     match expression.root:
-        case "var" if names:
-            return _variable(names[0], at, names[1:])
-        case "local" if names:
-            local = at.module.code.locals.get(names[0])
-            return (
-                carried(local, at._replace(file=_file_of_local(at.module, names[0])), names[1:])
-                if local
-                else None
-            )
-        case "module" if len(names) > 1:
-            return _output(names[0], names[1], at, names[2:])
-        case "data" if len(names) > 1:
-            return _attribute("data", names[0], names[1], names[2:])
-        case root if "_" in root and names and root not in MODES:
-            return _attribute("managed", root, names[0], names[1:])
+        case "var" | "local":
+            name, *rest = (*_names(expression.steps), *steps, "")
+            follow = _variable if expression.root == "var" else _local
+            return follow(name, at, tuple(filter(None, rest)))
+        case "module":
+            name, output, *rest = (*_of_object(expression.steps, 1, steps), "", "")
+            return _output(name, output, at, tuple(filter(None, rest)))
+        case "data":
+            type_, name, *rest = (*_of_object(expression.steps, 2, steps), "", "")
+            return _attribute("data", type_, name, tuple(filter(None, rest)))
+        case root if "_" in root:
+            name, *rest = (*_of_object(expression.steps, 1, steps), "")
+            return _attribute("managed", root, name, tuple(filter(None, rest)))
         case _:
             return None
 
 
+def _of_object(own: tuple[str | Expression, ...], named: int, steps: Steps) -> Steps:
+    """The steps from an object whose name takes `named` of them; the key of an instance is no step."""
+    if len(own) > named and not isinstance(own[named], str):
+        own = (*own[:named], *own[named + 1 :])
+        return (*_names(own), *steps)
+    return (*_names(own), *(_past_key(steps) if len(own) == named else steps))
+
+
+def _past_key(steps: Steps) -> Steps:
+    return steps[1:] if steps[:1] == (_ANY,) else steps
+
+
+def _local(name: str, at: At, steps: Steps) -> Carried | None:
+    expression = at.module.code.locals.get(name)
+    if expression is None:
+        return None
+    return carried(expression, at._replace(file=_file_of_local(at.module, name)), steps)
+
+
 def _variable(name: str, at: At, steps: Steps) -> Carried | None:
-    if is_marked(at.module, "variable", name):
+    if is_marked(at.module, "variable", name, ("sensitive",)):
         return Carried(f"var.{name}")
     if at.call is not None and at.caller is not None and name in at.call.arguments:
         return carried(at.call.arguments[name], at.caller._replace(depth=at.depth), steps)
@@ -257,13 +273,15 @@ def _attribute(mode: str, type_: str, name: str, steps: Steps) -> Carried | None
     return None
 
 
-def is_marked(module: Module, kind: str, name: str) -> bool:
+def is_marked(
+    module: Module, kind: str, name: str, marks: tuple[str, ...] = ("sensitive", "ephemeral")
+) -> bool:
     """Whether a variable or an output says of itself that it is sensitive, or ephemeral."""
     block = _declared(module, kind, name)
     if block is None:
         return False
-    marks = (block.body.attribute(mark) for mark in ("sensitive", "ephemeral"))
-    return any(mark is not None and constant(mark.expression) is True for mark in marks)
+    given = (block.body.attribute(mark) for mark in marks)
+    return any(mark is not None and constant(mark.expression) is True for mark in given)
 
 
 def _declared(module: Module, kind: str, name: str) -> Block | None:
@@ -282,6 +300,3 @@ def _file_of_local(module: Module, name: str) -> str:
 
 def start(module: Module, block: Block) -> At:
     return At(module=module, file=block.place.file)
-
-
-__all__ = ["At", "Carried", "Checkout", "carried", "is_marked", "start"]

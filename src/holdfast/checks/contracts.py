@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -18,6 +17,8 @@ from holdfast.hcl.reader import UNKNOWN
 from holdfast.kernel.errors import Place, Problem
 from holdfast.stacks.stack import matches
 from holdfast.terraform.plan import Kind as PlannedKind
+from holdfast.terraform.plan import OutputChange
+from holdfast.terraform.state_json import Readable, read_state
 
 SETTINGS = (
     "Which stacks are held against a contract is said in `holdfast.yaml`:\n\n"
@@ -110,25 +111,17 @@ def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[Answer]:
     if not kept and changes and all(one.kind is PlannedKind.DELETE for one in changes):
         yield Skipped(reason="the plan takes everything away")
         return
-    given = {one.name: _planned(one.change) for one in kept}
+    given = {one.name: _planned(one) for one in kept}
     yield from _told(compare(contract, given), contract, kinds, "until it is applied")
 
 
-def _planned(change: Any) -> Given:
+def _planned(output: OutputChange) -> Given:
     """Terraform says `after_unknown: true` where any part of an output is not known yet."""
+    change = output.change
     sensitive = b"true" in bytes(change.after_sensitive)
     if b"true" in bytes(change.after_unknown):
         return NOT_KNOWN
     return Given(value=msgspec.json.decode(change.after), sensitive=sensitive)
-
-
-class _Output(msgspec.Struct, frozen=True, gc=False):
-    value: msgspec.Raw = msgspec.Raw(b"null")
-    sensitive: bool = False
-
-
-class _State(msgspec.Struct, frozen=True, gc=False):
-    outputs: dict[str, _Output] | None = None
 
 
 def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:
@@ -139,18 +132,12 @@ def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:
     if state.contents.unseen is not None:
         yield Skipped(reason=state.contents.unseen)
         return
-    try:
-        outputs = msgspec.json.decode(state.data, type=_State).outputs or {}
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        yield Skipped(reason="the outputs of the state cannot be read")
-        return
+    file = read_state(state.data)
+    outputs = (file.outputs or ()) if isinstance(file, Readable) else ()
     if not outputs and not state.contents.current:
         yield Skipped(reason="nothing is applied yet")
         return
-    given: Mapping[str, Given] = {
-        name: Given(value=msgspec.json.decode(one.value), sensitive=one.sensitive)
-        for name, one in outputs.items()
-    }
+    given = {one.name: Given(value=one.read(), sensitive=one.sensitive) for one in outputs}
     yield from _told(compare(contract, given), contract, kinds, "")
 
 

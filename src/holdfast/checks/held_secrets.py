@@ -69,11 +69,11 @@ def in_state(data: bytes) -> Iterator[Held]:
 
 
 def _steps(path: Any) -> tuple[str, ...]:
-    """A path as states write it: steps of `get_attr` and `index`."""
+    """A path as states write it: attributes, and indexes, of which keys of maps count."""
     steps = path if isinstance(path, list) else ()
-    return tuple(
-        step["value"] for step in steps if isinstance(step, dict) and isinstance(step.get("value"), str)
-    )
+    values = (step.get("value") for step in steps if isinstance(step, dict))
+    keys = (value.get("value") if isinstance(value, dict) else value for value in values)
+    return tuple(key for key in keys if isinstance(key, str))
 
 
 def _held(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from holdfast.checks.interface import Answer, Finding, Skipped, finding
 from holdfast.checks.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.valid import Owner
 from holdfast.hcl.nodes import Block
-
-_KEYS = re.compile(r"\[(?:\"[^\"]*\"|[^\]]*)\]")
+from holdfast.terraform.addresses import without_keys
 
 
 def is_shared(stack: CheckedStack) -> bool:
@@ -58,7 +56,7 @@ def planned_elsewhere(plan: CheckedPlan, found: Iterable[tuple[str, str]]) -> It
 def _addresses(stack: CheckedStack) -> set[str]:
     """Of everything in the code of a stack, without the keys of instances."""
     return {
-        f"{_KEYS.sub('', visited.address)}.{resource.address}".removeprefix(".")
+        f"{without_keys(visited.address)}.{resource.address}".removeprefix(".")
         for visited in stack.scopes
         for resource in stack.checkout.module(visited.folder).resources()
     }

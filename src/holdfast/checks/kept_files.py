@@ -18,8 +18,9 @@ from holdfast.kernel.errors import Place
 NO_GIT = "this is no Git working tree: what Git would keep is not known"
 _LARGEST = 5_000_000
 _NOT_THESE = (
-    ".tf", ".tofu", ".tfvars", ".md", ".rst", ".adoc", ".py", ".go", ".js", ".ts", ".rb", ".sh", ".ps1", ".rego",
-    ".yaml", ".yml", ".hcl", ".tpl", ".tftpl", ".tfbackend", ".example", ".sample", ".png", ".svg", ".html",
+    ".tf", ".tofu", ".tfvars", ".md", ".rst", ".adoc", ".py", ".go", ".js", ".ts", ".rb", ".sh", ".ps1",
+    ".rego", ".yaml", ".yml", ".hcl", ".tpl", ".tftpl", ".tfbackend", ".example", ".sample", ".png", ".svg",
+    ".html",
 )  # fmt: skip
 
 Content = Callable[[], bytes | None]
@@ -108,7 +109,7 @@ def _history(judge: Judge, seen: History) -> Iterator[Answer]:
                 message=f"{found.what} (`{found.folder or name_of(path)}`) was added in commit "
                 f"{commit.id[:12]} of {commit.date[:10]}, and is still in the history",
                 place=Place(file=path),
-                hint="Change every secret it holds; then rewrite the history (`git filter-repo --invert-paths "
-                f"--path {found.folder or path}`) and let everybody clone anew.",
+                hint="Change every secret it holds; then rewrite the history (`git filter-repo "
+                f"--invert-paths --path {found.folder or path}`) and let everybody clone anew.",
                 severity=found.severity,
             )

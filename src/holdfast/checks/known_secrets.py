@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from holdfast.secrets.entropy import sounds_secret
 from holdfast.secrets.redact import RedactionSettings, Redactor, layers
 
 _PLACEHOLDER = re.compile(
-    r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with)|your[-_ ]|dummy|redacted"
-    r"|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real|not[-_ ]?used|x{4,}|\.\.\."
-    r"|…|\*{3}|<[^>]*>|(.)\1{7,}|abcdef|123456789"
+    r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with)|your[-_ "
+    r"]|dummy|redacted|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ "
+    r"]?real|not[-_ ]?used|x{4,}|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
 )
 _WORDS = frozenset(
     {
@@ -30,6 +31,16 @@ _WORDS = frozenset(
         "none",
     }
 )
+_ABOUT = frozenset(
+    (
+        "alg", "algorithm", "alias", "annotations", "audience", "backend", "bucket", "class", "days",
+        "description", "engine", "env", "format", "group", "header", "host", "issuer", "keyring", "kind",
+        "label", "labels", "location", "manager", "method", "mode", "namespace", "parameter", "port",
+        "prefix", "project", "provider", "role", "rotation", "scope", "scopes", "service", "size", "store",
+        "suffix", "tag", "tags", "title", "user", "username", "variable", "vault", "window",
+    )
+)  # fmt: skip
+"""A name that ends so is about a secret: `token_issuer`, `secrets_prefix`."""
 _NEAR = re.compile(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
@@ -39,6 +50,11 @@ class Known(NamedTuple):
     what: str
     line: int
     column: int
+
+
+def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
+    """The redactor's judgement, which rather hides too much, without names that are only about a secret."""
+    return sounds_secret(name, words) and re.split(r"[_.-]", name.lower())[-1] not in _ABOUT
 
 
 def is_placeholder(text: str) -> bool:

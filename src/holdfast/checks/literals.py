@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from holdfast.checks import secret_facts
 from holdfast.checks.interface import place_of
-from holdfast.checks.known_secrets import is_known, is_placeholder
+from holdfast.checks.known_secrets import is_known, is_placeholder, names_secret
 from holdfast.checks.subjects import Module, Resource
 from holdfast.checks.written import plain, written
 from holdfast.config.valid import Config
@@ -44,12 +44,14 @@ _NO_PASSWORD = re.compile(
     r"|\d{1,3}$"
 )
 _PASSES = frozenset(
-    "sensitive nonsensitive jsonencode yamlencode base64encode merge tomap tolist toset concat coalesce try"
-    " tostring trimspace".split()
-)
-_SPOKEN = frozenset("secret_string secret_data plaintext value custom_data shared_key preshared_key".split())
+    (
+        "base64encode", "coalesce", "concat", "jsonencode", "merge", "nonsensitive", "sensitive", "tolist",
+        "tomap", "toset", "tostring", "trimspace", "try", "yamlencode",
+    )
+)  # fmt: skip
+_SPOKEN = frozenset(("secret_string", "secret_data", "plaintext", "shared_key", "preshared_key"))
 _STORES = frozenset({"azurerm_key_vault_secret", "aws_secretsmanager_secret_version"})
-_PUBLIC = frozenset("description error_message".split())
+_PUBLIC = frozenset(("description", "error_message"))
 
 
 class Kind(Enum):
@@ -72,11 +74,11 @@ def in_module(module: Module) -> tuple[Suspicious, ...]:
 
 
 def _in_module(module: Module) -> Iterator[Suspicious]:
-    told: set[tuple[str, int, int]] = set()
+    told: set[tuple[str, int]] = set()
     for resource in module.resources():
         for one, text in _known(resource):
             told.add(_spot(one.place))
-            if not is_known(text):
+            if not is_known(text) and not _ignored(resource, one.name.partition(".")[0]):
                 yield one
     for file in module.files:
         for one in in_file(file, module.checkout.config):
@@ -84,8 +86,9 @@ def _in_module(module: Module) -> Iterator[Suspicious]:
                 yield one
 
 
-def _spot(place: Place) -> tuple[str, int, int]:
-    return place.file, place.line or 0, 0
+def _spot(place: Place) -> tuple[str, int]:
+    """An argument stands at its name and its text behind it: the line is what both have."""
+    return place.file, place.line or 0
 
 
 def in_file(file: File, config: Config) -> Iterator[Suspicious]:
@@ -159,7 +162,7 @@ def _judged(
 ) -> Iterator[Suspicious]:
     words, bits = settings
     text = str(literal.value)
-    if not sounds_secret(name, words) or is_placeholder(text) or _NO_PASSWORD.match(text) or is_known(text):
+    if not names_secret(name, words) or is_placeholder(text) or _NO_PASSWORD.match(text) or is_known(text):
         return
     place = place_of(literal, file)
     if random_enough(text, bits):
@@ -181,7 +184,7 @@ def _known(resource: Resource) -> Iterator[tuple[Suspicious, str]]:
             continue
         for one in written(resource.body, listed.steps):
             text = plain(one.expression)
-            if text and not _NO_PASSWORD.match(text) and not _ignored(resource, one.steps[0]):
+            if text and not _NO_PASSWORD.match(text):
                 path = ".".join(one.steps)
                 yield Suspicious(Kind.KNOWN, path, one.place, resource.address, resource.type), text
 

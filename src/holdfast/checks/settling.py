@@ -48,7 +48,8 @@ class _Settling:
     def report(self, asked: Sequence[Rule]) -> Report:
         plain = list(self._reported())
         lines, broken = self._line_waivers(one.file for one in plain)
-        findings = [self._waived(one, lines) for one in _merged(plain)]
+        # A waiver may be for one stack only: it counts before findings of several stacks become one.
+        findings = list(_merged(self._waived(one, lines) for one in plain))
         findings += self._about_waivers(lines, broken)
         findings += self._unknown_rules()
         shown = tuple(replace(one, source=self._source(one)) for one in in_order(findings))
@@ -220,7 +221,7 @@ def _merged(findings: Iterable[Reported]) -> Iterator[Reported]:
     found: dict[tuple[object, ...], Reported] = {}
     for number, one in enumerate(findings):
         apart = number if one.file is None else None
-        key = (one.rule.id, one.file, one.line, one.address, one.message, apart)
+        key = (one.rule.id, one.file, one.line, one.address, one.message, one.waived, apart)
         before = found.get(key)
         if before is not None:
             severity = min(before.severity, one.severity, key=_FIRST.index)

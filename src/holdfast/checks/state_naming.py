@@ -1,4 +1,4 @@
-"""The convention for names of buckets, lock tables and keys: what a name must look like for one stack. Pure."""
+"""The convention for names of buckets, lock tables and keys: what a stack's must look like. Pure."""
 
 from __future__ import annotations
 

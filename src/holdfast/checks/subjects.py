@@ -263,6 +263,14 @@ class EngineSaid:
     """Path to content as `fmt` would have it, for every file of the folder that it looked at."""
     problems: tuple[Problem, ...] = ()
     """What `validate` said, with places in the source."""
+    warnings: tuple[Problem, ...] = ()
+    """What it only warned of."""
+    unseen: str | None = None
+    """Why `validate` could not be asked."""
+    unformatted: str | None = None
+    """Why `fmt` could not be asked."""
+    mended: tuple[str, ...] = ()
+    """Files that were written in the format, because somebody asked for it; `formatted` has none of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

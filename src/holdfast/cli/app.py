@@ -24,6 +24,7 @@ app.later = {
         ("init", "init"),
         ("stacks", "stacks"),
         ("check", "check"),
+        ("policy", "policy"),
         ("plan", "plan"),
         ("apply", "apply"),
         ("destroy", "destroy"),

@@ -243,13 +243,17 @@ class _Check:
 
     def _at_hand(self, repository: Repository, checkout: Checkout, problems: tuple[Problem, ...]) -> AtHand:
         from holdfast.checks.catalogue import rules
-        from holdfast.checks.running import AtHand
+        from holdfast.checks.running import NO_ENGINE, AtHand, Seen
         from holdfast.checks.tools.catalogue import tools
+        from holdfast.cli.check_engine import engine_of
         from holdfast.cli.check_sight import history_of, no_history, states_of
 
         return AtHand(
             states=states_of(repository, checkout, rules()),
             history=history_of(repository, checkout) if self._history else no_history(),
+            engine=engine_of(self._invocation, checkout, fix=self._fix)
+            if self._engine
+            else Seen(unseen=NO_ENGINE),
             no_stacks=problems,
             outside=tuple(answer for tool in tools() for answer in tool.run(checkout, {})),
         )

@@ -31,7 +31,7 @@ BOUNDARY: Final = Record(
                                 says="a name with up to eight `*`, or a filter such as `target:local`",
                                 pattern=_AT_MOST_EIGHT_STARS + r"[^\x00-\x1f]+",
                             ),
-                            doc="Which stacks: a name, `*` in it, or `env:`, `account:`, `region:`, `target:`.",
+                            doc="Which stacks: a name, `*` in it, or `env:`, `region:`, `target:` …",
                             required=True,
                         ),
                         Key(

@@ -6,6 +6,7 @@ from typing import Final
 
 from holdfast.config.boundary_keys import BACKEND_NAMES, BOUNDARY
 from holdfast.config.check_valid import Level, Use
+from holdfast.config.policy_keys import POLICY_KEYS
 from holdfast.config.shape import Choice, Key, ListOf, Names, Record, Text
 from holdfast.config.texts import INSIDE, INSIDE_SAYS, NAME_PATTERN, NAME_SAYS
 
@@ -92,9 +93,10 @@ CHECKS: Final = Record(
                 pattern=r"[a-z][a-z0-9-]*",
                 says="the name of a tool such as `checkov`",
             ),
-            doc="Other people's programs: `auto` (asked where it is installed), `on` (missing is an error), `off`.",
+            doc="Other people's programs: `auto` (where it is installed), `on` (missing is an error), `off`.",
         ),
         Key(name="boundary", shape=BOUNDARY, doc="What Terraform owns and what GitOps owns."),
         Key(name="backend", shape=BACKEND_NAMES, doc="How the places of states are named."),
+        *POLICY_KEYS,
     )
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from types import MappingProxyType
 
@@ -59,7 +60,14 @@ def check_settings(at: At) -> CheckSettings:
         tools=MappingProxyType({name: Use(one.value) for name, one in at.get("tools", {}).items()}),
         boundary=boundary_settings(at.value.get("boundary")),
         state_names=state_names(at.value.get("backend")),
+        accounts=_texts(at, "accounts"),
+        names=_texts(at, "names"),
+        tags=_texts(at, "tags"),
     )
+
+
+def _texts(at: At, key: str) -> Mapping[str, str]:
+    return MappingProxyType({name: one.value for name, one in at.get(key, {}).items()})
 
 
 def _levels(at: At) -> tuple[RuleLevel, ...]:

@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 
 class Use(StrEnum):
-    """Whether a program of other people's is asked: `auto` where it is there, `on` wherever it is missing too."""
+    """Whether a tool of other people's is asked: `auto` where it is there; with `on`, missing is an error."""
 
     OFF = "off"
     AUTO = "auto"
@@ -76,3 +76,9 @@ class CheckSettings:
     boundary: BoundarySettings | None = None
     state_names: StateNames | None = None
     """None for both: what is built in."""
+    accounts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """One's own AWS accounts: names to numbers."""
+    names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Types (with `*`) to the pattern that names follow; placeholders are filled for each stack."""
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Tags to the pattern that their values follow."""

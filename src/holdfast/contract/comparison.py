@@ -102,9 +102,7 @@ class _Looking:
         for name, inner in part.keys.items():
             names = [one for one in (name, *inner.aliases) if one in value]
             if len(names) > 1 and _differ(value[names[0]], value[names[1]]):
-                message = (
-                    f"`{path}` has both `{names[0]}` and `{names[1]}`, and they differ: they are one thing"
-                )
+                message = f"`{path}` has both `{names[0]}` and `{names[1]}`, and they differ"
                 yield Kind.WRONG, f"{path}.{names[1]}", message
             found = value[names[0]] if names else None
             yield from self.part(f"{path}.{names[0] if names else name}", inner, found, there=bool(names))

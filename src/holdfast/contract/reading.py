@@ -19,7 +19,7 @@ BUILT_IN: Final = ("platform-v1",)
 
 _VERSION: Final = 1
 _TOP: Final = ("version", "name", "extends", "types", "outputs")
-_PART: Final = (
+PART_KEYS: Final = (
     "type",
     "required",
     "unless",
@@ -145,7 +145,7 @@ class _Reading:
         """`address`, or a mapping that says more."""
         if isinstance(node, ScalarNode) and node.value is not None:
             return self._named(node.text, node.place)
-        said = self._entries(node, _PART, "what is wanted")
+        said = self._entries(node, PART_KEYS, "what is wanted")
         if said is None:
             return None
         type_ = said.get("type")

@@ -46,7 +46,7 @@ WANTED: Mapping[Type, str] = MappingProxyType(
         Type.ADDRESS: "an IP address or a host name",
         Type.IP: "an IP address",
         Type.HOSTNAME: "a host name",
-        Type.URI: "a URI such as `https://vault.example.com`",
+        Type.URI: "a URI such as `https://a.example`",
         Type.UUID: "a UUID",
         Type.ARN: "an ARN",
         Type.LIST: "a list",

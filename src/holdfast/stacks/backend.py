@@ -124,7 +124,10 @@ def _local(stack: Stack, settings: Mapping[str, object]) -> StatePlace:
 
 def _without_secrets(address: str) -> str:
     """Host and path. Who and with what token, before and behind them, is nobody's business."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "(one that cannot be read)"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 

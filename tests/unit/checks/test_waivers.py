@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 
 import pytest
 from checks_made import check, checkout, lines, messages, of
 
-from holdfast.checks.interface import Rule, Severity, Skipped
+from holdfast.checks.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.rules.hf701_unused_variable import RULE as UNUSED
 from holdfast.checks.rules.hf901_expired_waiver import RULE as EXPIRED
 from holdfast.checks.rules.hf902_unused_waiver import RULE as NEEDLESS
 from holdfast.checks.rules.hf903_broken_waiver import RULE as BROKEN
 from holdfast.checks.rules.hf907_unknown_rule import RULE as UNKNOWN_RULE
+from holdfast.checks.subjects import CheckedStack
 from holdfast.checks.waivers import LineWaiver, read_waivers
+from holdfast.kernel.errors import Place
 
 IDS = frozenset({"HF101", "HF201", "HF701"})
 GOOD = "holdfast:ignore HF701 until=2027-01-31 reason=why"
@@ -214,3 +217,22 @@ def test_what_is_said_of_waivers_cannot_be_waived() -> None:
     code = {"main.tf": 'variable "a" {} # holdfast:ignore HF701,HF901 until=2026-01-01 reason=why\n'}
     report = check(UNUSED, code)
     assert [one.waived for one in report.findings] == [False, False, False]
+
+
+def test_a_waiver_for_one_stack_is_not_for_the_other() -> None:
+    """Two stacks of one module say the same of one line; one of them is excused."""
+
+    def look(stack: CheckedStack) -> Iterator[Finding]:
+        yield Finding(message="wrong", place=Place(file="shared/main.tf", line=1), stack=stack.name)
+
+    rule = Rule(id="HF799", title="Wrong", why="Why.", fix="Mend.", severity=Severity.ERROR, stack=look)
+    config = f"""
+        version: 1
+        stacks:
+          - {{ name: one, module: shared, environment: prod, workspace: one }}
+          - {{ name: two, module: shared, environment: prod, workspace: two }}
+        checks:
+          waivers: [{{ rule: HF799, stack: one, {WORDS} }}]
+    """
+    report = check(rule, {"shared/main.tf": "locals {}\n"}, config=config)
+    assert [(one.stack, one.waived) for one in of(report, rule)] == [("one", True), ("two", False)]

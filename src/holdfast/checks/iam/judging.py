@@ -38,7 +38,7 @@ def judged(policies: Policies, judge: Judge, severity: Severity) -> Iterator[Fin
             yield found(policy, said, severity)
 
 
-def found(policy: Policy, said: Said, severity: Severity) -> Finding:
+def found(policy: Policy, said: Said, severity: Severity, stack: str | None = None) -> Finding:
     place = Place(file=policy.file, line=said.at.line or None, column=said.at.column or None)
     return finding(
         place,
@@ -46,4 +46,5 @@ def found(policy: Policy, said: Said, severity: Severity) -> Finding:
         address=policy.address,
         hint=said.hint,
         severity=None if said.grave else _MILDER[severity],
+        stack=stack,
     )

@@ -116,7 +116,7 @@ _ENDPOINT_NAME = re.compile(r"endpoint")
 
 
 def guess(name: str, document: Node) -> Use:
-    """What a document is that nothing uses in sight: by its name (a file's, a variable's), then by its form."""
+    """What a document is that nothing uses in sight: by its name, then by its form."""
     lowered = name.lower()
     form = _form(document)
     if _TRUST_NAME.search(lowered) and (form is not Kind.IDENTITY or "trust" in lowered):

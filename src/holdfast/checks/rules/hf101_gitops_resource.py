@@ -29,8 +29,8 @@ RULE = Rule(
     id="HF101",
     title="Terraform writes what belongs to GitOps",
     why="Terraform and GitOps would both write the object, each undoing what the other did, for ever.",
-    fix="Write its manifest into the GitOps tree; then a `removed` block with `destroy = false` takes it out of "
-    "the state and leaves the object alone.",
+    fix="Write its manifest into the GitOps tree; then a `removed` block with `destroy = false` takes it out "
+    "of the state and leaves the object alone.",
     severity=Severity.ERROR,
     source=_source,
     plan=_plan,
@@ -39,9 +39,9 @@ RULE = Rule(
     good="removed {\n  from = helm_release.grafana\n  lifecycle {\n    destroy = false\n  }\n}\n",
     more="""## Whose is what
 
-By itself everything inside a cluster is GitOps' own: `argocd_*`, `carvel_*`, `devtron_*`, `flux_*`, `helm_*`,
-`helmfile_*`, `k8s_*`, `kubectl_*`, `kubernetes_*`, `kustomization_*` and `rancher2_app_v2`. The table is yours to
-change, and stacks can be exempt:
+By itself everything inside a cluster is GitOps' own: `argocd_*`, `carvel_*`, `devtron_*`, `flux_*`,
+`helm_*`, `helmfile_*`, `k8s_*`, `kubectl_*`, `kubernetes_*`, `kustomization_*` and `rancher2_app_v2`. The
+table is yours to change, and stacks can be exempt:
 
 ```yaml
 checks:
@@ -55,6 +55,6 @@ checks:
         reason: the local cluster gets Argo CD from Terraform
 ```
 
-A module that several stacks use is right only where all of them are exempt. In a plan, what is deleted or forgotten
-is not found: it is on its way out. What `local-exec` does to a cluster is not seen here.""",
+A module that several stacks use is right only where all of them are exempt. In a plan, what is deleted or
+forgotten is not found: it is on its way out. What `local-exec` does to a cluster is not seen here.""",
 )

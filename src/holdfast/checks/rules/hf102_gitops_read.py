@@ -28,8 +28,8 @@ def _state(state: CheckedState) -> Iterator[Answer]:
 RULE = Rule(
     id="HF102",
     title="Terraform reads what belongs to GitOps",
-    why="The plan then needs a running cluster, with what GitOps made in it: it fails before the first sync, and "
-    "what it read stands in the state.",
+    why="The plan then needs a running cluster, with what GitOps made in it: it fails before the first sync, "
+    "and what it read stands in the state.",
     fix="Take the value from the output of the stack that makes it, or let GitOps hand it on.",
     severity=Severity.WARNING,
     source=_source,
@@ -37,5 +37,6 @@ RULE = Rule(
     state=_state,
     bad='data "kubernetes_service" "gateway" {\n  metadata {\n    name = "gateway"\n  }\n}\n',
     good='data "aws_lb" "gateway" {\n  name = "gateway"\n}\n',
-    more="Which types are GitOps' own, and which stacks are exempt, is said in `checks.boundary`: [HF101](HF101.md).",
+    more="Which types are GitOps' own, and which stacks are exempt, is said in `checks.boundary`: "
+    "[HF101](HF101.md).",
 )

@@ -69,15 +69,15 @@ def _types(modules: Iterable[Module], provider: str) -> Iterator[str]:
 RULE = Rule(
     id="HF103",
     title="A provider for what belongs to GitOps",
-    why="Whoever runs this stack holds the keys of the cluster, and the next object that is written there is only a "
-    "line away.",
-    fix="Take the provider away once nothing uses it; a resource that is still in the state needs it until the "
-    "`removed` block was applied.",
+    why="Whoever runs this stack holds the keys of the cluster, and the next object that is written there is "
+    "only a line away.",
+    fix="Take the provider away once nothing uses it; a resource that is still in the state needs it until "
+    "the `removed` block was applied.",
     severity=Severity.WARNING,
     source=_look,
     bad='provider "kubernetes" {\n  config_path = "~/.kube/config"\n}\n',
     good='provider "aws" {\n  region = "eu-west-1"\n}\n',
-    more="Which types are GitOps' own, and which stacks are exempt, is said in `checks.boundary`: [HF101](HF101.md). "
-    "A provider is found where `<name>_*` is GitOps' own, unless the code has a type of it that the stack "
-    "may write.",
+    more="Which types are GitOps' own, and which stacks are exempt, is said in `checks.boundary`: "
+    "[HF101](HF101.md). A provider is found where `<name>_*` is GitOps' own, unless the code has a type "
+    "of it that the stack may write.",
 )

@@ -19,7 +19,7 @@ def _look(stack: CheckedStack) -> Iterator[Finding]:
     lost = target is not None and target.owner is Owner.CI
     yield finding(
         stack.stack.place,
-        f"{stack.name} has no backend, so its state is in the folder {store} of one machine, and {why}",
+        f"there is no backend, so the state is in the folder {store} of one machine, and {why}",
         severity=Severity.ERROR if lost else None,
     )
 
@@ -27,12 +27,12 @@ def _look(stack: CheckedStack) -> Iterator[Finding]:
 RULE = Rule(
     id="HF111",
     title="No backend for a state that is shared",
-    why="Holdfast keeps the state, locked and encrypted, but in a folder: on another machine, or on a CI runner that "
-    "is thrown away, the stack looks as if nothing had ever been made.",
-    fix="Name a shared backend in the code or in the entry (`backend:`), or give the run store a shared place: "
-    "`store: s3://bucket/prefix`.",
+    why="Holdfast keeps the state, locked and encrypted, but in a folder: on another machine, or on a CI "
+    "runner that is thrown away, the stack looks as if nothing had ever been made.",
+    fix="Name a shared backend in the code or in the entry (`backend:`), or give the run store a shared "
+    "place: `store: s3://bucket/prefix`.",
     severity=Severity.WARNING,
     stack=_look,
-    more="Shared is what is production, what cannot be told, and what CI owns (`targets.*.owner: ci`); for the last it "
-    "is an error. With a run store in S3 nothing is found: the state is there too.",
+    more="Shared is what is production, what cannot be told, and what CI owns (`targets.*.owner: ci`); for "
+    "the last it is an error. With a run store in S3 nothing is found: the state is there too.",
 )

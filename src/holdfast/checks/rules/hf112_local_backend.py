@@ -23,10 +23,10 @@ def _look(stack: CheckedStack) -> Iterator[Finding]:
 RULE = Rule(
     id="HF112",
     title="A local state where it is shared",
-    why="The second machine that runs the stack has no state: it makes everything a second time, or fails on names "
-    "that are taken. There is no lock between machines, and the file holds every secret in clear.",
-    fix="Name a backend that locks and encrypts (`s3`, `azurerm`, `gcs` …), or none at all: Holdfast then keeps the "
-    "state in its run store.",
+    why="The second machine that runs the stack has no state: it makes everything a second time, or fails on "
+    "names that are taken. There is no lock between machines, and the file holds every secret in clear.",
+    fix="Name a backend that locks and encrypts (`s3`, `azurerm`, `gcs` …), or none at all: Holdfast then "
+    "keeps the state in its run store.",
     severity=Severity.ERROR,
     stack=_look,
     bad='terraform {\n  backend "local" {}\n}\n',

@@ -15,17 +15,18 @@ def _judge(home: Home) -> Iterator[Finding]:
         hint = f"Move the state to another backend; `{REMOVED[home.type]}` comes nearest."
         yield finding(home.block or home.place, f"Terraform 1.3 took the {home.type} backend away", hint=hint)
     elif home.type not in KINDS:
-        hint = did_you_mean(home.type, KINDS)
-        yield finding(home.block or home.place, f"there is no backend `{home.type}`", hint=hint)
+        near = did_you_mean(home.type, KINDS)
+        yield finding(home.block or home.place, f"there is no backend `{home.type}`", hint=near)
 
 
 RULE = Rule(
     id="HF113",
     title="A backend that there is not",
-    why="`init` fails. Where the name was once right, the state is still in the old place and has to be moved.",
+    why="`init` fails. Where the name was once right, the state is still in the old place and has to be "
+    "moved.",
     fix="Name a backend that Terraform has.",
     severity=Severity.ERROR,
-    source=of_orphans(_judge),
+    source=of_orphans(_judge, written=True),
     stack=of_stacks(_judge),
     bad='terraform {\n  backend "etcdv3" {}\n}\n',
     good='terraform {\n  backend "consul" {}\n}\n',

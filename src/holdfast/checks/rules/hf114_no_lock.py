@@ -75,7 +75,7 @@ RULE = Rule(
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'
     '    key          = "network/terraform.tfstate"\n    use_lockfile = true\n  }\n}\n',
-    more="`s3` locks with `use_lockfile` or a DynamoDB table ([HF115](HF115.md)), `http` with `lock_address` and "
-    "`unlock_address`, `oss` with `tablestore_table`, `consul` unless `lock = false`. `azurerm`, `cos`, `gcs`, "
-    "`kubernetes`, `oci`, `pg`, `remote` and `cloud` always lock.",
+    more="`s3` locks with `use_lockfile` or a DynamoDB table ([HF115](HF115.md)), `http` with `lock_address` "
+    "and `unlock_address`, `oss` with `tablestore_table`, `consul` unless `lock = false`. `azurerm`, "
+    "`cos`, `gcs`, `kubernetes`, `oci`, `pg`, `remote` and `cloud` always lock.",
 )

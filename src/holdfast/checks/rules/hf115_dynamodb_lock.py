@@ -29,14 +29,14 @@ def _judge(home: Home) -> Iterator[Finding]:
 RULE = Rule(
     id="HF115",
     title="A lock in DynamoDB",
-    why="Terraform locks in the bucket itself since 1.10 and will take the DynamoDB lock away: a table less to pay, to "
-    "permit and to name.",
+    why="Terraform locks in the bucket itself since 1.10 and will take the DynamoDB lock away: a table less "
+    "to pay, to permit and to name.",
     fix=_FIRST,
     severity=Severity.NOTE,
-    source=of_orphans(_judge),
+    source=of_orphans(_judge, written=True),
     stack=of_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket         = "acme-prod-tfstate-eu-west-1"\n'
-    '    key            = "network/terraform.tfstate"\n    dynamodb_table = "acme-prod-tfstate-lock"\n  }\n}\n',
+    '    key            = "network/terraform.tfstate"\n    dynamodb_table = "acme-prod-lock"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'
     '    key          = "network/terraform.tfstate"\n    use_lockfile = true\n  }\n}\n',
     more="OpenTofu keeps both ways: nothing is found in its stacks.",

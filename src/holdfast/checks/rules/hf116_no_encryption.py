@@ -76,8 +76,8 @@ def _on_the_way(home: Home) -> Iterator[Answer]:
 RULE = Rule(
     id="HF116",
     title="A state that is not encrypted",
-    why="A state holds every value of every resource in clear, passwords and keys included: whoever gets at the disk, "
-    "a copy or the wire has them all.",
+    why="A state holds every value of every resource in clear, passwords and keys included: whoever gets at "
+    "the disk, a copy or the wire has them all.",
     fix="Set `encrypt = true`.",
     severity=Severity.ERROR,
     source=of_orphans(_judge),
@@ -86,9 +86,10 @@ RULE = Rule(
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
     '    key     = "network/terraform.tfstate"\n    encrypt = true\n  }\n}\n',
-    more="`s3` and `oss` need `encrypt = true`, `cos` must not turn it off; addresses of `http`, `consul`, `gcs`, `oss`, "
-    "`cos`, `kubernetes` and of S3 endpoints need TLS, unless they are this machine's; `pg` must not say "
-    "`sslmode=disable`. `azurerm`, `gcs`, `oci`, `remote` and `cloud` always encrypt. How Consul, a database, a "
-    "cluster or a server of your own keeps it cannot be seen in code: there the rule says that it could not look. A "
-    "state that OpenTofu encrypts itself (`encryption { state { … } }`) is right with every backend.",
+    more="`s3` and `oss` need `encrypt = true`, `cos` must not turn it off; addresses of `http`, `consul`, "
+    "`gcs`, `oss`, `cos`, `kubernetes` and of S3 endpoints need TLS, unless they are this machine's; "
+    "`pg` must not say `sslmode=disable`. `azurerm`, `gcs`, `oci`, `remote` and `cloud` always encrypt. "
+    "How Consul, a database, a cluster or a server of your own keeps it cannot be seen in code: there "
+    "the rule says that it could not look. A state that OpenTofu encrypts itself (`encryption { state { "
+    "… } }`) is right with every backend.",
 )

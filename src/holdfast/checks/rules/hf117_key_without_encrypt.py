@@ -24,8 +24,8 @@ def _judge(home: Home) -> Iterator[Answer]:
 RULE = Rule(
     id="HF117",
     title="A key that does not encrypt anything",
-    why="The s3 backend looks at the key only where `encrypt` is true. Without it the state is stored as the bucket "
-    "likes, and everybody believes that the key protects it.",
+    why="The s3 backend looks at the key only where `encrypt` is true. Without it the state is stored as the "
+    "bucket likes, and everybody believes that the key protects it.",
     fix="Set `encrypt = true` beside the key; the next write encrypts the state with it.",
     severity=Severity.ERROR,
     source=of_orphans(_judge),
@@ -33,5 +33,6 @@ RULE = Rule(
     bad='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'
     '    key        = "network/terraform.tfstate"\n    kms_key_id = "alias/tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'
-    '    key        = "network/terraform.tfstate"\n    encrypt    = true\n    kms_key_id = "alias/tfstate"\n  }\n}\n',
+    '    key        = "network/terraform.tfstate"\n    encrypt    = true\n'
+    '    kms_key_id = "alias/tfstate"\n  }\n}\n',
 )

@@ -14,15 +14,15 @@ def _judge(home: Home) -> Iterator[Finding]:
     if not home.has("kms_key_id") and not home.has("sse_customer_key"):
         yield finding(
             home.spot("encrypt"),
-            "`encrypt = true` without `kms_key_id` encrypts with a key that S3 gives to every reader of the bucket",
+            "`encrypt = true` without `kms_key_id`: S3 itself has the key, and decrypts for every reader",
         )
 
 
 RULE = Rule(
     id="HF118",
     title="Encrypted without a key of your own",
-    why="Without `kms_key_id` the backend asks for AES256, even where the bucket's own default is a KMS key: whoever may "
-    "read the bucket reads the state, and no key's log says so.",
+    why="Without `kms_key_id` the backend asks for AES256, even where the bucket's own default is a KMS key: "
+    "whoever may read the bucket reads the state, and no key's log says so.",
     fix="Name a KMS key in `kms_key_id`; who may use it is then a second lock on the state.",
     severity=Severity.NOTE,
     source=of_orphans(_judge),
@@ -30,5 +30,6 @@ RULE = Rule(
     bad='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
     '    key     = "network/terraform.tfstate"\n    encrypt = true\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'
-    '    key        = "network/terraform.tfstate"\n    encrypt    = true\n    kms_key_id = "alias/tfstate"\n  }\n}\n',
+    '    key        = "network/terraform.tfstate"\n    encrypt    = true\n'
+    '    kms_key_id = "alias/tfstate"\n  }\n}\n',
 )

@@ -43,7 +43,7 @@ def _in_address(text: str) -> bool:
     )
 
 
-_orphans = of_orphans(_judge)
+_orphans = of_orphans(_judge, written=True)
 
 
 def _source(module: Module) -> Iterator[Answer]:
@@ -59,10 +59,10 @@ def _source(module: Module) -> Iterator[Answer]:
 RULE = Rule(
     id="HF120",
     title="A secret of a backend that is written out",
-    why="Whoever can read the repository can read and change the state. Terraform copies it into `.terraform` and into "
-    "every saved plan, too.",
-    fix="Take it out and change the secret. Let Holdfast take a role (`credentials:`), or name the secret by reference: "
-    '`settings: { password: { secret: "env:STATE_PASSWORD" } }`.',
+    why="Whoever can read the repository can read and change the state. Terraform copies it into "
+    "`.terraform` and into every saved plan, too.",
+    fix="Take it out and change the secret. Let Holdfast take a role (`credentials:`), or name the secret by "
+    'reference: `settings: { password: { secret: "env:STATE_PASSWORD" } }`.',
     severity=Severity.ERROR,
     source=_source,
     stack=of_stacks(_judge),
@@ -70,6 +70,7 @@ RULE = Rule(
     bad='terraform {\n  backend "http" {\n    address  = "https://states.example.com/network"\n'
     '    username = "ci"\n    password = "correct-horse"\n  }\n}\n',
     good='terraform {\n  backend "http" {\n    address = "https://states.example.com/network"\n  }\n}\n',
-    more="It looks at `backend` blocks, at `backend: { settings: … }` of `holdfast.yaml`, and at the `config` of "
-    "`terraform_remote_state`: keys, tokens and passwords by name, passwords in `conn_str`, secrets in addresses.",
+    more="It looks at `backend` blocks, at `backend: { settings: … }` of `holdfast.yaml`, at the `config` "
+    "of `terraform_remote_state`: keys, tokens and passwords by name, passwords in `conn_str`, secrets "
+    "in addresses.",
 )

@@ -18,16 +18,18 @@ def _judge(home: Home) -> Iterator[Finding]:
 RULE = Rule(
     id="HF121",
     title="An identity of a backend that is written into the code",
-    why="The same code runs for several targets, each with an account and a role of its own: an identity in it is right "
-    "for one of them and wrong for all others, and a run that mixes them up writes into another's state.",
-    fix="Move it to the entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`): Holdfast hands it to "
-    "`init`.",
+    why="The same code runs for several targets, each with an account and a role of its own: an identity in "
+    "it is right for one of them and wrong for all others, and a run that mixes them up writes into "
+    "another's state.",
+    fix="Move it to the entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`): Holdfast "
+    "hands it to `init`.",
     severity=Severity.WARNING,
-    source=of_orphans(_judge),
+    source=of_orphans(_judge, written=True),
     stack=of_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
     '    key     = "network/terraform.tfstate"\n    profile = "acme-prod"\n  }\n}\n',
     good='terraform {\n  backend "s3" {}\n}\n',
-    more="Accounts, roles, users, tenants, subscriptions, profiles and paths of credentials, for every backend. Where the "
-    "state lies (bucket, key, region) is [HF122](HF122.md); secrets are [HF120](HF120.md).",
+    more="Accounts, roles, users, tenants, subscriptions, profiles and paths of credentials, for every "
+    "backend. Where the state lies (bucket, key, region) is [HF122](HF122.md); secrets are "
+    "[HF120](HF120.md).",
 )

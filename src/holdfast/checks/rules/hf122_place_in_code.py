@@ -21,12 +21,12 @@ def _judge(home: Home) -> Iterator[Finding]:
 RULE = Rule(
     id="HF122",
     title="The place of a state that is written into the code",
-    why="Code that holds only the backend's type runs for every target; with the place in it, a second environment is a "
-    "copy of the folder, and a forgotten line in the copy is two stacks on one state.",
-    fix="Copy the settings to the entry in holdfast.yaml (`backend: { settings: … }`), see a plan without changes, then "
-    'empty the block: `backend "s3" {}`.',
+    why="Code that holds only the backend's type runs for every target; with the place in it, a second "
+    "environment is a copy of the folder, and a forgotten line in the copy is two stacks on one state.",
+    fix="Copy the settings to the entry in holdfast.yaml (`backend: { settings: … }`), see a plan without "
+    'changes, then empty the block: `backend "s3" {}`.',
     severity=Severity.NOTE,
-    source=of_orphans(_judge),
+    source=of_orphans(_judge, written=True),
     stack=of_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
     '    key    = "network/terraform.tfstate"\n  }\n}\n',

@@ -27,12 +27,14 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
 RULE = Rule(
     id="HF123",
     title="A state that is not named after the convention",
-    why="Who looks for a state, permits one or restores one goes by its name. A name that lies about environment or "
-    "region is how a permission for `dev` reaches `prod`.",
-    fix="Rename it (move the state with `holdfast state`), or write your own convention into `checks.backend`.",
+    why="Who looks for a state, permits one or restores one goes by its name. A name that lies about "
+    "environment or region is how a permission for `dev` reaches `prod`.",
+    fix="Rename it (move the state with `holdfast state`), or write your own convention into "
+    "`checks.backend`.",
     severity=Severity.WARNING,
     stack=_look,
-    bad='terraform {\n  backend "s3" {\n    bucket = "my-states"\n    key    = "network/terraform.tfstate"\n  }\n}\n',
+    bad='terraform {\n  backend "s3" {\n    bucket = "my-states"\n'
+    '    key    = "network/terraform.tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
     more="""## The convention
@@ -43,10 +45,10 @@ checks:
     bucket: "{company}-{environment}-tfstate-{region}"      # these three are built in
     lock_table: "{company}-{environment}-tfstate-lock"
     key: "{component}/terraform.tfstate"
-    storage_account: any                                     # Azure allows no hyphens: say what yours are called
+    storage_account: any                                     # Azure allows no hyphens: say your own
     container: "tfstate-{environment}"
 ```
 
-`{company}`, `{environment}`, `{region}`, `{account}`, `{target}` and `{name}` are the stack's; what is not known of a
-stack, and `{component}`, may be anything. `any` asks for nothing.""",
+`{company}`, `{environment}`, `{region}`, `{account}`, `{target}` and `{name}` are the stack's; what is not
+known of a stack, and `{component}`, may be anything. `any` asks for nothing.""",
 )

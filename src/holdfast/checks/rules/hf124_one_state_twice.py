@@ -23,7 +23,7 @@ def _look(checkout: Checkout) -> Iterator[Answer]:
             continue
         if place is None:
             if all(home.has(name) for name in home.kind.needs) and stack.name in chosen:
-                yield Skipped(reason="where its state lies is computed", stack=stack.name)
+                yield Skipped(reason="where its state lies cannot be told", stack=stack.name)
             continue
         by_state.setdefault(place.identity, []).append((stack, place.shown))
     for (first, shown), *others in by_state.values():
@@ -51,11 +51,13 @@ def _everything(checkout: Checkout) -> Iterator[CheckedStack]:
 RULE = Rule(
     id="HF124",
     title="Two root modules on one state",
-    why="Each run of the one plans to delete what the other made. It happens when a folder is copied and its backend "
-    "block is not changed.",
-    fix="Give each a key of its own: a placeholder such as `{name}` in the entry's backend settings keeps them apart.",
+    why="Each run of the one plans to delete what the other made. It happens when a folder is copied and its "
+    "backend block is not changed.",
+    fix="Give each a key of its own: a placeholder such as `{name}` in the entry's backend settings keeps "
+    "them apart.",
     severity=Severity.ERROR,
     repository=_look,
-    more="Stacks of `holdfast.yaml` that share a state to the letter are refused before any check (HF-STACK-2). This "
-    "rule also finds root modules that no entry names, and one place that is written in two ways.",
+    more="Stacks of `holdfast.yaml` that share a state to the letter are refused before any check "
+    "(HF-STACK-2). This rule also finds root modules that no entry names, and one place that is written "
+    "in two ways.",
 )

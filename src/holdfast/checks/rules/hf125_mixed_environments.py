@@ -54,12 +54,12 @@ def _mixed(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str
 RULE = Rule(
     id="HF125",
     title="States of several environments in one bucket",
-    why="A permission, a life-cycle rule or a mistake concerns a bucket as a whole: what may read the states of `dev` "
-    "then reads the secrets of production.",
+    why="A permission, a life-cycle rule or a mistake concerns a bucket as a whole: what may read the states "
+    "of `dev` then reads the secrets of production.",
     fix="Give each environment a bucket of its own: `{company}-{environment}-tfstate-{region}`.",
     severity=Severity.WARNING,
     repository=_look,
-    more="It is an error where production shares with what is not production. A container is to `azurerm` what a bucket "
-    "is to the others. `pg`, `http`, `consul` and `kubernetes` are not looked at: one server may well keep several "
-    "environments apart.",
+    more="It is an error where production shares with what is not production. A container is to `azurerm` "
+    "what a bucket is to the others. `pg`, `http`, `consul` and `kubernetes` are not looked at: one "
+    "server may well keep several environments apart.",
 )

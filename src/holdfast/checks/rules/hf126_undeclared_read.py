@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
 from holdfast.checks.remote_states import reads_of_stack
 from holdfast.checks.subjects import CheckedStack
+from holdfast.stacks.backend import StatePlace
 
 
 def _look(stack: CheckedStack) -> Iterator[Answer]:
@@ -17,7 +18,7 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
         elif read.owner is None:
             yield finding(
                 where,
-                f"it reads a state that no stack of this repository keeps ({read.state.shown})",
+                f"it reads a state that no stack of this repository keeps{_where(read.state)}",
                 address=address,
                 hint="If it is another repository's, agree on its outputs; if it is old, take the read away.",
                 severity=Severity.NOTE,
@@ -35,14 +36,20 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
             )
 
 
+def _where(state: StatePlace) -> str:
+    """Where its settings can be shown."""
+    return "" if " backend of " in state.shown else f" ({state.shown})"
+
+
 RULE = Rule(
     id="HF126",
     title="A stack reads a state that it does not depend on",
-    why="Nobody knows of the read: the two are applied in any order, the reader is not told when what it read has "
-    "changed, and whoever changes an output breaks a stack they never heard of.",
+    why="Nobody knows of the read: the two are applied in any order, the reader is not told when what it "
+    "read has changed, and whoever changes an output breaks a stack they never heard of.",
     fix="Declare it with `depends_on`.",
     severity=Severity.ERROR,
     stack=_look,
-    more="It follows `terraform_remote_state` through local modules, with the values of each stack. A state of another "
-    "repository is a note. What `tfe_outputs` and parameters (SSM, for example) hand over is not seen.",
+    more="It follows `terraform_remote_state` through local modules, with the values of each stack. A state "
+    "of another repository is a note. What `tfe_outputs` and parameters (SSM, for example) hand over is "
+    "not seen.",
 )

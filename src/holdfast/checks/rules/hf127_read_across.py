@@ -25,9 +25,10 @@ def _look(stack: CheckedStack) -> Iterator[Finding]:
 RULE = Rule(
     id="HF127",
     title="A state is read across the border of production",
-    why="Who may read a state may read all of it, secrets included; and production that takes values from elsewhere "
-    "changes when somebody tries something out.",
-    fix="Let each environment have its own, or hand over single values by a path (SSM, Key Vault) instead of the state.",
+    why="Who may read a state may read all of it, secrets included; and production that takes values from "
+    "elsewhere changes when somebody tries something out.",
+    fix="Let each environment have its own, or hand over single values by a path (SSM, Key Vault) instead of "
+    "the state.",
     severity=Severity.WARNING,
     stack=_look,
     more="An environment that cannot be told counts as production.",

@@ -37,13 +37,14 @@ def _shown(inside: bytes) -> Suspect | None:
 RULE = Rule(
     id="HF202",
     title="A plan file in Git",
-    why="A plan holds both states and every variable in clear, sensitive or not, and often the settings of the "
-    "backend with its password.",
-    fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and change every secret it holds.",
+    why="A plan holds both states and every variable in clear, sensitive or not, and often the settings of "
+    "the backend with its password.",
+    fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and change every secret it "
+    "holds.",
     severity=Severity.ERROR,
     repository=tree(_judge),
     history=history(_judge),
     more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content where a file is packed as a plan is, "
-    "and in JSON from `show -json` (a warning: plans that are made for tests of policies look the same; waive "
-    "their folder). With `--history` only names are known.",
+    "and in JSON from `show -json` (a warning: plans that are made for tests of policies look the same; "
+    "waive their folder). With `--history` only names are known.",
 )

@@ -21,10 +21,11 @@ def _judge(path: str, _content: Content | None) -> Suspect | None:
 RULE = Rule(
     id="HF203",
     title="Terraform's working folder in Git",
-    why="`.terraform/` holds the settings of the backend, with passwords if they were given, copies of modules, "
-    "and providers that run on one kind of machine only. From Git it is taken for what was checked and locked.",
-    fix="Run `git rm -r --cached` on it and add `.terraform/` to `.gitignore`. `.terraform.lock.hcl` beside it "
-    "belongs in Git.",
+    why="`.terraform/` holds the settings of the backend, with passwords if they were given, copies of "
+    "modules, and providers that run on one kind of machine only. From Git it is taken for what was checked "
+    "and locked.",
+    fix="Run `git rm -r --cached` on it and add `.terraform/` to `.gitignore`. `.terraform.lock.hcl` beside "
+    "it belongs in Git.",
     severity=Severity.ERROR,
     repository=tree(_judge),
     history=history(_judge),

@@ -32,5 +32,6 @@ RULE = Rule(
     severity=Severity.ERROR,
     repository=tree(_judge),
     history=history(_judge),
-    more="`crash.log` and `crash.*.log` by name; other `*.log` files by lines that Terraform writes with `TF_LOG`.",
+    more="`crash.log` and `crash.*.log` by name; other `*.log` files by lines that Terraform writes with "
+    "`TF_LOG`.",
 )

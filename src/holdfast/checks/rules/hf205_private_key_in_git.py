@@ -38,12 +38,13 @@ RULE = Rule(
     id="HF205",
     title="A private key in Git",
     why="Whoever has ever cloned the repository can be whoever the key belongs to, and nobody will notice.",
-    fix="Replace the key everywhere it is trusted, run `git rm --cached`, and keep the new one in a secret store.",
+    fix="Replace the key everywhere it is trusted, run `git rm --cached`, and keep the new one in a secret "
+    "store.",
     severity=Severity.ERROR,
     repository=tree(_judge),
     history=history(_judge),
     secret=True,
-    more="SSH keys and key stores by name; `*.pem`, `*.key` and files that could hold one by content, so public "
-    "keys and certificates are left alone. With `--history` a name alone is a warning. Keys written into code "
-    "are HF207's.",
+    more="SSH keys and key stores by name; `*.pem`, `*.key` and files that could hold one by content, so "
+    "public keys and certificates are left alone. With `--history` a name alone is a warning. Keys written "
+    "into code are HF207's.",
 )

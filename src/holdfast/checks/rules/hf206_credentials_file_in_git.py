@@ -9,6 +9,7 @@ from holdfast.checks.interface import Rule, Severity
 from holdfast.checks.kept_files import Content, Suspect, history, tree
 from holdfast.secrets.entropy import sounds_secret
 
+_AT_ALL = re.compile(r"(?i)\.env|_?netrc|rc$|credentials|\.pgpass|vault-token|docker|kube|terraform\.rc")
 _ENV = re.compile(r"(?:^|/)(?:[\w.-]+)?\.env(?:\.[\w.-]+)?$|(?:^|/)\.envrc$", re.IGNORECASE)
 _MODEL = re.compile(
     r"(?i)\b(?:example|sample|template|tpl|tftpl|dist|defaults?|schema|md|tf|j2|vault|enc|age|gpg)\b"
@@ -50,6 +51,8 @@ _FILES = (
 
 
 def _judge(path: str, content: Content | None) -> Suspect | None:
+    if not _AT_ALL.search(path):
+        return None
     for known in _FILES:
         if known.path.search(path):
             return _of_a_program(known, content)
@@ -90,8 +93,8 @@ RULE = Rule(
     repository=tree(_judge),
     history=history(_judge),
     secret=True,
-    more="An `.env` whose names sound harmless is a warning. Files that SOPS, dotenvx or Ansible Vault encrypted, "
-    "and models such as `.env.example`, are left alone. Of the files of programs (`.terraformrc`, `.npmrc`, "
-    "kubeconfigs …) only those count that hold a token or a password, so in history, where only names are "
-    "known, they are not looked for.",
+    more="An `.env` whose names sound harmless is a warning. Files that SOPS, dotenvx or Ansible Vault "
+    "encrypted, and models such as `.env.example`, are left alone. Of the files of programs "
+    "(`.terraformrc`, `.npmrc`, kubeconfigs …) only those count that hold a token or a password, so in "
+    "history, where only names are known, they are not looked for.",
 )

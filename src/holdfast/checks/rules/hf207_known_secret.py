@@ -54,10 +54,10 @@ _EXAMPLE = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"
 RULE = Rule(
     id="HF207",
     title="A secret in the code",
-    why="Everyone who can read the repository, now or in an old clone, has the secret. Programs look for these "
-    "formats in public repositories within minutes.",
-    fix="Change the secret now, since it is known. Then read it from a secret store, or take it as a sensitive "
-    "variable.",
+    why="Everyone who can read the repository, now or in an old clone, has the secret. Programs look for "
+    "these formats in public repositories within minutes.",
+    fix="Change the secret now, since it is known. Then read it from a secret store, or take it as a "
+    "sensitive variable.",
     severity=Severity.ERROR,
     source=_module,
     variables=_variables,
@@ -66,7 +66,7 @@ RULE = Rule(
     bad=f'provider "github" {{\n  token = "{_EXAMPLE}"\n}}\n',
     good='variable "github_token" {\n  type      = string\n  sensitive = true\n  ephemeral = true\n}\n\n'
     'provider "github" {\n  token = var.github_token\n}\n',
-    more="The formats are those of the redactor (docs/redaction.md lists them). Comments count too. Looked at "
-    "are code, variables files, and JSON, YAML, scripts and templates beside them. What says that it is an "
-    "example (`AKIAIOSFODNN7EXAMPLE`, `changeme`), and passwords of `localhost`, are left alone.",
+    more="The formats are those of the redactor (docs/redaction.md lists them). Comments count too. Looked "
+    "at are code, variables files, and JSON, YAML, scripts and templates beside them. What says that it is "
+    "an example (`AKIAIOSFODNN7EXAMPLE`, `changeme`), and passwords of `localhost`, are left alone.",
 )

@@ -65,8 +65,8 @@ RULE = Rule(
     title="A text that looks like a secret",
     why="A random text under such a name is nearly always a password, a token or a key, and everyone who can "
     "read the repository has it.",
-    fix="Change it if it is a secret, and read it from a secret store or a sensitive variable. If it is none, "
-    "waive this line.",
+    fix="Change it if it is a secret, and read it from a secret store or a sensitive variable. If it is "
+    "none, waive this line.",
     severity=Severity.ERROR,
     source=_module,
     variables=_variables,

@@ -47,7 +47,7 @@ RULE = Rule(
     bad='resource "aws_db_instance" "main" {\n  username = "app"\n  password = "summer-holiday"\n}\n',
     good='resource "aws_db_instance" "main" {\n  username                    = "app"\n'
     "  manage_master_user_password = true\n}\n",
-    more="An error where the provider itself says that the argument is a secret; a warning under any other name "
-    "that ends in `password`, `passwd` or `passphrase`. An argument listed in `ignore_changes` may have a "
-    "value to begin with.",
+    more="An error where the provider itself says that the argument is a secret; a warning under any other "
+    "name that ends in `password`, `passwd` or `passphrase`. An argument listed in `ignore_changes` may "
+    "have a value to begin with.",
 )

@@ -82,7 +82,8 @@ RULE = Rule(
     good='variable "password" {\n  type      = string\n  sensitive = true\n}\n\n'
     'output "login" {\n  value     = "app:${var.password}"\n  sensitive = true\n}\n',
     more="Sensitive variables, `sensitive(…)` and attributes that providers mark are followed through local "
-    "values, functions, `for`, splats, arguments and outputs of local modules. Modules from registries are not "
-    "looked into. In a module that others call it is a note: Terraform passes the mark on. Plans and states are "
-    "searched for outputs without the mark whose value is, or holds, one that is marked elsewhere.",
+    "values, functions, `for`, splats, arguments and outputs of local modules. Modules from registries are "
+    "not looked into. In a module that others call it is a note: Terraform passes the mark on. Plans and "
+    "states are searched for outputs without the mark whose value is, or holds, one that is marked "
+    "elsewhere.",
 )

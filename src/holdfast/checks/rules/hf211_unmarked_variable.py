@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from holdfast.checks.carrying import is_marked
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.known_secrets import names_secret
 from holdfast.checks.subjects import Module
 from holdfast.hcl.nodes import Block, Call, Expression, Literal, Traversal
 from holdfast.hcl.reader import UNKNOWN, constant
-from holdfast.secrets.entropy import sounds_secret
 
 _TEXTS = frozenset({"string", "any"})
 _LISTS = frozenset({"list", "set", "map"})
@@ -33,7 +33,7 @@ def _look(module: Module) -> Iterator[Answer]:
     words = module.checkout.config.redaction.words
     for block in module.blocks("variable"):
         name = block.labels[0] if block.labels else ""
-        if not sounds_secret(name, words) or name.split("_")[0] in _ABOUT or not _may_hold(name, block):
+        if not names_secret(name, words) or name.split("_")[0] in _ABOUT or not _may_hold(name, block):
             continue
         if is_marked(module, "variable", name):
             continue
@@ -75,12 +75,14 @@ def _type(expression: Expression) -> str | None:
 RULE = Rule(
     id="HF211",
     title="A variable that sounds secret and is not marked",
-    why="Without `sensitive = true` its value stands in plans, in logs of CI and in comments of pull requests.",
-    fix="Add `sensitive = true`; and `ephemeral = true` where it only goes to providers and write-only arguments.",
+    why="Without `sensitive = true` its value stands in plans, in logs of CI and in comments of pull "
+    "requests.",
+    fix="Add `sensitive = true`; and `ephemeral = true` where it only goes to providers and write-only "
+    "arguments.",
     severity=Severity.WARNING,
     source=_look,
     bad='variable "db_password" {\n  type = string\n}\n',
     good='variable "db_password" {\n  type      = string\n  sensitive = true\n}\n',
-    more="Names are judged as the redactor does (`redaction.words` adds your own); names such as `secret_name`, "
-    "`token_ttl`, `manage_password`, and types that hold no text, are left alone.",
+    more="Names are judged as the redactor does (`redaction.words` adds your own); names such as "
+    "`secret_name`, `token_ttl`, `manage_password`, and types that hold no text, are left alone.",
 )

@@ -52,7 +52,8 @@ RULE = Rule(
     bad='variable "password" {\n  type      = string\n  sensitive = true\n}\n\n'
     'resource "aws_db_instance" "main" {\n  password = var.password\n}\n',
     good='variable "password" {\n  type      = string\n  ephemeral = true\n}\n\n'
-    'resource "aws_db_instance" "main" {\n  password_wo         = var.password\n  password_wo_version = 1\n}\n',
+    'resource "aws_db_instance" "main" {\n  password_wo         = var.password\n'
+    "  password_wo_version = 1\n}\n",
     more="Known are the twins of the providers for AWS, Azure, Google, Kubernetes, Helm and Vault. An "
     "`aws_ssm_parameter` counts when it is a `SecureString`.",
 )

@@ -47,15 +47,16 @@ RULE = Rule(
     title="A secret in a plan or a state",
     why="States and plans hold secrets in clear, `sensitive = true` or not: whoever reads the state, an old "
     "version of it or a backup has them all.",
-    fix="Get the secret out: an ephemeral value, a write-only argument, or the path of the secret instead of its "
-    "value. Then change it, for older versions of the state still hold it.",
+    fix="Get the secret out: an ephemeral value, a write-only argument, or the path of the secret instead "
+    "of its value. Then change it, for older versions of the state still hold it.",
     severity=Severity.WARNING,
     plan=_plan,
     state=_state,
     secret=True,
-    more="A warning for each object, with what can be done for its type; an error where nothing marks the secret, "
-    "so that Terraform shows it. Known are the attributes that the providers for AWS, Azure, Google, Kubernetes, "
-    "Helm, Vault, random and tls mark, whatever else a plan or a state marks itself, and texts of a known format "
-    "anywhere. A random text under a name that sounds secret counts where secrets are often put: environments, "
-    "user data, container definitions. A state that is encrypted cannot be looked into, and says so.",
+    more="A warning for each object, with what can be done for its type; an error where nothing marks the "
+    "secret, so that Terraform shows it. Known are the attributes that the providers for AWS, Azure, "
+    "Google, Kubernetes, Helm, Vault, random and tls mark, whatever else a plan or a state marks itself, "
+    "and texts of a known format anywhere. A random text under a name that sounds secret counts where "
+    "secrets are often put: environments, user data, container definitions. A state that is encrypted "
+    "cannot be looked into, and says so.",
 )

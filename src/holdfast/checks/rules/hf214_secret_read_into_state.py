@@ -21,6 +21,8 @@ _MADE = frozenset(
 )
 """Resources that make a secret: there is no argument to be given otherwise."""
 _UNASKED = ("with_decryption",)
+_PUBLIC = "/aws/service/"
+"""AWS's own parameters: ids of images and the like."""
 
 
 def _look(module: Module) -> Iterator[Answer]:
@@ -41,6 +43,9 @@ def _look(module: Module) -> Iterator[Answer]:
 
 
 def _is_read(resource: Resource) -> bool:
+    name = value(resource.body, "name")
+    if resource.type == "aws_ssm_parameter" and isinstance(name, str) and name.startswith(_PUBLIC):
+        return False
     sensitive = any(
         one.kind == secret_facts.SENSITIVE for one in secret_facts.listed(resource.mode, resource.type)
     )
@@ -61,12 +66,13 @@ RULE = Rule(
     title="A secret that is left in the state",
     why="A data source copies what it reads into every plan and state, in clear, and so does a resource that "
     "makes a secret. An ephemeral block reads or makes it for one run and keeps nothing.",
-    fix="Use the ephemeral block of the same name and a write-only argument, or hand on the name of the secret.",
+    fix="Use the ephemeral block of the same name and a write-only argument, or hand on the name of the "
+    "secret.",
     severity=Severity.NOTE,
     source=_look,
     bad='data "aws_secretsmanager_secret_version" "db" {\n  secret_id = "prod/db"\n}\n',
     good='ephemeral "aws_secretsmanager_secret_version" "db" {\n  secret_id = "prod/db"\n}\n',
-    more="Data sources that their provider also offers as `ephemeral`, and resources that do nothing but make a "
-    "secret. `aws_ssm_parameter` with `with_decryption = false`, and an `aws_iam_access_key` with `pgp_key`, are "
-    "left alone.",
+    more="Data sources that their provider also offers as `ephemeral`, and resources that do nothing but "
+    "make a secret. `aws_ssm_parameter` with `with_decryption = false` or one of AWS's own, and an "
+    "`aws_iam_access_key` with `pgp_key`, are left alone.",
 )

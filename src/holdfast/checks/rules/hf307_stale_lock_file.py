@@ -66,5 +66,6 @@ RULE = Rule(
     source=_look,
     more="It compares the lock file beside a root module with what that module and every local module below "
     "it need: a provider that it does not hold, and a version outside a constraint. What only a module from "
-    "elsewhere needs is not known before `init`, so a provider too many is not told.",
+    "elsewhere needs is not known before `init`, so a provider too many is not told. "
+    "Terraform writes the file anew, comments and all: waive it in `holdfast.yaml`.",
 )

@@ -62,5 +62,6 @@ RULE = Rule(
     "told:\n\n```yaml\nchecks:\n  platforms: [linux_amd64, darwin_arm64]\n```\n\n"
     "A lock file does not say which platform a hash is of. So it counts: as many `h1:` hashes as platforms "
     "are enough. Where there are `zh:` hashes (the registry's own, of all platforms), `init` from the "
-    "registry works everywhere and only a mirror or a cache is refused: then it is a note.",
+    "registry works everywhere and only a mirror or a cache is refused: then it is a note. "
+    "Terraform writes the file anew, comments and all: waive it in `holdfast.yaml`.",
 )

@@ -1,7 +1,7 @@
 """Checkov, where it is installed: over the code, and over plans. Its findings keep their own ids.
 
-Checkov ends well where it was given nothing to look at: a missing file, a document that is no plan, an empty folder.
-Here each of these is an error.
+Checkov ends well where it was given nothing to look at: a missing file, a document that is no plan, an empty
+folder. Here each of these is an error.
 """
 
 from __future__ import annotations

@@ -3,20 +3,20 @@
 A new one is one file in this folder that holds a `TOOL`, and one line in `catalogue.py`:
 
     def _look(asked: Asked) -> Iterator[Said]:
-        program = asked.program("tflint")
-        if program is None:
+        if (program := asked.program("tflint")) is None:
             yield asked.missing("there is no `tflint` on PATH", hint="Install it.")
-            return
-        ...
+        else:
+            yield from …
 
     TOOL = tool("tflint", _look)
 
-What it finds comes with a `Rule` of its own: an id and words. What cannot be believed is `asked.failed(…)`: an
-error in the report, never silence.
+What it finds comes with a `Rule` of its own: an id and words. What cannot be believed is `asked.failed(…)`:
+an error in the report, never silence.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -51,9 +51,7 @@ class Asked:
         return self.checkout.config.root
 
     def program(self, name: str) -> str | None:
-        """Where a program of this name lies: only an absolute folder of PATH counts."""
-        folders = [str(folder) for folder in self.environment.path if folder.is_absolute()]
-        return shutil.which(name, path=":".join(folders)) if folders else None
+        return program_of(self.environment, name)
 
     def failed(self, message: str, *, hint: str | None = None, stack: str | None = None) -> Said:
         return NO_ANSWER, Finding(message=f"{self.name}: {message}", hint=hint, stack=stack)
@@ -99,6 +97,12 @@ def how_it_ended(finished: Finished) -> str:
     said = " ".join(finished.err.decode(errors="replace").split())
     code = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"
     return f"{code}: {said[-_SHOWN:]}" if said else code
+
+
+def program_of(environment: Environment, name: str) -> str | None:
+    """Where a program lies. A relative folder of PATH could be the repository itself: it is not looked at."""
+    folders = [str(folder) for folder in environment.path if folder.is_absolute()]
+    return shutil.which(name, path=os.pathsep.join(folders)) if folders else None
 
 
 _CHILD = frozenset({"PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"})

@@ -1,20 +1,20 @@
 """Policies in Rego, in `policy/`, by Conftest's conventions: asked about plans, and about every file of code.
 
-They fail closed: policies that nobody can evaluate, or that evaluate to something that says neither yes nor no, are
-an error. Somebody wrote them to be asked.
+They fail closed: policies that nobody can evaluate, or that evaluate to something that says neither yes nor
+no, are an error. Somebody wrote them to be asked.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.checks.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.running import NO_PLAN
 from holdfast.checks.subjects import Checkout
 from holdfast.checks.tools.interface import Asked, Said, tool, words
 from holdfast.checks.tools.rego_answers import Kind, Result
-from holdfast.checks.tools.rego_engines import INSTALL, Document, NoAnswer, Regopy, find
+from holdfast.checks.tools.rego_engines import INSTALL, Document, Evaluator, NoAnswer, Regopy, find
 from holdfast.checks.tools.rego_policies import FOLDER, Policy, old_rules, rules_of
 from holdfast.checks.tools.source_documents import document
 from holdfast.config.check_valid import Use
@@ -43,16 +43,19 @@ def look(asked: Asked) -> Iterator[Said]:
                 hint="Write one with a rule `deny contains msg if`, or say `auto`.",
             )
         return
-    evaluator = find(asked)
+    evaluator = find(asked.root, asked.environment)
     if evaluator is None:
         yield asked.failed(f"nobody here can evaluate the policies in `{FOLDER}/`", hint=INSTALL)
-        return
-    if isinstance(evaluator, Regopy) and (old := list(old_rules(policies))):
+    elif isinstance(evaluator, Regopy) and (old := list(old_rules(policies))):
         yield asked.failed(
             f"written in Rego before 1.0, which regopy gets wrong: {', '.join(old)}",
             hint="`opa fmt --write --v0-v1 policy/` rewrites them: `deny contains msg if`.",
         )
-        return
+    else:
+        yield from _evaluated(asked, evaluator, policies)
+
+
+def _evaluated(asked: Asked, evaluator: Evaluator, policies: Sequence[Policy]) -> Iterator[Said]:
     if not asked.plans:
         yield words("rego", "rego"), Skipped(reason=NO_PLAN)
     documents: list[Document] = []
@@ -64,7 +67,9 @@ def look(asked: Asked) -> Iterator[Said]:
     try:
         found = evaluator.evaluate(policies, documents) if documents else []
     except NoAnswer as error:
-        yield asked.failed(str(error), hint="Mend the policy; `holdfast policy test` runs its tests.")
+        yield asked.failed(
+            str(error), hint="Mend the policy (`holdfast policy test` runs its tests), or install `opa`."
+        )
         return
     for about, results in zip(documents, found, strict=True):
         for result in results:
@@ -123,11 +128,10 @@ def _finding(checkout: Checkout, about: Document, result: Result) -> Finding:
     )
 
 
-def _place(checkout: Checkout, about: Document, metadata: dict[str, object] | object) -> Place | None:
+def _place(checkout: Checkout, about: Document, metadata: Mapping[str, object]) -> Place | None:
     """What the metadata says, else the block of the address, else the file as a whole."""
-    given: dict[str, object] = dict(metadata) if isinstance(metadata, dict) else {}
-    loc = given.get("_loc")
-    given = {**given, **loc} if isinstance(loc, dict) else given
+    loc = metadata.get("_loc")
+    given = {**metadata, **loc} if isinstance(loc, dict) else metadata
     file = given.get("file") if isinstance(given.get("file"), str) else about.path
     if not isinstance(file, str) or checkout.content(file) is None:
         file = about.path

@@ -1,13 +1,14 @@
 """From what a policy evaluates to, to what it says about a document: failures, warnings, exceptions. Pure.
 
-The conventions are Conftest's. Where Conftest takes a result for a success because it has an unexpected shape, this
-does not: it is an error.
+The conventions are Conftest's. Where Conftest takes a result for a success because it has an unexpected
+shape, this does not: it is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from typing import Any
 
 from holdfast.checks.tools.rego_policies import is_failure, is_warning
 from holdfast.kernel.values import dataclass, field
@@ -70,12 +71,12 @@ def _said(rule: str, value: object) -> Iterator[tuple[Kind, str, Mapping[str, ob
             yield Kind.ERROR, f"it is no set of messages: write `{rule} contains msg if`", {}
 
 
-def _one(kind: Kind, one: object) -> tuple[Kind, str, Mapping[str, object]]:
+def _one(kind: Kind, one: Any) -> tuple[Kind, str, Mapping[str, object]]:
     match one:
         case str():
             return kind, one, {}
-        case {"msg": str() as message, **metadata}:
-            return kind, message, metadata
+        case {"msg": str() as message}:
+            return kind, message, {key: value for key, value in one.items() if key != "msg"}
         case dict():
             return Kind.ERROR, "an object without `msg`", {}
         case _:

@@ -14,20 +14,22 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.checks.tools import rego_exact, regopy_worker
-from holdfast.checks.tools.interface import Asked, child_variables, how_it_ended
+from holdfast.checks.tools.interface import child_variables, how_it_ended, program_of
 from holdfast.checks.tools.rego_answers import Kind, Result, from_conftest, results
 from holdfast.checks.tools.rego_policies import Policy, rules_of, slim
 from holdfast.doors import processes
+from holdfast.doors.environment import Environment
 from holdfast.kernel.values import dataclass, field
 
 _SECONDS = 300.0
 _SLIM_FROM = 1_000_000
-_MOST = 40_000_000
+_MOST = 20_000_000
+"""Characters: regopy takes more than a hundred times as many bytes of memory."""
 _CHUNK = 200
 INSTALL = "Install `opa` (openpolicyagent.org), or the extra `rego`: pip install 'holdfast[rego]'."
 BROKE = (
-    "it broke in regopy: a built-in failed, is not supported, or was given a text with quotes, backslashes or line "
-    "ends that regopy gets wrong"
+    "it broke in regopy: a built-in failed, is not supported, or was given a text with quotes, backslashes "
+    "or line ends that regopy gets wrong"
 )
 
 
@@ -52,16 +54,18 @@ class Evaluator(Protocol):
         ...
 
 
-def find(asked: Asked) -> Evaluator | None:
+def find(root: Path, environment: Environment) -> Evaluator | None:
     """The real thing first."""
-    variables = child_variables(asked.environment)
-    if (opa := asked.program("opa")) is not None:
-        return Opa(opa, asked.root, variables)
-    if (conftest := asked.program("conftest")) is not None:
-        return Conftest(conftest, asked.root, variables)
-    if importlib.util.find_spec("regopy") is not None:
-        return Regopy(asked.root, variables)
-    return None
+    variables = child_variables(environment)
+    if (opa := program_of(environment, "opa")) is not None:
+        return Opa(opa, root, variables)
+    if (conftest := program_of(environment, "conftest")) is not None:
+        return Conftest(conftest, root, variables)
+    return Regopy(root, variables) if has_regopy() else None
+
+
+def has_regopy() -> bool:
+    return importlib.util.find_spec("regopy") is not None
 
 
 class Opa:
@@ -199,7 +203,7 @@ class Regopy:
     def ask(
         self, modules: Mapping[str, str], queries: Mapping[str, Sequence[str]], documents: Sequence[str]
     ) -> list[list[Any]]:
-        """For each document and package what it evaluates to, as text; where that broke, each of its rules."""
+        """For each document and package what it evaluates to, as text; where that broke, each rule of it."""
         asked = {
             "modules": {**modules, "holdfast_exact.rego": rego_exact.module()},
             "queries": queries,

@@ -1,7 +1,7 @@
 """Policies in Rego as they are written: packages, rules, and what of a document they can look at. Pure.
 
-This is no parser of Rego: it reads words outside strings and comments, and where words leave a doubt it takes the
-answer that hides nothing.
+This is no parser of Rego: it reads words outside strings and comments, and where words leave a doubt it takes
+the answer that hides nothing.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def slim(plan: Mapping[str, object], policies: Sequence[Policy]) -> dict[str, ob
     """The plan without those of its large parts that no policy names.
 
     A policy that takes the input or a change as a whole (`walk(input)`, `input[x]`) can see everything: then
-    nothing is left out, and one that goes through keys by variables sees changes as they are. Which resources there
-    are is never changed.
+    nothing is left out, and one that goes through keys by variables sees changes as they are. Which resources
+    there are is never changed.
     """
     text = "\n".join(policy.plain for policy in policies)
     named = "\n".join(policy.text for policy in policies)

@@ -1,20 +1,18 @@
 """regopy, in a process of its own: it can take the whole process with it, and has done so.
 
-Reads one document from standard input and writes one to standard output. What the library itself prints goes to
-standard error. Results are only ever taken as the text of an `Output`: `binding` ends the process where a result is
-undefined, and a node that outlives its output reads freed memory.
+Reads one document from standard input and writes one to standard output. What the library itself prints goes
+to standard error. Results are only ever taken as the text of an `Output`: `binding` ends the process where a
+result is undefined, and a node that outlives its output reads freed memory.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_MEMORY = 6 << 30
 _ERROR = "<error>"
 
 
@@ -50,10 +48,6 @@ def _package(interpreter: Any, package: str, rules: Sequence[str]) -> str | dict
 def main() -> None:
     real = os.dup(1)
     os.dup2(2, 1)
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource  # noqa: PLC0415 - POSIX
-
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     asked = json.loads(sys.stdin.buffer.read())
     try:
         said: dict[str, object] = {"results": answer(asked["modules"], asked["queries"], asked["documents"])}

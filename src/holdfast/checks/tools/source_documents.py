@@ -1,6 +1,7 @@
 """A file of Terraform's language as a document that policies are asked about: Conftest's shape. Pure.
 
-    resource "aws_s3_bucket" "a" { acl = var.acl }   →   {"resource": {"aws_s3_bucket": {"a": [{"acl": "${var.acl}"}]}}}
+    resource "aws_eip" "a" { domain = var.d }
+    {"resource": {"aws_eip": {"a": [{"domain": "${var.d}"}]}}}
 
 Blocks are lists under their labels. What is written out is its value; what is computed is its text in `${…}`.
 """

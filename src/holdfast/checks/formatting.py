@@ -1,0 +1,56 @@
+"""What the format changes in a file, line by line. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from holdfast.kernel.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hunk:
+    """Lines that stand together and become others."""
+
+    line: int
+    """The first of them, from one; for lines that are only added, the one they come before."""
+    end_line: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def hunks(before: bytes, after: bytes) -> Iterator[Hunk]:
+    old, new = _lines(before), _lines(after)
+    for kind, first, last, new_first, new_last in difflib.SequenceMatcher(
+        None, old, new, autojunk=False
+    ).get_opcodes():
+        if kind != "equal":
+            yield Hunk(
+                line=min(first + 1, max(len(old), 1)),
+                end_line=max(last, min(first + 1, max(len(old), 1))),
+                before=tuple(old[first:last]),
+                after=tuple(new[new_first:new_last]),
+            )
+
+
+def diff(path: str, before: bytes, after: bytes) -> str:
+    """A unified diff, as `patch` and people read it."""
+    old, new = _lines(before), _lines(after)
+    lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="")
+    return "".join(
+        line
+        if line.endswith("\n")
+        else f"{line}\n"
+        if _is_mark(line)
+        else f"{line}\n\\ No newline at end of file\n"
+        for line in lines
+    )
+
+
+def _is_mark(line: str) -> bool:
+    return line.startswith(("--- ", "+++ ", "@@ "))
+
+
+def _lines(content: bytes) -> list[str]:
+    """With their ends: a line end is part of the format."""
+    return content.decode(errors="surrogateescape").splitlines(keepends=True)

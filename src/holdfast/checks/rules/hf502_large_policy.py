@@ -1,0 +1,51 @@
+"""HF502: a policy document that is larger than AWS allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.iam.document import size
+from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.judging import in_code, in_variables
+from holdfast.checks.iam.said import Said
+from holdfast.checks.interface import Rule, Severity
+
+
+def _judge(policy: Policy) -> Iterator[Said]:
+    limit, hard = policy.use.limit, policy.use.hard
+    counted = size(policy.text)
+    if limit is None or counted <= limit:
+        return
+    if hard is not None and counted <= hard:
+        yield Said(
+            f"{policy.kind} of {counted} characters: more than {limit} need a raised quota (at most {hard})",
+            policy.document,
+            grave=False,
+        )
+    else:
+        yield Said(f"{policy.kind} of {counted} characters: at most {hard or limit} may be", policy.document)
+
+
+RULE = Rule(
+    id="HF502",
+    title="A policy document that is too large",
+    why="AWS refuses it, in the middle of an apply. White space does not count.",
+    fix="Split it, put what it lists behind wildcards or tags, or use managed policies.",
+    severity=Severity.ERROR,
+    source=in_code(_judge, Severity.ERROR),
+    variables=in_variables(_judge, Severity.ERROR),
+    more="""\
+| document | characters, without white space |
+|---|---|
+| inline in a user | 2048 |
+| inline in a group | 5120 |
+| inline in a role | 10240 |
+| managed policy | 6144 |
+| trust policy | 2048; a quota can raise it to 4096, so there it is a warning |
+| key policy | 32768 |
+| bucket policy | 20480 |
+
+The limits of inline policies hold for all of one identity together; each document is looked at alone here.
+Parts that are not known count as nothing.
+""",
+)

@@ -1,0 +1,59 @@
+"""HF503: a policy document in the old version of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.judging import in_code, in_variables
+from holdfast.checks.iam.said import Said
+from holdfast.checks.interface import Rule, Severity
+
+
+def _judge(policy: Policy) -> Iterator[Said]:
+    fields = policy.document.fields
+    version = fields.get("Version")
+    lost = " (`${…}` in it is plain text there)" if "${aws:" in policy.text else ""
+    if version is None:
+        if fields.has("Statement") and not fields.more:
+            yield Said(f"without `Version` this is the language of 2008{lost}", policy.document)
+    elif version.content == "2008-10-17":
+        yield Said(f"this is the language of 2008{lost}", version)
+
+
+RULE = Rule(
+    id="HF503",
+    title="A policy in the old version of the language",
+    why="Policy variables such as `${aws:username}` mean nothing in it: they are compared letter by letter, "
+    "so a statement allows or denies something else than it says.",
+    fix='Write `"Version": "2012-10-17"`.',
+    severity=Severity.WARNING,
+    source=in_code(_judge, Severity.WARNING),
+    variables=in_variables(_judge, Severity.WARNING),
+    bad="""\
+resource "aws_sqs_queue_policy" "orders" {
+  policy = jsonencode({
+    Version = "2008-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Principal = { AWS = "111122223333" }
+      Action    = "sqs:SendMessage"
+      Resource  = "*"
+    }]
+  })
+}
+""",
+    good="""\
+resource "aws_sqs_queue_policy" "orders" {
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Principal = { AWS = "111122223333" }
+      Action    = "sqs:SendMessage"
+      Resource  = "*"
+    }]
+  })
+}
+""",
+)

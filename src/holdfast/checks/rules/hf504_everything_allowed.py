@@ -1,0 +1,54 @@
+"""HF504: a statement that allows every action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.judging import in_code, in_variables
+from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.statements import statements
+from holdfast.checks.interface import Rule, Severity
+
+
+def _judge(policy: Policy) -> Iterator[Said]:
+    if policy.kind in (Kind.ENDPOINT, Kind.ORGANIZATION, Kind.TRUST):
+        return  # there an allowance is only a bound on what others allow, or the grammar refuses it
+    for statement in statements(policy.document):
+        action = next((one for one in statement.actions.known if one.content in ("*", "*:*")), None)
+        if not statement.allows or action is None:
+            continue
+        where = " on every resource" if statement.on_everything is not None else ""
+        named = bool(statement.principals) or statement.not_principal is not None
+        yield Said(f"every action is allowed{where}", action, grave=not named)
+
+
+RULE = Rule(
+    id="HF504",
+    title="A statement that allows every action",
+    why="Whoever holds it owns the account: it can make users, open buckets and switch the logs off. A "
+    "stolen key of it is the end.",
+    fix="Name the actions that are needed, on the resources that they are needed for.",
+    severity=Severity.ERROR,
+    source=in_code(_judge, Severity.ERROR),
+    variables=in_variables(_judge, Severity.ERROR),
+    bad="""\
+data "aws_iam_policy_document" "deploy" {
+  statement {
+    actions   = ["*"]
+    resources = ["*"]
+  }
+}
+""",
+    good="""\
+data "aws_iam_policy_document" "deploy" {
+  statement {
+    actions   = ["s3:GetObject", "s3:PutObject"]
+    resources = ["arn:aws:s3:::acme-artifacts/*"]
+  }
+}
+""",
+    more="In a resource's own policy, which is about that resource alone, it is a warning. Policies of "
+    "organizations and of VPC endpoints only bound what others allow: there it is no finding.\n",
+)

@@ -1,0 +1,53 @@
+"""HF507: a statement that allows everyone but those it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.judging import in_code, in_variables
+from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.statements import statements
+from holdfast.checks.interface import Rule, Severity
+
+
+def _judge(policy: Policy) -> Iterator[Said]:
+    for statement in statements(policy.document):
+        if statement.allows and statement.not_principal is not None:
+            yield Said("everyone but those named is allowed (`NotPrincipal`)", statement.not_principal)
+
+
+RULE = Rule(
+    id="HF507",
+    title="A statement that allows everyone but those it names",
+    why="Everyone in the world is let in, people without an account of AWS included, but for the few that "
+    "are named.",
+    fix="Name who is allowed in `Principal`.",
+    severity=Severity.ERROR,
+    source=in_code(_judge, Severity.ERROR),
+    variables=in_variables(_judge, Severity.ERROR),
+    bad="""\
+data "aws_iam_policy_document" "bucket" {
+  statement {
+    actions   = ["s3:GetObject"]
+    resources = ["arn:aws:s3:::acme-reports/*"]
+    not_principals {
+      type        = "AWS"
+      identifiers = ["arn:aws:iam::111122223333:role/guest"]
+    }
+  }
+}
+""",
+    good="""\
+data "aws_iam_policy_document" "bucket" {
+  statement {
+    actions   = ["s3:GetObject"]
+    resources = ["arn:aws:s3:::acme-reports/*"]
+    principals {
+      type        = "AWS"
+      identifiers = ["arn:aws:iam::111122223333:role/reader"]
+    }
+  }
+}
+""",
+)

@@ -1,0 +1,79 @@
+"""HF510: another company's account is trusted without an external id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.iam.arns import account_in
+from holdfast.checks.iam.found import Policies, of_module, of_variables
+from holdfast.checks.iam.judging import found
+from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.ownership import own_accounts
+from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.statements import Statement, statements
+from holdfast.checks.interface import Answer, Rule, Severity, Skipped
+from holdfast.checks.subjects import Checkout, Module, VariablesFile
+
+_OWN = ("aws:principalorgid", "aws:principalorgpaths")
+
+
+def _in_code(module: Module) -> Iterator[Answer]:
+    yield from _look(of_module(module), module.checkout)
+
+
+def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
+    yield from _look(of_variables(variables), variables.checkout)
+
+
+def _look(policies: Policies, checkout: Checkout) -> Iterator[Answer]:
+    own = own_accounts(checkout)
+    for policy in policies.found:
+        if policy.kind is not Kind.TRUST:
+            continue
+        said = [said for statement in statements(policy.document) for said in _strangers(statement, own)]
+        if said and not own:
+            reason = (
+                "which accounts are one's own is not known: `checks.accounts` in holdfast.yaml names them"
+            )
+            yield Skipped(reason=reason, file=policy.file)
+            continue
+        for one in said:
+            yield found(policy, one, Severity.WARNING)
+
+
+def _strangers(statement: Statement, own: frozenset[str]) -> Iterator[Said]:
+    if not statement.allows or statement.acts("sts:AssumeRole") is None:
+        return
+    if statement.conditions.narrowed("sts:externalid", *_OWN):
+        return
+    for who in statement.principals:
+        account = account_in(who.name) if who.type == "AWS" else None
+        if account is not None and account not in own:
+            yield Said(f"the account {account} is not yours, and no external id is asked of it", who.at)
+
+
+RULE = Rule(
+    id="HF510",
+    title="A stranger's account is trusted without an external id",
+    why="A company that works for many customers can be talked into using your role for another of them, "
+    "who only has to name it. An external id that the company gives to you alone prevents that.",
+    fix="Add a condition: `StringEquals` on `sts:ExternalId`. If the account is your own, list it in "
+    "`checks.accounts`.",
+    severity=Severity.WARNING,
+    source=_in_code,
+    variables=_in_variables,
+    more="""\
+One's own accounts are those of the stacks (`account`, the role in `credentials`, a variable `account_id`)
+and those that the configuration lists:
+
+```yaml
+checks:
+  accounts:
+    acme-prod: "111122223333"
+    acme-dev: "444455556666"
+```
+
+Where none is known, nothing can be said, and the rule is skipped. A condition on the organization
+(`aws:PrincipalOrgID`) makes an account one's own.
+""",
+)

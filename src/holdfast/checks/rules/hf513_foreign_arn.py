@@ -1,0 +1,141 @@
+"""HF513: an ARN of another account or partition than the stack's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.checks.iam.arns import ACCOUNT, PARTITIONS, arn_of, partition_of
+from holdfast.checks.iam.document import Node
+from holdfast.checks.iam.found import Policies, of_module, of_variables
+from holdfast.checks.iam.judging import found
+from holdfast.checks.iam.ownership import account_of, account_of_checked
+from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.statements import Statement, statements
+from holdfast.checks.interface import Answer, Rule, Severity, Skipped
+from holdfast.checks.subjects import CheckedStack, VariablesFile
+
+
+class _Home(NamedTuple):
+    account: str | None
+    partition: str | None
+    others: dict[str, str]
+    """Accounts of stacks in other environments, with the environment."""
+
+
+def _in_stack(stack: CheckedStack) -> Iterator[Answer]:
+    folders = dict.fromkeys(visited.folder for visited in stack.scopes if not visited.dormant)
+    home = _home(stack)
+    unseen = False
+    for folder in folders:
+        for answer in _look(of_module(stack.checkout.module(folder)), home, stack):
+            unseen = unseen or isinstance(answer, Skipped)
+            if not isinstance(answer, Skipped):
+                yield answer
+    if unseen:
+        yield _unseen(stack)
+
+
+def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
+    for stack in variables.stacks:
+        yield from _look(of_variables(variables), _home(stack), stack)
+
+
+def _unseen(stack: CheckedStack) -> Skipped:
+    reason = "the number of the stack's account is not known: `checks.accounts` in holdfast.yaml names it"
+    return Skipped(reason=reason, stack=stack.name)
+
+
+def _home(stack: CheckedStack) -> _Home:
+    checkout = stack.checkout
+    account = account_of_checked(stack)
+    others = {
+        number: other.environment
+        for other in checkout.all_stacks
+        if other.environment
+        and other.environment != stack.stack.environment
+        and (number := account_of(checkout, other)) is not None
+    }
+    same = {
+        account_of(checkout, other)
+        for other in checkout.all_stacks
+        if other.environment == stack.stack.environment
+    }
+    region = stack.stack.region
+    return _Home(
+        account,
+        partition_of(region) if region else None,
+        {number: name for number, name in others.items() if number not in same},
+    )
+
+
+def _look(policies: Policies, home: _Home, stack: CheckedStack) -> Iterator[Answer]:
+    for policy in policies.found:
+        for statement in statements(policy.document):
+            for answer in _statement(statement, home):
+                if answer is None:
+                    yield _unseen(stack)
+                else:
+                    yield found(policy, answer, Severity.WARNING, stack.name)
+
+
+def _statement(statement: Statement, home: _Home) -> Iterator[Said | None]:
+    """None: there is an account to compare with, and none to compare it to."""
+    crossing = statement.acts("sts:AssumeRole") is not None
+    for item in statement.resources.all:
+        yield from _partition(item, home)
+        account = _account(item)
+        if account is None or crossing or account == home.account:
+            continue
+        if home.account is None:
+            yield None
+        else:
+            yield Said(f"`{_shown(item)}` is of account {account}; the stack's is {home.account}", item)
+    for who in statement.principals:
+        yield from _partition(who.at, home)
+        account = _account(who.at)
+        if statement.allows and account in home.others and account != home.account:
+            yield Said(f"`{_shown(who.at)}` is of the environment {home.others[account]}", who.at)
+    for test in statement.conditions.tests:
+        for item in test.values.all:
+            yield from _partition(item, home)
+
+
+def _partition(item: Node, home: _Home) -> Iterator[Said]:
+    arn = arn_of(str(item.content))
+    if arn is None or home.partition is None or arn.partition not in PARTITIONS:
+        return
+    if arn.partition != home.partition:
+        message = f"`{_shown(item)}` is of the partition {arn.partition}; the stack's is {home.partition}"
+        yield Said(message, item)
+
+
+def _account(item: Node) -> str | None:
+    text = str(item.content)
+    arn = arn_of(text)
+    account = arn.account if arn is not None else text
+    return account if ACCOUNT.fullmatch(account) else None
+
+
+def _shown(item: Node) -> str:
+    return str(item.content).replace("\ue000", "…")
+
+
+RULE = Rule(
+    id="HF513",
+    title="An ARN of another account or partition",
+    why="Most often it was copied from another environment: the policy then does nothing here, or opens a "
+    "way from the one into the other.",
+    fix="Use the stack's own account and partition, best from `data.aws_caller_identity` and "
+    "`data.aws_partition`.",
+    severity=Severity.WARNING,
+    stack=_in_stack,
+    variables=_in_variables,
+    more="""\
+The stack's account is its `account` where that is a number, else what `checks.accounts` says for that name,
+the account of the role in `credentials`, or a variable `account_id`. The partition is that of its region.
+
+Resources of other accounts in statements that allow `sts:AssumeRole` are meant to be there. A principal is
+only found if it is of an account that the repository uses in another environment.
+""",
+)

@@ -1,0 +1,92 @@
+"""Subjects of GitHub's tokens, in both formats."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.checks.iam.github import is_github, width
+
+FINE = (
+    "repo:octo/app:environment:production",
+    "repo:octo/app:environment:prod%3Aeu",
+    "repo:octo/app:pull_request",
+    "repo:octo/app:ref:refs/heads/main",
+    "repo:octo/app:ref:refs/tags/v1",
+    "repo:octo@123/app@456:environment:production",
+    "repo:octo@123/app@456:ref:refs/heads/main",
+    "repository_id:456:environment:production",
+    "repo:octo/app:job_workflow_ref:octo/flows/.github/workflows/a.yml@refs/heads/main",
+)
+
+
+@pytest.mark.parametrize("subject", FINE)
+def test_a_subject_that_names_one_repository_is_fine(subject: str) -> None:
+    """Both formats, with an environment, a branch, a tag or a pull request; and claims of one's own."""
+    assert width(subject, patterns=False) == (None, None)
+
+
+@pytest.mark.parametrize("subject", ["repo:octo/app:ref:refs/heads/*", "repo:octo@1/app@2:ref:refs/tags/v*"])
+def test_wildcards_in_a_branch_are_fine(subject: str) -> None:
+    """The repository is still one."""
+    assert width(subject, patterns=True) == (None, None)
+
+
+GRAVE = (
+    ("*", "every repository"),
+    ("repo:*", "other owners"),
+    ("repo:*/*:*", "other owners"),
+    ("repo:octo*", "other owners"),
+    ("repo:octo*/app:environment:production", "other owners"),
+    ("repo:octo-*@1/app@2:pull_request", "other owners"),
+    ("rep*", "anybody's"),
+    ("*:environment:production", "anybody's"),
+    ("repo:octo", "names no repository"),
+    ("repo:octo/:pull_request", "names no repository"),
+    ("octo/app:ref:refs/heads/main", "begins with `repo:`"),
+    ("repo:octo/app", "says neither"),
+    ("repo:octo/app:refs/heads/main", "after the repository"),
+    ("repo:octo/app:ref:main", "after the repository"),
+    ("repo:octo/app:branch:main", "after the repository"),
+    ("repo:octo/app:environment:", "after the repository"),
+    ("repo:octo/app:pull_request:1", "after the repository"),
+    ("repo:octo@123/app:pull_request", "both names"),
+    ("repo:octo/app@456:pull_request", "both names"),
+    ("repo:octo@me/app@456:pull_request", "no number of an owner"),
+    ("repo:octo@1/app@x:pull_request", "no number of a repository"),
+)
+
+
+@pytest.mark.parametrize(("subject", "words"), GRAVE)
+def test_a_subject_that_strangers_or_nobody_matches_is_grave(subject: str, words: str) -> None:
+    """Too far to the left, or of a form that no job has."""
+    found = width(subject, patterns=True)
+    assert words in (found.grave or "")
+
+
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [
+        ("repo:octo/*", "more than one repository"),
+        ("repo:octo@1/*", "more than one repository"),
+        ("repo:octo/app-*:environment:production", "more than one repository"),
+        ("repo:octo/app:*", "every branch"),
+        ("repo:octo@1/app@2:*", "every branch"),
+    ],
+)
+def test_a_subject_that_is_wide_at_home_is_mild(subject: str, words: str) -> None:
+    """One's own repositories, but more of them than needed."""
+    found = width(subject, patterns=True)
+    assert found.grave is None
+    assert words in (found.mild or "")
+
+
+def test_a_wildcard_needs_a_pattern() -> None:
+    """StringEquals compares the star itself."""
+    assert "only StringLike" in (width("repo:octo/app:*", patterns=False).grave or "")
+
+
+def test_the_provider_is_known_by_its_end() -> None:
+    """Whatever stands before it: an account, a hole, nothing."""
+    assert is_github("arn:aws:iam::111122223333:oidc-provider/token.actions.githubusercontent.com")
+    assert is_github("token.actions.githubusercontent.com")
+    assert not is_github("arn:aws:iam::111122223333:oidc-provider/gitlab.com")

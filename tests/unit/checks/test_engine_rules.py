@@ -1,0 +1,120 @@
+"""HF601 and HF602: what Terraform says about format and validity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from checks_made import check, checkout, messages, of, skips
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.checks.formatting import diff, hunks
+from holdfast.checks.interface import Severity
+from holdfast.checks.report import Report
+from holdfast.checks.rules.hf601_format import RULE as FORMAT
+from holdfast.checks.rules.hf602_validity import RULE as VALIDITY
+from holdfast.checks.running import AtHand, Seen
+from holdfast.checks.subjects import EngineSaid
+from holdfast.kernel.errors import Place, Problem
+
+CODE = 'locals {\n  a=1\n  b = 2\n}\n\n\noutput "x" {\n  value="secret-word"\n}\n'
+FORMATTED = 'locals {\n  a = 1\n  b = 2\n}\n\n\noutput "x" {\n  value = "secret-word"\n}\n'
+
+
+def asked(
+    formatted: Mapping[str, bytes],
+    *,
+    code: str | bytes = CODE,
+    problems: tuple[Problem, ...] = (),
+    warnings: tuple[Problem, ...] = (),
+    why_not: str | None = None,
+) -> Report:
+    made = checkout({"main.tf": code})
+    said = EngineSaid(
+        stack=made.stacks[0],
+        folder=".",
+        formatted=formatted,
+        problems=problems,
+        warnings=warnings,
+        unseen=why_not,
+        unformatted=why_not,
+    )
+    return check((FORMAT, VALIDITY), made, at_hand=AtHand(engine=Seen(items=(said,))))
+
+
+def test_every_place_that_the_format_changes_is_found() -> None:
+    """With its line and what it becomes; a text in quotes is not repeated."""
+    found = of(asked({"main.tf": FORMATTED.encode()}), FORMAT)
+    assert [(one.line, one.hint) for one in found] == [
+        (2, "It becomes: a = 1"),
+        (8, 'It becomes: value = "…"'),
+    ]
+    assert {one.severity for one in found} == {Severity.WARNING}
+
+
+def test_formatted_code_is_not_found() -> None:
+    """The same bytes are the same format."""
+    assert messages(asked({"main.tf": CODE.encode()}), FORMAT) == []
+
+
+def test_line_ends_count() -> None:
+    """The comparison is byte for byte."""
+    report = asked({"main.tf": b"a = 1\n"}, code=b"a = 1\r\n")
+    assert len(messages(report, FORMAT)) == 1
+
+
+def test_a_waiver_counts_where_it_stands() -> None:
+    """On the line that is not formatted."""
+    waived = "locals {\n  a=1 # holdfast:ignore HF601 until=2027-01-01 reason=made by a program\n}\n"
+    (one,) = of(asked({"main.tf": waived.replace("a=1", "a = 1").encode()}, code=waived), FORMAT)
+    assert one.waived
+
+
+def test_what_validate_says_is_found_with_its_place() -> None:
+    """Errors are errors, and what it only warns of is a warning."""
+    place = Place(file="main.tf", line=8, column=3)
+    report = asked(
+        {},
+        problems=(Problem(code="HF-TF-2", message="Unsupported argument", place=place),),
+        warnings=(Problem(code="HF-TF-2", message="Deprecated", place=None),),
+    )
+    assert [(one.message, one.severity, one.line) for one in of(report, VALIDITY)] == [
+        ("Unsupported argument", Severity.ERROR, 8),
+        ("Deprecated", Severity.WARNING, None),
+    ]
+
+
+def test_what_could_not_be_asked_is_not_taken_for_valid() -> None:
+    """Both rules say why they could not look."""
+    report = asked({}, why_not="HF-ENG-1 there is no engine")
+    assert skips(report, FORMAT) == skips(report, VALIDITY) == ["HF-ENG-1 there is no engine"]
+
+
+TEXTS = st.lists(st.sampled_from(["a = 1", "b=2", "", "}"]), max_size=8).map(
+    lambda lines: "".join(f"{line}\n" for line in lines).encode()
+)
+
+
+@given(TEXTS, TEXTS)
+def test_hunks_name_what_changes_and_nothing_else(before: bytes, after: bytes) -> None:
+    """The lines they name are those that go, the others stay as they are, and every line exists."""
+    lines = before.decode().splitlines(keepends=True)
+    kept, new = list(lines), after.decode().splitlines(keepends=True)
+    found = list(hunks(before, after))
+    for hunk in reversed(found):
+        assert 1 <= hunk.line <= hunk.end_line <= max(len(lines), 1)
+        start = hunk.line - 1
+        assert tuple(lines[start : start + len(hunk.before)]) == hunk.before
+        del kept[start : start + len(hunk.before)]
+    rest = iter(new)
+    assert all(line in rest for line in kept)
+    assert len(new) == len(kept) + sum(len(hunk.after) for hunk in found)
+    assert bool(found) == (before != after)
+
+
+def test_the_diff_is_one_that_programs_read() -> None:
+    """Unified, with a mark where the last line has no end."""
+    assert diff("a.tf", b"a=1\nb = 2", b"a = 1\nb = 2\n") == (
+        "--- a/a.tf\n+++ b/a.tf\n@@ -1,2 +1,2 @@\n-a=1\n-b = 2\n\\ No newline at end of file\n"
+        "+a = 1\n+b = 2\n"
+    )

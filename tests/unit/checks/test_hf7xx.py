@@ -1,0 +1,267 @@
+"""Rules about code that works, and that people will stumble over."""
+
+from __future__ import annotations
+
+import pytest
+from checks_made import check, lines, messages, of, skips
+
+from holdfast.checks.catalogue import rule
+from holdfast.checks.interface import Rule, Severity
+
+
+def the(id_: str) -> Rule:
+    found = rule(id_)
+    assert found is not None
+    return found
+
+
+HF704, HF705, HF706 = the("HF704"), the("HF705"), the("HF706")
+HF707, HF708, HF709 = the("HF707"), the("HF708"), the("HF709")
+
+# A text that is only an interpolation.
+
+
+@pytest.mark.parametrize(
+    "value", ['"${var.a}"', '["x", "${var.a}"]', '{ a = "${var.a}" }', 'f("${var.a}")', '"${"${var.a}"}-"']
+)
+def test_a_lone_interpolation_is_found_wherever_it_stands(value: str) -> None:
+    """Inside lists, objects, calls and other texts."""
+    report = check(HF704, {"main.tf": f'output "a" {{\n  value = {value}\n}}\n'})
+    assert [(one.line, one.address) for one in of(report, HF704)] == [(2, "output.a")]
+
+
+@pytest.mark.parametrize(
+    "value", ['"a-${var.a}"', "var.a", '"$${var.a}"', '{ "${var.a}" = 1 }', "<<-E\n    ${var.a}\n  E", '""']
+)
+def test_a_text_that_holds_more_is_a_text(value: str) -> None:
+    """So is one that only looks like it; and a key of an object needs its quotes."""
+    assert messages(check(HF704, {"main.tf": f'output "a" {{\n  value = {value}\n}}\n'}), HF704) == []
+
+
+def test_in_json_there_is_no_other_way() -> None:
+    """An expression can only stand in a text there."""
+    assert messages(check(HF704, {"main.tf.json": '{"output": {"a": {"value": "${var.a}"}}}'}), HF704) == []
+
+
+# What nobody says.
+
+SAYS = [
+    (HF705, "variable", "type = string"),
+    (HF706, "variable", 'description = "What."'),
+    (HF707, "output", 'description = "What."'),
+]
+
+
+@pytest.mark.parametrize(("found", "kind", "said"), SAYS, ids=lambda one: getattr(one, "id", ""))
+def test_what_is_not_said_is_found(found: Rule, kind: str, said: str) -> None:
+    """With the name of what it is about."""
+    report = check(found, {"main.tf": f'{kind} "size" {{\n}}\n'})
+    assert lines(report, found) == [("main.tf", 1)]
+    assert "`size`" in messages(report, found)[0]
+    assert not of(check(found, {"main.tf": f'{kind} "size" {{\n  {said}\n}}\n'}), found)
+
+
+@pytest.mark.parametrize(("found", "kind", "said"), SAYS, ids=lambda one: getattr(one, "id", ""))
+def test_an_override_file_says_it_too(found: Rule, kind: str, said: str) -> None:
+    """Terraform takes both blocks for one."""
+    files = {
+        "main.tf": f'{kind} "size" {{\n  {said}\n}}\n',
+        "main_override.tf": f'{kind} "size" {{\n  sensitive = true\n}}\n',
+    }
+    assert not of(check(found, files), found)
+
+
+@pytest.mark.parametrize("found", [HF706, HF707], ids=lambda one: one.id)
+def test_an_empty_description_says_nothing(found: Rule) -> None:
+    """One that is computed says something, whatever it is."""
+    kind = "variable" if found is HF706 else "output"
+    for written, number in (('""', 1), ('"  "', 1), ("local.text", 0)):
+        report = check(found, {"main.tf": f'{kind} "size" {{\n  description = {written}\n}}\n'})
+        assert len(of(report, found)) == number
+
+
+# What nothing keeps from being deleted.
+
+
+def database(inside: str) -> dict[str, str]:
+    return {"main.tf": f'resource "aws_db_instance" "main" {{\n{inside}\n}}\n'}
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "deletion_protection = true",
+        'deletion_protection = "true"',
+        "lifecycle {\n  prevent_destroy = true\n}",
+        "deletion_protection = false\nlifecycle {\n  prevent_destroy = true\n}",
+        "count = 0",
+    ],
+)
+def test_an_object_that_is_protected_passes(inside: str) -> None:
+    """By its provider, or by Terraform; and so does one that is not made at all."""
+    report = check(HF708, database(inside))
+    assert not report.findings
+    assert not report.skipped
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "",
+        "deletion_protection = false",
+        "deletion_protection = null",
+        "skip_final_snapshot = false",
+        "lifecycle {\n  prevent_destroy = false\n}",
+        "lifecycle {\n  create_before_destroy = true\n}",
+    ],
+)
+def test_an_object_that_is_not_is_found(inside: str) -> None:
+    """A last snapshot is little where its provider could have refused."""
+    report = check(HF708, database(inside))
+    assert lines(report, HF708) == [("main.tf", 1)]
+    assert "holds data" in messages(report, HF708)[0]
+    assert "`deletion_protection = true`" in (of(report, HF708)[0].hint or "")
+
+
+def test_only_production_counts() -> None:
+    """Elsewhere things come and go."""
+    config = "version: 1\nenvironments: { dev: {} }\nstacks: [{ name: root, module: ., environment: dev }]\n"
+    assert not check(HF708, database(""), config=config).findings
+
+
+def test_a_value_that_is_not_known_is_skipped() -> None:
+    """What a resource decides is known when it is planned."""
+    report = check(HF708, database("deletion_protection = data.a.b.c"))
+    assert not report.findings
+    assert skips(report, HF708) == [
+        "whether aws_db_instance.main is protected cannot be told before it is planned"
+    ]
+
+
+TWO = """\
+    version: 1
+    environments: { dev: {} }
+    stacks:
+      - { name: one, module: ., environment: prod, variables: { keep: true } }
+      - { name: two, module: ., environment: prod, variables: { keep: false } }
+      - { name: dev, module: ., environment: dev, variables: { keep: false } }
+    """
+
+
+def test_each_stack_in_production_gives_its_own_values() -> None:
+    """The finding names the one stack that leaves it bare."""
+    files = {"main.tf": database("deletion_protection = var.keep")["main.tf"] + 'variable "keep" {}\n'}
+    report = check(HF708, files, config=TWO)
+    assert [one.stack for one in of(report, HF708)] == ["two"]
+
+
+def test_a_module_is_looked_at_as_its_caller_calls_it() -> None:
+    """One caller protects, the other does not; one is not called at all."""
+    files = {
+        "main.tf": """\
+            module "a" {
+              source = "./db"
+              keep   = true
+            }
+            module "b" {
+              source = "./db"
+              keep   = false
+              count  = 0
+            }
+            """,
+        "db/main.tf": database("deletion_protection = var.keep")["main.tf"] + 'variable "keep" {}\n',
+    }
+    assert not check(HF708, files).findings
+    bare = files["main.tf"].replace("count  = 0", "count  = 1")
+    assert lines(check(HF708, {**files, "main.tf": bare}), HF708) == [("db/main.tf", 1)]
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [
+        ('resource "aws_s3_bucket" "a" {}', 0),
+        ('resource "aws_s3_bucket" "a" {\n  force_destroy = true\n}', 1),
+        ('resource "aws_secretsmanager_secret" "a" {}', 0),
+        ('resource "aws_secretsmanager_secret" "a" {\n  recovery_window_in_days = 0\n}', 1),
+        ('resource "google_sql_database_instance" "a" {}', 0),
+        ('resource "google_sql_database_instance" "a" {\n  deletion_protection = false\n}', 1),
+        (
+            """resource "google_sql_database_instance" "a" {
+              deletion_protection = false
+              settings {
+                deletion_protection_enabled = true
+              }
+            }""",
+            0,
+        ),
+        ('resource "kubernetes_persistent_volume" "a" {}', 1),
+        ('resource "kubernetes_persistent_volume" "a" {\n  spec {}\n}', 0),
+        ('resource "azurerm_subscription" "a" {}', 1),
+        ('resource "aws_instance" "a" {\n  tags = {}\n}', 1),
+        ('data "aws_db_instance" "a" {}', 0),
+        ('resource "aws_route" "a" {}', 0),
+    ],
+)
+def test_what_a_provider_does_unasked_counts(code: str, number: int) -> None:
+    """A safe default protects; one of a block only where the block is written."""
+    assert len(of(check(HF708, {"main.tf": f"{code}\n"}), HF708)) == number
+
+
+def test_the_features_of_a_provider_protect() -> None:
+    """They say it in one place for all objects."""
+    files = {
+        "main.tf": 'resource "azurerm_subscription" "a" {}\n',
+        "provider.tf": """\
+            provider "azurerm" {
+              features {
+                subscription {
+                  prevent_cancellation_on_destroy = true
+                }
+              }
+            }
+            """,
+    }
+    assert not check(HF708, files).findings
+
+
+def test_an_address_is_less_than_data() -> None:
+    """It is a note, and data a warning."""
+    code = 'resource "aws_eip" "a" {}\nresource "aws_db_instance" "a" {}\n'
+    found = of(check(HF708, {"main.tf": code}), HF708)
+    assert {one.address: one.severity for one in found} == {
+        "aws_eip.a": Severity.NOTE,
+        "aws_db_instance.a": Severity.WARNING,
+    }
+
+
+# The version of Terraform.
+
+
+def test_a_root_module_without_a_version_is_found() -> None:
+    """At its `terraform` block, else at the first block there is."""
+    assert lines(check(HF709, {"main.tf": '\noutput "a" {}\n'}), HF709) == [("main.tf", 2)]
+    files = {"main.tf": 'output "a" {}\n', "versions.tf": "\nterraform {\n}\n"}
+    assert lines(check(HF709, files), HF709) == [("versions.tf", 2)]
+
+
+@pytest.mark.parametrize("version", ['"~> 1.9"', "local.version"])
+def test_a_version_that_is_asked_for_passes(version: str) -> None:
+    """What it is is for Terraform to judge."""
+    code = f"terraform {{\n  required_version = {version}\n}}\n"
+    assert not check(HF709, {"main.tf": code}).findings
+
+
+def test_only_root_modules_need_one() -> None:
+    """A module that others call is run with theirs."""
+    files = {
+        "main.tf": 'terraform {\n  required_version = "~> 1.9"\n}\nmodule "a" {\n  source = "./a"\n}\n',
+        "a/main.tf": 'output "a" {\n  value = 1\n}\n',
+    }
+    assert not check(HF709, files).findings
+    assert not check(HF709, {"main.tf": 'output "a" {}\n'}, config="").findings
+
+
+def test_a_file_that_cannot_be_read_may_ask_for_one() -> None:
+    """So it is not said to be missing."""
+    report = check(HF709, {"main.tf": "terraform {\n  required_version = \n"})
+    assert not of(report, HF709)
