@@ -86,10 +86,10 @@ def _top(document: Node, kind: Kind) -> Iterator[Said]:
     version, id_ = fields.get("Version"), fields.get("Id")
     if version is not None and version.known and version.content not in VERSIONS:
         yield Said(f"`Version` is `{_shown(version)}`: there are only {' and '.join(VERSIONS)}", version)
-    if id_ is not None and id_.known and not isinstance(id_.content, str):
-        yield Said("`Id` is text", id_)
-    elif id_ is not None and kind is Kind.IDENTITY:
+    if id_ is not None and kind is Kind.IDENTITY:
         yield Said("`Id` has no place in an identity policy", id_, grave=False)
+    elif id_ is not None and id_.known and not isinstance(id_.content, str):
+        yield Said("`Id` is text", id_)
 
 
 def _statements(document: Node, kind: Kind) -> Iterator[Said]:

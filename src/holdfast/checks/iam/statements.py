@@ -34,7 +34,7 @@ class Texts(NamedTuple):
         return (*self.known, *self.partly)
 
 
-class Test(NamedTuple):
+class Comparison(NamedTuple):
     """One key of a condition with what it is compared with."""
 
     operator: str
@@ -65,13 +65,13 @@ class Test(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    tests: tuple[Test, ...] = ()
+    tests: tuple[Comparison, ...] = ()
     unsure: bool = False
 
-    def on(self, *keys: str) -> Iterator[Test]:
+    def on(self, *keys: str) -> Iterator[Comparison]:
         return (test for test in self.tests if test.key in keys)
 
-    def on_any(self, suffix: str) -> Iterator[Test]:
+    def on_any(self, suffix: str) -> Iterator[Comparison]:
         return (test for test in self.tests if test.key.endswith(suffix))
 
     def narrowed(self, *keys: str) -> bool:
@@ -196,9 +196,9 @@ def _conditions(fields: Fields) -> Conditions:
     if value is None:
         return Conditions(unsure=fields.more)
     unsure = isinstance(value.content, Unknown) or value.fields.more
-    found: list[Test] = []
+    found: list[Comparison] = []
     for operator, tests in value.fields.pairs:
         unsure = unsure or isinstance(tests.content, Unknown) or tests.fields.more
         for key, given in tests.fields.pairs:
-            found.append(Test(str(operator.content), str(key.content).lower(), _texts(given), key))
+            found.append(Comparison(str(operator.content), str(key.content).lower(), _texts(given), key))
     return Conditions(tuple(found), unsure)

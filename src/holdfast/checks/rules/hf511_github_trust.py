@@ -10,7 +10,7 @@ from holdfast.checks.iam.github import ASSUMES, AUDIENCES, HOST, is_github, widt
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import Statement, Test, statements
+from holdfast.checks.iam.statements import Comparison, Statement, statements
 from holdfast.checks.interface import Rule, Severity
 
 _SUBJECT: Final = f"{HOST}:sub"
@@ -44,7 +44,7 @@ def _statement(statement: Statement) -> Iterator[Said]:
     yield from _subject(statement)
 
 
-def _holds_without(test: Test) -> Iterator[Said]:
+def _holds_without(test: Comparison) -> Iterator[Said]:
     for word in ("ForAllValues:", "IfExists"):
         if word in test.operator:
             yield Said(

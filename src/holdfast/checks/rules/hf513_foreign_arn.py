@@ -81,7 +81,7 @@ def _look(policies: Policies, home: _Home, stack: CheckedStack) -> Iterator[Answ
 
 def _statement(statement: Statement, home: _Home) -> Iterator[Said | None]:
     """None: there is an account to compare with, and none to compare it to."""
-    crossing = statement.acts("sts:AssumeRole") is not None
+    crossing = any(word.lower().startswith("sts:") for word in statement.actions.words)
     for item in statement.resources.all:
         yield from _partition(item, home)
         account = _account(item)
@@ -135,7 +135,7 @@ RULE = Rule(
 The stack's account is its `account` where that is a number, else what `checks.accounts` says for that name,
 the account of the role in `credentials`, or a variable `account_id`. The partition is that of its region.
 
-Resources of other accounts in statements that allow `sts:AssumeRole` are meant to be there. A principal is
+Resources of other accounts in statements about `sts:` are meant to be there. A principal is
 only found if it is of an account that the repository uses in another environment.
 """,
 )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.interface import Tool
+from holdfast.checks.interface import Answer, Finding, Rule, Tool
+from holdfast.checks.rules.hf908_tool_without_answer import RULE
+from holdfast.checks.subjects import CheckedPlan, Checkout
+from holdfast.config.problems import did_you_mean
 
 TOOLS: Final[tuple[str, ...]] = (
     "checkov",
@@ -14,4 +18,16 @@ TOOLS: Final[tuple[str, ...]] = (
 
 
 def tools() -> tuple[Tool, ...]:
-    return tuple(importlib.import_module(f"holdfast.checks.tools.{name}").TOOL for name in TOOLS)
+    """Each of them; the last says which names in `checks.tools` mean none."""
+    loaded = tuple(importlib.import_module(f"holdfast.checks.tools.{name}").TOOL for name in TOOLS)
+    return (*loaded, Tool(name="tools", run=_unknown))
+
+
+def _unknown(checkout: Checkout, _: Mapping[str, CheckedPlan]) -> Iterator[tuple[Rule, Answer]]:
+    for name in checkout.config.checks.tools:
+        if name not in TOOLS:
+            hint = did_you_mean(name, TOOLS) or f"There are {' and '.join(TOOLS)}."
+            yield (
+                RULE,
+                Finding(message=f"`checks.tools` names `{name}`, and there is no such tool", hint=hint),
+            )

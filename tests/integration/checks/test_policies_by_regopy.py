@@ -1,0 +1,251 @@
+"""Policies in Rego, evaluated by the real regopy in its own process: where it goes wrong, that is an error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tools_made import asked, found, skipped
+
+from holdfast.checks.interface import Finding, Severity
+from holdfast.checks.tools import rego
+from holdfast.checks.tools.interface import answers
+from holdfast.checks.tools.rego_engines import Document, NoAnswer, Regopy
+from holdfast.checks.tools.rego_policies import Policy
+from holdfast.config.check_valid import Use
+
+pytest.importorskip("regopy", reason="the extra `rego` is not installed")
+
+HEAD = "package main\nimport rego.v1\n"
+CODE = {"main.tf": 'resource "aws_x" "a" {\n  acl = "public"\n}\n'}
+AWKWARD = 'quote " backslash \\ line\nend é'
+
+
+def plan(**after: object) -> bytes:
+    change: dict[str, object] = {"actions": ["create"], "before": None, "after": after, "after_unknown": {}}
+    change |= {"before_sensitive": False, "after_sensitive": {}}
+    one: dict[str, object] = {
+        "address": "aws_x.a",
+        "mode": "managed",
+        "type": "aws_x",
+        "name": "a",
+        "change": change,
+    }
+    one["provider_name"] = "registry.terraform.io/hashicorp/aws"
+    document = {"format_version": "1.2", "terraform_version": "1.11.4", "resource_changes": [one]}
+    return json.dumps(document).encode()
+
+
+def of_plan(tmp_path: Path, rules: str, **after: object) -> list[tuple[str, str]]:
+    files = {"main.tf": "", "policy/a.rego": HEAD + rules}
+    return found(rego.look, asked("rego", files, root=tmp_path, plans={"root": plan(**after)}))
+
+
+AFTER = "some r in input.resource_changes; a := r.change.after"
+
+
+def test_code_and_plans_are_asked(tmp_path: Path) -> None:
+    """Each file by itself, each plan by itself; every package that denies or warns."""
+    policy = (
+        f"package team.a\nimport rego.v1\n"
+        'deny_acl contains msg if { some n, bs in input.resource.aws_x; bs[_].acl == "public"; msg := n }\n'
+        f'warn contains "planned" if {{ {AFTER}; a.acl == "private" }}\n'
+    )
+    about = asked(
+        "rego", {**CODE, "policy/a.rego": policy}, root=tmp_path, plans={"root": plan(acl="private")}
+    )
+    assert found(rego.look, about) == [("rego.team.a.warn", "planned"), ("rego.team.a.deny_acl", "a")]
+
+
+def test_metadata_says_where_and_what_to_do(tmp_path: Path) -> None:
+    """An address leads to its block; what else is told stands with the message."""
+    rules = (
+        'deny contains {"msg": "no", "address": "aws_x.a", "hint": "Mend it.", "severity": "note", '
+        '"team": "core"} if input.resource\n'
+    )
+    about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
+    (one,) = [one for _, one in answers(rego.look, about) if isinstance(one, Finding)]
+    assert (one.message, one.hint, one.address) == ("no (team: core)", "Mend it.", "aws_x.a")
+    assert one.severity is Severity.NOTE
+    assert one.place is not None
+    assert (one.place.file, one.place.line) == ("main.tf", 1)
+
+
+def test_an_exception_is_a_skip_with_its_reason(tmp_path: Path) -> None:
+    """It is counted and shown, and fails nothing."""
+    rules = 'deny_x contains "no" if input.resource\nexception contains rules if { rules := ["x"] }\n'
+    about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
+    assert found(rego.look, about) == []
+    assert ("rego.main.deny_x", "an exception of the policy holds: no") in skipped(rego.look, about)
+
+
+def test_without_a_plan_that_is_said(tmp_path: Path) -> None:
+    """Policies about plans looked at nothing."""
+    about = asked("rego", {**CODE, "policy/a.rego": HEAD + "deny contains 1 if input.x\n"}, root=tmp_path)
+    assert [id_ for id_, _ in skipped(rego.look, about)] == ["rego"]
+
+
+# Where the library is right, also about texts with escapes.
+
+
+RIGHT = (
+    'a.s == "quote \\" backslash \\\\ line\\nend é"',
+    'contains(a.s, "\\" back")',
+    'startswith(a.s, "quote \\"")',
+    'json.unmarshal(a.j).Statement[0].Effect == "Allow"',
+    'split(a.s, "\\n")[1] == "end é"',
+    'sprintf("%s", [a.s]) == a.s',
+    "a.big == 9223372036854775807",
+    'a.html == "a<b>&c"',
+    "count(a.l) == 2",
+    "regex.match(`^n-\\d+$`, a.name)",
+    'upper(a.name) == "N-12"',
+)
+
+
+def test_texts_are_what_they_are(tmp_path: Path) -> None:
+    """A rule over embedded JSON, quotes, line ends or other letters than ASCII does fire."""
+    rules = "".join(
+        f'deny_{number} contains "fires" if {{ {AFTER}; {condition} }}\n'
+        for number, condition in enumerate(RIGHT)
+    )
+    said = of_plan(
+        tmp_path,
+        rules,
+        s=AWKWARD,
+        j=json.dumps({"Statement": [{"Effect": "Allow"}]}),
+        big=9223372036854775807,
+        html="a<b>&c",
+        l=[1, 2],
+        name="n-12",
+    )
+    assert dict(said) == {f"rego.main.deny_{number}": "fires" for number in range(len(RIGHT))}
+
+
+# Where it is not, that is an error.
+
+
+WRONG = (
+    "count(a.s) > 1000",
+    'substring(a.s, 0, 1) == "x"',
+    'indexof(a.s, "end") == 0',
+    "regex.match(`^never$`, a.s)",
+    'upper(a.u) == "x"',
+    'base64.encode(a.s) == "x"',
+    'crypto.sha256(a.s) == "x"',
+    'trim(a.s, "q") == "x"',
+    'base64.decode(a.b) == "x"',
+    'sprintf("%d", ["text"]) == "x"',
+    'sprintf("%s %s", ["one"]) == "x"',
+    'net.cidr_contains("10.0.0.0/8", "10.1.1.1")',
+    'http.send({"url": "http://127.0.0.1/"}).status_code == 200',
+    "to_number(a.u) == 1",
+)
+
+
+def test_a_wrong_answer_is_an_error(tmp_path: Path) -> None:
+    """Each of these would silently not fire, or fire wrongly. Every rule is named, and none is passed."""
+    rules = "".join(
+        f'deny_{number} contains "fires" if {{ {AFTER}; {condition} }}\n'
+        for number, condition in enumerate(WRONG)
+    )
+    said = of_plan(tmp_path, rules, s=AWKWARD, u="é", b="YSJi")
+    assert {id_ for id_, _ in said} == {"HF908"}
+    named = {message.split(": ")[1] for _, message in said}
+    assert named == {f"rego.main.deny_{number}" for number in range(len(WRONG))}
+
+
+def test_one_broken_rule_does_not_silence_the_others(tmp_path: Path) -> None:
+    """What the others find is still told."""
+    rules = f'deny contains "found" if {{ {AFTER} }}\nwarn_x contains "x" if {{ {AFTER}; count(a.s) > 1 }}\n'
+    assert [id_ for id_, _ in of_plan(tmp_path, rules, s=AWKWARD)] == ["HF908", "rego.main.deny"]
+
+
+def test_control_characters_are_an_error_where_they_would_be_counted(tmp_path: Path) -> None:
+    """They cannot be looked for in Rego; a policy that only compares is right about them."""
+    doubtful = of_plan(tmp_path, f'deny contains "x" if {{ {AFTER}; count(a.s) > 99 }}\n', s="a\u0001b")
+    assert [id_ for id_, _ in doubtful] == ["HF908"]
+    plain = of_plan(tmp_path, f'deny contains "x" if {{ {AFTER}; a.s == "a" }}\n', s="a\u0001b")
+    assert plain == []
+
+
+def test_rego_before_1_is_refused(tmp_path: Path) -> None:
+    """It would parse, and mean something else."""
+    (one,) = of_plan(tmp_path, 'deny[msg] { msg := "x" }\n')
+    assert one[0] == "HF908"
+    assert "policy/a.rego:3" in one[1]
+
+
+def test_a_policy_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    """And not a repository without findings."""
+    ((id_, message),) = of_plan(tmp_path, 'deny contains msg if { msg := \nwarn contains "x" if true\n')
+    assert id_ == "HF908"
+    assert "regopy cannot read the policies" in message
+
+
+DYING = {
+    "abort": "import regopy; regopy.Interpreter().query('data.nothing').binding('x')",
+    "silence": "pass",
+    "nonsense": "print('hello')",
+    "less": "print('{\"results\": []}')",
+    "crash": "raise SystemExit(3)",
+}
+
+
+@pytest.mark.parametrize("how", DYING)
+def test_a_process_that_dies_is_an_error(tmp_path: Path, how: str) -> None:
+    """The library takes its whole process with it (`binding` of an undefined result): ours stays."""
+    program = (sys.executable, "-c", f"import sys; sys.stdin.read(); {DYING[how]}")
+    dying = Regopy(tmp_path, {"PATH": ""}, program)
+    policy = Policy(path="policy/a.rego", text=HEAD + "deny contains 1 if input.x\n")
+    with pytest.raises(NoAnswer, match="signal 6" if how == "abort" else "regopy"):
+        dying.evaluate([policy], [Document(value={})])
+
+
+def test_no_credential_of_the_caller_reaches_the_process(tmp_path: Path) -> None:
+    """`opa.runtime().env` and the like must find nothing."""
+    about = asked("rego", CODE, root=tmp_path)
+    from holdfast.checks.tools.interface import child_variables  # noqa: PLC0415 - only here
+
+    assert set(child_variables(about.environment)) == {"PATH", "HOME"}
+
+
+def test_a_large_plan_is_slimmed_and_judged_rightly(tmp_path: Path) -> None:
+    """A plan of ten megabytes, most of them in parts that no policy names: the same answer, in seconds."""
+    document = json.loads(plan(acl="public"))
+    document["prior_state"] = {"values": {"text": ["x" * 1000] * 10_000}}
+    policy = f'deny contains "public" if {{ {AFTER}; a.acl == "public" }}\n'
+    about = asked(
+        "rego",
+        {"main.tf": "", "policy/a.rego": HEAD + policy},
+        root=tmp_path,
+        plans={"root": json.dumps(document).encode()},
+    )
+    assert found(rego.look, about) == [("rego.main.deny", "public")]
+
+
+def test_what_stays_too_large_is_an_error(tmp_path: Path) -> None:
+    """A policy that looks at everything cannot be slimmed for; regopy would take gigabytes."""
+    big = Document(value={"text": ["x" * 1000] * 21_000}, stack="a")
+    policy = Policy(path="policy/a.rego", text=HEAD + "deny contains 1 if input[_] == 1\n")
+    with pytest.raises(NoAnswer, match="21 MB"):
+        Regopy(tmp_path, {}).evaluate([policy], [big])
+
+
+# Whether there is anything to ask, and anybody.
+
+
+def test_without_policies_nothing_is_said(tmp_path: Path) -> None:
+    """Most repositories have none; one that wants them asked is told."""
+    assert found(rego.look, asked("rego", CODE, root=tmp_path)) == []
+    ((id_, _),) = found(rego.look, asked("rego", CODE, root=tmp_path, use=Use.ON))
+    assert id_ == "HF908"
+
+
+def test_a_broken_file_is_skipped_with_its_name(tmp_path: Path) -> None:
+    """Nobody can ask policies about it; HF904 says what is wrong with it."""
+    files = {"main.tf": "resource {{{\n", "policy/a.rego": HEAD + "deny contains 1 if input.resource\n"}
+    about = asked("rego", files, root=tmp_path)
+    assert ("rego", "a part of the file could not be read") in skipped(rego.look, about)

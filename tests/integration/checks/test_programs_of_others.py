@@ -1,0 +1,147 @@
+"""opa, conftest and checkov as programs: how they are called, and that nonsense is an error.
+
+The programs here are small ones of ours that answer as the real ones do; `make test-interop` asks the real.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tools_made import asked, found, program, skipped
+
+from holdfast.checks.tools import checkov, rego
+from holdfast.checks.tools.rego_tests import Outcome, opa_tests
+from holdfast.config.check_valid import Use
+from holdfast.doors.processes import Finished
+
+POLICY = "package main\nimport rego.v1\ndeny contains 1 if input.resource\n"
+FILES = {"main.tf": 'resource "aws_x" "a" {\n  acl = "public"\n}\n', "policy/a.rego": POLICY}
+
+OPA = """
+import json, sys
+documents = json.load(sys.stdin)
+assert sys.argv[1] == "eval" and "--data=policy/a.rego" in sys.argv, sys.argv
+value = {str(n): {"deny": ["seen " + ",".join(one)]} for n, one in enumerate(documents)}
+print(json.dumps({"result": [{"expressions": [{"value": [value]}]}]}))
+"""
+CONFTEST = """
+import json, sys
+assert "--policy=policy" in sys.argv and "--all-namespaces" in sys.argv, sys.argv
+files = [one for one in sys.argv[2:] if not one.startswith("--")]
+rows = [{"filename": one, "namespace": "main", "failures": [{"msg": "seen " + one}]} for one in files]
+print(json.dumps(rows))
+"""
+
+
+def test_opa_is_preferred_and_asked_once_for_all(tmp_path: Path) -> None:
+    """Every document in one process, in order."""
+    path = program(tmp_path / "bin", "opa", OPA)
+    program(tmp_path / "bin", "conftest", "raise SystemExit(9)")
+    about = asked("rego", FILES, root=tmp_path, path=path)
+    assert found(rego.look, about) == [("rego.main.deny", "seen resource")]
+
+
+def test_conftest_reads_code_itself(tmp_path: Path) -> None:
+    """As its users know it."""
+    about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "conftest", CONFTEST))
+    assert found(rego.look, about) == [("rego.main.deny", "seen main.tf")]
+
+
+@pytest.mark.parametrize("name", ["opa", "conftest"])
+@pytest.mark.parametrize(
+    "text",
+    ["print('[]')", "print('{}')", "raise SystemExit(1)", "print('nonsense')", "import os; os.abort()"],
+)
+def test_an_evaluator_that_gives_no_answer_is_an_error(tmp_path: Path, name: str, text: str) -> None:
+    """Whatever it prints: policies that were not evaluated are never passed."""
+    about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", name, text))
+    assert [id_ for id_, _ in found(rego.look, about)] == ["HF908"]
+
+
+def test_an_error_of_opa_is_told_with_its_place(tmp_path: Path) -> None:
+    """A person must know which line to mend."""
+    error = {"errors": [{"message": "unsafe var", "location": {"file": "policy/a.rego", "row": 3}}]}
+    text = f"print({json.dumps(json.dumps(error))}); raise SystemExit(2)"
+    about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "opa", text))
+    assert found(rego.look, about) == [("HF908", "rego: opa: unsafe var (policy/a.rego:3)")]
+
+
+def test_tests_of_opa_are_read() -> None:
+    """Each with its end; what is no list of tests is no answer."""
+    document = [
+        {"package": "data.main", "name": "test_a", "location": {"file": "policy/a_test.rego"}},
+        {"package": "data.main", "name": "test_b", "fail": True},
+        {"package": "data.main", "name": "todo_test_c", "skip": True},
+        {"package": "data.main", "name": "test_d", "error": {"message": "broke"}},
+    ]
+    tests = opa_tests(Finished(code=2, out=json.dumps(document).encode(), err=b""))
+    assert [(one.name, one.outcome) for one in tests] == [
+        ("test_a", Outcome.PASSED),
+        ("test_b", Outcome.FAILED),
+        ("todo_test_c", Outcome.SKIPPED),
+        ("test_d", Outcome.BROKEN),
+    ]
+    assert tests[3].message == "broke"
+
+
+# Checkov
+
+CHECKOV = """
+import json, sys
+check = {{"check_id": "CKV_X_1", "check_name": "Ensure x", "file_path": "/main.tf", "file_line_range": [1, 3],
+         "resource": "aws_x.a", "guideline": "https://example.invalid/1", "severity": {severity!r}}}
+print(json.dumps({{"check_type": "terraform", "results": {{"failed_checks": [check]}},
+                  "summary": {{"resource_count": {count}}}}}))
+raise SystemExit(1)
+"""
+
+
+def checkov_path(tmp_path: Path, *, severity: str | None = None, count: int = 1) -> str:
+    return program(tmp_path / "bin", "checkov", CHECKOV.format(severity=severity, count=count))
+
+
+def test_checkovs_findings_keep_their_ids(tmp_path: Path) -> None:
+    """With place, address and where to read more."""
+    about = asked("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path))
+    ((rule, one),) = list(checkov.look(about))
+    assert (rule.id, rule.fix) == ("CKV_X_1", "See https://example.invalid/1")
+    assert getattr(one, "address", None) == "aws_x.a"
+    assert str(getattr(one, "place", None)) == "main.tf:1"
+
+
+def test_checkov_that_saw_nothing_is_an_error(tmp_path: Path) -> None:
+    """It ends well where it looked at nothing."""
+    about = asked("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path, count=0))
+    assert "HF908" in [id_ for id_, _ in found(checkov.look, about)]
+
+
+def test_a_missing_checkov_is_a_skip_or_an_error(tmp_path: Path) -> None:
+    """On `auto` a skip with its reason; on `on` an error."""
+    assert skipped(checkov.look, asked("checkov", FILES, root=tmp_path)) == [
+        ("checkov", "there is no `checkov` on PATH")
+    ]
+    ((id_, message),) = found(checkov.look, asked("checkov", FILES, root=tmp_path, use=Use.ON))
+    assert id_ == "HF908"
+    assert "`checks.tools.checkov` is on" in message
+
+
+def test_a_checkov_that_crashes_is_an_error(tmp_path: Path) -> None:
+    """With what it said last."""
+    text = "import sys; sys.stderr.write('no memory'); raise SystemExit(2)"
+    path = program(tmp_path / "bin", "checkov", text)
+    assert found(checkov.look, asked("checkov", FILES, root=tmp_path, path=path)) == [
+        ("HF908", "checkov: ended with exit code 2: no memory")
+    ]
+
+
+def test_a_tool_that_breaks_in_our_hands_is_an_error(tmp_path: Path) -> None:
+    """One tool never silences the report."""
+
+    def look(_: object) -> list[object]:
+        raise KeyError("secret text")
+
+    ((id_, message),) = found(look, asked("x", FILES, root=tmp_path))  # type: ignore[arg-type] # on purpose
+    assert id_ == "HF908"
+    assert "secret text" not in message
