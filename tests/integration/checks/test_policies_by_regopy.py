@@ -1,4 +1,4 @@
-"""Policies in Rego, evaluated by the real regopy in its own process: where it goes wrong, that is an error."""
+"""Policies in Rego, evaluated by the real regopy in a process: where it goes wrong, that is an error."""
 
 from __future__ import annotations
 

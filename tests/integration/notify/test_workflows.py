@@ -146,6 +146,7 @@ def test_commands_in_examples_exist() -> None:
             {"COMMAND": "plan", "SINCE": "origin/main", "OUT": "a b", "STACKS": "target:aws\n-x; $(id)\n"},
             ["plan", "--github", "--since", "origin/main", "--out", "a b", "--", "target:aws", "-x; $(id)"],
         ),
+        ({"COMMAND": "check", "SINCE": "main"}, ["check", "--format", "github", "--since", "main", "--"]),
         ({"COMMAND": "apply", "PLAN": "bundle"}, ["apply", "--plan", "bundle", "--"]),
         ({"COMMAND": "apply", "ARGUMENTS": "--wait\n1h"}, ["apply", "--yes", "--wait", "1h", "--"]),
     ],
@@ -157,7 +158,7 @@ def test_the_action_starts_the_program_as_meant(
     assert start(tmp_path, given) == (0, words)
 
 
-def test_the_action_knows_three_commands(tmp_path: Path) -> None:
+def test_the_action_knows_no_other_command(tmp_path: Path) -> None:
     """Another word starts nothing."""
     assert start(tmp_path, {"COMMAND": "destroy"}) == (64, [])
 

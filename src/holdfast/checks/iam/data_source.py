@@ -45,14 +45,14 @@ def document_of(body: Body, writing: Writing, line: int, column: int) -> Node:
     if any(name in part.attributes for name in _MERGED):
         statements.append(unknown(line, column))
     version = part.attributes.get("version")
+    said = made.value(version) if version is not None else Node(None, line, column)
     pairs = [
-        made.pair(
-            "Version", made.value(version) if version is not None else Node("2012-10-17", line, column)
-        ),
+        made.pair("Version", said if said.content is not None else Node("2012-10-17", line, column)),
         made.pair("Statement", Node(tuple(statements), line, column)),
     ]
-    if "policy_id" in part.attributes:
-        pairs.append(made.pair("Id", made.value(part.attributes["policy_id"])))
+    id_ = part.attributes.get("policy_id")
+    if id_ is not None and (name := made.value(id_)).content is not None:
+        pairs.append(made.pair("Id", name))
     return Node(Fields(pairs=tuple(pairs)), line, column)
 
 

@@ -55,6 +55,11 @@ class Node(NamedTuple):
         )
 
     @property
+    def told(self) -> bool:
+        """Whether there is anything at all: what is not known may be null, and then not be there."""
+        return not isinstance(self.content, Unknown)
+
+    @property
     def text(self) -> str | None:
         """A text that is known from end to end."""
         return self.content if isinstance(self.content, str) and HOLE not in self.content else None

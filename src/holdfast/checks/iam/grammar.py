@@ -158,10 +158,10 @@ def _effect(statement: Node) -> Iterator[Said]:
 
 def _one_of(statement: Node, pair: _Pair, *, needed: bool, where: Kind | None = None) -> Iterator[Said]:
     fields = statement.fields
-    other = fields.get(pair.other)
-    if other is not None and fields.has(pair.one):
+    one, other = fields.get(pair.one), fields.get(pair.other)
+    if one is not None and other is not None and one.told and other.told:
         yield Said(f"a statement has `{pair.one}` or `{pair.other}`, not both", other)
-    elif needed and other is None and not fields.has(pair.one) and not fields.more:
+    elif needed and one is None and other is None and not fields.more:
         whose = f" of {where}" if where else ""
         yield Said(f"a statement{whose} needs `{pair.one}` or `{pair.other}`", statement)
 
@@ -172,8 +172,8 @@ def _out_of_place(fields: Fields, kind: Kind) -> Iterator[Said]:
         wrong = _PRINCIPAL
     elif kind is Kind.TRUST:
         wrong = _RESOURCE
-    for key, _ in fields.pairs:
-        if key.content in wrong:
+    for key, value in fields.pairs:
+        if key.content in wrong and value.told:
             yield Said(f"`{key.content}` has no place in {kind}", key)
 
 

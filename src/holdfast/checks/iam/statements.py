@@ -152,10 +152,14 @@ def _statement(node: Node) -> Statement:
         resources=_texts(fields.get("Resource")),
         principals=tuple(_principals(fields.get("Principal"))),
         conditions=_conditions(fields),
-        not_action=fields.get("NotAction"),
-        not_resource=fields.get("NotResource"),
-        not_principal=fields.get("NotPrincipal"),
+        not_action=_told(fields.get("NotAction")),
+        not_resource=_told(fields.get("NotResource")),
+        not_principal=_told(fields.get("NotPrincipal")),
     )
+
+
+def _told(value: Node | None) -> Node | None:
+    return value if value is not None and value.told else None
 
 
 def _texts(value: Node | None) -> Texts:

@@ -294,3 +294,35 @@ def test_a_kind_is_guessed_by_name_and_by_form(name: str, text: str, kind: Kind)
     made = checkout({"live/a.tfvars": "", f"live/{name}": text, "modules/role/main.tf": ""}, config=CONFIG)
     policy = only(of_variables(made.variables_files[0]))
     assert guess(name, policy.document).kind is policy.kind is kind
+
+
+def test_what_is_null_in_a_data_source_is_not_there() -> None:
+    """Modules write out every argument; a value that is not known may be null, too."""
+    code = """\
+data "aws_iam_policy_document" "a" {
+  policy_id     = null
+  version       = null
+  override_json = null
+  statement {
+    sid           = null
+    effect        = null
+    actions       = lookup(var.a, "actions", null)
+    not_actions   = lookup(var.a, "not_actions", null)
+    resources     = ["*"]
+    not_resources = []
+    dynamic "principals" {
+      for_each = var.b
+      content {
+        type        = principals.value.type
+        identifiers = principals.value.identifiers
+      }
+    }
+  }
+}
+resource "aws_iam_policy" "a" {
+  policy = data.aws_iam_policy_document.a.json
+}
+"""
+    policy = only(policies(code))
+    assert policy.kind is Kind.IDENTITY
+    assert list(grammar(policy.document, policy.kind, policy.text)) == []

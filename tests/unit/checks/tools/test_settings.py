@@ -36,7 +36,7 @@ def test_other_words_are_refused() -> None:
     """`true` is neither on nor auto."""
     with pytest.raises(ConfigError) as refused:
         checkout(CODE, config=configured("{ checkov: true }"))
-    assert refused.value.problem.code == "HF-CONF-7"
+    assert refused.value.problem.code == "HF-CONF-6"
 
 
 def test_every_tool_has_its_name() -> None:
