@@ -34,7 +34,7 @@ def places(repository: Program, rule: str, *arguments: str, code: int = 0) -> li
 
 
 def test_the_format_is_found_and_written_back(repository: Program) -> None:
-    """In root modules, the modules they call and variables files; the mode of a file stays, and all else in it."""
+    """In root modules, the modules they call and variables files; a file keeps its mode and all else."""
     file = repository.folder / "live/main.tf"
     file.chmod(0o640)
     unformatted = [(".modules/m/main.tf", 4), ("a.tfvars", 1), ("live/main.tf", 3)]

@@ -36,7 +36,8 @@ POLICY = """
 TESTS = """
     package main
     import rego.v1
-    test_found if count(deny_public) == 1 with input as {"resource": {"aws_s3_bucket": {"a": [{"acl": "public-read"}]}}}
+    bucket := {"resource": {"aws_s3_bucket": {"a": [{"acl": "public-read"}]}}}
+    test_found if count(deny_public) == 1 with input as bucket
     test_wrong if count(deny_public) == 1 with input as {}
     """
 CODE = 'resource "aws_s3_bucket" "a" {\n  bucket = "quote \\" inside"\n  acl    = "public-read"\n}\n'
@@ -61,7 +62,7 @@ def plan(*, allowed: bool = False) -> bytes:
         "provider_name": "registry.terraform.io/hashicorp/aws",
     }
     after = {"acl": "public-read", "bucket": "x"}
-    change = {"actions": ["create"], "before": None, "after": after, "after_unknown": {}}
+    change: dict[str, object] = {"actions": ["create"], "before": None, "after": after, "after_unknown": {}}
     change |= {"before_sensitive": False, "after_sensitive": {}}
     values = {**resource, "schema_version": 0, "values": after, "sensitive_values": {}}
     expressions = {"bucket": {"constant_value": "x"}, "acl": {"constant_value": "public-read"}}

@@ -19,13 +19,13 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-HIDDEN = ("terraform", "tofu")
+HIDDEN = ("terraform", "tofu", "checkov", "opa", "conftest")
 ME = pwd.getpwuid(os.getuid()).pw_name
 """Who runs the tests, as the system says: whom the program names in its record."""
 
 
 def path_without_engines(shims: Path) -> str:
-    """PATH without terraform and tofu. A folder that holds one is left out; its other programs are linked."""
+    """PATH without engines and other people's checkers. A folder that holds one is left out; its other programs are linked."""
     shims.mkdir(parents=True, exist_ok=True)
     kept: list[str] = []
     for folder in os.environ["PATH"].split(os.pathsep):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from checks_made import check, lines, messages, of, skips
+from checks_made import check, configuration, lines, messages, of, skips
 
 from holdfast.checks import catalogue
 from holdfast.checks.interface import Rule, Severity
+from holdfast.kernel.errors import ConfigError
 
 GITHUB = "token.actions.githubusercontent.com"
 PROVIDER = f"arn:aws:iam::111122223333:oidc-provider/{GITHUB}"
@@ -526,3 +527,18 @@ def test_a_waiver_of_the_configuration_is_heard(id_: str) -> None:
     report = check(one, {"main.tf": text}, config=config)
     assert of(report, one)
     assert all(item.waived for item in of(report, one))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "accounts: { main: '1234' }",
+        'names: { aws_s3_bucket: "{team}-*" }',
+        'tags: { Owner: "********* " }',
+    ],
+)
+def test_a_convention_that_cannot_be_is_a_mistake_of_the_configuration(setting: str) -> None:
+    """An account has twelve digits; a placeholder is one of the stack's own parts."""
+    with pytest.raises(ConfigError) as caught:
+        configuration(f"version: 1\nchecks:\n  {setting}\n")
+    assert caught.value.problems[0].code == "HF-CONF-6"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -39,12 +38,6 @@ REVEALING: Final[Mapping[str, str]] = {
     "ssm:GetParameter": "every parameter can be read, secret ones too",
     "kms:Decrypt": "whatever any key encrypts can be read",
 }
-
-
-def services_of(pattern: str) -> str | None:
-    """The service that a pattern allows whole: `iam` of `iam:*`."""
-    found = re.fullmatch(r"([A-Za-z0-9-]+):\*+", pattern)
-    return found[1].lower() if found else None
 
 
 def first_danger(pattern: str, table: Mapping[str, str]) -> tuple[str, str] | None:

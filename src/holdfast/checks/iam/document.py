@@ -29,15 +29,16 @@ class Fields(NamedTuple):
     more: bool = False
     """There may be keys that are not known."""
 
-    def named(self, name: str) -> tuple[Node, ...]:
-        return tuple(value for key, value in self.pairs if key.content == name)
-
     def get(self, name: str) -> Node | None:
-        found = self.named(name)
-        return found[-1] if found else None
+        """Of a key that stands twice, the last one: so do readers of JSON."""
+        found = None
+        for key, value in self.pairs:
+            if key.content == name:
+                found = value
+        return found
 
     def has(self, name: str) -> bool:
-        return bool(self.named(name))
+        return any(key.content == name for key, _ in self.pairs)
 
 
 class Node(NamedTuple):

@@ -10,12 +10,26 @@ from typing import Final, NamedTuple
 from holdfast.checks.iam import data_source
 from holdfast.checks.iam.document import HOLE, Malformed, Node, compact, read_text
 from holdfast.checks.iam.kinds import USES, Kind, Use, guess, looks_like_policy
+from holdfast.checks.iam.statements import Statement, statements
 from holdfast.checks.iam.written import Untold, Writing, Written
-from holdfast.checks.subjects import Checkout, Module, Resource, VariablesFile, nested
-from holdfast.hcl.nodes import Block, Call, Expression, Literal, Object, Template, references, walk
+from holdfast.checks.subjects import Checkout, Module, Resource, VariablesFile, bodies, nested
+from holdfast.hcl.nodes import (
+    Attribute,
+    Block,
+    Call,
+    Expression,
+    Literal,
+    Object,
+    Template,
+    references,
+    walk,
+)
 
 _MARK: Final = b"Statement"
 _TYPES: Final = frozenset(type_ for type_, _ in USES)
+_USES: Final = {
+    type_: tuple((name, use) for (other, name), use in USES.items() if other == type_) for type_ in _TYPES
+}
 _NOT_POLICIES: Final = (".tf.json", ".tofu.json", ".tfvars.json")
 _CALLED_POLICY = re.compile(r"policy|policies|trust|assume.?role", re.IGNORECASE)
 
@@ -27,11 +41,16 @@ class Policy(NamedTuple):
     use: Use
     text: str
     file: str
-    address: str | None = None
+    address: str | None
+    statements: tuple[Statement, ...]
 
     @property
     def kind(self) -> Kind:
         return self.use.kind
+
+
+def policy_of(document: Node, use: Use, text: str, file: str, address: str | None = None) -> Policy:
+    return Policy(document, use, text, file, address, statements(document))
 
 
 class Broken(NamedTuple):
@@ -83,9 +102,7 @@ class _Search:
         return Policies(tuple(self._found), tuple(self._broken), tuple(self._untold))
 
     def _resource(self, resource: Resource) -> None:
-        for (type_, name), use in USES.items():
-            if type_ != resource.type:
-                continue
+        for name, use in _USES[resource.type]:
             block, _, inner = name.rpartition(".")
             bodies = [one.body for one in nested(resource.body, block)] if block else [resource.body]
             for body in bodies:
@@ -117,9 +134,11 @@ class _Search:
                 self._untold.append((written.file, address or written.file))
             elif use is not None and written.text.strip():
                 self._broken.append(Broken(document, written.file, address))
+        elif use is not None and _untold(document):
+            self._untold.append((written.file, address or written.file))
         elif (use is not None and use.kind is not Kind.ORGANIZATION) or looks_like_policy(document):
             used = use if use is not None else guess(name, document)
-            self._found.append(Policy(document, used, written.text, written.file, address))
+            self._found.append(policy_of(document, used, written.text, written.file, address))
 
     def _data_source(self, resource: Resource) -> None:
         line, column = resource.place.line or 1, resource.place.column or 1
@@ -130,20 +149,31 @@ class _Search:
         listed = document.fields.get("Statement")
         if listed is not None and listed.items:
             text = compact(document)
-            self._found.append(Policy(document, use, text, resource.place.file, resource.address))
+            self._found.append(policy_of(document, use, text, resource.place.file, resource.address))
 
     def _elsewhere(self) -> None:
         """Documents in locals, arguments of modules and resources that are not in the table."""
-        content = self._module.checkout.content
-        told = {file.path for file in self._module.files if _MARK in (content(file.path) or b"")}
-        for file, block, name, expression in self._module.expressions() if told else ():
-            if file.path not in told:
+        for file in self._module.files:
+            if _MARK not in (self._module.checkout.content(file.path) or b""):
                 continue
-            for part in walk(expression):
-                if _may_be_document(part):
-                    for way in self._writing.written(part, file.path):
-                        if not isinstance(way, Untold):
-                            self._add(way, None, _address(block, name), f"{_labels(block)} {name}")
+            marked = self._marked(file.path)
+            for block in file.body.blocks:
+                if not _is_read(block) and _holds(block, marked):
+                    for body in bodies(block):
+                        for attribute in body.attributes:
+                            self._expression(attribute, block, file.path)
+
+    def _marked(self, path: str) -> list[int]:
+        lines = self._module.checkout.lines(path)
+        return [number for number, line in enumerate(lines, start=1) if "Statement" in line]
+
+    def _expression(self, attribute: Attribute, block: Block, file: str) -> None:
+        for part in walk(attribute.expression):
+            if _may_be_document(part):
+                for way in self._writing.written(part, file):
+                    if not isinstance(way, Untold):
+                        name = f"{' '.join(block.labels)} {attribute.name}"
+                        self._add(way, None, _address(block, attribute.name), name)
 
     def _json_files(self) -> None:
         tree, folder = self._module.checkout.code.tree, self._module.folder
@@ -151,6 +181,12 @@ class _Search:
             path = tree.join(folder, name)
             if path not in self._files and (policy := _policy_file(self._module.checkout, path)) is not None:
                 self._found.append(policy)
+
+
+def _untold(document: Node) -> bool:
+    """Whether nothing of its statements is known."""
+    listed = document.fields.get("Statement")
+    return not document.told or (listed is not None and not listed.told)
 
 
 def _is_data(names: tuple[str, ...]) -> bool:
@@ -169,11 +205,19 @@ def _may_be_document(part: Expression) -> bool:
             return False
 
 
-def _labels(block: Block | None) -> str:
-    return " ".join(block.labels) if block is not None else ""
+def _is_read(block: Block) -> bool:
+    """A block whose documents were found by their use."""
+    kind = (block.type, block.labels[0] if block.labels else "")
+    return (kind[0] == "resource" and kind[1] in _TYPES) or kind == ("data", data_source.TYPE)
 
 
-def _address(block: Block | None, name: str) -> str | None:
+def _holds(block: Block, lines: list[int]) -> bool:
+    """Whether one of these lines is the block's. In JSON syntax a block has no end: then it may be."""
+    first, last = block.place.line or 0, block.end.line or 0
+    return first == last or any(first <= line <= last for line in lines)
+
+
+def _address(block: Block, name: str) -> str | None:
     match block:
         case Block(type="locals"):
             return f"local.{name}"
@@ -196,7 +240,7 @@ def _policy_file(checkout: Checkout, path: str, name: str = "") -> Policy | None
     document = checkout.code.once(("policy file", path), lambda: read_text(text))
     if isinstance(document, Malformed) or not looks_like_policy(document):
         return None
-    return Policy(document, guess(f"{name} {path.rpartition('/')[2]}", document), text, path)
+    return policy_of(document, guess(f"{name} {path.rpartition('/')[2]}", document), text, path)
 
 
 # Variables files
@@ -234,7 +278,7 @@ def _inline(variables: VariablesFile, name: str, text: str, at: Literal) -> Iter
     heredoc = at.line <= len(lines) and lines[at.line - 1][at.column - 1 :].startswith("<<")
     document = read_text(text, line=at.line + 1 if heredoc else at.line, columns=False)
     if isinstance(document, Node) and looks_like_policy(document):
-        yield Policy(document, guess(name, document), text, variables.path, f"var.{name}")
+        yield policy_of(document, guess(name, document), text, variables.path, f"var.{name}")
 
 
 def _named(variables: VariablesFile, text: str) -> str | None:

@@ -31,7 +31,7 @@ _VENDOR = re.compile(r"[a-zA-Z0-9.-]+")
 _ACTION_NAME = re.compile(r"[A-Za-z0-9*?:_-]+")
 _IAM_PATHS: Final = (
     *("user/", "federated-user/", "role/", "group/", "instance-profile/", "mfa/", "server-certificate/"),
-    *("policy/", "sms-mfa/", "saml-provider/", "oidc-provider/", "report/", "access-report/"),
+    *("policy/", "sms-mfa/", "saml-provider/", "oidc-provider/", "report/", "access-report/", "u2f/"),
 )
 _BUCKET_SERVICES: Final = ("s3", "s3-object-lambda", "s3express", "s3-outposts")
 
@@ -229,7 +229,7 @@ def _resources(value: Node | None, name: str, kind: Kind) -> Iterator[Said]:
 def _resource(text: str, item: Node, kind: Kind) -> Iterator[Said]:
     arn = arn_of(text)
     if arn is None:
-        if kind is not Kind.UNCLEAR and not ("${" in text or (text.startswith("arn:") and wild(text))):
+        if kind is not Kind.UNCLEAR and not _may_be_resource(text, kind):
             hint = "arn:partition:service:region:account:resource"
             yield Said(f"the resource `{text}` is neither `*` nor an ARN", item, f"An ARN is `{hint}`.")
         return
@@ -245,6 +245,12 @@ def _resource(text: str, item: Node, kind: Kind) -> Iterator[Said]:
         yield Said(f"the resource `{text}`: IAM has nothing called `{arn.resource}`", item)
     elif kind is Kind.BUCKET and sure(arn.service) and arn.service not in _BUCKET_SERVICES:
         yield Said(f"the resource `{text}` is no bucket and nothing in one", item)
+
+
+def _may_be_resource(text: str, kind: Kind) -> bool:
+    """Not an ARN to the end, and still taken: by variables, by wildcards, or by an API's own short form."""
+    short = kind is Kind.RESOURCE and text.startswith("execute-api:/")
+    return short or "${" in text or (text.startswith("arn:") and wild(text))
 
 
 def _shown(node: Node) -> str:

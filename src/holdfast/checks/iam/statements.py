@@ -71,9 +71,6 @@ class Conditions(NamedTuple):
     def on(self, *keys: str) -> Iterator[Comparison]:
         return (test for test in self.tests if test.key in keys)
 
-    def on_any(self, suffix: str) -> Iterator[Comparison]:
-        return (test for test in self.tests if test.key.endswith(suffix))
-
     def narrowed(self, *keys: str) -> bool:
         """Whether a test on one of these keys must hold and says something; unsure counts as yes."""
         if self.unsure:

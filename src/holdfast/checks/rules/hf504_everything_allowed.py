@@ -8,14 +8,13 @@ from holdfast.checks.iam.found import Policy
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import statements
 from holdfast.checks.interface import Rule, Severity
 
 
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind in (Kind.ENDPOINT, Kind.ORGANIZATION, Kind.TRUST):
         return  # there an allowance is only a bound on what others allow, or the grammar refuses it
-    for statement in statements(policy.document):
+    for statement in policy.statements:
         action = next((one for one in statement.actions.known if one.content in ("*", "*:*")), None)
         if not statement.allows or action is None:
             continue

@@ -10,7 +10,7 @@ from holdfast.checks.iam.found import Policy
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import Statement, statements
+from holdfast.checks.iam.statements import Statement
 from holdfast.checks.interface import Rule, Severity
 
 _NO_BOUND = ("aws:securetransport", "aws:requestedregion")
@@ -19,7 +19,7 @@ _NO_BOUND = ("aws:securetransport", "aws:requestedregion")
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind not in (Kind.IDENTITY, Kind.UNCLEAR):
         return
-    for statement in statements(policy.document):
+    for statement in policy.statements:
         concerns = statement.allows and statement.on_everything is not None and not _bounded(statement)
         if concerns:
             for action in statement.actions.known:

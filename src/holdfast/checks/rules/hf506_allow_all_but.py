@@ -8,14 +8,13 @@ from holdfast.checks.iam.found import Policy
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import statements
 from holdfast.checks.interface import Rule, Severity
 
 
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind in (Kind.ENDPOINT, Kind.ORGANIZATION):
         return
-    for statement in statements(policy.document):
+    for statement in policy.statements:
         if not statement.allows:
             continue
         if statement.not_action is not None:

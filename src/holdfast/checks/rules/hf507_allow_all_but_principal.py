@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from holdfast.checks.iam.found import Policy
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import statements
 from holdfast.checks.interface import Rule, Severity
 
 
 def _judge(policy: Policy) -> Iterator[Said]:
-    for statement in statements(policy.document):
+    for statement in policy.statements:
         if statement.allows and statement.not_principal is not None:
             yield Said("everyone but those named is allowed (`NotPrincipal`)", statement.not_principal)
 

@@ -9,7 +9,6 @@ from holdfast.checks.iam.found import Policy
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import statements
 from holdfast.checks.interface import Rule, Severity
 
 NARROWING: Final = (
@@ -27,7 +26,7 @@ NARROWING: Final = (
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind is Kind.ENDPOINT or policy.kind.names_principals is False:
         return
-    for statement in statements(policy.document):
+    for statement in policy.statements:
         if not statement.allows or statement.conditions.narrowed(*NARROWING):
             continue
         for who in statement.principals:

@@ -9,7 +9,6 @@ from holdfast.checks.iam.found import Policy
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import statements
 from holdfast.checks.interface import Rule, Severity
 
 _SENDER: Final = (
@@ -30,7 +29,7 @@ def _judge(policy: Policy) -> Iterator[Said]:
     if kind not in (Kind.TRUST, Kind.KEY, Kind.BUCKET, Kind.RESOURCE):
         return
     guards = (*_SENDER, *_SENDER_OF_KEYS) if kind is Kind.KEY else _SENDER
-    for statement in statements(policy.document):
+    for statement in policy.statements:
         if not statement.allows or statement.conditions.narrowed(*guards):
             continue
         for who in statement.principals:

@@ -10,7 +10,7 @@ from holdfast.checks.iam.judging import found
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.ownership import own_accounts
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import Statement, statements
+from holdfast.checks.iam.statements import Statement
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped
 from holdfast.checks.subjects import Checkout, Module, VariablesFile
 
@@ -30,7 +30,7 @@ def _look(policies: Policies, checkout: Checkout) -> Iterator[Answer]:
     for policy in policies.found:
         if policy.kind is not Kind.TRUST:
             continue
-        said = [said for statement in statements(policy.document) for said in _strangers(statement, own)]
+        said = [said for statement in policy.statements for said in _strangers(statement, own)]
         if said and not own:
             reason = (
                 "which accounts are one's own is not known: `checks.accounts` in holdfast.yaml names them"

@@ -10,7 +10,7 @@ from holdfast.checks.iam.github import ASSUMES, AUDIENCES, HOST, is_github, widt
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import Comparison, Statement, statements
+from holdfast.checks.iam.statements import Comparison, Statement
 from holdfast.checks.interface import Rule, Severity
 
 _SUBJECT: Final = f"{HOST}:sub"
@@ -22,7 +22,7 @@ _OWNER: Final = (f"{HOST}:repository_owner", f"{HOST}:repository_owner_id")
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
         return
-    for statement in statements(policy.document):
+    for statement in policy.statements:
         if statement.allows and _is_for_github(statement):
             yield from _statement(statement)
 

@@ -9,14 +9,13 @@ from holdfast.checks.iam.github import is_github
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import statements
 from holdfast.checks.interface import Rule, Severity
 
 
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
         return
-    for statement in statements(policy.document):
+    for statement in policy.statements:
         conditions = statement.conditions
         if not statement.allows or conditions.unsure or any(test.demands for test in conditions.tests):
             continue

@@ -11,7 +11,7 @@ from holdfast.checks.iam.found import Policies, of_module, of_variables
 from holdfast.checks.iam.judging import found
 from holdfast.checks.iam.ownership import account_of, account_of_checked
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import Statement, statements
+from holdfast.checks.iam.statements import Statement
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped
 from holdfast.checks.subjects import CheckedStack, VariablesFile
 
@@ -71,7 +71,7 @@ def _home(stack: CheckedStack) -> _Home:
 
 def _look(policies: Policies, home: _Home, stack: CheckedStack) -> Iterator[Answer]:
     for policy in policies.found:
-        for statement in statements(policy.document):
+        for statement in policy.statements:
             for answer in _statement(statement, home):
                 if answer is None:
                     yield _unseen(stack)

@@ -24,8 +24,12 @@ from holdfast.terraform.scratch import scratch_folder
 from holdfast.terraform.sensitive import without_marked
 
 _SECONDS = 900.0
-_ALWAYS = ("--output=json", "--compact", "--quiet", "--skip-download")
-"""Nothing is fetched and nothing sent: `--skip-download` keeps it off the network."""
+_ALWAYS = ("--output=json", "--compact", "--skip-download")
+"""Nothing is fetched and nothing sent: `--skip-download` keeps it off the network.
+
+Not `--quiet`: that leaves out which files it could not read.
+"""
+_UNNAMED = "a file that it does not name"
 _LEVELS = {
     "CRITICAL": Severity.ERROR,
     "HIGH": Severity.ERROR,
@@ -78,7 +82,7 @@ def _code(asked: Asked, program: str) -> Iterator[Said]:
         return
     ours = {file.path for module in asked.checkout.modules for file in module.files}
     for path in report.unread:
-        if (file := _relative(path, asked.root)) in ours:
+        if (file := _relative(path, asked.root)) in ours or path == _UNNAMED:
             yield asked.failed(f"could not read {file}")
     if report.resources == 0:
         yield asked.failed("saw no resource, and the code has some")
@@ -177,7 +181,9 @@ def _report(parts: Sequence[Mapping[str, Any]]) -> Report:
             # The flat object that it prints where it looked at nothing.
             continue
         results = part["results"]
-        unread += [str(path) for path in results.get("parsing_errors") or ()]
+        named = [str(path) for path in results.get("parsing_errors") or ()]
+        missing = int(part["summary"].get("parsing_errors") or 0) > len(named)
+        unread += named or ([_UNNAMED] if missing else [])
         resources += int(part["summary"]["resource_count"])
         failed += [_failed(one) for one in results.get("failed_checks") or ()]
     return Report(failed=tuple(failed), unread=tuple(unread), resources=resources)

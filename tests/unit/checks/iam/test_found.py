@@ -128,6 +128,8 @@ def test_a_template_file_has_holes() -> None:
 @pytest.mark.parametrize(
     "expression",
     [
+        "jsonencode(merge({ Version = 1 }, var.rest))",
+        "jsonencode({ Statement = [for a in var.b : a] })",
         "var.policy",
         "module.a.json",
         'file("/etc/policy.json")',

@@ -169,6 +169,10 @@ RIGHT = {
             )
         ),
     ),
+    "an API by its short form": (
+        Kind.RESOURCE,
+        policy(bucket(Action="execute-api:Invoke", Resource="execute-api:/*/GET/*")),
+    ),
     "a registry's repository, which names no resource": (
         Kind.RESOURCE,
         policy(without(bucket(Action=["ecr:GetDownloadUrlForLayer"]), "Resource")),

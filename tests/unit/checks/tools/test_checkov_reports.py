@@ -61,6 +61,9 @@ def test_what_could_not_be_read_is_told() -> None:
     report = printed(part(0, parsing_errors=["/tmp/plan.json"]), code=0)
     assert isinstance(report, Report)
     assert report.unread == ("/tmp/plan.json",)
+    counted = printed({**part(), "summary": {"resource_count": 1, "parsing_errors": 2}}, code=0)
+    assert isinstance(counted, Report)
+    assert len(counted.unread) == 1
 
 
 @pytest.mark.parametrize(
