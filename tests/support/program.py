@@ -25,7 +25,7 @@ ME = pwd.getpwuid(os.getuid()).pw_name
 
 
 def path_without_engines(shims: Path) -> str:
-    """PATH without engines and other people's checkers. A folder that holds one is left out; its other programs are linked."""
+    """PATH without engines and checkers. A folder with one is left out; its other programs are linked."""
     shims.mkdir(parents=True, exist_ok=True)
     kept: list[str] = []
     for folder in os.environ["PATH"].split(os.pathsep):
