@@ -12,6 +12,10 @@ def main() -> None:
 
         sys.stdout.write(f"holdfast {__version__}\n")
         return
+    import gc  # noqa: PLC0415 - as above
+
+    # A command lives for seconds: to look for rings among all that it loads costs more than they do.
+    gc.set_threshold(100_000, 20, 50)
     from holdfast.cli.app import run  # noqa: PLC0415 - the whole command line
 
     sys.exit(run(arguments))
