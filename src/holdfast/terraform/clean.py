@@ -64,7 +64,7 @@ class Cleaned:
 @dataclass(slots=True, kw_only=True)
 class Cleaner:
     home: Path
-    temporary: Path
+    temporary: tuple[Path, ...]
     limits: Work
     now: float
     """Seconds since the epoch."""
@@ -164,8 +164,10 @@ class Cleaner:
         return None
 
     def _scratch(self) -> Iterator[Item]:
-        for folder, size in scratch.remove_dead(self.temporary, older_than=self.now - self.limits.max_age):
-            yield Item(path=folder, size=size, why="its command was killed")
+        old = self.now - self.limits.max_age
+        for place in self.temporary:
+            for folder, size in scratch.remove_dead(place, older_than=old):
+                yield Item(path=folder, size=size, why="its command was killed")
 
     def _marks(self, *, everything: bool) -> Iterator[Item]:
         """Modules that were found valid: asked again after a month."""
@@ -279,7 +281,7 @@ def clean_at_once(home: Path, limits: Work, *, everything: bool = False) -> Clea
 def _cleaner(home: Path, limits: Work, *, hurry: Callable[[], bool], thorough: bool = True) -> Cleaner:
     return Cleaner(
         home=home,
-        temporary=scratch.temporary(),
+        temporary=scratch.places(),
         limits=limits,
         now=clock.now().timestamp(),
         hurry=hurry,

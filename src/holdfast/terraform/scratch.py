@@ -32,6 +32,11 @@ def temporary(named: Path | None = None) -> Path:
     return _SHORT if len(str(folder)) > _LONGEST and os.access(_SHORT, os.W_OK | os.X_OK) else folder
 
 
+def places() -> tuple[Path, ...]:
+    """Where scratch folders of this user may lie: in the directory that is named, and in the short one."""
+    return tuple(dict.fromkeys((Path(tempfile.gettempdir()), temporary())))
+
+
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
     """A private folder that is ours as long as this process lives."""
