@@ -344,6 +344,7 @@ def test_a_plan_is_used_up_before_terraform_starts(with_lab: Program) -> None:
     assert len(list(objects.iterdir())) == 1
 
 
+@pytest.mark.long
 def test_a_bundle_carries_its_lock_file(with_lab: Program) -> None:
     """The providers of the plan are in the bundle, sealed, and the apply has exactly these."""
     stacks(with_lab, "a")

@@ -52,6 +52,7 @@ def test_a_plan_goes_through_after_two_hiccups(with_lab: Program) -> None:
         assert len([call for call in service.calls("read") if call.status == 503]) == 2
 
 
+@pytest.mark.long
 def test_a_service_that_fails_for_ever_is_given_up(with_lab: Program) -> None:
     """After the attempts that are allowed the error is the answer, as Terraform said it."""
     with LabService() as service:
@@ -84,6 +85,7 @@ def test_an_error_that_no_rule_names_is_told_at_once(
         assert notes_about(with_lab.results("plan", code=1)["a"], "failed") == []
 
 
+@pytest.mark.long
 def test_a_text_of_the_configuration_is_worth_a_try(with_lab: Program) -> None:
     """What a repository's own provider says can be added to the table."""
     with LabService() as service:
@@ -94,6 +96,7 @@ def test_a_text_of_the_configuration_is_worth_a_try(with_lab: Program) -> None:
         assert len(notes_about(with_lab.results("plan")["a"], "The moon is up")) == 1
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_wait(with_lab: Program) -> None:
     """Nobody waits for an hour because a retry does."""
     with LabService() as service:
@@ -151,6 +154,7 @@ def test_a_throttled_update_is_followed_by_a_new_plan(with_lab: Program) -> None
         assert len(service.calls("create")) == 2
 
 
+@pytest.mark.long
 def test_an_update_that_was_made_all_the_same_leaves_nothing_to_do(with_lab: Program) -> None:
     """The new plan looks before it does: what was done already is not done again."""
     with LabService() as service:
@@ -167,6 +171,7 @@ def test_an_update_that_was_made_all_the_same_leaves_nothing_to_do(with_lab: Pro
         assert len(service.calls("update")) == 1
 
 
+@pytest.mark.long
 def test_an_update_that_is_throttled_for_ever_is_given_up(with_lab: Program) -> None:
     """There are as many new plans as attempts, and no more."""
     with LabService() as service:
@@ -210,6 +215,7 @@ def test_a_create_that_is_known_to_be_refused_is_followed(with_lab: Program) -> 
         assert in_state(with_lab, "a") == {"one", "two"}
 
 
+@pytest.mark.long
 def test_a_row_for_another_provider_proves_nothing(with_lab: Program) -> None:
     """A text is believed only of the provider whose it is."""
     with LabService() as service:

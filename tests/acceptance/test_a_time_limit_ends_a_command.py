@@ -21,6 +21,7 @@ def configure(program: Program, *, use: str, limits: dict[str, str], env: dict[s
     program.write("holdfast.yaml", json.dumps(document))
 
 
+@pytest.mark.long
 def test_a_plan_over_its_time_is_stopped(with_lab: Program) -> None:
     """A plan that waits for something that never answers ends soon after its time, and says why."""
     with LabService() as service:

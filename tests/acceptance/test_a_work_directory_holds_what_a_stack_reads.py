@@ -3,6 +3,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import pytest
 from program import Program
 
 LAB = """
@@ -147,6 +148,7 @@ output "id" {
     )
 
 
+@pytest.mark.long
 def test_the_lock_file_is_the_sources_and_its_changes_are_told(with_lab: Program) -> None:
     """A lock file that is missing or would change is a note; `--lockfile update` writes it back."""
     one_stack(with_lab, LAB)

@@ -87,6 +87,7 @@ def most_at_once(calls: list[Call]) -> int:
     return most
 
 
+@pytest.mark.long
 def test_an_object_is_made_after_what_it_depends_on(with_lab: Program, service: LabService) -> None:
     """Whatever the names say, the order is that of the dependencies, and a stack in between that is not
     selected keeps the others in order.

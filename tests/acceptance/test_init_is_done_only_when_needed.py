@@ -86,6 +86,7 @@ def test_the_lock_file_in_the_source_keeps_its_hashes(with_lab: Program) -> None
     assert lock.read_bytes() == before
 
 
+@pytest.mark.long
 def test_another_provider_version_is_another_init(with_lab: Program) -> None:
     """A changed constraint, or a changed lock file, is never answered from memory."""
     repository(with_lab, "a")
@@ -161,6 +162,7 @@ def test_many_cold_starts_at_once(with_lab: Program, tmp_path: Path) -> None:
     assert tmp_path.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("use", ["embedded", "binary"])
 def test_plugin_tls_is_off_where_it_was_probed(with_lab: Program, use: str, terraform_folder: Path) -> None:
     """The lab provider serves without a certificate, so its engine is told to; the setting can forbid it."""
@@ -233,6 +235,7 @@ def test_fifty_cold_inits_killed_half_way_and_repeated(with_lab: Program) -> Non
     assert len(list((with_lab.home / "providers").glob("[0-9a-f]*/package"))) == 1
 
 
+@pytest.mark.long
 def test_a_provider_that_must_have_tls_beside_one_that_need_not(
     with_lab: Program, lab: Path, tmp_path: Path
 ) -> None:

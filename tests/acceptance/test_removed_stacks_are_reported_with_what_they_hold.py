@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from program import Program
 from state_server import StateServer
 
@@ -128,6 +129,7 @@ def test_a_stack_taken_out_of_the_configuration_is_a_removed_stack(holdfast: Pro
     assert {name: one["resources"] for name, one in gone.items()} == {"two": ["terraform_data.a"]}
 
 
+@pytest.mark.long
 def test_a_state_that_moved_away_is_not_looked_for_where_it_was(holdfast: Program) -> None:
     """A kept state that was left behind by a move says nothing about what the stack holds now."""
     by_file(holdfast)

@@ -155,6 +155,7 @@ def test_without_a_yes_nothing_moves_and_with_one_older_plans_are_void(
     assert (now["serial"], now["outputs"]["value"]["value"]) == (3, "one")
 
 
+@pytest.mark.long
 def test_a_damaged_local_state_comes_back_from_a_copy(holdfast: Program, server: StateServer) -> None:
     """What is left of the file stays beside it. Old copies go by count and age, as the configuration says."""
     repository(holdfast, server, "local")

@@ -26,7 +26,7 @@ from holdfast.store.s3 import S3Shelf
 from holdfast.store.shelf import Shelf
 
 WRITER = """
-import sys
+import sys, time
 from audit_made import applied, audit_on, store_on
 from holdfast.store.folder import FolderShelf
 from pathlib import Path
@@ -34,6 +34,7 @@ audit = audit_on(store_on(FolderShelf(Path(sys.argv[1]))))
 for number in range(int(sys.argv[3])):
     audit.record(applied(f"{sys.argv[2]}-{number}"))
     print(number, flush=True)
+    time.sleep(0.01)  # A writer does other things, too: the turn is for whoever waits.
 """
 ROOT = Path(__file__).parent.parent.parent.parent
 

@@ -12,6 +12,15 @@ from provider.service import LabService
 from workbench import Engine, Workbench, engines
 
 _ENGINES = engines()
+_LONG = frozenset({"test_faults.py", "test_objects.py", "test_versions.py"})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The lab from one end to the other: the tests of what stands on it use it every day."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.parent == here and item.path.name in _LONG:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

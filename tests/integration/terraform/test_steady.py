@@ -6,6 +6,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from holdfast.terraform import argv
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.engine import Command, EngineId, Kind, Product, Stop
@@ -31,6 +33,7 @@ def children() -> set[int]:
     return found
 
 
+@pytest.mark.long
 def test_three_hundred_cycles_leave_nothing_behind(workplace: Path, tmp_path: Path) -> None:
     """One process serves them all; what it holds after the last is what it held after the first hundred."""
     library = library_path()

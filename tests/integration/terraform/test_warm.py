@@ -304,6 +304,7 @@ def test_no_variable_leaks_from_one_stack_to_another(with_lab: Program) -> None:
     none_left(with_lab)
 
 
+@pytest.mark.long
 def test_two_provider_versions_in_one_change(with_lab: Program, tmp_path: Path) -> None:
     """Terraform's schema cache ignores versions; stacks on two versions never share a process."""
     entries = [{"name": name, "module": name, "env": {"LAB_DIRECTORY": str(tmp_path)}} for name in "ab"]
