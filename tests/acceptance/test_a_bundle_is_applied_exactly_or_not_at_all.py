@@ -355,6 +355,7 @@ def test_a_bundle_carries_its_lock_file(with_lab: Program) -> None:
     assert with_lab.results("apply", "--plan", "out")["a"]["status"] == "applied"
 
 
+@pytest.mark.long
 def test_a_dependency_that_moved_refuses_the_bundle(holdfast: Program) -> None:
     """Planned beside one state of its dependency, a stack is not applied beside another."""
     stacks(holdfast, "network")

@@ -202,6 +202,7 @@ def test_a_create_that_may_have_been_made_is_not_made_again(with_lab: Program, w
         assert names(service) == (["one"] if what == "fail-after" else [])
 
 
+@pytest.mark.long
 def test_a_create_that_is_known_to_be_refused_is_followed(with_lab: Program) -> None:
     """Where provider and text say that nothing was made, a new plan makes it: one object."""
     with LabService() as service:
@@ -225,6 +226,7 @@ def test_a_row_for_another_provider_proves_nothing(with_lab: Program) -> None:
         assert "lab_object.one" in with_lab.results("apply", "--yes", code=1)["a"]["error"]["hint"]
 
 
+@pytest.mark.long
 def test_a_bundle_is_never_followed_up(with_lab: Program, tmp_path: Path) -> None:
     """Whoever named a plan gets that plan or nothing."""
     with LabService() as service:
@@ -240,6 +242,7 @@ def test_a_bundle_is_never_followed_up(with_lab: Program, tmp_path: Path) -> Non
         assert len(service.calls("update")) == 1
 
 
+@pytest.mark.long
 def test_a_new_plan_that_would_do_more_is_not_applied(with_lab: Program) -> None:
     """What nobody was shown is not done: an object that vanished meanwhile is not created by itself."""
     with LabService() as service:

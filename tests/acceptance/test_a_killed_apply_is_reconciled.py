@@ -102,6 +102,7 @@ def test_the_next_command_says_what_is_known(killed: Program, service: LabServic
     assert len(service.objects()) == 2
 
 
+@pytest.mark.long
 def test_a_wrong_reconcile_changes_nothing(killed: Program, service: LabService) -> None:
     """Without a yes, with nonsense, for what is not open: 64. A no is an answer, too."""
     run, before = open_run(killed), service.objects()

@@ -105,6 +105,7 @@ def test_a_state_that_could_not_be_saved_stops_the_stack_until_it_is_pushed(
     assert len(list(sealed.parent.glob("pushed-*"))) == 1
 
 
+@pytest.mark.long
 def test_only_the_unsaved_state_itself_settles_it(
     holdfast: Program, server: StateServer, tmp_path: Path
 ) -> None:

@@ -104,6 +104,7 @@ def test_an_object_is_made_after_what_it_depends_on(with_lab: Program, service: 
     assert made(service) == ["z", "a", "m"]
 
 
+@pytest.mark.long
 def test_one_failure_blocks_only_what_depends_on_it(with_lab: Program, service: LabService) -> None:
     """What stands behind a failure is blocked, also through what is not selected; all else goes on."""
     repository(

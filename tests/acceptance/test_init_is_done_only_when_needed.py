@@ -110,6 +110,7 @@ def test_a_wrong_hash_in_the_lock_file_stops_the_stack(with_lab: Program) -> Non
     assert failed["error"]["code"] == "HF-TF-1"
 
 
+@pytest.mark.long
 def test_damage_in_the_mirror_heals(with_lab: Program) -> None:
     """A package that somebody wrote to is not run: it is fetched again."""
     repository(with_lab, "a")
@@ -148,6 +149,7 @@ def test_a_validation_that_asks_for_init_gets_one(holdfast: Program) -> None:
     assert holdfast.results("plan")["a"]["status"] == "unchanged"
 
 
+@pytest.mark.long
 def test_many_cold_starts_at_once(with_lab: Program, tmp_path: Path) -> None:
     """Several programs on an empty mirror: each works, and the package is there once."""
     names = [f"s{number}" for number in range(5)]

@@ -139,6 +139,7 @@ def test_in_ci_the_next_change_waits_until_the_lane_is_free(with_lab: Program, s
     assert made(service) == {"a": 1, "a2": 1}
 
 
+@pytest.mark.long
 def test_a_killed_change_keeps_its_lane_while_terraform_works(with_lab: Program, service: LabService) -> None:
     """The one who asked is dead, and what it began is not: the lane is free when that has ended too."""
     repository(with_lab, service)

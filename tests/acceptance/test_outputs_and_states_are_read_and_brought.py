@@ -93,6 +93,7 @@ def test_a_state_is_listed_pulled_and_pushed(holdfast: Program, tmp_path: Path) 
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
 
 
+@pytest.mark.long
 def test_a_push_that_would_lose_something_is_refused_and_the_state_untouched(
     holdfast: Program, tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_renamed_file_is_a_removed_stack_and_a_new_one(holdfast: Program) -> N
     assert set(planned) == {"two", "three"}
 
 
+@pytest.mark.long
 def test_a_removed_stack_in_a_remote_backend_is_looked_up_there(holdfast: Program) -> None:
     """Its address is known from the deleted file's old content in Git, placeholders included."""
     with StateServer() as server:

@@ -128,6 +128,7 @@ def _compare(changed: dict[str, Any]) -> None:
     ]
 
 
+@pytest.mark.long
 def test_without_a_yes_nothing_moves_and_with_one_older_plans_are_void(
     holdfast: Program, server: StateServer
 ) -> None:

@@ -66,6 +66,10 @@ def _beside(result: StackResult, needed: list[StackResult]) -> StackResult:
     if result.status not in _HAS_A_PLAN and not for_want_of_it:
         return result
     stopping = next((one for one in needed if one.status in STOPS_DEPENDENTS), None)
+    if stopping is not None and result.status is Status.WAITING:
+        # That it waits for people must not be hidden either.
+        note = f"its dependency {stopping.stack.name} is {stopping.status}"
+        return dataclasses.replace(result, notes=(*result.notes, note))
     if stopping is not None:
         return blocked(result, stopping.stack.name, f"is {stopping.status}")
     pending = [one.stack.name for one in needed if one.status in _PENDING]

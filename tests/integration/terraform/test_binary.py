@@ -258,6 +258,7 @@ def test_a_version_is_asked_once_and_again_when_the_program_changes(tmp_path: Pa
 # A whole run
 
 
+@pytest.mark.long
 @pytest.mark.binary
 @pytest.mark.parametrize("which", ["what-there-is", "launcher"])
 def test_a_stack_by_the_binary_engine(
