@@ -22,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "· installing what is locked in requirements.lock"
 	@awk '/^[a-z]/ { keep = /^uv==/ } keep' requirements.lock > $(VENV)/uv.lock
 	@$(PIP) --require-hashes --requirement $(VENV)/uv.lock
-	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --requirement requirements.lock \
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock \
 	  || { echo "· again with pip, which knows your own index (a minute or two)"; $(PIP) --require-hashes --requirement requirements.lock; }
 	@echo "· installing Holdfast itself"
 	@$(PIP) --no-deps --no-build-isolation --editable .

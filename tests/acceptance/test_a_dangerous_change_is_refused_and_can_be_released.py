@@ -164,3 +164,26 @@ def test_the_budget_of_a_change_is_for_all_its_stacks(holdfast: Program) -> None
         assert {one["status"] for one in found.values()} == {"refused"}, command
         assert {one["error"]["code"] for one in found.values()} == {"HF-GUARD-5"}
     assert holdfast.results("apply", "stacks/a", "--yes")["stacks/a"]["status"] == "applied"
+
+
+@pytest.mark.parametrize(("reads", "codes"), [("outputs.id", ["HF-GUARD-2"]), ("outputs.other", [])])
+def test_an_output_that_others_read_is_not_taken_away(
+    holdfast: Program, reads: str, codes: list[str]
+) -> None:
+    """In production; one that nobody reads may go."""
+    holdfast.write(
+        "holdfast.yaml",
+        """
+        version: 1
+        stacks:
+          - { name: net, module: net, environment: prod }
+          - { name: app, module: app, environment: prod, depends_on: [net] }
+        engine: { use: embedded }
+        """,
+    )
+    holdfast.write("app/main.tf", f'output "x" {{\n  value = data.terraform_remote_state.net.{reads}\n}}\n')
+    holdfast.write("net/main.tf", 'output "id" {\n  value = 1\n}\n')
+    holdfast.ok("apply", "net", "--yes")
+    holdfast.write("net/main.tf", "")
+    planned = holdfast.results("plan", "net", code=3 if codes else 0)["net"]
+    assert [one["code"] for one in planned["guard"]["reasons"]] == codes

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from holdfast.audit.entry import Entry
+from holdfast.audit.identity import Who
 from holdfast.doors import clock
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.kernel.values import dataclass
@@ -65,14 +66,13 @@ async def give(session: Session, run: str, word: Word, reason: str) -> Given:
             hint="A rejected plan stays so. Make another one.",
         )
     await session.prove()
-    notes = _own(session, stack, maker) if word is Word.APPROVE else ()
+    notes = require_not_own(session.audit.who, stack, maker) if word is Word.APPROVE else ()
     _keep(session, word, digest=digest, stack=stack, run=run, reason=reason)
     return Given(word=word, stack=stack, run=run, digest=digest, notes=notes)
 
 
-def _own(session: Session, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
+def require_not_own(me: Who, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
     """Nobody approves what is their own. Where a name is not proved that cannot be told, and is said."""
-    me = session.audit.who
     if not me.proved or not made.get("proved"):
         who = "you are" if not me.proved else "its maker is"
         return (f"whether this is your own plan cannot be told: who {who} is not proved",)

@@ -42,22 +42,18 @@ class Keeper(Protocol):
 
     def read(self) -> bytes | None:
         """The state as it was written; None only where there really is none."""
-        raise NotImplementedError
 
     def write(self, state: bytes) -> None:
         """Append a version, durably. When this returns, the state is safe; the door has checked it."""
-        raise NotImplementedError
 
     def lock(self, info: bytes) -> bytes | None:
         """None: it is locked for us now. Else the LockInfo of who holds it. The holder may ask again."""
-        raise NotImplementedError
 
     def unlock(self, info: bytes) -> None:
         """Give back what `lock` took with this info, and no other's.
 
         Asked again after a fault it may find the lock free, or another's: it is well either way.
         """
-        raise NotImplementedError
 
 
 class Standing:

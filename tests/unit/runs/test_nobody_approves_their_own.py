@@ -1,0 +1,32 @@
+"""Whose plan it is decides who may approve it, where that is proved."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.audit.identity import GITHUB_ACTIONS, Who
+from holdfast.kernel.errors import Refused
+from holdfast.runs.consenting import require_not_own
+
+
+def who(name: str, *, proved: bool) -> Who:
+    return Who(kind=GITHUB_ACTIONS, name=name, host="runner", proved=proved, because="a token", claims={})
+
+
+def test_a_proved_maker_cannot_approve() -> None:
+    """The same person, proved both times, is refused."""
+    with pytest.raises(Refused) as caught:
+        require_not_own(who("ada", proved=True), "db", who("ada", proved=True).document())
+    assert caught.value.problem.code == "HF-APPR-3"
+
+
+def test_another_proved_person_can() -> None:
+    """And there is nothing to add."""
+    assert require_not_own(who("bob", proved=True), "db", who("ada", proved=True).document()) == ()
+
+
+@pytest.mark.parametrize(("me", "maker"), [(False, True), (True, False), (False, False)])
+def test_what_is_not_proved_is_said(*, me: bool, maker: bool) -> None:
+    """The rule cannot hold there, and nobody is left to think that it does."""
+    (note,) = require_not_own(who("ada", proved=me), "db", who("ada", proved=maker).document())
+    assert "cannot be told" in note
