@@ -6,6 +6,7 @@ import json
 import subprocess
 from typing import Any
 
+import sarif_read
 from program import Program
 
 CONFIG = """
@@ -81,8 +82,8 @@ def test_formats_levels_and_rules_are_asked_for_by_name(holdfast: Program) -> No
         answer = holdfast.run("check", *arguments)
         assert (answer.code, code in answer.err) == (64, True)
     assert "HF703" in holdfast.ok("check", "--explain", "hf703").out
-    sarif = json.loads(holdfast.run("check", "--format", "sarif").out)
-    assert [one["ruleId"] for one in sarif["runs"][0]["results"] if one["level"] == "error"] == ["HF703"]
+    sarif = sarif_read.read(holdfast.run("check", "--format", "sarif").out)
+    assert [one["ruleId"] for one in sarif["results"] if one["level"] == "error"] == ["HF703"]
 
 
 def test_only_what_git_keeps_or_would_keep_is_looked_at(holdfast: Program) -> None:

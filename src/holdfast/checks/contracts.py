@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -15,7 +15,6 @@ from holdfast.contract.schema import Contract
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import UNKNOWN
 from holdfast.kernel.errors import Place, Problem
-from holdfast.stacks.stack import matches
 from holdfast.terraform.plan import Kind as PlannedKind
 from holdfast.terraform.plan import OutputChange
 from holdfast.terraform.state_json import Readable, read_state
@@ -32,11 +31,7 @@ SETTINGS = (
 
 def use_of(stack: CheckedStack) -> ContractUse | None:
     """What its target asks of it."""
-    target = stack.stack.target
-    use = target.contract if target is not None else None
-    if use is None or (use.stacks and not any(matches(stack.stack, one) for one in use.stacks)):
-        return None
-    return use
+    return stack.stack.contract
 
 
 def contract_of(checkout: Checkout, use: ContractUse) -> Contract | Broken:
@@ -122,6 +117,21 @@ def _planned(output: OutputChange) -> Given:
     if b"true" in bytes(change.after_unknown):
         return NOT_KNOWN
     return Given(value=msgspec.json.decode(change.after), sensitive=sensitive)
+
+
+def in_outputs(
+    stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], *kinds: Kind
+) -> Iterator[Answer]:
+    """As an apply told them: the value, and whether it is sensitive. Those values are kept from everyone."""
+    contract = _held_against(stack)
+    if not isinstance(contract, Contract):
+        yield from contract
+        return
+    given = {
+        name: Given(value=UNKNOWN if sensitive else value_, sensitive=sensitive)
+        for name, (value_, sensitive) in outputs.items()
+    }
+    yield from _told(compare(contract, given), contract, kinds, "because it is sensitive")
 
 
 def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import date
 
 from holdfast.checks.interface import Rule, Severity
@@ -37,7 +38,7 @@ class Reported:
     stack: str | None
     address: str | None
     source: str | None = None
-    """The line of the file, as it is written."""
+    """The line of the file, as it may be shown (`source_lines`); None where it may not."""
     waiver: Waiver | None = None
 
     @property
@@ -87,6 +88,22 @@ class Report:
     def exit(self, fail_on: Severity) -> Exit:
         refused = any(one.severity.reaches(fail_on) for one in self.counted)
         return Exit.REFUSED if refused else Exit.DONE
+
+
+def cleaned(report: Report, clean: Callable[[str], str]) -> Report:
+    """The report as it may leave, by whatever exit: without secrets."""
+    findings = tuple(
+        replace(
+            one,
+            message=clean(one.message),
+            hint=clean(one.hint) if one.hint else one.hint,
+            source=clean(one.source) if one.source else one.source,
+            waiver=replace(one.waiver, reason=clean(one.waiver.reason)) if one.waiver else None,
+        )
+        for one in report.findings
+    )
+    skipped = tuple(replace(one, reason=clean(one.reason)) for one in report.skipped)
+    return replace(report, findings=findings, skipped=skipped)
 
 
 def in_order(findings: Iterable[Reported]) -> tuple[Reported, ...]:

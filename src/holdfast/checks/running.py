@@ -57,14 +57,26 @@ class AtHand:
 _NOTHING = AtHand()
 
 
-def check(checkout: Checkout, rules: Sequence[Rule], at_hand: AtHand = _NOTHING) -> Report:
-    """Everything that these rules find, and everything that they could not look at. Pure."""
+def check(
+    checkout: Checkout,
+    rules: Sequence[Rule],
+    at_hand: AtHand = _NOTHING,
+    *,
+    sights: frozenset[Sight] = frozenset(Sight),
+) -> Report:
+    """Everything that these rules find, and everything that they could not look at. Pure.
+
+    With less than all `sights` the rest is somebody else's to ask for: it is not counted as skipped.
+    """
     settings = checkout.config.checks
     ledger = Ledger()
     asked = tuple(rule for rule in rules if wanted(settings, rule))
     for rule in asked:
         for sight in rule.sights:
-            _ask(rule, sight, checkout, at_hand, ledger)
+            if sight in sights:
+                _ask(rule, sight, checkout, at_hand, ledger)
+            else:
+                ledger.left_out(rule)
     by_id = {rule.id: rule for rule in rules}
     for problem in at_hand.no_stacks:
         if (not_found := by_id.get("HF906")) is not None:
@@ -72,7 +84,7 @@ def check(checkout: Checkout, rules: Sequence[Rule], at_hand: AtHand = _NOTHING)
             ledger.add(Asked(rule=not_found), Finding(message=said, place=problem.place, hint=problem.hint))
     for rule, answer in at_hand.outside:
         ledger.add(Asked(rule=rule), answer)
-    return settling.settle(checkout, asked, by_id, ledger)
+    return settling.settle(checkout, asked, by_id, ledger, waivers=Sight.SOURCE in sights)
 
 
 def _ask(rule: Rule, sight: Sight, checkout: Checkout, at_hand: AtHand, ledger: Ledger) -> None:
@@ -85,6 +97,8 @@ def _ask(rule: Rule, sight: Sight, checkout: Checkout, at_hand: AtHand, ledger: 
         try:
             for answer in look(subject):
                 ledger.add(asked, answer)
+            if rule.beside is not None:
+                ledger.looked(asked, rule.beside(subject))
         except Exception as error:  # noqa: BLE001 - one rule that breaks must not silence the others
             ledger.broke(asked, where_it_broke(error))
 
@@ -115,7 +129,7 @@ def _subjects(  # noqa: C901 - one row per kind
         case Sight.REPOSITORY:
             yield Asked(rule=rule, files=checkout.files, whole=True), checkout
         case Sight.HISTORY:
-            yield from _seen(rule, at_hand.history, lambda _: None)
+            yield from _seen(rule, at_hand.history, lambda _: None, past=True)
         case Sight.ENGINE:
             yield from _seen(rule, at_hand.engine, lambda said: said.stack)
         case Sight.PLAN:
@@ -125,14 +139,14 @@ def _subjects(  # noqa: C901 - one row per kind
 
 
 def _seen(
-    rule: Rule, seen: Seen[T], stack_of: Callable[[T], CheckedStack | None]
+    rule: Rule, seen: Seen[T], stack_of: Callable[[T], CheckedStack | None], *, past: bool = False
 ) -> Iterator[tuple[Asked, object]]:
     if seen.unseen is not None:
-        yield Asked(rule=rule), Skipped(reason=seen.unseen)
+        yield Asked(rule=rule, past=past), Skipped(reason=seen.unseen)
     for item in seen.items:
         stack = stack_of(item)
         stacks = (stack,) if stack is not None else ()
-        yield Asked(rule=rule, stacks=stacks, one=bool(stacks)), item
+        yield Asked(rule=rule, stacks=stacks, one=bool(stacks), past=past), item
 
 
 def _files_of(stack: CheckedStack) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from holdfast.checks.interface import Answer, Finding, Rule, Skipped
 from holdfast.checks.report import Unseen
 from holdfast.checks.subjects import CheckedStack
@@ -20,6 +22,8 @@ class Asked:
     """It was about one stack alone."""
     whole: bool = False
     """It was about the repository as a whole, whatever was selected."""
+    past: bool = False
+    """It was about the history: lines and files of now are not what it speaks of."""
 
     @property
     def stack(self) -> str | None:
@@ -34,9 +38,11 @@ class Ledger:
         self._files: dict[str, set[str]] = {}
         self._unseen_files: dict[str, set[str]] = {}
         self._skipping: set[str] = set()
+        self._unseen_past: set[str] = set()
 
-    def looked(self, asked: Asked) -> None:
-        self._files.setdefault(asked.rule.id, set()).update(asked.files)
+    def looked(self, asked: Asked, beside: Iterable[str] = ()) -> None:
+        """At what it was asked about, and at files beside that."""
+        self._files.setdefault(asked.rule.id, set()).update((*asked.files, *beside))
 
     def add(self, asked: Asked, answer: Answer) -> None:
         match answer:
@@ -48,17 +54,27 @@ class Ledger:
                 self.skipped[unseen] = None
                 self._could_not(asked, answer.file)
 
+    def left_out(self, rule: Rule) -> None:
+        """It was not asked about everything that it can look at, as somebody wished."""
+        self._skipping.add(rule.id)
+
     def broke(self, asked: Asked, how: str) -> None:
         self.broken.append((asked, how))
         self._could_not(asked, None)
 
     def _could_not(self, asked: Asked, file: str | None) -> None:
         self._skipping.add(asked.rule.id)
+        if asked.past and file is None:
+            self._unseen_past.add(asked.rule.id)
         self._unseen_files.setdefault(asked.rule.id, set()).update((file,) if file else asked.files)
 
     def saw(self, rule: str, file: str) -> bool:
         """Whether the rule looked at all of a file."""
         return file in self._files.get(rule, ()) and file not in self._unseen_files.get(rule, ())
+
+    def saw_past(self, rule: str) -> bool:
+        """Whether it looked at the history, if it ever does."""
+        return rule not in self._unseen_past
 
     def files_of(self, rule: str) -> frozenset[str]:
         return frozenset(self._files.get(rule, ()))

@@ -11,6 +11,7 @@ from holdfast.checks.interface import Finding, Rule, Severity
 from holdfast.checks.levels import severity_of
 from holdfast.checks.report import Report, Reported, Waiver, in_order
 from holdfast.checks.seen import Asked, Ledger
+from holdfast.checks.source_lines import Secrets
 from holdfast.checks.subjects import CheckedStack, Checkout
 from holdfast.checks.waivers import (
     MARK,
@@ -29,9 +30,19 @@ _MARK = MARK.encode()
 _FIRST = tuple(Severity)
 
 
-def settle(checkout: Checkout, asked: Sequence[Rule], rules: Mapping[str, Rule], ledger: Ledger) -> Report:
-    """`asked` are the rules that were wanted, `rules` all that were given."""
-    return _Settling(checkout, rules, ledger).report(asked)
+def settle(
+    checkout: Checkout,
+    asked: Sequence[Rule],
+    rules: Mapping[str, Rule],
+    ledger: Ledger,
+    *,
+    waivers: bool = True,
+) -> Report:
+    """`asked` are the rules that were wanted, `rules` all that were given.
+
+    `waivers`: what is wrong with the waivers and levels themselves belongs into this report.
+    """
+    return _Settling(checkout, rules, ledger).report(asked, waivers=waivers)
 
 
 class _Settling:
@@ -41,17 +52,19 @@ class _Settling:
         self._rules = rules
         self._ids = frozenset((*rules, *catalogue.ids()))
         self._ledger = ledger
+        self._secrets = Secrets((asked.rule, one) for asked, one in ledger.found if not asked.past)
         self._stacks = {stack.name: stack for stack in checkout.stacks}
         self._used: set[int] = set()
         self._elsewhere: frozenset[str] | None = None
 
-    def report(self, asked: Sequence[Rule]) -> Report:
+    def report(self, asked: Sequence[Rule], *, waivers: bool) -> Report:
         plain = list(self._reported())
         lines, broken = self._line_waivers(one.file for one in plain)
         # A waiver may be for one stack only: it counts before findings of several stacks become one.
         findings = list(_merged(self._waived(one, lines) for one in plain))
-        findings += self._about_waivers(lines, broken)
-        findings += self._unknown_rules()
+        if waivers:
+            findings += self._about_waivers(lines, broken)
+            findings += self._unknown_rules()
         shown = tuple(replace(one, source=self._source(one)) for one in in_order(findings))
         files = {file.path for module in self._checkout.modules for file in module.files}
         files.update(file.path for file in self._checkout.variables_files)
@@ -116,8 +129,7 @@ class _Settling:
     def _source(self, one: Reported) -> str | None:
         if one.file is None or one.line is None:
             return None
-        lines = self._checkout.lines(one.file)
-        return lines[one.line - 1].strip() if one.line <= len(lines) else None
+        return self._secrets.shown(one.file, self._checkout.lines(one.file), one.line)
 
     # Waivers.
 
@@ -174,7 +186,7 @@ class _Settling:
         if one.path is None:
             return self._ledger.saw_all(rule)
         files = [file for file in self._ledger.files_of(rule) if is_path(one.path, file)]
-        return bool(files) and all(self._saw(rule, file) for file in files)
+        return bool(files) and self._ledger.saw_past(rule) and all(self._saw(rule, file) for file in files)
 
     def _saw(self, rule: str, file: str) -> bool:
         known = self._rules.get(rule)

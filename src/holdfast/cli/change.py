@@ -7,9 +7,11 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from holdfast.checks.report import Report, cleaned
 from holdfast.cli.frame import Invocation
 from holdfast.cli.progress import Progress
 from holdfast.cli.show_change import show_details, show_footer, show_table
+from holdfast.cli.show_checks import show_checks
 from holdfast.cli.workshop import Workshop
 from holdfast.doors import clock
 from holdfast.kernel.errors import Exit, Refused, UsageError
@@ -73,6 +75,7 @@ class Change:
         self._stacks = tuple(one.stack for one in self.selection.selected)
         self._require_room()
         self._began = clock.monotonic()
+        self._checked: Report | None = None
 
     def plan(
         self,
@@ -103,7 +106,9 @@ class Change:
         if as_markdown:
             from holdfast.cli.github_report import show_markdown
 
-            show_markdown(self.invocation, results, operation="plan", headline=headline)
+            show_markdown(
+                self.invocation, results, operation="plan", headline=headline, checked=self._checked
+            )
         else:
             self._show(results, folded=github)
         if github:
@@ -116,6 +121,7 @@ class Change:
                 headline=headline,
                 exit_=exit_,
                 root=self.workshop.repository.config.root,
+                checked=self._checked,
             )
         if out is not None and not self.invocation.as_json:
             ready = any(one.status in {Status.PLANNED, Status.UNCHANGED} for one in results)
@@ -214,8 +220,15 @@ class Change:
         return exit_of(results)
 
     def _run(self, work: Callable[[Progress], Callable[[Session], Awaitable[Results]]]) -> Results:
+        async def checked(session: Session) -> Results:
+            results = await work_(session)
+            if session.checks is not None:
+                self._checked = cleaned(await session.checks.report(), self.console.redactor.clean)
+            return results
+
         with Progress(self.console) as progress:
-            return self.workshop.run(work(progress), tell=progress.hear)
+            work_ = work(progress)
+            return self.workshop.run(checked, tell=progress.hear)
 
     def _require_room(self) -> None:
         """A run that fills the disk half-way could not save a state: it is refused before it starts."""
@@ -254,10 +267,12 @@ class Change:
 
     def _show(self, results: Results, *, folded: bool = False) -> None:
         if self.invocation.as_json:
-            self.invocation.document(change_document(results))
+            self.invocation.document(change_document(results, self._checked))
             return
         show_table(self.console, results)
         show_details(self.console, results, verbose=self.invocation.verbose)
+        if self._checked is not None:
+            show_checks(self.console, self._checked, results, verbose=self.invocation.verbose)
         if folded and self.invocation.environment.get("GITHUB_ACTIONS") == "true":
             from holdfast.cli.github_report import show_folded
 

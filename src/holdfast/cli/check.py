@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.frame import Group, Invocation, Option, command
@@ -13,7 +12,6 @@ from holdfast.kernel.errors import ConfigError, Exit, UsageError
 if TYPE_CHECKING:
     from holdfast.checks.formats.interface import Shown
     from holdfast.checks.interface import Rule, Severity
-    from holdfast.checks.report import Report
     from holdfast.checks.running import AtHand
     from holdfast.checks.subjects import Checkout
     from holdfast.kernel.errors import Problem
@@ -168,6 +166,7 @@ class _Check:
         from holdfast import __version__
         from holdfast.checks.catalogue import rules
         from holdfast.checks.formats.interface import Shown
+        from holdfast.checks.report import cleaned
         from holdfast.checks.running import check as ask
         from holdfast.cli.check_sight import git_prefix
         from holdfast.doors import clock
@@ -178,7 +177,7 @@ class _Check:
         # Where stacks could not be found none can be named: everything is looked at.
         checkout = self._checkout(repository, [] if problems else stacks, changed, since)
         report = ask(checkout, rules(), self._at_hand(repository, checkout, problems))
-        clean = _clean(self._invocation, report)
+        clean = cleaned(report, self._invocation.console.redactor.clean)
         self._show(
             format_,
             Shown(
@@ -274,20 +273,3 @@ class _Check:
                 from holdfast.checks.formats.catalogue import format_of
 
                 sys.stdout.write(format_of(format_)(shown))
-
-
-def _clean(invocation: Invocation, report: Report) -> Report:
-    """The report as it may leave, by whatever exit: without secrets."""
-    clean = invocation.console.redactor.clean
-    findings = tuple(
-        replace(
-            one,
-            message=clean(one.message),
-            hint=clean(one.hint) if one.hint else one.hint,
-            source=clean(one.source) if one.source else one.source,
-            waiver=replace(one.waiver, reason=clean(one.waiver.reason)) if one.waiver else None,
-        )
-        for one in report.findings
-    )
-    skipped = tuple(replace(one, reason=clean(one.reason)) for one in report.skipped)
-    return replace(report, findings=findings, skipped=skipped)

@@ -15,7 +15,7 @@ from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.stacks.worktree import Kind
 
 if TYPE_CHECKING:
-    from holdfast.doors.git import Git
+    from holdfast.doors.git import Added, Git
     from holdfast.runs.repository import Repository
 
 
@@ -62,6 +62,9 @@ def changed_paths(repository: Repository, named: Sequence[str], since: str | Non
 
 
 def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
+    """Every path that Git ever kept, and every content, each looked into once as it comes."""
+    from holdfast.checks.past import LARGEST, Past, versions
+
     git = repository.git
     if git is None:
         raise UsageError(
@@ -70,15 +73,32 @@ def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
             hint="Leave --history out, or run it in a clone.",
         )
     prefix = git_prefix(git, repository.config.root)
-    commits = tuple(
-        Commit(id=one.commit, date=one.date, paths=paths)
-        for one in git.added()
-        if (paths := tuple(path.removeprefix(prefix) for path in one.paths if path.startswith(prefix)))
-    )
+    commits = tuple(_commit(one, prefix) for one in git.added())
     shallow = git.shallow()
-    found = History(checkout=checkout, commits=commits, shallow=shallow)
+    past, wanted = Past(), versions(commits)
+    for blob in git.blobs(tuple(wanted), largest=LARGEST):
+        past.look(wanted[blob.id], blob.content, blob.why_not)
+    found = History(
+        checkout=checkout,
+        commits=commits,
+        shallow=shallow,
+        traces=tuple(past.traces),
+        unread=tuple(past.unread),
+    )
     unseen = "this clone is shallow: older commits were not looked at" if shallow else None
     return Seen(items=(found,), unseen=unseen)
+
+
+def _commit(added: Added, prefix: str) -> Commit:
+    """What of a commit lies below our root."""
+    return Commit(
+        id=added.commit,
+        date=added.date,
+        paths=tuple(path.removeprefix(prefix) for path in added.paths if path.startswith(prefix)),
+        blobs=tuple(
+            (path.removeprefix(prefix), blob) for path, blob in added.blobs if path.startswith(prefix)
+        ),
+    )
 
 
 def no_history() -> Seen[History]:

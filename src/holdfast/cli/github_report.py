@@ -11,19 +11,25 @@ from holdfast.cli.frame import Invocation
 from holdfast.kernel.errors import Exit, HoldfastError, Problem
 
 if TYPE_CHECKING:  # Nothing of this is loaded for a change that is only shown.
+    from holdfast.checks.report import Report
     from holdfast.notify.report import ChangeReport
     from holdfast.runs.result import StackResult
 
 
 def show_markdown(
-    invocation: Invocation, results: tuple[StackResult, ...], *, operation: str, headline: str
+    invocation: Invocation,
+    results: tuple[StackResult, ...],
+    *,
+    operation: str,
+    headline: str,
+    checked: Report | None = None,
 ) -> None:
     """The whole report on standard output, for whatever shows Markdown."""
     from holdfast.kernel.workflow_commands import harmless
     from holdfast.notify.actions import in_actions
     from holdfast.notify.markdown import markdown
 
-    text = markdown(_report(invocation, results, operation, headline))
+    text = markdown(_report(invocation, results, operation, headline, checked))
     sys.stdout.write(harmless(text) if in_actions(invocation.environment) else text)
 
 
@@ -47,9 +53,10 @@ def tell_github(
     headline: str,
     exit_: Exit,
     root: Path,
+    checked: Report | None = None,
 ) -> None:
     """Comment, job summary, annotations and outputs. Never raises: what goes wrong is a warning."""
-    _tell(invocation, lambda: _report(invocation, results, operation, headline), exit_, root)
+    _tell(invocation, lambda: _report(invocation, results, operation, headline, checked), exit_, root)
 
 
 def tell_github_failure(invocation: Invocation, error: HoldfastError, *, operation: str, root: Path) -> None:
@@ -62,12 +69,16 @@ def tell_github_failure(invocation: Invocation, error: HoldfastError, *, operati
 
 
 def _report(
-    invocation: Invocation, results: tuple[StackResult, ...], operation: str, headline: str
+    invocation: Invocation,
+    results: tuple[StackResult, ...],
+    operation: str,
+    headline: str,
+    checked: Report | None = None,
 ) -> ChangeReport:
     from holdfast.runs.telling import change_report
 
     clean = invocation.console.redactor.clean
-    return change_report(results, operation=operation, headline=headline, clean=clean)
+    return change_report(results, operation=operation, headline=headline, clean=clean, checked=checked)
 
 
 def _tell(invocation: Invocation, make: Callable[[], ChangeReport], exit_: Exit, root: Path) -> None:

@@ -115,6 +115,18 @@ _RULES: Final = (
     Key(name="destroy", shape=_EFFECT, doc="When a stack loses everything it has."),
     Key(name="target", shape=_EFFECT, doc="When a plan is only of a part of the stack."),
     Key(
+        name="policies",
+        shape=_EFFECT,
+        doc="When a policy in Rego denies a plan with changes, or cannot be asked about it.",
+        default="deny",
+    ),
+    Key(
+        name="findings",
+        shape=_EFFECT,
+        doc="When the checks find errors in a stack whose plan has changes.",
+        default="warn",
+    ),
+    Key(
         name="max_changes",
         shape=Whole(least=0, most=1_000_000),
         doc="How many objects may change before an approval is needed.",

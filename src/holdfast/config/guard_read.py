@@ -150,6 +150,8 @@ def _rules(at: At) -> GuardRules:
         provisioners=_effect(at, "provisioners"),
         destroy=_effect(at, "destroy"),
         target=_effect(at, "target"),
+        policies=_effect(at, "policies"),
+        findings=_effect(at, "findings"),
         max_changes=at.get("max_changes"),
         approvals=at.get("approvals"),
         freeze=tuple(_freeze(one) for one in at.get("freeze", ())),

@@ -77,6 +77,8 @@ class GuardRules:
     provisioners: Effect | None = None
     destroy: Effect | None = None
     target: Effect | None = None
+    policies: Effect | None = None
+    findings: Effect | None = None
     max_changes: int | None = None
     approvals: int | None = None
     freeze: tuple[Freeze, ...] = ()

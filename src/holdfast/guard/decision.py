@@ -49,7 +49,7 @@ class Deny:
 Decision = Allow | NeedApproval | Deny
 NAMES: dict[type[Decision], str] = {Allow: "allow", NeedApproval: "approval", Deny: "deny"}
 
-_RISK = (0, 6, 7, 3, 10, 1, 4, 5, 2, 8, 9, 11, 12, 13, 14, 16, 15)
+_RISK = (0, 6, 7, 3, 10, 1, 4, 5, 2, 18, 19, 8, 9, 11, 12, 13, 14, 16, 15)
 """Numbers of codes, the greatest danger first. What is said first is what people read."""
 _RANKS = {f"HF-GUARD-{number}": rank for rank, number in enumerate(_RISK)}
 _EFFECTS = (Effect.DENY, Effect.APPROVE, Effect.WARN, Effect.ALLOW)

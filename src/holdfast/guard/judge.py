@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from holdfast.config.guard_valid import ANY
-from holdfast.guard import kinds, losses
+from holdfast.guard import checked, kinds, losses
 from holdfast.guard.decision import Decision, Reason, decided
 from holdfast.guard.policy import EVERYWHERE, Policy
 from holdfast.guard.situation import Case, Situation, case_of
@@ -26,6 +26,8 @@ RULES: tuple[Rule, ...] = (
     losses.whole_stack,
     losses.deletions,
     losses.removed_outputs,
+    checked.policies,
+    checked.findings,
     kinds.actions,
     kinds.provisioners,
     kinds.partial,

@@ -16,7 +16,7 @@ from holdfast.terraform.stateful_types import table_bytes
 
 _T = TypeVar("_T")
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 """Of the rules in this room: grows with every change of what they decide."""
 
 EVERYWHERE = ""
@@ -41,6 +41,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     provisioners: Effect = Effect.APPROVE
     destroy: Effect = Effect.DENY
     target: Effect = Effect.APPROVE
+    policies: Effect = Effect.DENY
+    """When a policy in Rego denies, or cannot be asked."""
+    findings: Effect = Effect.WARN
+    """When the checks find errors. They are shown in any case."""
     max_changes: int | None = None
     approvals: int = 0
     freeze: tuple[Freeze, ...] = ()
@@ -88,6 +92,8 @@ def policy_for(settings: GuardSettings, *, environment: str | None, production: 
         provisioners=effect("provisioners"),
         destroy=effect("destroy"),
         target=effect("target"),
+        policies=effect("policies"),
+        findings=effect("findings"),
         max_changes=own.max_changes if own.max_changes is not None else everywhere.max_changes,
         approvals=_first(own.approvals, everywhere.approvals, built_in.approvals),
         freeze=_joined(everywhere.freeze, own.freeze),

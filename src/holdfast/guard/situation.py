@@ -11,6 +11,20 @@ from holdfast.terraform.plan import Plan, ResourceChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """An error that the checks found in a stack or in its plan, and that nobody waived."""
+
+    rule: str
+    """`HF207`, `rego.main.deny`."""
+    message: str
+    where: str | None = None
+    """`main.tf:4`; None: in the plan."""
+    address: str | None = None
+    policy: bool = False
+    """A policy in Rego says so, or could not be asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     stack: str
     environment: str | None
@@ -23,6 +37,8 @@ class Situation:
     """The plan was asked with `--target`."""
     read_outputs: frozenset[str] = frozenset()
     """Names of this stack's outputs that other stacks read."""
+    findings: tuple[Found, ...] = ()
+    """What the checks found: errors only. Those in the code may be missing where they decide nothing."""
     prior_resources: int | None = None
     """How many objects the stack has; None: as many as the plan says."""
 

@@ -17,7 +17,8 @@ _TOKEN = re.compile(r"[0-9a-f]{16,}\Z")
 
 def annotation_lines(report: ChangeReport, prefix: str = "") -> list[str]:
     """`::error` and `::warning` lines, the gravest first. `prefix` leads from the workspace to our files."""
-    errors: list[str] = [_of_trouble("error", one, prefix, "Holdfast") for one in report.troubles]
+    whole = (*report.troubles, *report.findings)
+    errors: list[str] = [_of_trouble("error", one, prefix, "Holdfast") for one in whole]
     warnings: list[str] = []
     for stack in report.ordered:
         verdict = verdict_of_stack(stack)

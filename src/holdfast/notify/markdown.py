@@ -12,7 +12,7 @@ from holdfast.kernel.quoting import cell, code, fenced, html_code, said
 from holdfast.kernel.values import dataclass
 from holdfast.notify.concerns import WIDEST_NAME, WIDEST_TEXT, add_concerns, is_ours, status_text
 from holdfast.notify.page import ANYWHERE, Page, Room
-from holdfast.notify.report import ChangeReport, StackReport, counts_text
+from holdfast.notify.report import ChangeReport, StackReport, Trouble, counts_text
 from holdfast.notify.verdict import SIGNS, verdict_line, verdict_of_stack
 
 _ROWS_SHARE = 0.4
@@ -22,6 +22,7 @@ _SMALLEST_PLAN = 1200
 _MOST_UNCHANGED = 10
 _MOST_NAMED = 10
 _MOST_CODES = 3
+_MOST_FINDINGS = 30
 _OUR_WORDS = re.compile(r"([0-9]{1,6}|[a-z]{1,12})( ([0-9]{1,6}|[a-z]{1,12}))*\Z")
 
 
@@ -46,6 +47,7 @@ def markdown(report: ChangeReport, room: Room = ANYWHERE, around: Surroundings |
     kept = min(_size_of(page, rows), int((room.size or 0) * _ROWS_SHARE))
     unsaid = add_concerns(page, report, kept)
     missing_rows = _table(page, rows)
+    unsaid += _findings(page, report)
     missing_plans = _plans(page, report)
     last = _left_out(unsaid, missing_rows, missing_plans, around.in_full)
     return "\n\n".join(part for part in (page.text(), last, around.end) if part) + "\n"
@@ -113,6 +115,29 @@ def _table(page: Page, rows: list[str]) -> int:
     if shown:
         page.add("\n".join([_HEAD, *shown]))
     return len(rows) - len(shown)
+
+
+# What the checks found
+
+
+def _findings(page: Page, report: ChangeReport) -> int:
+    """How many errors found no room."""
+    if not report.found:
+        return 0
+    head = f"**Checks:** {report.found}"
+    lines = [_finding(one) for one in report.findings[:_MOST_FINDINGS]]
+    while not page.add("\n\n".join(part for part in (head, "\n".join(lines)) if part)) and lines:
+        lines.pop()
+    return len(report.findings) - len(lines)
+
+
+def _finding(one: Trouble) -> str:
+    where = f"{code(_place(one), WIDEST_NAME)} " if one.file is not None else ""
+    return f"- ⛔ {code(one.code, WIDEST_NAME)} {where}{said(one.message, WIDEST_TEXT)}"
+
+
+def _place(one: Trouble) -> str:
+    return f"{one.file}:{one.line}" if one.line is not None else str(one.file)
 
 
 # Plans, folded

@@ -97,6 +97,10 @@ class ChangeReport:
     stacks: tuple[StackReport, ...]
     troubles: tuple[Trouble, ...] = ()
     """What kept the whole change from being done: then there are no stacks."""
+    findings: tuple[Trouble, ...] = ()
+    """Errors that the checks found, and that the guard did not speak of already."""
+    found: str = ""
+    """All that they found in a few words: `2 errors, 5 warnings`."""
 
     @property
     def ordered(self) -> list[StackReport]:

@@ -83,6 +83,8 @@ def verdict_of(report: ChangeReport) -> Verdict:
     if report.troubles:
         return Verdict.FAILED
     found = {verdict_of_stack(stack) for stack in report.stacks}
+    if report.findings and report.operation == "plan":
+        found.add(Verdict.CAREFUL)
     return next((verdict for verdict in Verdict if verdict in found), Verdict.NOTHING)
 
 
@@ -98,13 +100,16 @@ def verdict_line(report: ChangeReport) -> str:
         are="is" if same == 1 else "are",
         need="needs" if same == 1 else "need",
         all=counts_text(report.totals) or "no resource changes",
-        losses=_losses(report) or f"look at {_stacks(same, len(report.stacks))}",
+        losses=_careful(report) or f"look at {_stacks(same, len(report.stacks))}",
     )
     return f"{SIGNS[verdict]} {words}"
 
 
-def _losses(report: ChangeReport) -> str:
-    return counts_text({name: number for name, number in report.totals.items() if name in _LOSSES})
+def _careful(report: ChangeReport) -> str:
+    losses = counts_text({name: number for name, number in report.totals.items() if name in _LOSSES})
+    number = len(report.findings)
+    errors = f"{number} error{'s' if number != 1 else ''} found by the checks" if number else ""
+    return ", ".join(part for part in (losses, errors) if part)
 
 
 def _stacks(some: int, of: int) -> str:

@@ -24,6 +24,7 @@ from holdfast.runs.events import Begun, Ended, Note
 from holdfast.runs.forgetting import forget_old
 from holdfast.runs.guarding import budgeted, has_budget_of_change
 from holdfast.runs.phases import Terraform
+from holdfast.runs.plan_checks import PlanChecks
 from holdfast.runs.prepare import prepared, require_homes, state_at_hand
 from holdfast.runs.refusals import may_apply, refusal
 from holdfast.runs.result import StackResult
@@ -61,6 +62,7 @@ async def plan_change(
         bundles.prepare_folder(out)
     session.expected = len(stacks)
     session.tell(Begun(stacks=tuple(stack.name for stack in stacks), operation="plan"))
+    session.checks = PlanChecks(session, stacks, code=not options.destroy)
     saved = str(out) if out is not None else None
     runs = {stack.name: StackRun(session, stack, operation="plan", saved=saved) for stack in stacks}
 
@@ -218,6 +220,7 @@ def _forget_now_and_then(session: Session) -> None:
 
 def _begun(session: Session, stacks: Iterable[Stack], what: What, saved: str | None) -> dict[str, StackRun]:
     runs = {stack.name: StackRun(session, stack, operation=what, saved=saved) for stack in stacks}
+    session.checks = PlanChecks(session, tuple(run.stack for run in runs.values()), code=what != "destroy")
     session.expected = len(runs)
     session.tell(Begun(stacks=tuple(runs), operation=what))
     return runs

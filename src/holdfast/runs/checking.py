@@ -46,7 +46,7 @@ class _Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Format:
+class Format:
     formatted: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     mended: tuple[str, ...] = ()
     why_not: str | None = None
@@ -79,13 +79,13 @@ def _groups(session: Session, stacks: Iterable[CheckedStack]) -> tuple[list[_Gro
     taken: set[str] = set()
     groups: list[_Group] = []
     for (_, engine), members in together.items():
-        paths = tuple(path for path in _paths(members, engine) if path not in taken)
+        paths = tuple(path for path in paths_to_format(members, engine) if path not in taken)
         taken.update(paths)
         groups.append(_Group(engine=engine, stacks=tuple(members), paths=paths))
     return groups, tuple(without)
 
 
-def _paths(stacks: Sequence[CheckedStack], engine: EngineId) -> list[str]:
+def paths_to_format(stacks: Sequence[CheckedStack], engine: EngineId) -> list[str]:
     """Every file of the modules, and the variables files, that its `fmt` would format."""
     found: dict[str, None] = {}
     for stack in stacks:
@@ -117,7 +117,7 @@ async def _say(session: Session, group: _Group, stack: CheckedStack, *, fix: boo
     # A state that is not in order is no reason to leave code unlooked at.
     async with prepared(session, stack.stack, for_state=True) as ready:
         terraform = Terraform(session, ready)
-        form = await _format(session, terraform, group.paths, fix=fix)
+        form = await format_of(session, terraform, group.paths, fix=fix)
         problems, warnings = await _validate(terraform)
     return EngineSaid(
         stack=stack,
@@ -167,13 +167,13 @@ def _problem(terraform: Terraform, one: Diagnostic) -> Problem:
 # Format
 
 
-async def _format(session: Session, terraform: Terraform, paths: Sequence[str], *, fix: bool) -> _Format:
+async def format_of(session: Session, terraform: Terraform, paths: Sequence[str], *, fix: bool) -> Format:
     """Copies have names of our own: `fmt` passes over folders whose name begins with a point."""
     before = {
         path: content for path in paths if (content := files.content_of(session.root / path)) is not None
     }
     if not before:
-        return _Format()
+        return Format()
     folder = files.private_folder(session.scratch / f"fmt-{clock.random_token(6)}")
     try:
         copies = {path: folder / f"{number}{_ending(path)}" for number, path in enumerate(before)}
@@ -185,7 +185,7 @@ async def _format(session: Session, terraform: Terraform, paths: Sequence[str], 
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     mended = _write_back(session.root, before, after) if fix else ()
-    return _Format(
+    return Format(
         formatted={path: content for path, content in after.items() if path not in mended},
         mended=mended,
         why_not=None if answer.code == 0 else "fmt could not read every file",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from holdfast.checks.formats.json import document as report_document
+from holdfast.checks.report import Report
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
 from holdfast.runs.result import ErrorShown, StackResult
@@ -93,7 +95,8 @@ def error_document(error: ErrorShown | None) -> Document | None:
     }
 
 
-def change_document(results: tuple[StackResult, ...]) -> Document:
+def change_document(results: tuple[StackResult, ...], report: Report | None = None) -> Document:
+    """`report` is what the checks found, without secrets."""
     totals: Counter[str] = Counter()
     for result in results:
         if result.plan is not None:
@@ -102,12 +105,18 @@ def change_document(results: tuple[StackResult, ...]) -> Document:
     return {
         "version": 1,
         "stacks": [result_document(result) for result in results],
+        "checks": _checks(report) if report is not None else None,
         "summary": {
             "stacks": len(results),
             **{status.value: statuses[status.value] for status in Status},
             "changes": {name: totals[name] for name in Counts().document()},
         },
     }
+
+
+def _checks(report: Report) -> Document:
+    """As `holdfast check --json` has it."""
+    return {name: part for name, part in report_document(report).items() if name != "version"}
 
 
 def summary_document(result: StackResult) -> Document:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holdfast.doors import clock
 from holdfast.guard.consent import REJECTED, Said, still_needed, with_consent
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, with_reasons
 from holdfast.guard.judge import StackLosses, judge, judge_change, losses_of
-from holdfast.guard.situation import Situation
+from holdfast.guard.situation import Found, Situation
 from holdfast.runs.policies import policy_of
 from holdfast.runs.ready_plan import ReadyPlan
 from holdfast.runs.result import ErrorShown
@@ -17,10 +18,15 @@ from holdfast.runs.session import Session
 from holdfast.stacks.stack import Stack
 from holdfast.store.consents import Consent
 
+if TYPE_CHECKING:
+    from holdfast.runs.plan_checks import PlanChecks
+
 _READS = re.compile(r"""\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\[\s*"(?P<key>[^"]+)"\s*\])?""")
 
 
-def situation_of(session: Session, stack: Stack, ready: ReadyPlan) -> Situation:
+def situation_of(
+    session: Session, stack: Stack, ready: ReadyPlan, findings: tuple[Found, ...] = ()
+) -> Situation:
     removed = any(output.removed for output in ready.plan.outputs)
     return Situation(
         stack=stack.name,
@@ -30,6 +36,7 @@ def situation_of(session: Session, stack: Stack, ready: ReadyPlan) -> Situation:
         destroy=ready.destroy,
         targeted=ready.targeted,
         read_outputs=frozenset(_read_outputs(session, stack, ready)) if removed else frozenset(),
+        findings=findings,
     )
 
 
@@ -46,10 +53,20 @@ def _read_outputs(session: Session, stack: Stack, ready: ReadyPlan) -> Iterator[
                 yield from (read,) if read else names
 
 
-def judged(session: Session, stack: Stack, ready: ReadyPlan, *, digest: str) -> Decision:
+async def judged(session: Session, stack: Stack, ready: ReadyPlan, *, digest: str) -> Decision:
     """What the rules say of this plan, with what people said about this very digest."""
-    decision = judge(ready.plan, policy_of(session, stack), situation_of(session, stack, ready))
+    found = await checks_of(session, stack).of(stack, ready)
+    decision = judge(ready.plan, policy_of(session, stack), situation_of(session, stack, ready, found))
     return consented(session, decision, digest)
+
+
+def checks_of(session: Session, stack: Stack) -> PlanChecks:
+    """Those of the change; of a stack that is alone, its own."""
+    if session.checks is None:
+        from holdfast.runs.plan_checks import PlanChecks  # noqa: PLC0415 - where no change began them
+
+        session.checks = PlanChecks(session, (stack,))
+    return session.checks
 
 
 def consented(session: Session, decision: Decision, digest: str) -> Decision:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.audit.identity import who_acts
 from holdfast.audit.log import Audit
@@ -28,6 +29,9 @@ from holdfast.terraform.choose import Choice
 from holdfast.terraform.engine import Engine, EngineId, Kind, Patience, Stop
 from holdfast.terraform.scratch import scratch_folder
 from holdfast.terraform.warm import WarmEngine
+
+if TYPE_CHECKING:
+    from holdfast.runs.plan_checks import PlanChecks
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +62,8 @@ class Session:
     """Held by the one run that fetches providers into the mirror."""
     policies: dict[tuple[str | None, bool], str] = field(default_factory=dict)
     """The digests of the policies that stacks are judged by, each worked out once."""
+    checks: PlanChecks | None = None
+    """The checks of this change: whoever begins one says what they are about."""
     validations: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _secrets: Reader | None = None
     _audit: Audit | None = None

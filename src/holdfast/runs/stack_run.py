@@ -21,7 +21,7 @@ from holdfast.runs.bundle import Bundle, StateSeen
 from holdfast.runs.ends import Cancelled
 from holdfast.runs.events import Ended
 from holdfast.runs.follow_up import beyond, may_follow
-from holdfast.runs.guarding import judged, lost_in, refusal_of, said_of
+from holdfast.runs.guarding import checks_of, judged, lost_in, refusal_of, said_of
 from holdfast.runs.prepare import prepared
 from holdfast.runs.ready_plan import ReadyPlan
 from holdfast.runs.recording import record
@@ -104,20 +104,22 @@ class StackRun:
         self._notes = place.notes
         self._options = options
         self._ready = await ready_plan.make(self.session, self.stack, place, options, self._retrying)
-        return self._judged(self._ready)
+        return await self._judged(self._ready)
 
     async def _restore(self, bundle: Bundle) -> StackResult:
         self._refuse_when_stopping()
         self._found = await require_settled(self.session, self.stack)
         place = await self._held.enter_async_context(prepared(self.session, self.stack))
         self._ready = await ready_plan.restore(self.session, self.stack, place, bundle, self._retrying)
-        return self._judged(self._ready)
+        return await self._judged(self._ready)
 
     async def _apply(self, planned: StackResult) -> StackResult:
         self._refuse_when_stopping()
         match planned.decision:
             case Allow() if self._ready is not None:
-                return await self._apply_and_follow(planned, self._ready)
+                done = await self._apply_and_follow(planned, self._ready)
+                checks_of(self.session, self.stack).applied(self.stack, done.outputs)
+                return done
             case Allow() | NeedApproval() | Deny():
                 return planned
 
@@ -144,7 +146,7 @@ class StackRun:
                 )
                 ready = await self._followed(ready, failure, seconds)
             # A run of its own: each apply has its own journal.
-            now = dataclasses.replace(self._judged(ready), run=clock.new_id())
+            now = dataclasses.replace(await self._judged(ready), run=clock.new_id())
             if now.status is Status.UNCHANGED:
                 return await self._nothing_left(planned, ready)
         raise AssertionError("the last round returns or raises")
@@ -164,7 +166,7 @@ class StackRun:
         if more:
             self._retrying.note(f"the new plan was not applied, because it would do more: {', '.join(more)}")
             raise failure
-        decision = judged(self.session, self.stack, after, digest=after.digest)
+        decision = await judged(self.session, self.stack, after, digest=after.digest)
         if not isinstance(decision, Allow):
             self._retrying.note(f"the new plan was not applied: {decision.reasons[0].message}")
             raise failure
@@ -182,7 +184,7 @@ class StackRun:
             notes=(*ready.notes, *self._retrying.notes),
         )
 
-    def _judged(self, ready: ReadyPlan) -> StackResult:
+    async def _judged(self, ready: ReadyPlan) -> StackResult:
         """What the guard makes of a plan, be it new or from a bundle."""
         result = StackResult(
             stack=self.stack,
@@ -194,7 +196,7 @@ class StackRun:
             saved=self._saved is not None,
             notes=(*self._found, *ready.notes, *self._retrying.notes),
         )
-        return self._decided(result, judged(self.session, self.stack, ready, digest=ready.digest))
+        return self._decided(result, await judged(self.session, self.stack, ready, digest=ready.digest))
 
     def _decided(self, result: StackResult, decision: Decision) -> StackResult:
         if isinstance(decision, Allow):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from holdfast.checks.formats.words import verdict
+from holdfast.checks.interface import Severity
+from holdfast.checks.report import Report
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
 from holdfast.kernel.quoting import visible
@@ -26,9 +29,14 @@ Clean = Callable[[str], str]
 
 
 def change_report(
-    results: tuple[StackResult, ...], *, operation: str, headline: str, clean: Clean
+    results: tuple[StackResult, ...],
+    *,
+    operation: str,
+    headline: str,
+    clean: Clean,
+    checked: Report | None = None,
 ) -> ChangeReport:
-    """`clean` is the redactor's; `headline` says what was selected."""
+    """`clean` is the redactor's; `headline` says what was selected; `checked` is what the checks found."""
     plain = _plain(clean)
     left = _MOST_OF_ALL_PLANS
     stacks = []
@@ -36,7 +44,28 @@ def change_report(
         report = _stack(result, plain, min(left, _MOST_OF_A_PLAN))
         left -= sum(map(len, report.diff))
         stacks.append(report)
-    return ChangeReport(operation=operation, headline=plain(headline), stacks=tuple(stacks))
+    told = {one.message for result in results for one in result.decision.reasons}
+    return ChangeReport(
+        operation=operation,
+        headline=plain(headline),
+        stacks=tuple(stacks),
+        findings=tuple(_findings(checked, told, plain)) if checked is not None else (),
+        found=verdict(checked) if checked is not None and checked.counted else "",
+    )
+
+
+def _findings(checked: Report, told: set[str], plain: Clean) -> Iterator[Trouble]:
+    """Errors, and each of them once: what the guard said already stands with its stack."""
+    for one in checked.counted:
+        if one.severity is Severity.ERROR and one.message not in told:
+            about = f" ({one.stack})" if one.stack and one.file is None else ""
+            yield Trouble(
+                code=plain(one.rule.id),
+                message=plain(f"{one.message}{about}"),
+                hint=plain(one.hint) if one.hint else None,
+                file=plain(one.file) if one.file is not None else None,
+                line=one.line,
+            )
 
 
 def failure_report(problems: tuple[Problem, ...], *, operation: str, clean: Clean) -> ChangeReport:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.formats.words import counted, unseen, verdict
+from holdfast.checks.formats.words import counted, unseen, verdict, waived
 from holdfast.checks.interface import Severity
 from holdfast.checks.report import Report, Reported
 from holdfast.kernel.quoting import one_line
 
 MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
 _WIDEST = 72
-_QUOTED = re.compile(r"\"[^\"]*\"?|'[^']*'?")
 
 
 Piece = tuple[str, str]
@@ -28,6 +26,12 @@ def show(shown: Shown) -> str:
 
 
 def lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
+    yield from findings_of(shown)
+    yield ((f" {_last_line(shown)}", ""),)
+
+
+def findings_of(shown: Shown) -> Iterator[tuple[Piece, ...]]:
+    """Without the line that sums them up."""
     report = shown.report
     found = report.findings if shown.verbose else report.counted
     for file, group in itertools.groupby(found, key=lambda one: one.file):
@@ -37,7 +41,6 @@ def lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
         yield ()
     if shown.verbose:
         yield from _skipped(report)
-    yield ((f" {_last_line(shown)}", ""),)
 
 
 def _finding(one: Reported) -> Iterator[tuple[Piece, ...]]:
@@ -47,24 +50,12 @@ def _finding(one: Reported) -> Iterator[tuple[Piece, ...]]:
     about = f"  ({one_line(where)})" if where else ""
     message = _sentence(one_line(one.message))
     yield (f" {number:>5}  ", ""), (mark, style), (f" {one.rule.id}", "bold"), (f"  {message}{about}", "")
-    if (source := source_line(one)) is not None:
-        yield ((f"{'':>9}{source}", "dim"),)
+    if one.source:
+        yield ((f"{'':>9}{one_line(one.source, _WIDEST)}", "dim"),)
     if one.waiver is not None:
-        owner = f", {one_line(one.waiver.owner)}" if one.waiver.owner else ""
-        yield ((f"{'':>9}waived until {one.waiver.until}{owner}: {one_line(one.waiver.reason)}", ""),)
+        yield ((f"{'':>9}{one_line(waived(one.waiver))}", ""),)
     elif one.hint:
         yield ((f"{'':>9}{one_line(one.hint)}", ""),)
-
-
-def source_line(one: Reported) -> str | None:
-    """The line as it is written; without its texts in quotes where a secret may stand.
-
-    That is what some rules find, and in a variables file any value may be one under a name nobody knows.
-    """
-    if not one.source:
-        return None
-    hides = one.rule.secret or (one.file or "").endswith((".tfvars", ".tfvars.json"))
-    return one_line(_QUOTED.sub('"…"', one.source) if hides else one.source, _WIDEST)
 
 
 def _sentence(text: str) -> str:

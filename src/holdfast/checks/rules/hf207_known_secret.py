@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.known_secrets import known_in
-from holdfast.checks.subjects import Checkout, Module, VariablesFile
+from holdfast.checks.subjects import Checkout, History, Module, VariablesFile
+from holdfast.checks.traces import Mark
 from holdfast.kernel.errors import Place
 from holdfast.stacks.code import is_code
 from holdfast.stacks.worktree import NOT_SOURCE
@@ -46,7 +47,31 @@ def _look(checkout: Checkout, path: str) -> Iterator[Finding]:
         if (one.what, one.line) not in told:
             told.add((one.what, one.line))
             place = Place(file=path, line=one.line, column=one.column)
-            yield finding(place, f"a secret stands here in clear ({one.what[:1].lower()}{one.what[1:]})")
+            yield finding(place, f"a secret stands here in clear ({one.what})")
+
+
+def _history(seen: History) -> Iterator[Answer]:
+    """Old contents with a secret that stands in the tree no more: what still does is said of the tree."""
+    found = [trace for trace in seen.traces if trace.mark is Mark.SECRET]
+    there = set(_digests(seen.checkout)) if found else set()
+    for trace in found:
+        if trace.digest not in there:
+            yield finding(
+                Place(file=trace.path),
+                f"a secret stood here in clear ({trace.what}): in line {trace.line} since commit "
+                f"{trace.commit[:12]} of {trace.date[:10]}, and is still in the history",
+                hint="Change the secret now: every clone has it. Then take it out of the history (`git "
+                "filter-repo --replace-text`) and let everybody clone anew.",
+            )
+    for unread in seen.unread:
+        yield Skipped(reason=unread.reason, file=unread.path)
+
+
+def _digests(checkout: Checkout) -> Iterator[str]:
+    for path in checkout.files:
+        looked_at = is_code(path.rpartition("/")[2]) or path.endswith((*_BESIDE, *_VARIABLES))
+        if looked_at and NOT_SOURCE.isdisjoint(path.split("/")):
+            yield from (one.digest for one in known_in(checkout.text(path) or ""))
 
 
 _EXAMPLE = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"
@@ -62,11 +87,14 @@ RULE = Rule(
     source=_module,
     variables=_variables,
     repository=_repository,
+    history=_history,
     secret=True,
     bad=f'provider "github" {{\n  token = "{_EXAMPLE}"\n}}\n',
     good='variable "github_token" {\n  type      = string\n  sensitive = true\n  ephemeral = true\n}\n\n'
     'provider "github" {\n  token = var.github_token\n}\n',
     more="The formats are those of the redactor (docs/redaction.md lists them). Comments count too. Looked "
     "at are code, variables files, and JSON, YAML, scripts and templates beside them. What says that it is "
-    "an example (`AKIAIOSFODNN7EXAMPLE`, `changeme`), and passwords of `localhost`, are left alone.",
+    "an example (`AKIAIOSFODNN7EXAMPLE`, `changeme`), and passwords of `localhost`, are left alone. "
+    "With `--history` every old content that is a text of at most 5 MB is searched, whatever its name; each "
+    "secret is told once, with the first commit that brought it.",
 )

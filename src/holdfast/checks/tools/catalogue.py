@@ -19,8 +19,12 @@ TOOLS: Final[tuple[str, ...]] = (
 
 def tools() -> tuple[Tool, ...]:
     """Each of them; the last says which names in `checks.tools` mean none."""
-    loaded = tuple(importlib.import_module(f"holdfast.checks.tools.{name}").TOOL for name in TOOLS)
-    return (*loaded, Tool(name="tools", run=_unknown))
+    return (*map(tool, TOOLS), Tool(name="tools", run=_unknown))
+
+
+def tool(name: str) -> Tool:
+    found: Tool = importlib.import_module(f"holdfast.checks.tools.{name}").TOOL
+    return found
 
 
 def _unknown(checkout: Checkout, _: Mapping[str, CheckedPlan]) -> Iterator[tuple[Rule, Answer]]:

@@ -1,0 +1,49 @@
+"""What the checks found in a change, on a screen: errors, what only plans showed, the rest in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.text import findings_of
+from holdfast.checks.formats.words import unseen, verdict
+from holdfast.checks.interface import Severity
+from holdfast.checks.report import Report, Reported
+from holdfast.cli.console import Console
+from holdfast.runs.result import StackResult
+
+_MOST = 12
+
+
+def show_checks(console: Console, report: Report, results: tuple[StackResult, ...], *, verbose: bool) -> None:
+    """Nothing where nothing was found and everything was looked at."""
+    if not report.findings and not (verbose and report.skipped):
+        return
+    told = {one.message for result in results for one in result.decision.reasons}
+    worth = [one for one in report.counted if _worth_a_line(one) and one.message not in told]
+    shown = report.findings if verbose else tuple(worth[:_MOST])
+    if shown:
+        console.line("")
+        for line in findings_of(Shown(report=replace(report, findings=shown), verbose=verbose)):
+            console.line(*line)
+    else:
+        console.line("")
+    if len(shown) < len(worth):
+        console.line((f"   … and {len(worth) - len(shown)} more (--verbose shows them)", "dim"))
+    console.line(f" checks: {_numbers(report, verbose=verbose)}")
+
+
+def _worth_a_line(one: Reported) -> bool:
+    """What only a plan showed nobody shows again."""
+    return one.severity is Severity.ERROR or one.file is None
+
+
+def _numbers(report: Report, *, verbose: bool) -> str:
+    parts = [verdict(report)]
+    if report.waived:
+        parts.append(f"{report.waived} waived")
+    if words := unseen(report):
+        parts.append(words)
+    if not verbose:
+        parts.append("all of them: --verbose, or holdfast check")
+    return " · ".join(parts)

@@ -1,0 +1,268 @@
+"""The checks of a change: its code once, the format of its files once, and each plan as soon as it is there.
+
+What plans and policies show is known before the guard decides. What the code shows is worked out beside
+Terraform's work, and is waited for only where the guard wants to know it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from holdfast.checks.catalogue import rules
+from holdfast.checks.contracts import in_outputs, use_of
+from holdfast.checks.interface import Finding, Rule, Severity, Sight, Tool
+from holdfast.checks.looking import look_at
+from holdfast.checks.report import Report, Reported, in_order
+from holdfast.checks.running import NO_PLAN, AtHand, Seen, check, where_it_broke
+from holdfast.checks.subjects import CheckedPlan, CheckedStack, Checkout, EngineSaid
+from holdfast.checks.tools.catalogue import TOOLS, tool
+from holdfast.config.check_valid import Use
+from holdfast.config.guard_valid import Effect
+from holdfast.contract.comparison import Kind as Differs
+from holdfast.doors import clock
+from holdfast.guard.situation import Found
+from holdfast.kernel.errors import Failed, HoldfastError, Place
+from holdfast.runs.checking import format_of, paths_to_format
+from holdfast.runs.policies import policy_files, policy_of
+from holdfast.runs.ready_plan import ReadyPlan
+from holdfast.runs.result import Output
+from holdfast.runs.session import Session
+from holdfast.runs.tool_questions import ToolQuestions
+from holdfast.stacks.stack import Stack
+from holdfast.stacks.worktree import Kind
+from holdfast.terraform.engine import EngineId
+
+_CODE = frozenset({Sight.SOURCE, Sight.VARIABLES, Sight.STACK, Sight.REPOSITORY})
+_PLAN = frozenset({Sight.PLAN})
+_ENGINE = frozenset({Sight.ENGINE})
+_OF_GIT = frozenset(f"HF20{number}" for number in range(1, 7))
+"""Rules about what Git keeps: they are for `holdfast check`."""
+_REGO = "rego"
+_BROKEN = "HF905"
+_NO_TOOL_ANSWER = "HF908"
+_CONTRACT = {"HF401": Differs.MISSING, "HF402": Differs.WRONG}
+_LARGE = 1_000_000
+_HOLD_UP = frozenset({Effect.APPROVE, Effect.DENY})
+
+
+class PlanChecks:
+    def __init__(self, session: Session, stacks: Sequence[Stack], *, code: bool = True) -> None:
+        """`code`: the code is looked at too. Of what is destroyed only the plan is."""
+        self._session = session
+        self._stacks = tuple(stacks)
+        self._with_code = code
+        self._code: asyncio.Future[Report] | None = None
+        self._formats: dict[EngineId, asyncio.Future[Report]] = {}
+        self._plans: dict[str, Report] = {}
+        self._outputs: dict[str, Report] = {}
+        self._tools = tuple(self._wanted_tools())
+        self._questions = ToolQuestions(self._tools, lambda: self._bare(self._checkout.stacks))
+
+    # What a stack's run asks
+
+    async def of(self, stack: Stack, ready: ReadyPlan) -> tuple[Found, ...]:
+        """The errors that the guard must know of before it judges this plan."""
+        code = self._begin_code()
+        await self._format(ready)
+        report = self._plans[stack.name] = await self._planned(stack, ready)
+        found = [one for one in report.counted if one.severity is Severity.ERROR]
+        decides = policy_of(self._session, stack).findings in _HOLD_UP
+        if code is not None and (decides or self._asks_policies):
+            checked = self._checked(stack)
+            found += [
+                one
+                for one in (await code).counted
+                if one.severity is Severity.ERROR and _concerns(one, checked)
+            ]
+        return tuple(_found(one) for one in found)
+
+    def applied(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
+        """Outputs that only an apply could tell are held against the contract too."""
+        checked = self._checked(stack)
+        if use_of(checked) is not None:
+            given = {name: (one.value, one.sensitive) for name, one in outputs.items()}
+            self._outputs[stack.name] = self._unharmed(lambda: self._look_at_outputs(checked, given))
+
+    def _look_at_outputs(self, checked: CheckedStack, given: Mapping[str, tuple[object, bool]]) -> Report:
+        answers = tuple(
+            (_rule(id_), dataclasses.replace(answer, stack=checked.name))
+            for id_, kind in _CONTRACT.items()
+            for answer in in_outputs(checked, given, kind)
+        )
+        return check(self._bare((checked,)), (), AtHand(outside=answers), sights=frozenset())
+
+    async def report(self) -> Report:
+        """Everything that was found, once."""
+        begun = self._begin_code()
+        code = [self._without_answered(await begun)] if begun is not None else []
+        formats = await asyncio.gather(*self._formats.values())
+        return self._together([*code, *formats, *self._plans.values(), *self._outputs.values()])
+
+    # The code
+
+    def _begin_code(self) -> asyncio.Future[Report] | None:
+        if self._code is None and self._with_code:
+            self._code = asyncio.ensure_future(asyncio.to_thread(self._unharmed, self._look_at_code))
+        return self._code
+
+    def _look_at_code(self) -> Report:
+        checkout = self._checkout
+        said = tuple(
+            one
+            for asked in self._tools
+            for one in asked.run(checkout, {})
+            if getattr(one[1], "reason", None) != NO_PLAN
+        )
+        return check(checkout, _rules(), AtHand(outside=said), sights=_CODE)
+
+    async def _format(self, ready: ReadyPlan) -> None:
+        """One stack of each engine asks for the files of all: `fmt` needs no stack, only an engine."""
+        engine = ready.terraform.identity
+        if not self._with_code:
+            return
+        if engine not in self._formats:
+            self._formats[engine] = asyncio.ensure_future(self._formatted(engine, ready))
+            await self._formats[engine]
+
+    async def _formatted(self, engine: EngineId, ready: ReadyPlan) -> Report:
+        stacks = [
+            one for one in self._checkout.stacks if self._session.choose(one.stack).engine == engine
+        ] or list(self._checkout.stacks)
+        try:
+            said = await format_of(self._session, ready.terraform, paths_to_format(stacks, engine), fix=False)
+            unformatted, formatted = said.why_not, said.formatted
+        except (HoldfastError, OSError) as error:
+            unformatted, formatted = str(error), {}
+        about = EngineSaid(
+            stack=stacks[0], folder=stacks[0].stack.module, formatted=formatted, unformatted=unformatted
+        )
+        # Whether the code is valid is what the plan itself says.
+        asked = tuple(rule for rule in rules() if rule.engine is not None and rule.id != "HF602")
+        bare = self._bare(tuple(stacks))
+        return self._unharmed(lambda: check(bare, asked, AtHand(engine=Seen(items=(about,))), sights=_ENGINE))
+
+    # A plan
+
+    async def _planned(self, stack: Stack, ready: ReadyPlan) -> Report:
+        """It fails closed: a plan that nobody could look at is not one without findings."""
+        checked = self._checked(stack)
+        plan = CheckedPlan(stack=checked, plan=ready.plan, document=ready.json)
+        try:
+            said = await self._questions.about(plan)
+            at_hand = AtHand(plans=Seen(items=(plan,)), outside=said)
+            look = functools.partial(check, self._bare((checked,)), _rules(), at_hand, sights=_PLAN)
+            return await asyncio.to_thread(look) if len(ready.json) > _LARGE else look()
+        except Exception as error:
+            raise Failed(
+                "HF-CHECK-6",
+                f"{stack.name}: the checks broke while they looked at the plan: {where_it_broke(error)}",
+                hint="Nothing was applied. Please report it.",
+            ) from error
+
+    # What they share
+
+    @functools.cached_property
+    def _checkout(self) -> Checkout:
+        session = self._session
+        found = look_at(
+            session.config,
+            session.code,
+            stacks=self._stacks,
+            all_stacks=tuple(session.stacks.values()),
+            files=(),
+            tracked=None,
+            today=clock.now().date(),
+            whole=False,
+        )
+        found.files = tuple(sorted(_files(session, found)))
+        return found
+
+    def _bare(self, stacks: tuple[CheckedStack, ...]) -> Checkout:
+        """The same, with these stacks and without their code."""
+        return dataclasses.replace(self._checkout, stacks=stacks, modules=(), variables_files=())
+
+    def _checked(self, stack: Stack) -> CheckedStack:
+        return next(one for one in self._checkout.stacks if one.name == stack.name)
+
+    @property
+    def _asks_policies(self) -> bool:
+        return any(one.name == _REGO for one in self._tools)
+
+    def _wanted_tools(self) -> Iterator[Tool]:
+        """Policies wherever there are some; other tools, which are slow, where they are configured on."""
+        uses = self._session.config.checks.tools
+        for name in TOOLS:
+            use = uses.get(name, Use.AUTO)
+            if use is Use.ON or (name == _REGO and use is not Use.OFF and policy_files(self._session)):
+                yield tool(name)
+
+    def _unharmed(self, look: Callable[[], Report]) -> Report:
+        """Code that breaks the checks as a whole does not break the change; that it did is a finding."""
+        try:
+            return look()
+        except Exception as error:  # noqa: BLE001 - see above
+            broken = _rule(_BROKEN)
+            answer = Finding(message=f"the checks broke: {where_it_broke(error)}")
+            nothing = Checkout(
+                config=self._session.config, code=self._session.code, today=clock.now().date(), whole=False
+            )
+            return check(nothing, (), AtHand(outside=((broken, answer),)), sights=frozenset())
+
+    def _together(self, parts: Sequence[Report]) -> Report:
+        return Report(
+            findings=in_order(dict.fromkeys(one for part in parts for one in part.findings)),
+            skipped=tuple(dict.fromkeys(one for part in parts for one in part.skipped)),
+            rules=_rules(),
+            files=max((part.files for part in parts), default=0),
+            stacks=len(self._checkout.stacks),
+            modules=len(self._checkout.modules),
+        )
+
+    def _without_answered(self, code: Report) -> Report:
+        """What the code could not tell of a stack, its plan was asked."""
+        later = {rule.id for rule in rules() if rule.plan is not None}
+        skipped = (
+            one
+            for one in code.skipped
+            if one.rule not in later or one.stack not in self._plans or one.file is not None
+        )
+        return dataclasses.replace(code, skipped=tuple(skipped))
+
+
+def _rule(id_: str) -> Rule:
+    return next(rule for rule in rules() if rule.id == id_)
+
+
+@functools.cache
+def _rules() -> tuple[Rule, ...]:
+    return tuple(rule for rule in rules() if rule.id not in _OF_GIT)
+
+
+def _files(session: Session, checkout: Checkout) -> Iterator[str]:
+    """Those of the stacks: what lies in their modules' folders, what they are given, and the policies."""
+    tree = session.code.tree
+    for module in checkout.modules:
+        paths = (tree.join(module.folder, name) for name in tree.names(module.folder))
+        yield from (path for path in paths if tree.kind(path) is Kind.FILE)
+    yield from {file.path for file in checkout.variables_files}
+    yield from policy_files(session)
+
+
+def _concerns(one: Reported, stack: CheckedStack) -> bool:
+    """What is said of nothing in particular is that somebody could not look: that concerns everyone."""
+    if one.stack is not None:
+        return one.stack == stack.name
+    if one.file is None:
+        return one.rule.id in {_BROKEN, _NO_TOOL_ANSWER}
+    folder = one.file.rpartition("/")[0] or "."
+    return folder in stack.folders or one.file in stack.stack.variables_files
+
+
+def _found(one: Reported) -> Found:
+    id_ = one.rule.id
+    policy = id_.startswith(f"{_REGO}.") or (id_ == _NO_TOOL_ANSWER and one.message.startswith(f"{_REGO}:"))
+    where = str(Place(file=one.file, line=one.line)) if one.file is not None else None
+    return Found(rule=id_, message=one.message, where=where, address=one.address, policy=policy)

@@ -1,0 +1,171 @@
+"""Checks inside `plan` and `apply`: what policies deny is refused, what is found is shown with the plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import Program
+
+CONFIG = """
+    version: 1
+    environments: {{ dev: {{ match: [dev] }} }}
+    targets: {{ lab: {{ owner: developers, contract: {{ schema: contract.yaml }} }} }}
+    stacks:
+      - {{ name: app, module: app, environment: dev }}
+      - {{ name: other, module: other, environment: dev{target} }}
+    guard: {guard}
+    checks: {checks}
+    """
+APP = 'resource "terraform_data" "it" {\n  input = "forbidden"\n}\n'
+POLICY = """
+    package main
+
+    deny contains {"msg": sprintf("%s is forbidden", [change.address]), "address": change.address} if {
+      some change in input.resource_changes
+      change.change.after.input == "forbidden"
+    }
+    """
+
+
+@pytest.fixture
+def repository(holdfast: Program) -> Program:
+    configure(holdfast)
+    holdfast.write("app/main.tf", APP)
+    holdfast.write("other/main.tf", APP.replace("forbidden", "fine"))
+    return holdfast
+
+
+def configure(program: Program, *, guard: str = "{}", checks: str = "{}", target: str = "") -> None:
+    program.write("holdfast.yaml", CONFIG.format(guard=guard, checks=checks, target=target))
+
+
+def by_rule(document: dict[str, Any]) -> dict[str, list[tuple[str | None, str | None]]]:
+    found: dict[str, list[tuple[str | None, str | None]]] = {}
+    for one in document["checks"]["findings"]:
+        found.setdefault(one["rule"], []).append((one["stack"], one["file"]))
+    return found
+
+
+def test_a_policy_that_denies_is_a_decision_of_the_guard(repository: Program, tmp_path: Path) -> None:
+    """Only the stack it denies is refused, in every environment, and a release lets one plan through."""
+    repository.write("policy/main.rego", POLICY)
+    bundle = tmp_path / "bundle"
+    planned = repository.json("plan", "--out", str(bundle), code=3)
+    app, other = planned["stacks"]
+    assert (app["status"], other["status"]) == ("refused", "planned")
+    assert app["guard"]["reasons"][0] == {
+        "code": "HF-GUARD-18",
+        "address": "terraform_data.it",
+        "message": "terraform_data.it is forbidden",
+        "rule": "policy rego.main.deny",
+        "effect": "deny",
+    }
+    assert by_rule(planned)["rego.main.deny"] == [("app", None)]
+
+    assert repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]["status"] == "refused"
+    digest = json.loads((bundle / "app/summary.json").read_text())["digest"]
+    repository.write("policy/main.rego", POLICY.replace("is forbidden", "is not wanted"))
+    stale = repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]
+    assert stale["error"]["code"] == "HF-BUND-6"
+    repository.write("policy/main.rego", POLICY)
+    released = ("apply", "--plan", str(bundle / "app"), "--release", digest, "--reason", "an exception")
+    assert repository.results(*released)["app"]["status"] == "applied"
+
+    again = repository.json("plan", "app")
+    assert again["stacks"][0]["status"] == "unchanged", "there is nothing to apply, so nothing is refused"
+    assert by_rule(again)["rego.main.deny"] == [("app", None)], "but it is said all the same"
+
+
+def test_policies_that_nobody_can_ask_refuse(repository: Program) -> None:
+    """A policy that breaks, or cannot be read, is not one that found nothing; a waiver can answer for one."""
+    repository.write("policy/main.rego", "package main\n\ndeny contains msg if {\n")
+    broken = repository.json("plan", "app", code=3)["stacks"][0]
+    assert broken["guard"]["reasons"][0]["code"] == "HF-GUARD-18"
+    repository.write("policy/main.rego", POLICY)
+    waiver = "{ rule: rego.main.deny, stack: app, until: 2999-01-01, reason: agreed, owner: platform }"
+    configure(repository, checks=f"{{ waivers: [{waiver}] }}")
+    assert repository.json("plan", "app")["stacks"][0]["status"] == "planned"
+    configure(repository, guard="{ policies: approve }")
+    assert repository.json("plan", "app", code=5)["stacks"][0]["status"] == "waiting"
+
+
+def test_a_policy_about_code_holds_up_the_stacks_of_that_code(repository: Program) -> None:
+    """A file of `app` is denied: `app` is refused, `other` is not."""
+    repository.write(
+        "policy/code.rego",
+        'package code\n\ndeny contains "inputs are not written out" if {\n'
+        '  input.resource.terraform_data.it[0].input == "forbidden"\n}\n',
+    )
+    app, other = repository.json("plan", code=3)["stacks"]
+    assert (app["status"], other["status"]) == ("refused", "planned")
+    assert app["guard"]["reasons"][0]["rule"] == "policy rego.code.deny"
+
+
+def test_errors_are_shown_and_hold_up_only_where_the_guard_is_told_so(repository: Program) -> None:
+    """A key of AWS in the code: shown with the plan, refused with `guard.findings: deny`."""
+    key = "AKIA" + "Z7QK2M4XWPL6RTVB"
+    repository.write("app/main.tf", f'resource "terraform_data" "it" {{\n  input = "{key}"\n}}\n')
+    shown = repository.ok("plan", "app")
+    assert "HF207" in shown.text
+    assert key not in shown.text
+    configure(repository, guard="{ findings: deny }")
+    app, other = repository.json("plan", code=3)["stacks"]
+    assert (app["status"], other["status"]) == ("refused", "planned")
+    reason = next(one for one in app["guard"]["reasons"] if one["rule"] == "check HF207")
+    assert reason["code"] == "HF-GUARD-19"
+    assert reason["message"].startswith("app/main.tf:2: ")
+
+
+@pytest.mark.parametrize("use", ["embedded", "binary"])
+def test_the_format_of_files_is_looked_at_with_the_plan(
+    repository: Program, use: str, terraform_folder: Path
+) -> None:
+    """By Terraform's own fmt, once for all stacks; nothing is written."""
+    repository.environment["PATH"] = f"{terraform_folder}:{repository.environment['PATH']}"
+    text = (repository.folder / "holdfast.yaml").read_text()
+    repository.write("holdfast.yaml", f"{text}engine: {{ use: {use} }}\n")
+    repository.write("other/main.tf", 'resource "terraform_data" "it" {\n     input="fine"\n}\n')
+    found = by_rule(repository.json("plan"))
+    assert [file for _, file in found["HF601"]] == ["other/main.tf"]
+    assert "     input=" in (repository.folder / "other/main.tf").read_text()
+
+
+def test_outputs_are_held_against_the_contract_in_the_plan_and_after_the_apply(repository: Program) -> None:
+    """What the code cannot tell the plan can, and what the plan cannot tell the apply can."""
+    repository.write(
+        "contract.yaml",
+        "version: 1\nname: lab\noutputs:\n  port: { type: number, required: true }\n"
+        "  id: { type: number, required: true }\n",
+    )
+    configure(repository, target=", target: lab")
+    repository.write(
+        "other/main.tf",
+        'resource "terraform_data" "it" {\n  input = "x"\n}\n'
+        'output "port" {\n  value = title("none")\n}\noutput "id" {\n  value = terraform_data.it.id\n}\n',
+    )
+    planned = repository.json("plan", "other")
+    wrong = [one["address"] for one in planned["checks"]["findings"] if one["rule"] == "HF402"]
+    assert wrong == ["output.port"]
+    unseen = {one["rule"]: one["reason"] for one in planned["checks"]["skipped"]}
+    assert "`id`" in unseen["HF402"]
+    applied = repository.json("apply", "other", "--yes")
+    wrong = [one["address"] for one in applied["checks"]["findings"] if one["rule"] == "HF402"]
+    assert sorted(set(wrong)) == ["output.id", "output.port"]
+    assert applied["stacks"][0]["status"] == "applied"
+
+
+def test_what_is_destroyed_has_its_plan_looked_at_and_not_its_code(repository: Program) -> None:
+    """A policy may deny a deletion; the format of code that goes away is nobody's concern."""
+    repository.write("app/main.tf", APP.replace("  input", "    input"))
+    repository.ok("apply", "app", "--yes")
+    repository.write(
+        "policy/main.rego",
+        'package main\n\ndeny contains "nothing is deleted" if {\n'
+        '  some change in input.resource_changes\n  "delete" in change.change.actions\n}\n',
+    )
+    found = repository.json("destroy", "app", "--yes-destroy", "app", code=3)
+    assert found["stacks"][0]["status"] == "refused"
+    assert set(by_rule(found)) == {"rego.main.deny"}
