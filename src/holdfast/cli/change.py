@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from holdfast.checks.report import Report, cleaned
+from holdfast.checks.report import Report, Reported, cleaned
 from holdfast.cli.frame import Invocation
 from holdfast.cli.progress import Progress
 from holdfast.cli.show_change import show_details, show_footer, show_table
@@ -76,6 +76,8 @@ class Change:
         self._require_room()
         self._began = clock.monotonic()
         self._checked: Report | None = None
+        self._told: set[Reported] = set()
+        """Findings that a person was shown before they were asked."""
 
     def plan(
         self,
@@ -179,9 +181,9 @@ class Change:
         self, progress: Progress, session: Session, agreed: frozenset[str]
     ) -> Callable[[Results], Awaitable[bool]]:
         async def confirm(results: Results) -> bool:
+            await self._hear_checks(session)
             progress.paused()
-            show_table(self.console, results)
-            show_details(self.console, results, verbose=self.invocation.verbose)
+            self._show_plans(results)
             ready = [one.stack.name for one in results if one.status is Status.PLANNED]
             for name in ready:
                 if name in agreed:
@@ -222,13 +224,23 @@ class Change:
     def _run(self, work: Callable[[Progress], Callable[[Session], Awaitable[Results]]]) -> Results:
         async def checked(session: Session) -> Results:
             results = await work_(session)
-            if session.checks is not None:
-                self._checked = cleaned(await session.checks.report(), self.console.redactor.clean)
+            await self._hear_checks(session)
             return results
 
         with Progress(self.console) as progress:
             work_ = work(progress)
             return self.workshop.run(checked, tell=progress.hear)
+
+    async def _hear_checks(self, session: Session) -> None:
+        if session.checks is not None:
+            self._checked = cleaned(await session.checks.report(), self.console.redactor.clean)
+
+    def _show_plans(self, results: Results) -> None:
+        verbose = self.invocation.verbose
+        show_table(self.console, results)
+        show_details(self.console, results, verbose=verbose)
+        if self._checked is not None:
+            show_checks(self.console, self._checked, results, verbose=verbose, told=self._told)
 
     def _require_room(self) -> None:
         """A run that fills the disk half-way could not save a state: it is refused before it starts."""
@@ -254,9 +266,9 @@ class Change:
 
     def _confirm(self, progress: Progress, session: Session) -> Callable[[Results], Awaitable[bool]]:
         async def confirm(results: Results) -> bool:
+            await self._hear_checks(session)
             progress.paused()
-            show_table(self.console, results)
-            show_details(self.console, results, verbose=self.invocation.verbose)
+            self._show_plans(results)
             count = sum(1 for result in results if result.status is Status.PLANNED)
             self.console.question(f"Apply {count} stack{'s' if count != 1 else ''}?")
             answered = await _line_or_stop(session)
@@ -269,10 +281,7 @@ class Change:
         if self.invocation.as_json:
             self.invocation.document(change_document(results, self._checked))
             return
-        show_table(self.console, results)
-        show_details(self.console, results, verbose=self.invocation.verbose)
-        if self._checked is not None:
-            show_checks(self.console, self._checked, results, verbose=self.invocation.verbose)
+        self._show_plans(results)
         if folded and self.invocation.environment.get("GITHUB_ACTIONS") == "true":
             from holdfast.cli.github_report import show_folded
 

@@ -15,19 +15,28 @@ from holdfast.runs.result import StackResult
 _MOST = 12
 
 
-def show_checks(console: Console, report: Report, results: tuple[StackResult, ...], *, verbose: bool) -> None:
-    """Nothing where nothing was found and everything was looked at."""
+def show_checks(
+    console: Console,
+    report: Report,
+    results: tuple[StackResult, ...],
+    *,
+    verbose: bool,
+    told: set[Reported],
+) -> None:
+    """Nothing where nothing was found. What was told before is not told again, nor what the guard says."""
     if not report.findings and not (verbose and report.skipped):
         return
-    told = {one.message for result in results for one in result.decision.reasons}
-    worth = [one for one in report.counted if _worth_a_line(one) and one.message not in told]
-    shown = report.findings if verbose else tuple(worth[:_MOST])
-    if shown:
-        console.line("")
-        for line in findings_of(Shown(report=replace(report, findings=shown), verbose=verbose)):
-            console.line(*line)
-    else:
-        console.line("")
+    by_guard = {one.message for result in results for one in result.decision.reasons}
+    worth = [
+        one
+        for one in (report.findings if verbose else report.counted)
+        if one not in told and (verbose or (_worth_a_line(one) and one.message not in by_guard))
+    ]
+    told.update(worth)
+    shown = tuple(worth if verbose else worth[:_MOST])
+    console.line("")
+    for line in findings_of(Shown(report=replace(report, findings=shown), verbose=verbose)):
+        console.line(*line)
     if len(shown) < len(worth):
         console.line((f"   … and {len(worth) - len(shown)} more (--verbose shows them)", "dim"))
     console.line(f" checks: {_numbers(report, verbose=verbose)}")

@@ -16,7 +16,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entered:
-    """A stack came to its next phase: layout, init, validate, plan, show, apply."""
+    """A stack came to its next phase: layout, init, validate, plan, show, checks, apply."""
 
     stack: str
     phase: str

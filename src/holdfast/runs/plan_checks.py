@@ -26,6 +26,7 @@ from holdfast.doors import clock
 from holdfast.guard.situation import Found
 from holdfast.kernel.errors import Failed, HoldfastError, Place
 from holdfast.runs.checking import format_of, paths_to_format
+from holdfast.runs.events import Entered
 from holdfast.runs.policies import policy_files, policy_of
 from holdfast.runs.ready_plan import ReadyPlan
 from holdfast.runs.result import Output
@@ -65,6 +66,7 @@ class PlanChecks:
 
     async def of(self, stack: Stack, ready: ReadyPlan) -> tuple[Found, ...]:
         """The errors that the guard must know of before it judges this plan."""
+        self._session.tell(Entered(stack=stack.name, phase="checks"))
         code = self._begin_code()
         await self._format(ready)
         report = self._plans[stack.name] = await self._planned(stack, ready)
