@@ -100,3 +100,22 @@ def test_only_what_git_keeps_or_would_keep_is_looked_at(holdfast: Program) -> No
     changed = json.loads(answer.out)
     assert (answer.code, {one["file"] for one in only(changed, "HF904")}) == (3, {"alone/main.tf"})
     assert changed["summary"]["stacks"] == 0
+
+
+def test_a_secret_that_was_taken_out_is_found_in_the_history(holdfast: Program) -> None:
+    """By its commit, in a repository that is a part of a larger one; what others keep there is not ours."""
+    token = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"
+    holdfast.write("holdfast.yaml", CONFIG.replace("HF703", "HF207"))
+    holdfast.write("infra/notes", f"one\n{token}\n")
+    holdfast.write("elsewhere", f"one\n{token.replace('7', '8')}\n")
+    holdfast.commit_all()
+    first = holdfast.git("rev-parse", "--short=12", "HEAD").strip()
+    (holdfast.folder / "infra/notes").write_text("one\n")
+    (holdfast.folder / "holdfast.yaml").rename(holdfast.folder / "infra/holdfast.yaml")
+    holdfast.commit_all()
+    answer = holdfast.run("check", "--config", "infra/holdfast.yaml", "--history", "--json")
+    assert answer.code == 3
+    (found,) = only(json.loads(answer.out), "HF207")
+    assert (found["file"], found["line"]) == ("notes", None)
+    assert f"in line 2 since commit {first} of " in found["message"]
+    assert token not in answer.out

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 KEPT: Final = "holdfast"
 """Neither code nor configuration names a backend: Holdfast keeps the state."""
 
 
-class Kind(NamedTuple):
+class Kind(Struct, frozen=True):
     """Names of settings; a dot leads into a nested one."""
 
     needs: tuple[str, ...] = ()

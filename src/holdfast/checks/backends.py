@@ -98,6 +98,10 @@ class Home:
 
 
 def home_of(stack: CheckedStack) -> Home:
+    return stack.checkout.code.once(("home", stack.name), lambda: _home_of(stack))
+
+
+def _home_of(stack: CheckedStack) -> Home:
     found, configured, code = stack.backend, stack.stack.backend, stack.module.code
     pin = stack.stack.engine or stack.checkout.config.engine.pin
     block = _block(stack.module)
@@ -193,7 +197,7 @@ def of_orphans(judge: Judge, *, written: bool = False) -> Look[Module]:
 
 def used(module: Module) -> bool:
     """Whether a stack, selected or not, has it as its root module."""
-    return any(stack.module == module.folder for stack in module.checkout.all_stacks)
+    return module.folder in module.checkout.roots
 
 
 def shared_because(stack: CheckedStack) -> str | None:

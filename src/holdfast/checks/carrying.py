@@ -6,7 +6,6 @@ local values, objects, functions and the arguments of module calls.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from holdfast.checks import secret_facts
@@ -28,6 +27,7 @@ from holdfast.hcl.nodes import (
     references,
 )
 from holdfast.hcl.reader import constant
+from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import sounds_secret
 from holdfast.stacks.code import ModuleCall
 
@@ -41,8 +41,8 @@ _TELLS_NOTHING = frozenset(
 """Of what these make of a secret, the secret cannot be had back."""
 _BOOLEAN = frozenset(("==", "!=", "<", ">", "<=", ">=", "&&", "||"))
 _UNMASKED = frozenset({"issensitive", "keys"})
-_SPLAT = re.compile(r"(?:\[\s*\*\s*\]|\.\*)((?:\.[A-Za-z_][\w-]*|\[\d+\])*)")
-_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_SPLAT = pattern(r"(?:\[\s*\*\s*\]|\.\*)((?:\.[A-Za-z_][\w-]*|\[\d+\])*)")
+_NAME = pattern(r"[A-Za-z_][\w-]*")
 _ANY = "*"
 """A step into any item of a collection."""
 
@@ -248,7 +248,7 @@ def _output(call_name: str, output: str, at: At, steps: Steps) -> Carried | None
         return None
     folder = at.module.checkout.code.tree.inside(at.module.folder, source)
     module = at.module.checkout.module(folder) if folder is not None else None
-    block = _declared(module, "output", output) if module is not None else None
+    block = module.declared("output", output) if module is not None else None
     if module is None or block is None:
         return None
     if is_marked(module, "output", output):
@@ -277,15 +277,11 @@ def is_marked(
     module: Module, kind: str, name: str, marks: tuple[str, ...] = ("sensitive", "ephemeral")
 ) -> bool:
     """Whether a variable or an output says of itself that it is sensitive, or ephemeral."""
-    block = _declared(module, kind, name)
+    block = module.declared(kind, name)
     if block is None:
         return False
     given = (block.body.attribute(mark) for mark in marks)
     return any(mark is not None and constant(mark.expression) is True for mark in given)
-
-
-def _declared(module: Module, kind: str, name: str) -> Block | None:
-    return next((block for block in module.blocks(kind) if block.labels[:1] == (name,)), None)
 
 
 def _file_of_local(module: Module, name: str) -> str:

@@ -109,6 +109,7 @@ def rule(id_: str) -> Rule | None:
     return next((_load(name) for name in RULES if name.startswith(wanted)), None)
 
 
+@functools.cache
 def ids() -> tuple[str, ...]:
     return tuple(name.partition("_")[0].upper() for name in RULES)
 

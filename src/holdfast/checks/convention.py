@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,9 +9,10 @@ from holdfast.checks.covering import is_name
 from holdfast.checks.subjects import CheckedStack, Resource, nested, value
 from holdfast.hcl.nodes import Attribute
 from holdfast.hcl.reader import UNKNOWN
+from holdfast.kernel.patterns import pattern
 from holdfast.stacks.evaluate import Scope
 
-_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
+_PLACEHOLDER = pattern(r"\{([a-z]+)\}")
 _NAMES: Final = ("name", "bucket", "identifier", "function_name", "cluster_identifier", "family", "alias")
 _SHOWN: Final = 80
 

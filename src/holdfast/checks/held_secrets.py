@@ -11,7 +11,7 @@ from holdfast.checks import secret_facts
 from holdfast.checks.known_secrets import is_known
 from holdfast.secrets.entropy import random_enough, sounds_secret
 from holdfast.terraform.addresses import resource_text
-from holdfast.terraform.plan import Plan, ResourceChange
+from holdfast.terraform.plan import Kind, Plan, ResourceChange
 from holdfast.terraform.plan_values import marked_texts, sensitive_values, texts
 
 _SHORTEST = 8
@@ -29,9 +29,9 @@ class Held(NamedTuple):
 
 
 def in_plan(plan: Plan) -> Iterator[Held]:
-    """What the state will hold once the plan is applied."""
+    """What the plan puts into the state. What it leaves there as it is, is the state's own to tell."""
     for change in plan.changes:
-        if change.deposed is None and change.kind not in ("delete", "forget"):
+        if change.deposed is None and change.has_effect and change.kind not in (Kind.DELETE, Kind.FORGET):
             held = _of(change)
             if held is not None:
                 yield held
@@ -39,14 +39,29 @@ def in_plan(plan: Plan) -> Iterator[Held]:
 
 def _of(change: ResourceChange) -> Held | None:
     found = change.change
-    value = _read(found.after)
-    return _held(
-        change.address,
-        (change.mode, change.type),
-        value,
-        mask=_read(found.after_sensitive),
-        unknown=_read(found.after_unknown),
-    )
+    about, kind, after = change.address, (change.mode, change.type), _read(found.after)
+    unknown = _read(found.after_unknown)
+    held = _held(about, kind, after, mask=_read(found.after_sensitive), unknown=unknown)
+    if held is None or change.importing is not None or change.kind not in (Kind.UPDATE, Kind.NO_OP):
+        return held
+    before = _read(found.before)
+    return _newly(held, after, _held(about, kind, before, mask=_read(found.before_sensitive)), before)
+
+
+def _newly(held: Held, after: Any, old: Held | None, before: Any) -> Held | None:
+    """Of what an object holds, what it did not hold before: another value, or one that lost its mark."""
+    if old is None:
+        return held
+
+    def is_new(path: str) -> bool:
+        if path not in old.paths or (path in held.unmarked and path not in old.unmarked):
+            return True
+        steps = tuple(path.split("."))
+        return list(secret_facts.parts(after, steps)) != list(secret_facts.parts(before, steps))
+
+    paths = tuple(filter(is_new, held.paths))
+    unmarked = tuple(path for path in held.unmarked if path in paths)
+    return held._replace(paths=paths, unmarked=unmarked) if paths else None
 
 
 def in_state(data: bytes) -> Iterator[Held]:

@@ -25,9 +25,10 @@ raises for what files hold. Whether a finding counts (severity, waivers) is not 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.checks.subjects import (
     CheckedPlan,
@@ -107,7 +108,7 @@ class Sight(StrEnum):
     STATE = "state"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """A rule, its page, and its functions: each is called once for each thing of its kind."""
 
@@ -135,8 +136,10 @@ class Rule:
     """Each plan at hand."""
     state: Look[CheckedState] | None = None
     """Each state at hand."""
+    beside: Callable[[Any], Iterable[str]] | None = None
+    """The files that it looks at beside those of what it was handed: policies that the code names, say."""
     secret: bool = False
-    """It finds secrets: the line of a finding is shown without its texts in quotes."""
+    """It finds secrets: of the lines of its findings no rule shows more than names (`source_lines`)."""
     bad: str = ""
     """Code (of a `main.tf`) that it finds something in: for its page, and a test proves it."""
     good: str = ""
@@ -144,7 +147,7 @@ class Rule:
     more: str = ""
     """Markdown for its page: settings, exceptions, what it does not see."""
 
-    @property
+    @functools.cached_property
     def sights(self) -> tuple[Sight, ...]:
         return tuple(sight for sight in Sight if getattr(self, sight) is not None)
 

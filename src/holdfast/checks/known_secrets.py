@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import bisect
 import functools
+import hashlib
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from holdfast.secrets.entropy import sounds_secret
+from msgspec import Struct
+
+from holdfast.kernel.patterns import pattern
+from holdfast.secrets.entropy import names_pattern, sounds_secret
 from holdfast.secrets.redact import RedactionSettings, Redactor, layers
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = pattern(
     r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with)|your[-_ "
     r"]|dummy|redacted|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ "
     r"]?real|not[-_ ]?used|x{4,}|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
@@ -41,20 +44,28 @@ _ABOUT = frozenset(
     )
 )  # fmt: skip
 """A name that ends so is about a secret: `token_issuer`, `secrets_prefix`."""
-_NEAR = re.compile(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
+_NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
-class Known(NamedTuple):
+class Known(Struct, frozen=True):
     """Never the secret itself: only what kind it is, and where."""
 
     what: str
     line: int
     column: int
+    digest: str
+    """Tells whether two are one; it leaves by no exit."""
 
 
+@functools.lru_cache(maxsize=4096)
 def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
     """The redactor's judgement, which rather hides too much, without names that are only about a secret."""
     return sounds_secret(name, words) and re.split(r"[_.-]", name.lower())[-1] not in _ABOUT
+
+
+def may_name_secrets(text: str, words: tuple[str, ...] = ()) -> bool:
+    """Whether a name that sounds secret may stand in a text: no, only where no word of one does."""
+    return "\\" in text or names_pattern(words).search(text.lower()) is not None
 
 
 def is_placeholder(text: str) -> bool:
@@ -71,7 +82,8 @@ def known_in(text: str) -> Iterator[Known]:
         if "${" in secret or is_placeholder(secret) or _NEAR.match(text, end):
             continue
         line = bisect.bisect_right(starts, start)
-        yield Known(what=_kind(text, start), line=line, column=start - starts[line - 1] + 1)
+        digest = hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+        yield Known(_kind(text, start), line, start - starts[line - 1] + 1, digest)
 
 
 def is_known(text: str) -> bool:

@@ -9,14 +9,14 @@ A text is only ever one of them, the first that fits. What is known by its forma
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from holdfast.checks import secret_facts
 from holdfast.checks.interface import place_of
-from holdfast.checks.known_secrets import is_known, is_placeholder, names_secret
+from holdfast.checks.known_secrets import is_known, is_placeholder, may_name_secrets, names_secret
 from holdfast.checks.subjects import Module, Resource
 from holdfast.checks.written import plain, written
 from holdfast.config.valid import Config
@@ -34,11 +34,12 @@ from holdfast.hcl.nodes import (
 )
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import BITS, random_enough, sounds_secret
 
-_PASSWORD = re.compile(r"(?i)(?:password|passwd|passphrase)s?$")
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_.-]*")
-_NO_PASSWORD = re.compile(
+_PASSWORD = pattern(r"(?i)(?:password|passwd|passphrase)s?$")
+_IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_.-]*")
+_NO_PASSWORD = pattern(
     r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random)$"
     r"|[$<({*\[@]|\.{0,2}/|~/|arn:|[a-z][a-z0-9+.-]*:/?/|(?:ssm|vault|aws|azure|gcp|env|op|sm|awssm|enc|ref):|ENC\["
     r"|\d{1,3}$"
@@ -60,7 +61,7 @@ class Kind(Enum):
     PASSWORD = "password"  # noqa: S105 - a kind, not one
 
 
-class Suspicious(NamedTuple):
+class Suspicious(Struct, frozen=True):
     kind: Kind
     name: str
     place: Place
@@ -80,10 +81,13 @@ def _in_module(module: Module) -> Iterator[Suspicious]:
             told.add(_spot(one.place))
             if not is_known(text) and not _ignored(resource, one.name.partition(".")[0]):
                 yield one
+    checkout = module.checkout
+    words = checkout.config.redaction.words
     for file in module.files:
-        for one in in_file(file, module.checkout.config):
-            if _spot(one.place) not in told:
-                yield one
+        if may_name_secrets(checkout.text(file.path) or "", words):
+            for one in in_file(file, checkout.config):
+                if _spot(one.place) not in told:
+                    yield one
 
 
 def _spot(place: Place) -> tuple[str, int]:
@@ -96,10 +100,12 @@ def in_file(file: File, config: Config) -> Iterator[Suspicious]:
     words, bits = config.redaction.words, config.redaction.entropy or BITS
     for attribute in file.body.attributes:
         for name, literal in _named(attribute.name, attribute.expression):
-            yield from _judged(name, literal, file.path, None, (words, bits))
+            if names_secret(name, words):
+                yield from _judged(name, literal, file.path, None, bits)
     for top in file.body.blocks:
         for name, literal in _in_block(top, top):
-            yield from _judged(name, literal, file.path, _address(top), (words, bits))
+            if names_secret(name, words):
+                yield from _judged(name, literal, file.path, _address(top), bits)
 
 
 def _in_block(block: Block, top: Block) -> Iterator[tuple[str, Literal]]:
@@ -157,12 +163,10 @@ def _key(expression: Expression) -> str | None:
     return plain(expression)
 
 
-def _judged(
-    name: str, literal: Literal, file: str, address: str | None, settings: tuple[tuple[str, ...], float]
-) -> Iterator[Suspicious]:
-    words, bits = settings
+def _judged(name: str, literal: Literal, file: str, address: str | None, bits: float) -> Iterator[Suspicious]:
+    """What a text is that stands under a name which sounds secret."""
     text = str(literal.value)
-    if not names_secret(name, words) or is_placeholder(text) or _NO_PASSWORD.match(text) or is_known(text):
+    if is_placeholder(text) or _NO_PASSWORD.match(text) or is_known(text):
         return
     place = place_of(literal, file)
     if random_enough(text, bits):

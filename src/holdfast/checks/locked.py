@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from holdfast.checks.required import Needed, needed_by
 from holdfast.checks.subjects import Module
@@ -13,7 +14,7 @@ from holdfast.stacks.code import LOCK_FILE
 from holdfast.terraform.lock_file import LockedProvider, read_lock
 
 
-class Lock(NamedTuple):
+class Lock(Struct, frozen=True):
     path: str
     file: File
     providers: tuple[LockedProvider, ...]

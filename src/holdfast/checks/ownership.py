@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -43,7 +44,12 @@ def settings_of(config: Config) -> BoundarySettings:
 
 def side_of(type_: str, settings: BoundarySettings) -> Side:
     """The most exact pattern decides: one without a star, then the longest."""
-    table = {**BUILT_IN, **settings.types}
+    return _side(type_, tuple(settings.types.items()))
+
+
+@functools.lru_cache(maxsize=4096)
+def _side(type_: str, said: tuple[tuple[str, Side], ...]) -> Side:
+    table = {**BUILT_IN, **dict(said)}
     found = [pattern for pattern in table if fnmatch.fnmatchcase(type_, pattern)]
     if not found:
         return Side.TERRAFORM

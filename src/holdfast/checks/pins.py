@@ -6,24 +6,25 @@ import re
 from urllib.parse import parse_qs
 
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.patterns import pattern
 from holdfast.terraform.versions import Constraint, Operator, Term
 
-_FORCED = re.compile(r"(?P<getter>[A-Za-z0-9]+)::(?P<rest>.+)", re.DOTALL)
-_LOCAL = re.compile(r"\.{1,2}(?:$|/|\\)|/|[A-Za-z]:[\\/]")
-_GIT = re.compile(
+_FORCED = pattern(r"(?P<getter>[A-Za-z0-9]+)::(?P<rest>.+)", re.DOTALL)
+_LOCAL = pattern(r"\.{1,2}(?:$|/|\\)|/|[A-Za-z]:[\\/]")
+_GIT = pattern(
     r"[\w.-]+@[\w.-]+:|ssh://|git://|(?:https?://)?(?:www\.)?(?:github\.com|bitbucket\.org)/|[^?]*\.git(?:$|//|\?)",
     re.IGNORECASE,
 )
-_ARCHIVE = re.compile(
+_ARCHIVE = pattern(
     r"https?://|[\w.-]+\.s3[\w.-]*\.amazonaws\.com/|s3[\w.-]*\.amazonaws\.com/|www\.googleapis\.com/storage/",
     re.IGNORECASE,
 )
-_REGISTRY = re.compile(
+_REGISTRY = pattern(
     r"(?:[\w-]+(?:\.[\w-]+)+(?::\d+)?/)?[0-9A-Za-z][\w-]*/[0-9A-Za-z][\w-]*/[0-9a-z]+(?:$|//)"
 )
-_SHA = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
-_TAG = re.compile(r"(?:.*[-_/@])?v?\d+(?:\.\d+){0,3}(?:[-+][\w.+-]+)?", re.IGNORECASE)
-_BRANCH = re.compile(r"refs/heads/.*|(?:releases?|feature|features|hotfix|support|bugfix)/.*", re.IGNORECASE)
+_SHA = pattern(r"[0-9a-f]{7,64}", re.IGNORECASE)
+_TAG = pattern(r"(?:.*[-_/@])?v?\d+(?:\.\d+){0,3}(?:[-+][\w.+-]+)?", re.IGNORECASE)
+_BRANCH = pattern(r"refs/heads/.*|(?:releases?|feature|features|hotfix|support|bugfix)/.*", re.IGNORECASE)
 _TAGS = "refs/tags/"
 
 

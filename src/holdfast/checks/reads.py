@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.checks.subjects import Module
-from holdfast.hcl.nodes import Opaque, Traversal, walk
+from holdfast.hcl.nodes import Literal, Opaque, Traversal, walk
 from holdfast.kernel.values import dataclass
 
 
@@ -24,6 +24,8 @@ def _reads(module: Module) -> Reads:
     locals_: set[str] = set()
     unread = next((file.path for file in module.files if file.problems), None)
     for file, block, name, expression in module.expressions():
+        if type(expression) is Literal:
+            continue
         own = block.labels[0] if block is not None and block.type == "variable" and block.labels else None
         for part in walk(expression):
             if isinstance(part, Opaque) and part.unread:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from holdfast.checks.subjects import MODES, Module
 from holdfast.hcl.nodes import Block, Expression, Literal, Traversal
 from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
 
 _BUILT_IN = "terraform"
 _DEFAULT_HOSTS = ("registry.terraform.io", "registry.opentofu.org")
-_SOURCE = re.compile(
-    r"(?:(?P<host>[^/\s]+)/)?(?:(?P<namespace>[^/\s]+)/)(?P<type>[^/\s]+)|(?P<alone>[^/\s]+)"
-)
+_SOURCE = pattern(r"(?:(?P<host>[^/\s]+)/)?(?:(?P<namespace>[^/\s]+)/)(?P<type>[^/\s]+)|(?P<alone>[^/\s]+)")
 
 
-class Needed(NamedTuple):
+class Needed(Struct, frozen=True):
     """A provider that one module needs."""
 
     name: str
@@ -113,8 +112,8 @@ def _used(module: Module) -> dict[str, Place]:
     found: dict[str, Place] = {}
     for block in module.blocks("provider", *MODES):
         name = _provider_of(block)
-        if name:
-            found.setdefault(name, block.place)
+        if name and name not in found:
+            found[name] = block.place
     return found
 
 

@@ -116,8 +116,7 @@ def _subjects(  # noqa: C901 - one row per kind
     match sight:
         case Sight.SOURCE:
             for module in checkout.modules:
-                files = tuple(file.path for file in module.files)
-                yield Asked(rule=rule, files=files, stacks=module.stacks), module
+                yield Asked(rule=rule, files=module.paths, stacks=module.stacks), module
         case Sight.VARIABLES:
             for file in checkout.variables_files:
                 yield Asked(rule=rule, files=(file.path,), stacks=file.stacks), file
@@ -125,7 +124,7 @@ def _subjects(  # noqa: C901 - one row per kind
             if at_hand.no_stacks:
                 yield Asked(rule=rule), Skipped(reason=NO_STACKS)
             for stack in checkout.stacks:
-                yield Asked(rule=rule, files=_files_of(stack), stacks=(stack,), one=True), stack
+                yield Asked(rule=rule, files=stack.paths, stacks=(stack,), one=True), stack
         case Sight.REPOSITORY:
             yield Asked(rule=rule, files=checkout.files, whole=True), checkout
         case Sight.HISTORY:
@@ -147,9 +146,3 @@ def _seen(
         stack = stack_of(item)
         stacks = (stack,) if stack is not None else ()
         yield Asked(rule=rule, stacks=stacks, one=bool(stacks), past=past), item
-
-
-def _files_of(stack: CheckedStack) -> tuple[str, ...]:
-    code = stack.checkout.code
-    inside = (file.path for folder in sorted(stack.folders) for file in code.module(folder).files)
-    return (*inside, *stack.stack.variables_files, stack.checkout.config.file.name)

@@ -10,7 +10,9 @@ import fnmatch
 import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 Steps = tuple[str, ...]
 
@@ -20,7 +22,7 @@ POSSIBLE = "possible"
 """Not marked, and often holds a secret all the same: it is shown wherever it stands."""
 
 
-class Listed(NamedTuple):
+class Listed(Struct, frozen=True):
     steps: Steps
     kind: str
 
@@ -29,7 +31,7 @@ class Listed(NamedTuple):
         return ".".join(self.steps)
 
 
-class Twin(NamedTuple):
+class Twin(Struct, frozen=True):
     """The write-only argument beside another, and the one that makes Terraform send it again."""
 
     steps: Steps

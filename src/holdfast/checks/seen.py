@@ -42,7 +42,7 @@ class Ledger:
 
     def looked(self, asked: Asked, beside: Iterable[str] = ()) -> None:
         """At what it was asked about, and at files beside that."""
-        self._files.setdefault(asked.rule.id, set()).update((*asked.files, *beside))
+        self._files.setdefault(asked.rule.id, set()).update(asked.files, beside)
 
     def add(self, asked: Asked, answer: Answer) -> None:
         match answer:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from holdfast.checks.backends import Home
 from holdfast.checks.subjects import CheckedStack
 from holdfast.config.boundary_valid import ANY, StateNames
 from holdfast.config.placeholders import Literal, Placeholder, parse
+from holdfast.kernel.patterns import pattern
 
 _FREE: Final = r"[A-Za-z0-9._@+-]+"
 _FREE_PATH: Final = rf"{_FREE}(?:/{_FREE})*"
 _PATHS: Final = ("component", "name")
-_ACCOUNT_OF_COS: Final = re.compile(r"-[0-9]+$")
+_ACCOUNT_OF_COS: Final = pattern(r"-[0-9]+$")
 
 
-class Named(NamedTuple):
+class Named(Struct, frozen=True):
     """A setting that has a convention."""
 
     setting: str

@@ -10,55 +10,22 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Final
 
+from holdfast.checks.bodies import ABSENT, Absent, bodies, expressions, nested, value
+from holdfast.checks.traces import Trace, Unread
 from holdfast.config.valid import Config
 from holdfast.hcl.nodes import Block, Body, Expression, File
-from holdfast.hcl.reader import COMPUTED, UNKNOWN, constant, values
+from holdfast.hcl.reader import COMPUTED, UNKNOWN, values
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.code import Code, ModuleCode
-from holdfast.stacks.evaluate import Scope, evaluate
+from holdfast.stacks.evaluate import Scope
 from holdfast.stacks.follow import Visited, visits
 from holdfast.stacks.stack import Stack
 from holdfast.state.contents import Contents
 from holdfast.terraform.plan import Plan
 
-
-class Absent:
-    """The answer of `value` where an attribute is not written at all. There is only one of it."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-ABSENT: Final = Absent()
-
 MODES: Final = {"resource": "managed", "data": "data", "ephemeral": "ephemeral"}
 """The types of blocks that are objects of a provider, with the mode that plans and states give them."""
-
-
-def value(body: Body, name: str, scope: Scope | None = None) -> object:
-    """`ABSENT` if it is not written, `UNKNOWN` or `COMPUTED` if it cannot be told, else the plain value.
-
-    Without a scope only what is written out is told; `CheckedStack.scopes` knows variables and locals too.
-    """
-    attribute = body.attribute(name)
-    if attribute is None:
-        return ABSENT
-    return constant(attribute.expression) if scope is None else evaluate(attribute.expression, scope)
-
-
-def nested(body: Body, *types: str) -> Iterator[Block]:
-    """The blocks of these types inside a body, and the content of `dynamic` blocks that make such."""
-    for block in body.blocks:
-        if block.type in types:
-            yield block
-        elif block.type == "dynamic" and block.labels[:1] and block.labels[0] in types:
-            yield from block.body.blocks_of("content")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,7 +72,7 @@ class Module:
     @functools.cached_property
     def stacks(self) -> tuple[CheckedStack, ...]:
         """The selected stacks that use it, as their root module or through calls."""
-        return tuple(stack for stack in self.checkout.stacks if self.folder in stack.folders)
+        return tuple(self.checkout.users.get(self.folder, ()))
 
     @property
     def roots(self) -> tuple[CheckedStack, ...]:
@@ -117,16 +84,43 @@ class Module:
         """Whether a stack in production uses it."""
         return any(stack.stack.production for stack in self.stacks)
 
+    @functools.cached_property
+    def paths(self) -> tuple[str, ...]:
+        """Those of its files."""
+        return tuple(file.path for file in self.files)
+
     def blocks(self, *types: str) -> Iterator[Block]:
         """The blocks of these types at the top of its files: `blocks("output")`."""
-        return self.code.blocks(*types)
+        return iter(self._blocks.get(types[0], ())) if len(types) == 1 else self.code.blocks(*types)
+
+    @functools.cached_property
+    def _blocks(self) -> Mapping[str, list[Block]]:
+        found: dict[str, list[Block]] = {}
+        for file in self.files:
+            for block in file.body.blocks:
+                found.setdefault(block.type, []).append(block)
+        return found
+
+    def declared(self, type_: str, name: str) -> Block | None:
+        """The first block of this type with this name: `declared("output", "url")`."""
+        return self._declared.get((type_, name))
+
+    @functools.cached_property
+    def _declared(self) -> Mapping[tuple[str, str], Block]:
+        found: dict[tuple[str, str], Block] = {}
+        for type_, blocks in self._blocks.items():
+            for block in blocks:
+                if block.labels:
+                    found.setdefault((type_, block.labels[0]), block)
+        return found
 
     @functools.cached_property
     def _resources(self) -> tuple[Resource, ...]:
         found = (
             (MODES[block.type], block.labels, block)
             for file in self.files
-            for block in file.body.blocks
+            for top in file.body.blocks
+            for block in (top, *(top.body.blocks_of("data") if top.type == "check" else ()))
             if block.type in MODES
         )
         return tuple(
@@ -140,7 +134,9 @@ class Module:
         )
 
     def resources(self, *types: str, mode: str | None = None) -> Iterator[Resource]:
-        """Its resources, data sources and ephemeral ones: of these types, of this mode, or all."""
+        """Its resources, data sources (those of `check` blocks too) and ephemeral ones: of these types, of
+        this mode, or all.
+        """
         return (
             one
             for one in self._resources
@@ -150,21 +146,8 @@ class Module:
     def expressions(self) -> Iterator[tuple[File, Block | None, str, Expression]]:
         """Every attribute's expression, at any depth: its file, the block at the top, its name."""
         for file in self.files:
-            for attribute in file.body.attributes:
-                yield file, None, attribute.name, attribute.expression
-            for block in file.body.blocks:
-                for body in bodies(block):
-                    for attribute in body.attributes:
-                        yield file, block, attribute.name, attribute.expression
-
-
-def bodies(block: Block) -> Iterator[Body]:
-    """The body of a block and of every block inside it."""
-    waiting = [block]
-    while waiting:
-        found = waiting.pop()
-        yield found.body
-        waiting.extend(reversed(found.body.blocks))
+            for block, name, expression in expressions(file):
+                yield file, block, name, expression
 
 
 @dataclass(kw_only=True, eq=False)
@@ -213,6 +196,13 @@ class CheckedStack:
     @functools.cached_property
     def folders(self) -> frozenset[str]:
         return frozenset(visited.folder for visited in self.scopes)
+
+    @functools.cached_property
+    def paths(self) -> tuple[str, ...]:
+        """The files that decide it: of its code, its variables files, and holdfast.yaml."""
+        code = self.checkout.code
+        inside = (file.path for folder in sorted(self.folders) for file in code.module(folder).files)
+        return (*inside, *self.stack.variables_files, self.checkout.config.file.name)
 
     @functools.cached_property
     def backend(self) -> BackendSeen:
@@ -296,6 +286,8 @@ class Commit:
     date: str
     paths: tuple[str, ...]
     """Paths that it added."""
+    blobs: tuple[tuple[str, str], ...] = ()
+    """Path and object id of every content that it brought."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -304,6 +296,10 @@ class History:
     commits: tuple[Commit, ...]
     """Newest first. A shallow clone cuts them off: `shallow` says so."""
     shallow: bool = False
+    traces: tuple[Trace, ...] = ()
+    """What old contents were, the oldest first."""
+    unread: tuple[Unread, ...] = ()
+    """Old contents that nobody could look into."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -332,6 +328,20 @@ class Checkout:
         if folder not in self._modules:
             self._modules[folder] = Module(checkout=self, folder=folder)
         return self._modules[folder]
+
+    @functools.cached_property
+    def users(self) -> Mapping[str, list[CheckedStack]]:
+        """Every folder that selected stacks use, as their root module or through calls, with these."""
+        found: dict[str, list[CheckedStack]] = {}
+        for stack in self.stacks:
+            for folder in stack.folders:
+                found.setdefault(folder, []).append(stack)
+        return found
+
+    @functools.cached_property
+    def roots(self) -> frozenset[str]:
+        """The folders that are the root module of a stack, selected or not."""
+        return frozenset(stack.module for stack in self.all_stacks)
 
     def content(self, path: str) -> bytes | None:
         """The bytes of any file below the root; None where there is none or it cannot be read."""
@@ -365,6 +375,7 @@ __all__ = [
     "Resource",
     "VariablesFile",
     "bodies",
+    "expressions",
     "nested",
     "value",
 ]

@@ -3,11 +3,15 @@
     password = "changeme"  # holdfast:ignore HF201 until=2027-01-01 owner=platform reason=set at first login
 
 A comment that stands alone is about the next line that is not a comment. One inside a block is about the
-block too, where a finding is about the block as a whole.
+block too, where a finding is about the block as a whole. In JSON syntax the property `//` is a comment:
+
+    "//": "holdfast:ignore HF201 until=2027-01-01 reason=set at first login",
+    "password": "changeme"
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
@@ -16,16 +20,21 @@ from holdfast.checks.covering import is_name, is_path, is_rule
 from holdfast.checks.report import Reported, Waiver
 from holdfast.config.check_valid import ConfigWaiver
 from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.values import dataclass
 
 MARK = "holdfast:ignore"
-_COMMENT = re.compile(rf"(?:#|//|/\*)\s*{MARK}\b(.*)")
-_COMMENT_LINE = re.compile(r"\s*(?:#|//|/\*.*\*/\s*$|$)")
-_RULES = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]*(?:\s*,\s*[A-Za-z][A-Za-z0-9_.-]*)*)(?![A-Za-z0-9_.=-])")
-_FIELD = re.compile(
+_COMMENT = pattern(rf"(?:#|//|/\*)\s*{MARK}\b(.*)")
+_JSON = (".tf.json", ".tofu.json", ".tfvars.json")
+_JSON_COMMENT = pattern(rf'"//"\s*:\s*"\s*{MARK}\b((?:[^"\\]|\\.)*)"')
+_JSON_COMMENT_LINE = pattern(r'\s*(?:"//"\s*:\s*"(?:[^"\\]|\\.)*"\s*,?\s*)?$')
+_JSON_TOKEN = pattern(r'"(?:[^"\\\n]|\\.)*"|[][{}:,\n]')
+_COMMENT_LINE = pattern(r"\s*(?:#|//|/\*.*\*/\s*$|$)")
+_RULES = pattern(r"\s*([A-Za-z][A-Za-z0-9_.-]*(?:\s*,\s*[A-Za-z][A-Za-z0-9_.-]*)*)(?![A-Za-z0-9_.=-])")
+_FIELD = pattern(
     r"""\b(until|reason|owner)=("[^"]*"|'[^']*'|.*?)(?=\s+(?:until|reason|owner)=|\s*(?:\*/\s*)?$)"""
 )
-_OURS = re.compile(r"HF[0-9]+", re.IGNORECASE)
+_OURS = pattern(r"HF[0-9]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +43,8 @@ class LineWaiver:
 
     waiver: Waiver
     line: int
+    block: int | None = None
+    """In JSON syntax, where the end of a block is not known: the line on which the one around it begins."""
 
     @property
     def file(self) -> str:
@@ -42,7 +53,7 @@ class LineWaiver:
     def covers(self, one: Reported) -> bool:
         if one.file != self.file or one.line is None or not is_rule(self.waiver.rule, one.rule.id):
             return False
-        return one.line <= self.line <= (one.end_line or one.line)
+        return one.line <= self.line <= (one.end_line or one.line) or one.line == self.block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +66,19 @@ class Broken:
 
 def read_waivers(path: str, lines: Sequence[str], ids: frozenset[str]) -> Iterator[LineWaiver | Broken]:
     """The waivers in the lines of one file; `ids` are the rules that there are."""
+    in_json = path.endswith(_JSON)
+    comment = _JSON_COMMENT if in_json else _COMMENT
     for number, line in enumerate(lines, start=1):
-        found = _COMMENT.search(line) if MARK in line else None
+        found = comment.search(line) if MARK in line else None
         if found is None:
             continue
         place = Place(file=path, line=number, column=found.start() + 1)
-        about = number if line[: found.start()].strip() else _next_code(lines, number)
-        yield from _read(found[1], place, about, ids)
+        if in_json:
+            block = _block_around(lines, number, found.start())
+            yield from _read(_json_text(found[1]), place, _next_property(lines, number), ids, block)
+        else:
+            about = number if line[: found.start()].strip() else _next_code(lines, number)
+            yield from _read(found[1], place, about, ids)
 
 
 def _next_code(lines: Sequence[str], number: int) -> int:
@@ -72,7 +89,48 @@ def _next_code(lines: Sequence[str], number: int) -> int:
     return number
 
 
-def _read(text: str, place: Place, about: int, ids: frozenset[str]) -> Iterator[LineWaiver | Broken]:
+def _next_property(lines: Sequence[str], number: int) -> int:
+    """The same in JSON, where a comment that shares its line is about that line."""
+    for index in range(number - 1, len(lines)):
+        if not _JSON_COMMENT_LINE.match(lines[index]):
+            return index + 1
+    return number
+
+
+def _block_around(lines: Sequence[str], number: int, column: int) -> int | None:
+    """The line of the name that the object is given to in which this place lies."""
+    before = "\n".join((*lines[: number - 1], lines[number - 1][:column]))
+    around: list[int | None] = []
+    line, text_at, named = 1, 1, None
+    for token in _JSON_TOKEN.findall(before):
+        match token:
+            case "\n":
+                line += 1
+            case ":":
+                named = text_at
+            case "{" | "[":
+                around.append(named or (around[-1] if around else None))
+                named = None
+            case "}" | "]":
+                around = around[:-1]
+                named = None
+            case ",":
+                named = None
+            case _:
+                text_at = line
+    return around[-1] if around else None
+
+
+def _json_text(escaped: str) -> str:
+    try:
+        return str(json.loads(f'"{escaped}"'))
+    except ValueError:
+        return escaped
+
+
+def _read(
+    text: str, place: Place, about: int, ids: frozenset[str], block: int | None = None
+) -> Iterator[LineWaiver | Broken]:
     named = _RULES.match(text)
     if named is None:
         yield Broken(place=place, message="it names no rule")
@@ -86,14 +144,14 @@ def _read(text: str, place: Place, about: int, ids: frozenset[str]) -> Iterator[
         given = f"`{fields['until']}` is no day" if fields.get("until") else "it has no end date"
         yield Broken(place=place, message=f"{given} (`until=2027-01-31`)")
     else:
-        for rule in re.split(r"\s*,\s*", named[1]):
+        for rule in dict.fromkeys(re.split(r"\s*,\s*", named[1])):
             if is_unknown(rule, ids):
                 yield Broken(place=place, message=f"there is no rule `{rule}`")
                 continue
             waiver = Waiver(
                 rule=rule, reason=reason, until=until, place=place, owner=fields.get("owner") or None
             )
-            yield LineWaiver(waiver=waiver, line=about)
+            yield LineWaiver(waiver=waiver, line=about, block=block)
 
 
 def is_unknown(rule: str, ids: frozenset[str]) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from holdfast.checks.interface import place_of
 from holdfast.checks.subjects import nested
@@ -11,7 +12,7 @@ from holdfast.hcl.nodes import Body, Expression, Literal, Object, Tuple
 from holdfast.kernel.errors import Place
 
 
-class Written(NamedTuple):
+class Written(Struct, frozen=True):
     steps: tuple[str, ...]
     """The steps it stands at, without indexes; `*` replaced by what is written."""
     expression: Expression | None

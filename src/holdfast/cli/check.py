@@ -40,7 +40,7 @@ def check(
     engine: Annotated[bool, Option("--engine", help="Ask Terraform too: format and validity.")] = False,
     fix: Annotated[bool, Option("--fix", help="With --engine: write the format back.")] = False,
     history: Annotated[
-        bool, Option("--history", help="Look for files that Git once kept and should not have.")
+        bool, Option("--history", help="Look into what Git once kept: files and secrets.")
     ] = False,
     list_: Annotated[bool, Option("--list", help="Show every rule.")] = False,
     explain: Annotated[

@@ -51,7 +51,7 @@ def _document(one: Test) -> dict[str, object]:
 
 
 def _tested(invocation: Invocation) -> Tested:
-    from holdfast.checks.tools.rego_engines import INSTALL, NoAnswer
+    from holdfast.checks.tools.rego_interface import INSTALL, NoAnswer
     from holdfast.checks.tools.rego_policies import FOLDER, tests_of
     from holdfast.checks.tools.rego_tests import run_tests
     from holdfast.config import read as config_read

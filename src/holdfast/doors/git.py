@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.doors import processes
 from holdfast.kernel.errors import UsageError
@@ -12,13 +13,31 @@ from holdfast.kernel.values import dataclass, field
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
 
+_LONG = 600.0
+"""Seconds that a look through a whole history may take."""
+_AT_ONCE = 32_000_000
+"""Bytes of old contents that are held at a time."""
+_FILE = "100"
+"""How the modes of files begin; links and submodules are none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """The paths that a commit added."""
+    """The paths that a commit added, and the contents that it brought."""
 
     commit: str
     date: str
     paths: tuple[str, ...]
+    blobs: tuple[tuple[str, str], ...] = ()
+    """Path and object id of every file that it added or changed."""
+
+
+class Blob(NamedTuple):
+    """An old content; None where it is too large or not in this clone, and `why_not` says which."""
+
+    id: str
+    content: bytes | None
+    why_not: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +47,12 @@ class Git:
     top: Path
     environment: Mapping[str, str] = field(repr=False)
 
-    def _ask(self, *arguments: str) -> processes.Finished:
+    def _ask(self, *arguments: str, seconds: float = 60.0) -> processes.Finished:
         return processes.run(
             ("git", "-c", "core.quotePath=false", *arguments),
             folder=self.top,
             environment={**self.environment, **_QUIET},
+            seconds=seconds,
         )
 
     def merge_base(self, reference: str) -> str:
@@ -92,16 +112,18 @@ class Git:
         return self._ask("rev-parse", "--is-shallow-repository").out.strip() == b"true"
 
     def added(self) -> tuple[Added, ...]:
-        """Every commit of every branch and tag that added paths, the newest first."""
+        """Every commit of every branch and tag that added or changed files, the newest first."""
         answer = self._ask(
             "log",
             "--all",
             "-c",
             "--no-renames",
-            "--diff-filter=A",
-            "--name-only",
+            "--diff-filter=AMT",
+            "--raw",
+            "--no-abbrev",
             "-z",
             "--format=%x01%H%x02%cI",
+            seconds=_LONG,
         )
         if answer.code != 0:
             raise UsageError(
@@ -109,19 +131,87 @@ class Git:
                 f"git could not read the history: {answer.err.decode(errors='replace').strip()}",
                 hint="Run git log in the repository and mend what it says.",
             )
-        found: list[tuple[str, str, list[str]]] = []
-        for part in answer.out.decode(errors="surrogateescape").split("\0"):
-            word = part.removeprefix("\n")
-            if word.startswith("\x01"):
-                commit, _, date = word[1:].partition("\x02")
-                found.append((commit, date, []))
-            elif word and found:
-                found[-1][2].append(word)
-        return tuple(Added(commit=commit, date=date, paths=tuple(paths)) for commit, date, paths in found)
+        return tuple(_added(answer.out.decode(errors="surrogateescape")))
+
+    def blobs(self, ids: Sequence[str], *, largest: int) -> Iterator[Blob]:
+        """Contents by their object ids, in the order given; what is not to be had is said before."""
+        sizes: dict[str, int] = {}
+        for line in self._objects("--batch-check", ids).decode(errors="replace").splitlines():
+            words = line.split(" ")
+            if words[1:2] == ["blob"]:
+                sizes[words[0]] = int(words[2])
+        waiting: list[str] = []
+        weight = 0
+        for one in ids:
+            if one not in sizes:
+                yield Blob(one, None, "it is not in this clone")
+            elif sizes[one] > largest:
+                yield Blob(one, None, f"it is larger than {largest // 1_000_000} MB")
+            else:
+                waiting.append(one)
+                weight += sizes[one]
+            if weight > _AT_ONCE:
+                yield from self._contents(waiting)
+                waiting, weight = [], 0
+        yield from self._contents(waiting)
+
+    def _objects(self, how: str, ids: Sequence[str]) -> bytes:
+        """What `cat-file` says of them. What a partial clone left behind is not fetched now, one by one."""
+        answer = processes.run(
+            ("git", "cat-file", how),
+            folder=self.top,
+            environment={**self.environment, **_QUIET, "GIT_NO_LAZY_FETCH": "1"},
+            seconds=_LONG,
+            given="".join(f"{one}\n" for one in ids).encode(),
+        )
+        return answer.out
+
+    def _contents(self, ids: Sequence[str]) -> Iterator[Blob]:
+        """Git answers each id with a line that tells the size, the bytes, and a line end."""
+        out = self._objects("--batch", ids)
+        at = 0
+        for one in ids:
+            end = out.find(b"\n", at)
+            head = out[at:end].split(b" ") if end >= 0 else []
+            if head[1:2] != [b"blob"]:
+                yield Blob(one, None, "git could not read it")
+                at = end + 1 if end >= 0 else len(out)
+                continue
+            begin, size = end + 1, int(head[2])
+            yield Blob(one, out[begin : begin + size])
+            at = begin + size + 1
 
     def head(self) -> str | None:
         answer = self._ask("rev-parse", "--verify", "--quiet", "HEAD")
         return answer.out.decode().strip() if answer.code == 0 else None
+
+
+def _added(text: str) -> Iterator[Added]:
+    """From `log --raw -z`: a line for the commit, then pairs of what happened and the path.
+
+    What happened is `:mode mode id id A`; of a merge, with one more of each for every parent.
+    """
+    commit: tuple[str, str] | None = None
+    happened: list[str] = []
+    paths: list[str] = []
+    blobs: list[tuple[str, str]] = []
+    for part in text.split("\0"):
+        word = part.removeprefix("\n")
+        if happened:
+            if set(happened[-1]) == {"A"}:
+                paths.append(word)
+            if happened[len(happened) // 2 - 1].startswith(_FILE):
+                blobs.append((word, happened[-2]))
+            happened = []
+        elif word.startswith("\x01"):
+            if commit is not None:
+                yield Added(commit=commit[0], date=commit[1], paths=tuple(paths), blobs=tuple(blobs))
+            id_, _, date = word[1:].partition("\x02")
+            commit, paths, blobs = (id_, date), [], []
+        elif word.startswith(":"):
+            happened = word.lstrip(":").split(" ")
+    if commit is not None:
+        yield Added(commit=commit[0], date=commit[1], paths=tuple(paths), blobs=tuple(blobs))
 
 
 def find(folder: Path, environment: Mapping[str, str]) -> Git | None:

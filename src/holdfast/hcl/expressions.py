@@ -262,12 +262,25 @@ def _call(node: Node, source: Source) -> Expression:
 
 
 def _conditional(node: Node, source: Source) -> Expression:
-    sides = [child for child in node.children if child.type == "expression"]
-    if len(sides) != 3:  # noqa: PLR2004 - a condition and two answers
-        return _opaque(node, source)
-    line, column = source.at(node)
-    condition, yes, no = (_build(side, source) for side in sides)
-    return Conditional(line=line, column=column, condition=condition, yes=yes, no=no)
+    """Of `a ? b : c ? d : e` the parser makes `(a ? b : c) ? d : e`, and it is `a ? b : (c ? d : e)`."""
+    answers: list[tuple[Node, Node]] = []
+    found: Node | None = node
+    condition = node
+    while found is not None:
+        sides = [child for child in found.children if child.type == "expression"]
+        if len(sides) != 3:  # noqa: PLR2004 - a condition and two answers
+            return _opaque(node, source)
+        condition, yes, no = sides
+        answers.append((yes, no))
+        found = next((one for one in condition.children if one.type == "conditional"), None)
+    made = _build(answers[0][1], source)
+    conditions = [*(no for _, no in answers[1:]), condition]
+    for asked, (yes, _) in zip(conditions, answers, strict=True):
+        line, column = source.at(asked)
+        made = Conditional(
+            line=line, column=column, condition=_build(asked, source), yes=_build(yes, source), no=made
+        )
+    return made
 
 
 def _operation(node: Node, source: Source) -> Expression:

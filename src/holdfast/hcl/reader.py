@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.hcl.jsonsyntax import read_json
-from holdfast.hcl.native import read_native
 from holdfast.hcl.nodes import (
-    Body,
     Expression,
     File,
     Literal,
@@ -17,7 +14,6 @@ from holdfast.hcl.nodes import (
     Tuple,
     Unary,
 )
-from holdfast.kernel.errors import Place, Problem
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -45,23 +41,17 @@ def read(text: str | bytes, path: str) -> File:
     data = data.removeprefix(_BOM)
     try:
         decoded = data.decode()
-    except UnicodeDecodeError as error:
-        return File(path=path, body=Body(), problems=(_not_utf8(data, error.start, path),))
+    except UnicodeDecodeError:
+        from holdfast.hcl.odd_bytes import read_odd  # noqa: PLC0415 - hardly any file is like that
+
+        return read_odd(data, path)
     if path.endswith(".json"):
+        from holdfast.hcl.jsonsyntax import read_json  # noqa: PLC0415 - few repositories have such a file
+
         return read_json(decoded, path, variables=path.endswith(".tfvars.json"))
+    from holdfast.hcl.native import read_native  # noqa: PLC0415 - loads the parser, which not all need
+
     return read_native(data, path)
-
-
-def _not_utf8(data: bytes, at: int, path: str) -> Problem:
-    before = data[:at]
-    line_start = before.rfind(b"\n") + 1
-    column = len(before[line_start:].decode(errors="replace")) + 1
-    return Problem(
-        code="HF-HCL-2",
-        message=f"not UTF-8 (byte {at})",
-        hint="Save the file as UTF-8.",
-        place=Place(file=path, line=before.count(b"\n") + 1, column=column),
-    )
 
 
 def values(file: File) -> dict[str, object]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 
 from holdfast.hcl.nodes import Expression, Literal, Template
+from holdfast.kernel.patterns import pattern
 
 Pieces = list[str | Expression]
 
-_ESCAPE = re.compile(r"\\(?:([nrt\"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))|([$%])\4\{")
-_MARKER = re.compile(r"([$%])\1\{")
+_ESCAPE = pattern(r"\\(?:([nrt\"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))|([$%])\4\{")
+_MARKER = pattern(r"([$%])\1\{")
 _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _LAST_CODE_POINT = 0x10FFFF
 

@@ -114,8 +114,8 @@ async def _asked(session: Session, group: _Group, *, fix: bool) -> EngineSaid:
 
 
 async def _say(session: Session, group: _Group, stack: CheckedStack, *, fix: bool) -> EngineSaid:
-    # A state that is not in order is no reason to leave code unlooked at.
-    async with prepared(session, stack.stack, for_state=True) as ready:
+    # A state that is not in order, or that nobody here may read, is no reason to leave code unlooked at.
+    async with prepared(session, stack.stack, for_state=True, stateless=True) as ready:
         terraform = Terraform(session, ready)
         form = await format_of(session, terraform, group.paths, fix=fix)
         problems, warnings = await _validate(terraform)

@@ -171,6 +171,7 @@ class Terraform:
                 backend_file=bool(self.prepared.home.settings),
                 json=as_json,
                 reconfigure=self.prepared.home.type != "cloud",
+                backend=not self.prepared.bare,
             ),
             heard=heard if as_json else None,
         )

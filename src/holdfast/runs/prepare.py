@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from holdfast.config.valid import SecretRef, Value
@@ -25,7 +26,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.folder import FolderShelf
 from holdfast.terraform import cli_config
 from holdfast.terraform.argv import PLAN_FILE
-from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, leftovers, state_home
+from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, leftovers, state_home, unasked_home
 from holdfast.terraform.credentials import Caller, identity
 from holdfast.terraform.engine import Engine, Product
 from holdfast.terraform.environment import child_environment, terraform_variables
@@ -65,25 +66,32 @@ class Prepared:
     source_lock: bytes | None
     laid_out: Seen
     notes: tuple[str, ...] = ()
+    bare: bool = False
+    """Without its backend: for commands that need no state."""
 
 
 @contextlib.asynccontextmanager
-async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -> AsyncIterator[Prepared]:
+async def prepared(
+    session: Session, stack: Stack, *, for_state: bool = False, stateless: bool = False
+) -> AsyncIterator[Prepared]:
     """Hold a work directory for the stack; what is secret in it goes when the run ends.
 
     `for_state` is for commands that bring or read a state, which must work when nothing else may.
+    `stateless` is for those that need none: the backend is neither asked nor told anything, and they have a
+    work directory of their own, so that what init did for them is never taken for all of it.
     """
+    unasked = unasked_home(stack, session.code_backend(stack.module)) if stateless else None
+    if unasked is not None:
+        stack = replace(stack, backend=None, workspace="default")
     session.tell(Entered(stack=stack.name, phase="layout"))
     references = references_of(stack)
     if any(reference.scheme not in SOURCES for reference in references):
         # What lies behind a network takes its time, and other stacks go on.
         await asyncio.to_thread(session.secrets.look, references)
     choice = session.choose(stack)
-    settings = {
-        key: _filled(session, value)
-        for key, value in (stack.backend.settings if stack.backend else {}).items()
-    }
-    home = _home(session, stack, settings)
+    given = stack.backend.settings if stack.backend else {}
+    settings = {key: _filled(session, value) for key, value in given.items()}
+    home = unasked or _home(session, stack, settings)
     _keep_forgotten(session, stack)
     if not for_state:
         _refuse_leftovers(session, stack, home)
@@ -94,7 +102,8 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
     reached = reach_of(session.code, stack, terraform_variables(environment))
     if not for_state:
         _refuse_beyond(stack, reached)
-    with work_directory(session.environment.home, session.root, stack.name, stack.module) as work:
+    name = stack.name if unasked is None else f"{stack.name}~"  # No stack is called so.
+    with work_directory(session.environment.home, session.root, name, stack.module) as work:
         layout = _lay_out(session, stack, work, reached, home)
         sweep(work, (WORKSPACE_FILE,))
         try:
@@ -119,6 +128,7 @@ async def prepared(session: Session, stack: Stack, *, for_state: bool = False) -
                     *reached.outside,
                     *_strangers(session, stack, home),
                 ),
+                bare=unasked is not None,
             )
         finally:
             _leave_nothing(work, home)

@@ -6,16 +6,17 @@ file holds: what could not be read stands in `problems`.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File
 from holdfast.hcl.reader import constant, read
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.values import dataclass
-from holdfast.stacks.worktree import Worktree
+from holdfast.stacks.worktree import Kind, Worktree
 
 T = TypeVar("T")
 
@@ -129,10 +130,13 @@ class Code:
         return self._contents[path]
 
     def _read_bytes(self, path: str) -> bytes | OSError | None:
+        if self.tree.kind(path) is Kind.OTHER:
+            # A pipe, or a link to a device: reading it may never end.
+            return OSError(errno.EINVAL, "it is neither a file nor a folder")
         try:
             return (self.tree.root / path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return None  # ValueError: code may name a file by what no name can hold
         except OSError as error:
             return error
 
@@ -161,7 +165,11 @@ class Code:
         return self._modules[folder]
 
     def _module(self, folder: str) -> ModuleCode:
-        names = sorted(name for name in self.tree.names(folder) if is_code(name))
+        names = sorted(
+            name
+            for name in self.tree.names(folder)
+            if is_code(name) and not self.tree.is_folder(self.tree.join(folder, name))
+        )
         # OpenTofu reads main.tofu instead of main.tf, and override files come last: later ones win below.
         names.sort(key=lambda name: (bool(_OVERRIDE.search(name)), bool(_TOFU.search(name)), name))
         read_ = [self.file(self.tree.join(folder, name)) for name in names]
@@ -187,9 +195,11 @@ class Code:
     def _pin(self, folder: str, name: str) -> Pin | None:
         """In the folder or the nearest one above it, as the version managers look for it."""
         for place in pin_places(folder, name):
+            if self.tree.kind(place) is not Kind.FILE:
+                continue
             try:
                 text = (self.tree.root / place).read_text(errors="replace")
-            except OSError:
+            except (OSError, ValueError):
                 continue
             lines = [line.strip() for line in text.splitlines() if line.strip()[:1] not in ("", "#")]
             if lines:
@@ -199,8 +209,8 @@ class Code:
 
 def pin_places(folder: str, name: str) -> tuple[str, ...]:
     """Where a version file counts: beside the root module, or in any folder above it."""
-    here = PurePosixPath(folder)
-    return tuple(str(above / name) for above in (here, *here.parents))
+    parts = [] if folder == "." else folder.split("/")
+    return tuple("/".join((*parts[:depth], name)) for depth in range(len(parts), -1, -1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

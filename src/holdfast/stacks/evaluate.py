@@ -29,12 +29,17 @@ from holdfast.hcl.nodes import (
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
 from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.functions import FUNCTIONS, PARTIAL
-from holdfast.stacks.values import bool_of, known, pairs, same, strings, text_of, unknown_of
+from holdfast.stacks.values import bool_of, known, pairs, parts_of, same, strings, text_of, unknown_of
 
 Listing = Callable[[str, str], object]
 """`fileset`: the files of a folder that match a pattern, as a set, or unknown."""
 
 _MOST_ELEMENTS = 2000
+_MOST_STEPS = 2_000_000
+_STEPS_OF_ELEMENT = 10
+_MOST_PARTS = 100_000
+_LONGEST_TEXT = 5_000_000
+_LARGEST_NUMBER = 10**30
 _MADE_OF_PATHS = frozenset(("format", "join", "fileset", "abspath", "tostring", "coalesce", "lookup"))
 """Functions through which an absolute path may pass without being looked into."""
 
@@ -78,6 +83,8 @@ class Scope:
     listing: Listing = _no_listing
     settled: dict[str, object] = field(default_factory=dict)
     """Locals whose value is already known, shared by every scope of the same module."""
+    steps: list[int] = field(default_factory=lambda: [_MOST_STEPS])
+    """What one question may still cost: a few lines of code can ask for more than there is time."""
 
     def bind(self, names: Mapping[str, object]) -> Scope:
         return self._with({**self.names, **names})
@@ -96,16 +103,18 @@ class Scope:
             names=names,
             listing=self.listing,
             settled=self.settled,
+            steps=self.steps,
         )
 
 
 def evaluate(expression: Expression, scope: Scope) -> object:
-    """A value (with unknowns inside where there are any) or an unknown. Never raises."""
+    """A value, unknowns in it where there are any, or an unknown; what grows huge is one. Never raises."""
+    scope.steps[0] = _MOST_STEPS
     try:
         value = _value(expression, scope)
     except RecursionError:
         return UNKNOWN
-    return UNKNOWN if isinstance(value, _Absent) else value
+    return UNKNOWN if isinstance(value, _Absent) or parts_of(value, _MOST_PARTS) > _MOST_PARTS else value
 
 
 def _value(expression: Expression, scope: Scope) -> object:
@@ -142,7 +151,10 @@ def _local(name: str, scope: Scope) -> object:
         return UNKNOWN
     if name not in scope.settled:
         scope.settled[name] = UNKNOWN  # a local that refers to itself ends here
-        scope.settled[name] = _plain(scope.locals[name], scope.unbound())
+        value = _plain(scope.locals[name], scope.unbound())
+        parts = parts_of(value, _MOST_PARTS)
+        scope.steps[0] -= parts
+        scope.settled[name] = UNKNOWN if parts > _MOST_PARTS or scope.steps[0] < 0 else value
     return scope.settled[name]
 
 
@@ -184,7 +196,7 @@ def _template(expression: Template, scope: Scope) -> object:
         if text is None:
             return unknown_of(*values) if any(isinstance(v, Unknown) for v in values) else UNKNOWN
         found.append(text)
-    return "".join(found)
+    return "".join(found) if sum(map(len, found)) <= _LONGEST_TEXT else UNKNOWN
 
 
 def _object(expression: Object, scope: Scope) -> object:
@@ -232,7 +244,7 @@ def _logic(operator: str, left: object, right: object) -> object:
 
 def _arithmetic(operator: str, left: object, right: object) -> object:
     """Whole numbers only: Terraform counts more exactly than floating point does."""
-    if type(left) is not int or type(right) is not int:
+    if type(left) is not int or type(right) is not int or max(abs(left), abs(right)) > _LARGEST_NUMBER:
         return UNKNOWN
     if operator == "/":
         return left // right if right and left % right == 0 else UNKNOWN
@@ -257,7 +269,8 @@ def elements(expression: For, scope: Scope) -> list[Scope] | Unknown:
     """One scope for each element that a `for` goes through, before its condition."""
     collection = _plain(expression.collection, scope)
     found = pairs(collection)
-    if found is None or len(found) > _MOST_ELEMENTS:
+    scope.steps[0] -= len(found or ()) * _STEPS_OF_ELEMENT
+    if found is None or len(found) > _MOST_ELEMENTS or scope.steps[0] < 0:
         return unknown_of(collection) if isinstance(collection, Unknown) else UNKNOWN
     scopes = []
     for key, value in found:

@@ -192,8 +192,9 @@ def _root_values(
 
 def _values(module: ModuleCode, given: Mapping[str, object]) -> dict[str, object]:
     found: dict[str, object] = {}
+    nothing = Scope()
     for name, variable in module.variables.items():
-        default = UNKNOWN if variable.default is None else evaluate(variable.default, Scope())
+        default = UNKNOWN if variable.default is None else evaluate(variable.default, nothing)
         value = given.get(name, default)
         if value is None and not variable.nullable:
             value = default

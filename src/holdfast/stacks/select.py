@@ -6,6 +6,7 @@ not select what depends on it.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -37,6 +38,7 @@ def select(
     for stack in stacks:
         reasons = list(_configured(stack, config_file, old_stacks)) if config_file in changed else []
         reasons.extend(reasons_for(reach_of(code, stack, env_variables), changed))
+        reasons.extend(_held_against(stack, changed))
         if reasons:
             found.append(Selected(stack=stack, reasons=tuple(dict.fromkeys(reasons))))
     return tuple(found)
@@ -64,6 +66,13 @@ def _configured(stack: Stack, config_file: str, old_stacks: Mapping[str, Stack] 
         yield f"{config_file} did not give this stack before"
     elif replace(old, place=stack.place) != stack:
         yield f"its part of {config_file} changed"
+
+
+def _held_against(stack: Stack, changed: frozenset[str]) -> Iterable[str]:
+    """No plan reads the contract, but what its outputs are held against has changed."""
+    file = posixpath.normpath(stack.contract.schema) if stack.contract is not None else None
+    if file in changed:
+        yield f"its contract {file} changed"
 
 
 def removed(

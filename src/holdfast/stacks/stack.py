@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping
 
-from holdfast.config.valid import Backend, EnginePin, RuleKind, Target, Value, frozen
+from holdfast.config.valid import Backend, ContractUse, EnginePin, RuleKind, Target, Value, frozen
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass, field
 
@@ -53,6 +53,14 @@ class Stack:
     def own_file(self) -> str | None:
         """The variables file that makes this stack, where one does."""
         return self.variables_files[-1] if self.kind is RuleKind.VARIABLES else None
+
+    @property
+    def contract(self) -> ContractUse | None:
+        """What its target asks of its outputs."""
+        use = self.target.contract if self.target is not None else None
+        if use is None or (use.stacks and not any(matches(self, one) for one in use.stacks)):
+            return None
+        return use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

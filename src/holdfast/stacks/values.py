@@ -37,6 +37,22 @@ def known(value: object) -> bool:
     return True
 
 
+def parts_of(value: object, most: int) -> int:
+    """How many parts it has, counted no further than `most`. One that stands in it twice counts twice."""
+    if not isinstance(value, tuple | Mapping):
+        return 1
+    waiting: list[object] = [value]
+    counted = 0
+    while waiting and counted <= most:
+        found = waiting.pop()
+        counted += 1
+        if isinstance(found, tuple):
+            waiting.extend(found)
+        elif isinstance(found, Mapping):
+            waiting.extend(found.values())
+    return counted
+
+
 def unknown_of(*values: object) -> Unknown:
     """The unknown that a mixture is: only computed if nothing but computed values make it so."""
     return UNKNOWN if any(_holds(value, UNKNOWN) for value in values) else COMPUTED

@@ -25,17 +25,20 @@ class PlanOptions:
     refresh_only: bool = False
 
 
-def init(*, backend_file: bool, json: bool, reconfigure: bool = True) -> Argv:
+def init(*, backend_file: bool, json: bool, reconfigure: bool = True, backend: bool = True) -> Argv:
     """`-reconfigure`: a work directory is reused, and settings that changed are not a migration.
 
-    A `cloud` block has no such settings, and does not know the option.
+    A `cloud` block has no such settings, and does not know the option. Without `backend` only providers and
+    modules are made ready: enough for commands that need no state.
     """
     argv = ["init", "-input=false", "-no-color"]
-    if reconfigure:
+    if not backend:
+        argv.append("-backend=false")
+    elif reconfigure:
         argv.append("-reconfigure")
     if json:
         argv.append("-json")
-    if backend_file:
+    if backend_file and backend:
         argv.append(f"-backend-config={BACKEND_FILE}")
     return tuple(argv)
 

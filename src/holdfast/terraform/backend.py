@@ -94,6 +94,13 @@ def state_home(
     return _remote(stack, kind, code, settings, override)
 
 
+def unasked_home(stack: Stack, code: CodeBackend | None) -> StateHome | None:
+    """For commands that need no state: only which kind of backend it is. None where Holdfast keeps it."""
+    configured = stack.backend.type if stack.backend is not None else None
+    kind = code.type if code is not None else configured
+    return StateHome(type=kind) if kind is not None else None
+
+
 def _kept(stack: Stack, settings: Mapping[str, object]) -> StateHome:
     """Behind the state door: its address comes by environment, so that nothing of it is in code or plan."""
     if settings:

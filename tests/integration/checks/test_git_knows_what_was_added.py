@@ -76,3 +76,46 @@ def test_a_repository_without_a_commit_has_no_history(tmp_path: Path) -> None:
     """Nothing was ever added; that is no failure."""
     run(tmp_path, "init", "-q")
     assert found(tmp_path).added() == ()
+
+
+def test_every_content_is_named_with_the_commit_that_brought_it(repository: Path) -> None:
+    """Changed files too, and those of a merge that are like no parent's; no links."""
+    (repository / "a b.tf").write_text("main")
+    (repository / "link").symlink_to("a b.tf")
+    run(repository, "add", ".")
+    run(repository, "commit", "-qm", "four")
+    run(repository, "merge", "-q", "--no-commit", "--no-ff", "side")
+    (repository / "a b.tf").write_text("merged")
+    run(repository, "add", ".")
+    run(repository, "commit", "-qm", "five")
+    git = found(repository)
+    brought = [[path for path, _ in one.blobs] for one in git.added()]
+    assert sorted(brought) == [["a b.tf"], ["a b.tf"], ["a b.tf", "old.tfstate"], ["é.key"]]
+    ids = {path: blob for one in reversed(git.added()) for path, blob in one.blobs}
+    contents = {blob.id: blob.content for blob in git.blobs(tuple(ids.values()), largest=10)}
+    assert {path: contents[blob] for path, blob in ids.items()} == {
+        "a b.tf": b"merged",
+        "old.tfstate": b"{}",
+        "é.key": b"k",
+    }
+
+
+def test_contents_come_whole_and_what_is_not_to_be_had_says_why(tmp_path: Path) -> None:
+    """Bytes of any kind; what is too large, or is not there, is no empty content."""
+    run(tmp_path, "init", "-q")
+    odd = b"\0\n\nx" * 3
+    (tmp_path / "odd").write_bytes(odd)
+    (tmp_path / "none").write_bytes(b"")
+    (tmp_path / "large").write_bytes(b"a" * 100)
+    run(tmp_path, "add", ".")
+    run(tmp_path, "commit", "-qm", "one")
+    ids = dict(found(tmp_path).added()[0].blobs)
+    gone = "0" * 39 + "1"
+    wanted = (ids["odd"], ids["large"], gone, ids["none"])
+    blobs = {blob.id: (blob.content, blob.why_not) for blob in found(tmp_path).blobs(wanted, largest=99)}
+    assert blobs == {
+        ids["odd"]: (odd, None),
+        ids["none"]: (b"", None),
+        ids["large"]: (None, "it is larger than 0 MB"),
+        gone: (None, "it is not in this clone"),
+    }

@@ -12,7 +12,8 @@ from tools_made import asked, found, skipped
 from holdfast.checks.interface import Finding, Severity
 from holdfast.checks.tools import rego
 from holdfast.checks.tools.interface import answers
-from holdfast.checks.tools.rego_engines import Document, NoAnswer, Regopy
+from holdfast.checks.tools.rego_by_regopy import Regopy
+from holdfast.checks.tools.rego_interface import Document, NoAnswer
 from holdfast.checks.tools.rego_policies import Policy
 from holdfast.config.check_valid import Use
 
@@ -102,6 +103,14 @@ RIGHT = (
     "count(a.l) == 2",
     "regex.match(`^n-\\d+$`, a.name)",
     'upper(a.name) == "N-12"',
+    "a.name > 1024",
+    "null < a.l[0]",
+    "startswith(a.rows[_].name, `x`)",
+    "count(a.rows[i].ports) == 1; i == 1",
+    "a.rows[i].name != a.rows[j].name",
+    "22 in a.rows[_].ports",
+    "[_, v] := walk(a); v == 443",
+    'concat(",", {"b", "a"}) == "a,b"',
 )
 
 
@@ -120,6 +129,7 @@ def test_texts_are_what_they_are(tmp_path: Path) -> None:
         html="a<b>&c",
         l=[1, 2],
         name="n-12",
+        rows=[{"name": "abc", "ports": [80, 443]}, {"name": "xyz", "ports": [22]}],
     )
     assert dict(said) == {f"rego.main.deny_{number}": "fires" for number in range(len(RIGHT))}
 
@@ -142,6 +152,13 @@ WRONG = (
     'net.cidr_contains("10.0.0.0/8", "10.1.1.1")',
     'http.send({"url": "http://127.0.0.1/"}).status_code == 200',
     "to_number(a.u) == 1",
+    "regex.match(`^.$`, a.u)",
+    'glob.match("?", [], a.u)',
+    'hex.encode(a.u) == "x"',
+    'sprintf("%q", [a.u]) == "x"',
+    'sprintf("%s", [[1]]) == "x"',
+    'a.s < "x"',
+    'urlquery.encode("a b") == "x"',
 )
 
 
@@ -183,6 +200,12 @@ def test_a_policy_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     ((id_, message),) = of_plan(tmp_path, 'deny contains msg if { msg := \nwarn contains "x" if true\n')
     assert id_ == "HF908"
     assert "regopy cannot read the policies" in message
+
+
+def test_a_name_that_nothing_gives_a_value_is_an_error(tmp_path: Path) -> None:
+    """The library would take the rule for one that does not fire."""
+    ((id_, message),) = of_plan(tmp_path, 'deny contains "x" if inptu.resource_changes\n')
+    assert (id_, message) == ("HF908", "rego: nothing gives this name a value: policy/a.rego:3 (`inptu`)")
 
 
 DYING = {

@@ -27,11 +27,13 @@ value = {str(n): {"deny": ["seen " + ",".join(one)]} for n, one in enumerate(doc
 print(json.dumps({"result": [{"expressions": [{"value": [value]}]}]}))
 """
 CONFTEST = """
-import json, sys
-assert "--policy=policy" in sys.argv and "--all-namespaces" in sys.argv, sys.argv
-files = [one for one in sys.argv[2:] if not one.startswith("--")]
-rows = [{"filename": one, "namespace": "main", "failures": [{"msg": "seen " + one}]} for one in files]
-print(json.dumps(rows))
+import json, pathlib, sys
+assert "--namespace=holdfast_asking" in sys.argv and sys.argv[-1] == "-", sys.argv
+policies = [one.partition("=")[2] for one in sys.argv if one.startswith("--policy=")]
+assert policies[0].endswith("/policy/a.rego") and "data.main" in pathlib.Path(policies[1]).read_text()
+documents = map(json.loads, json.load(sys.stdin)["documents"])
+value = [{str(n): {"deny": ["seen " + ",".join(one)]} for n, one in enumerate(documents)}]
+print(json.dumps([{"filename": "", "failures": [{"msg": json.dumps(value)}]}]))
 """
 
 
@@ -43,16 +45,20 @@ def test_opa_is_preferred_and_asked_once_for_all(tmp_path: Path) -> None:
     assert found(rego.look, about) == [("rego.main.deny", "seen resource")]
 
 
-def test_conftest_reads_code_itself(tmp_path: Path) -> None:
-    """As its users know it."""
+def test_conftest_is_asked_the_same(tmp_path: Path) -> None:
+    """By a policy of ours, and not where a `conftest.toml` could say otherwise."""
     about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "conftest", CONFTEST))
-    assert found(rego.look, about) == [("rego.main.deny", "seen main.tf")]
+    assert found(rego.look, about) == [("rego.main.deny", "seen resource")]
 
 
 @pytest.mark.parametrize("name", ["opa", "conftest"])
 @pytest.mark.parametrize(
     "text",
-    ["print('[]')", "print('{}')", "raise SystemExit(1)", "print('nonsense')", "import os; os.abort()"],
+    [
+        *("print('[]')", "print('{}')", "raise SystemExit(1)", "print('nonsense')", "import os; os.abort()"),
+        """print('[{"failures": [{"msg": "{}"}]}]')""",
+        """print('[{"failures": []}]')""",
+    ],
 )
 def test_an_evaluator_that_gives_no_answer_is_an_error(tmp_path: Path, name: str, text: str) -> None:
     """Whatever it prints: policies that were not evaluated are never passed."""

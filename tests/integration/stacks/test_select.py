@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.valid import RuleKind, frozen
+from holdfast.config.valid import ContractUse, RuleKind, Target, frozen
 from holdfast.kernel.errors import Place
 from holdfast.stacks.code import Code
 from holdfast.stacks.select import removed, select
@@ -72,6 +72,23 @@ def test_an_unreadable_old_configuration_touches_all(code: Code) -> None:
     """Where the old configuration cannot be read, every stack is touched."""
     why = ("holdfast.yaml changed and its old version cannot be read",)
     assert chosen(code, "holdfast.yaml") == {"a": why, "b": why}
+
+
+def test_a_changed_contract_touches_the_stacks_that_are_held_against_it(code: Code) -> None:
+    """Those of its target that it is for; a built-in contract is no file, and a gone one counts."""
+    use = ContractUse(place=Place(file="holdfast.yaml"), schema="./contracts/outputs.yaml", stacks=("a*",))
+    held = Target(name="aws", contract=use)
+    given = (
+        replace(stack("a"), target=held),
+        replace(stack("b"), target=held),
+        replace(stack("a2"), target=Target(name="other")),
+        replace(stack("a3"), target=Target(name="c", contract=replace(use, schema="platform-v1"))),
+    )
+    found = select(given, frozenset(("contracts/outputs.yaml", "contracts/other.yaml")), code)
+    assert [(one.stack.name, one.reasons) for one in found] == [
+        ("a", ("its contract contracts/outputs.yaml changed",))
+    ]
+    assert select(given, frozenset(("outputs.yaml",)), code) == ()
 
 
 def test_env_of_a_stack_may_set_a_variable(code: Code) -> None:

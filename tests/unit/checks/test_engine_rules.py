@@ -43,10 +43,10 @@ def asked(
 
 
 def test_every_place_that_the_format_changes_is_found() -> None:
-    """With its line and what it becomes; a text in quotes is not repeated."""
+    """With its line and what it becomes; a value is not repeated."""
     found = of(asked({"main.tf": FORMATTED.encode()}), FORMAT)
     assert [(one.line, one.hint) for one in found] == [
-        (2, "It becomes: a = 1"),
+        (2, "It becomes: a = …"),
         (8, 'It becomes: value = "…"'),
     ]
     assert {one.severity for one in found} == {Severity.WARNING}

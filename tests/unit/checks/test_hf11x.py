@@ -252,6 +252,8 @@ def test_opentofu_keeps_the_table() -> None:
         ("oss", "encrypt = true"),
         ("http", 'lock_address = "http://127.0.0.1:8080/lock"'),
         ("consul", 'scheme = "http"'),
+        ("consul", 'address = "https://consul.example.com"'),
+        ("consul", 'address = "consul.example.com"\n    scheme = var.scheme'),
         ("consul", 'address = "consul.example.com:8501"\n    scheme = "https"'),
         ("pg", ""),
         ("s3", 'encrypt = true\n    endpoints = { s3 = "http://localhost:9000" }'),
@@ -273,6 +275,7 @@ def test_backends_that_encrypt(type_: str, settings: str) -> None:
         ("s3", 'encrypt = true\n    endpoints = { s3 = "http://minio.example.com" }', "endpoints.s3"),
         ("http", 'lock_address = "http://states.example.com/lock"', "lock_address"),
         ("consul", 'address = "consul.example.com:8500"\n    scheme = "http"', "scheme"),
+        ("consul", 'address = "consul.example.com:8500"', "scheme"),
         ("gcs", 'storage_custom_endpoint = "http://gcs.example.com"', "storage_custom_endpoint"),
         ("kubernetes", 'host = "http://10.0.0.1"', "host"),
     ],
@@ -289,6 +292,12 @@ def test_a_database_without_tls_is_found(text: str) -> None:
     """In either way of writing where it is."""
     code = f'terraform {{\n  backend "pg" {{\n    conn_str = "{text}"\n  }}\n}}\n'
     assert lines(check(CLEAR, {"main.tf": code}), CLEAR) == [("main.tf", 3)]
+
+
+def test_consul_may_be_told_by_environment() -> None:
+    """That it speaks TLS, where the code does not say so."""
+    files = {"main.tf": block("consul", 'address = "consul.example.com"')}
+    assert messages(check(CLEAR, files, config=entry("env: { CONSUL_HTTP_SSL: 'true' }")), CLEAR) == []
 
 
 def test_what_others_keep_cannot_be_seen() -> None:

@@ -301,7 +301,7 @@ def test_a_copied_backend_block_is_found() -> None:
     }
     report = check(TWICE, files, config=config)
     assert lines(report, TWICE) == [("copy/main.tf", 2)]
-    assert messages(report, TWICE) == ["copy is on the state of net (s3 backend: bucket b, key net)"]
+    assert messages(report, TWICE) == ["`copy` is on the state of `net` (s3 backend: bucket b, key net)"]
     files["copy/main.tf"] = same.replace(
         "{\n    b", "{ # holdfast:ignore HF124 until=2027-01-01 reason=x\n    b"
     )
@@ -457,7 +457,7 @@ def test_a_read_that_is_not_declared_is_found() -> None:
     assert [(one.file, one.line, one.stack, one.address) for one in found] == [
         ("app/read.tf", 1, "app", "data.terraform_remote_state.net")
     ]
-    assert found[0].message == "app reads the state of net and does not depend on it"
+    assert found[0].message == "`app` reads the state of `net` and does not depend on it"
     assert 'depends_on: ["net"]' in (found[0].hint or "")
     waived = f"# holdfast:ignore HF126 until=2027-01-01 reason=x\n{RIGHT}"
     assert [one.waived for one in of(reads(waived), UNDECLARED)] == [True]
@@ -475,8 +475,8 @@ def test_values_of_the_stack_are_followed() -> None:
         '{ bucket = "b", key = "${each.key}/terraform.tfstate" }', 'for_each = toset(["net", "app"])'
     )
     assert messages(reads(each), UNDECLARED) == [
-        "app reads its own state",
-        "app reads the state of net and does not depend on it",
+        "`app` reads its own state",
+        "`app` reads the state of `net` and does not depend on it",
     ]
 
 
@@ -527,7 +527,7 @@ def test_workspaces_of_a_cloud_are_compared_by_their_name() -> None:
     cloud = 'terraform {\n  cloud {\n    organization = "o"\n    workspaces {\n      %s\n    }\n  }\n}\n'
     read = remote('{ organization = "o", workspaces = { name = "net" } }', kind='"remote"')
     report = reads(read, **{"net/main.tf": cloud % 'name = "net"'})
-    assert messages(report, UNDECLARED) == ["app reads the state of net and does not depend on it"]
+    assert messages(report, UNDECLARED) == ["`app` reads the state of `net` and does not depend on it"]
     report = reads(read, **{"net/main.tf": cloud % 'tags = ["net"]'})
     assert [one.severity for one in of(report, UNDECLARED)] == [Severity.NOTE]
 
@@ -535,7 +535,7 @@ def test_workspaces_of_a_cloud_are_compared_by_their_name() -> None:
 def test_production_is_not_read_from_elsewhere() -> None:
     """Declared or not; within production it is right, and a read of nobody's state says nothing."""
     report = reads(RIGHT, ", depends_on: [net]", app="dev")
-    assert messages(report) == ["app is not production and reads the state of net, which is production"]
+    assert messages(report) == ["`app` is not production and reads the state of `net`, which is production"]
     assert lines(report, ACROSS) == [("app/read.tf", 1)]
     assert messages(reads(RIGHT), ACROSS) == []
     assert messages(reads(remote('{ bucket = "b", key = var.k }'), app="dev"), ACROSS) == []

@@ -33,6 +33,7 @@ FOUND = [
     ("HF201", "terraform.tfstate.d/prod/terraform.tfstate", STATE),
     ("HF201", ".terraform.tfstate.lock.info", b"{}"),
     ("HF201", "old/pulled.json", STATE),
+    ("HF201", "old/powershell.json", STATE.decode().encode("utf-16")),
     ("HF202", "tfplan", b""),
     ("HF202", "prod.tfplan", b""),
     ("HF202", "live/plan.out", b""),

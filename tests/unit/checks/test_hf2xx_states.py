@@ -173,6 +173,51 @@ def test_a_plan_that_leaves_no_secret_behind_is_left_alone(change: dict[str, Any
     assert said(plan("aws_db_instance", change)) == []
 
 
+OLD = {"password": SECRET, "tags": {"a": "1"}}
+MARK = {"password": True}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"actions": ["no-op"], "after": OLD},
+        {"actions": ["update"], "after": {**OLD, "tags": {"a": "2"}}},
+    ],
+)
+def test_a_plan_does_not_repeat_what_it_leaves_as_it_is(change: dict[str, Any]) -> None:
+    """The secret is in the state already: that is found once, where the state is looked at."""
+    marks = {"before_sensitive": MARK, "after_sensitive": MARK}
+    assert said(plan("aws_db_instance", {"before": OLD, **marks, **change})) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"actions": ["update"], "after": {"password": f"{SECRET}2"}},
+        {"actions": ["update"], "after": {}, "after_unknown": MARK},
+        {"actions": ["delete", "create"], "after": OLD},
+        {"actions": ["no-op"], "after": OLD, "importing": {"id": "db-1"}},
+        {"actions": ["update"], "before": {"password": None}, "after": OLD},
+    ],
+)
+def test_a_plan_says_what_comes_anew_into_the_state(change: dict[str, Any]) -> None:
+    """Another value, a new object in the place of the old, one that is taken over."""
+    marks = {"before_sensitive": MARK, "after_sensitive": MARK}
+    (found,) = said(plan("aws_db_instance", {"before": OLD, **marks, **change}))
+    assert found == ("aws_db_instance.a", "the plan and the state after it hold `password` in clear")
+
+
+def test_a_secret_that_loses_its_mark_is_told_again() -> None:
+    """From then on Terraform shows it."""
+    value = {"environment": [{"variables": {"API_TOKEN": SECRET}}]}
+    marked = {"environment": [{"variables": {"API_TOKEN": True}}]}
+    change = {"actions": ["update"], "before": value, "after": {**value, "memory_size": 1}}
+    kept = {**change, "before_sensitive": marked, "after_sensitive": marked}
+    assert said(plan("aws_lambda_function", kept)) == []
+    (found,) = of(plan("aws_lambda_function", {**change, "before_sensitive": marked}), HELD)
+    assert found.severity is Severity.ERROR
+
+
 def test_an_output_that_shows_a_secret_is_found_in_plan_and_state() -> None:
     """`nonsensitive` in a module that nobody can look into shows here at the latest."""
     change = {"after": {"password": SECRET}, "after_sensitive": {"password": True}}

@@ -6,8 +6,8 @@ import pytest
 from checks_made import check, checkout, lines, messages, of, skips
 
 from holdfast.checks.catalogue import rule
-from holdfast.checks.formats.text import source_line
 from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.running import NO_HISTORY
 from holdfast.secrets.formats import shipped_formats
 
 
@@ -154,6 +154,15 @@ def test_a_known_secret_is_found_wherever_it_stands() -> None:
     ]
 
 
+def test_a_secret_is_found_in_what_powershell_writes() -> None:
+    """`>` makes UTF-16 there: no code for Terraform, and a secret all the same."""
+    files = {
+        "out.json": f'{{\n "a": "{GITHUB}"}}\n'.encode("utf-16"),
+        "a.tfvars": f"\n# {GITHUB}".encode("utf-16"),
+    }
+    assert lines(check(the("HF207"), files, config=""), the("HF207")) == [("a.tfvars", 2), ("out.json", 2)]
+
+
 def test_a_secret_in_code_that_cannot_be_read_is_still_found() -> None:
     """A syntax error hides nothing: the text is searched."""
     assert lines(check(the("HF207"), {"main.tf": f'locals {{\n a = "{GITHUB}"\n b = \n'}), the("HF207")) == [
@@ -183,7 +192,7 @@ def test_a_random_text_under_a_name_that_sounds_secret_is_found(code: str, name:
     """By the nearest name, however it is written; never with the text."""
     found = of(check(TEXTS, {"main.tf": code}), the("HF208"))
     assert [one.message for one in found] == [f"`{name}` is given a text that looks like a secret"]
-    assert RANDOM not in (source_line(found[0]) or "")
+    assert RANDOM not in (found[0].source or "")
 
 
 def test_random_texts_in_variables_files_and_json_are_found() -> None:
@@ -198,6 +207,18 @@ def test_random_texts_in_variables_files_and_json_are_found() -> None:
     }
     found = lines(check(TEXTS, files), the("HF208"))
     assert found == [("prod.tfvars", 1), ("prod.tfvars.json", 2), ("settings/app.json", 2)]
+
+
+def test_a_script_that_is_handed_on_is_searched() -> None:
+    """A heredoc has names of its own, on lines of its own; a name of the code is told once."""
+    script = f"#!/bin/sh\nexport DB_PASSWORD={RANDOM}\nTOKEN=$(ask)\npassword: ${{var.p}}\n"
+    code = f'resource "x_y" "a" {{\n  data = <<-EOT\n{script}  EOT\n  api_token = <<EOT\n{RANDOM}\nEOT\n}}\n'
+    files = {
+        "main.tf": code,
+        "a.tfvars": f"\nx = <<E\r\n  api_key: '{RANDOM}'\r\nE\r\n",
+        "b.tf": "a = <<EOT\n",
+    }
+    assert lines(check(TEXTS, files), the("HF208")) == [("a.tfvars", 3), ("main.tf", 4), ("main.tf", 8)]
 
 
 def test_words_of_the_configuration_count() -> None:
@@ -289,11 +310,11 @@ def test_the_line_is_shown_without_the_secret(id_: str) -> None:
     """A reader finds the line, and the secret is not told once more."""
     secret = the(id_).bad.split('"')[-2]
     (found,) = of(check(the(id_), {"main.tf": the(id_).bad}), the(id_))
-    assert secret not in f"{source_line(found)}{found.message}{found.hint}"
-    assert '"…"' in (source_line(found) or "")
+    assert secret not in f"{found.source}{found.message}{found.hint}"
+    assert '"…"' in (found.source or "")
 
 
 def test_a_file_that_is_too_large_is_said_to_be_unseen() -> None:
     """Nothing that was not looked at is reported as fine."""
     made = checkout({"main.tf": "", "dump.json": b" " * 5_000_001})
-    assert skips(check(the("HF207"), made), the("HF207")) == ["larger than 5 MB"]
+    assert skips(check(the("HF207"), made), the("HF207")) == ["larger than 5 MB", NO_HISTORY]

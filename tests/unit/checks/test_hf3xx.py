@@ -63,6 +63,22 @@ def test_a_provisioner_is_found_in_a_shared_stack(kind: str) -> None:
     assert f"`{kind}`" in messages(report, HF301)[0]
 
 
+def test_a_provisioner_of_what_is_taken_away_is_found() -> None:
+    """A `removed` block may run one when the object goes."""
+    code = 'removed {\n  from = module.a.terraform_data.b\n  provisioner "local-exec" {}\n}\n'
+    assert [(one.line, one.address) for one in of(check(HF301, {"main.tf": code}), HF301)] == [
+        (3, "module.a.terraform_data.b")
+    ]
+
+
+def test_data_that_only_a_check_reads_is_read_all_the_same() -> None:
+    """A `check` block has data sources of its own."""
+    code = 'check "a" {\n  data "http" "b" {\n    url = var.url\n  }\n}\n'
+    report = check((HF302, HF303), {"main.tf": code, "b.tf": 'check "c" {\n  data "external" "d" {}\n}\n'})
+    assert [(one.file, one.line, one.address) for one in of(report, HF303)] == [("main.tf", 2, "data.http.b")]
+    assert lines(report, HF302) == [("b.tf", 2)]
+
+
 @pytest.mark.parametrize("id_", ["HF301", "HF302", "HF303"])
 def test_developers_own_targets_may_do_it(id_: str) -> None:
     """Nobody else depends on what they do there."""
@@ -121,7 +137,7 @@ def test_a_resource_that_is_called_external_is_no_data() -> None:
 def test_http_read_for_one_run_only_is_found_too() -> None:
     """An ephemeral read is a read."""
     report = check(HF303, {"main.tf": 'ephemeral "http" "a" {\n  url = "https://example.com"\n}\n'})
-    assert messages(report, HF303) == ["ephemeral.http.a reads an HTTP address in every plan"]
+    assert messages(report, HF303) == ["`ephemeral.http.a` reads an HTTP address in every plan"]
 
 
 def test_a_waiver_on_the_line_of_a_provisioner_is_heard() -> None:

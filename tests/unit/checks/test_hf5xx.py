@@ -97,6 +97,17 @@ def test_broken_json_has_a_place() -> None:
     assert lines(report, one) == [("main.tf", 4)]
 
 
+def test_conditions_are_told_with_what_was_meant_and_at_once() -> None:
+    """HF501: an operator that is nearly one; a number without end takes no time."""
+    tests = {"StringEqual": {"aws:a": "b"}, "NumericEquals": {"aws:b": "1" * 100_000 + "x"}}
+    one = rule("HF501")
+    said = of(
+        check(one, {"main.tf": code("identity", allow(Action="a:b", Resource="*", Condition=tests))}), one
+    )
+    assert "Did you mean `StringEquals`?" in [item.hint for item in said]
+    assert any(item.message.endswith("is no number") for item in said)
+
+
 SIZES = [
     ("user", 2048, ERROR),
     ("group", 5120, ERROR),
@@ -344,6 +355,30 @@ def test_a_trust_of_github_without_conditions() -> None:
     statement = allow(Principal={"Federated": PROVIDER}, Action="sts:AssumeRoleWithWebIdentity")
     assert [severity for severity, _ in found("HF511", code("trust", statement))] == [WARNING, ERROR]
     assert found("HF512", code("trust", statement)) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "condition", "counts"),
+    [
+        ("gitlab.com", None, True),
+        ("gitlab.com", {"StringEquals": {"gitlab.com:aud": "https://gitlab.com"}}, True),
+        ("gitlab.com", {"StringLike": {"gitlab.com:sub": "*"}}, True),
+        ("app.terraform.io", {"StringEqualsIfExists": {"app.terraform.io:sub": "organization:a"}}, True),
+        ("gitlab.com", {"StringLike": {"gitlab.com:sub": "project_path:acme/*"}}, False),
+        ("gitlab.com", "${var.condition}", False),
+        ("gitlab.acme.example", {"StringEquals": {"gitlab.acme.example:aud": "sts"}}, False),
+        ("${var.provider}", {"StringEquals": {"gitlab.com:aud": "https://gitlab.com"}}, False),
+    ],
+)
+def test_providers_that_sign_for_everybody(host: str, condition: object, *, counts: bool) -> None:
+    """HF512: an audience says who is asked, not who asks."""
+    statement = allow(
+        Principal={"Federated": f"arn:aws:iam::111122223333:oidc-provider/{host}"},
+        Action="sts:AssumeRoleWithWebIdentity",
+    )
+    if condition is not None:
+        statement["Condition"] = condition
+    assert bool(found("HF512", code("trust", statement))) is counts
 
 
 def test_github_is_recognised_by_its_claims() -> None:

@@ -9,7 +9,9 @@ import pytest
 from checks_made import check, checkout, lines, messages, of
 
 from holdfast.checks.interface import Finding, Rule, Severity, Skipped
+from holdfast.checks.rules.hf504_everything_allowed import RULE as EVERYTHING
 from holdfast.checks.rules.hf701_unused_variable import RULE as UNUSED
+from holdfast.checks.rules.hf703_undeclared_variable import RULE as UNDECLARED
 from holdfast.checks.rules.hf901_expired_waiver import RULE as EXPIRED
 from holdfast.checks.rules.hf902_unused_waiver import RULE as NEEDLESS
 from holdfast.checks.rules.hf903_broken_waiver import RULE as BROKEN
@@ -52,7 +54,7 @@ def test_fields_come_in_any_order_and_reasons_have_spaces() -> None:
 
 def test_one_comment_names_several_rules() -> None:
     """Separated by commas; each is a waiver of its own."""
-    found = read("# holdfast:ignore HF101, HF201,HF701 until=2027-01-31 reason=why", "", "# more", "x = 1")
+    found = read("# holdfast:ignore HF101, HF201,HF701,HF101 until=2027-01-31 reason=why", "", "# m", "x = 1")
     assert [(one.waiver.rule, one.line) for one in found] == [("HF101", 4), ("HF201", 4), ("HF701", 4)]
 
 
@@ -236,3 +238,78 @@ def test_a_waiver_for_one_stack_is_not_for_the_other() -> None:
     """
     report = check(rule, {"shared/main.tf": "locals {}\n"}, config=config)
     assert [(one.stack, one.waived) for one in of(report, rule)] == [("one", True), ("two", False)]
+
+
+JSON_WAIVER = f'"//": "{GOOD}"'
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f'{{"variable": {{"a": {{{JSON_WAIVER}}}}}}}\n',
+        f'{{\n"variable": {{\n"a": {{\n{JSON_WAIVER},\n"type": "string"\n}}\n}}\n}}\n',
+        f'{{\n"variable": {{\n"a": [\n{{\n"type": "string",\n{JSON_WAIVER}\n}}]\n}}}}\n',
+        f'{{\n  {JSON_WAIVER},\n  "//": "and more",\n  "variable": {{"a": {{"type": "string"}}}}\n}}\n',
+    ],
+)
+def test_a_comment_of_json_syntax_waives(code: str) -> None:
+    """The property `//` is how Terraform writes comments there: for what follows, and for its block."""
+    report = check(UNUSED, {"main.tf.json": code})
+    assert [(one.rule.id, one.waived) for one in report.findings] == [("HF701", True)]
+
+
+def test_a_comment_of_json_syntax_waives_nothing_else() -> None:
+    """Not a block further down, not one beside it; and of too little is said what is missing."""
+    code = f"""{{
+      "variable": {{
+        "b": {{{JSON_WAIVER}, "type": "string"}},
+        "a": {{"type": "string"}}
+      }}
+    }}
+    """
+    report = check(UNUSED, {"main.tf.json": code})
+    assert [(one.address, one.waived) for one in of(report, UNUSED)] == [("var.b", True), ("var.a", False)]
+    broken = check(UNUSED, {"main.tf.json": '{"variable": {"a": {"//": "holdfast:ignore HF701"}}}\n'})
+    assert messages(broken, BROKEN) == ["this waiver cannot be understood: it gives no reason (`reason=…`)"]
+
+
+def test_a_comment_of_a_variables_file_is_no_variable() -> None:
+    """Terraform passes over it; a quote in its reason is written as JSON writes it."""
+    values = '{\n  "//": "holdfast:ignore HF703 until=2027-01-31 reason=\\"later\\"",\n  "b": "x"\n}\n'
+    report = check(UNDECLARED, {"main.tf": "locals {}\n", "terraform.tfvars.json": values})
+    assert [(one.line, one.waiver.reason if one.waiver else None) for one in of(report, UNDECLARED)] == [
+        (3, "later")
+    ]
+
+
+OPEN = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}\n'
+SHUT = OPEN.replace(
+    '"Action": "*", "Resource": "*"', '"Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*"'
+)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"main.tf": "locals {}\n", "deploy-policy.json": "TEXT"},
+        {
+            "main.tf": 'resource "aws_iam_policy" "p" {\n  policy = file("${path.module}/files/p.json")\n}\n',
+            "files/p.json": "TEXT",
+        },
+        {
+            "main.tf": 'variable "f" {}\n',
+            "terraform.tfvars": 'f = "policies/p.json"\n',
+            "policies/p.json": "TEXT",
+        },
+    ],
+)
+def test_a_waiver_of_a_policy_file_is_needless_once_the_policy_is_mended(files: dict[str, str]) -> None:
+    """Such a file is looked at because it lies there, or because the code or a variables file names it."""
+    path = next(path for path, text in files.items() if text == "TEXT")
+    config = configured(f"{{ rule: HF504, path: {path}, {WORDS} }}")
+    needed = check(EVERYTHING, {**files, path: OPEN}, config=config)
+    assert ([one.waived for one in of(needed, EVERYTHING)], of(needed, NEEDLESS)) == ([True], [])
+    needless = check(EVERYTHING, {**files, path: SHUT}, config=config)
+    assert messages(needless, NEEDLESS) == ["the waiver of HF504 (why) waives nothing"]
+    unasked = check(UNUSED, {**files, path: SHUT}, config=config)
+    assert of(unasked, NEEDLESS) == []

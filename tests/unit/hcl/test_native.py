@@ -207,12 +207,35 @@ def test_text_that_is_not_utf8_is_a_problem_with_its_place() -> None:
     assert [(p.code, str(p.place)) for p in file.problems] == [("HF-HCL-2", "main.tf:2:6")]
 
 
+def test_odd_bytes_in_comments_are_nobodys_business() -> None:
+    """Terraform reads on, so nothing is wrong, and nothing behind them is missed."""
+    file = read('# caf\xe9 "\xe9\n/* \xe9 */ a = 1 // \xe9\n'.encode("latin-1"), "main.tf")
+    assert (file.problems, [one.name for one in file.body.attributes]) == ((), ["a"])
+
+
+def test_odd_bytes_elsewhere_hide_nothing_else() -> None:
+    """They are told once for their line, and the rest of the file is read; but UTF-16 is another language."""
+    file = read('# \xe9\na = "\xe9"\nb = "\xe9\xe9"\nc = 3\n'.encode("latin-1"), "main.tf")
+    assert [(one.code, str(one.place)) for one in file.problems] == [("HF-HCL-2", "main.tf:2:6")]
+    assert [one.name for one in file.body.attributes] == ["a", "b", "c"]
+    for odd, path in (("a = 1\n".encode("utf-16"), "main.tf"), (b'{"a": "\xe9"}', "main.tf.json")):
+        file = read(odd, path)
+        assert ([one.code for one in file.problems], file.body.attributes) == (["HF-HCL-2"], ())
+
+
 def test_deep_nesting_is_no_exception() -> None:
     """Code that nests deeper than Python can follow is marked as unread, not a crash."""
     deep = "(" * 3000 + "var.x" + ")" * 3000
     file = read(f"x = {deep}\n", "main.tf")
     found = file.body.attributes[0].expression
     assert file.problems or (isinstance(found, Opaque) and found.unread)
+
+
+@pytest.mark.parametrize(("text", "path"), [("a = %s\n", "x.tfvars"), ('{"a": %s}', "x.tfvars.json")])
+def test_a_number_without_end_is_no_exception(text: str, path: str) -> None:
+    """Python makes no number of so many digits; nobody needs it."""
+    file = read(text % ("1" * 6000), path)
+    assert values(file) == {"a": float("inf")}
 
 
 def test_values_of_a_variables_file() -> None:

@@ -6,7 +6,7 @@ from holdfast.hcl.nodes import Expression
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, read
 from holdfast.stacks.evaluate import Scope, evaluate
 from holdfast.stacks.fileset import Fileset, pattern_of
-from holdfast.stacks.values import SetOf, convert
+from holdfast.stacks.values import SetOf, convert, known
 
 
 def expression(text: str) -> Expression:
@@ -219,3 +219,31 @@ def test_patterns_that_are_not_followed(glob: str) -> None:
     """A pattern beyond the simple ones is not guessed at: every file of the folder counts."""
     assert pattern_of(glob) is None
     assert Fileset(folder="f", pattern=None).holds("f/anything/at/all")
+
+
+GROWING = {
+    "texts": ('"${local.%s}${local.%s}"', '"ab"'),
+    "lists": ("[local.%s, local.%s]", '"ab"'),
+    "objects": ("{ a = local.%s, b = local.%s }", '"ab"'),
+    "numbers": ("local.%s * local.%s", "7"),
+}
+
+
+@pytest.mark.parametrize("kind", GROWING)
+def test_what_grows_without_end_is_unknown(kind: str) -> None:
+    """Sixty lines can ask for more than any machine has: nobody is kept waiting for it."""
+    doubled, first = GROWING[kind]
+    chain = {f"a{step}": expression(doubled % (f"a{step + 1}", f"a{step + 1}")) for step in range(60)}
+    scope = Scope(locals={**chain, "a60": expression(first)})
+    assert not known(evaluate(expression("local.a0"), scope))
+    assert known(evaluate(expression("local.a59"), scope))
+
+
+def test_loops_in_loops_in_loops_are_unknown() -> None:
+    """Each is short, and together they never end; the next question starts afresh."""
+    many = tuple(str(number) for number in range(1500))
+    scope = Scope(variables={"l": many})
+    assert (
+        evaluate(expression("[for a in var.l : [for b in var.l : [for c in var.l : c]]]"), scope) is not many
+    )
+    assert evaluate(expression("[for a in var.l : a]"), scope) == many

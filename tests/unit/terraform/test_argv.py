@@ -24,6 +24,13 @@ def test_init(*, backend_file: bool, json: bool, reconfigure: bool, added: Argv)
     assert made == ("init", "-input=false", "-no-color", *added)
 
 
+@pytest.mark.parametrize(("json", "added"), [(False, ()), (True, ("-json",))])
+def test_init_without_the_backend(*, json: bool, added: Argv) -> None:
+    """Nothing of the backend is named: neither its settings nor that they may have changed."""
+    made = argv.init(backend_file=True, json=json, backend=False)
+    assert made == ("init", "-input=false", "-no-color", "-backend=false", *added)
+
+
 _PLAN = ("plan", "-json", "-input=false", "-detailed-exitcode", "-out=holdfast.tfplan")
 
 

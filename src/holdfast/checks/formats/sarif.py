@@ -1,7 +1,8 @@
 """SARIF 2.1.0, as GitHub's code scanning takes it.
 
-GitHub keeps 5,000 results of a run and 10 tags of a rule, and does not know what a suppression is: findings
-that are waived are left out, and of more than it keeps the gravest stay.
+GitHub keeps 5,000 results of a run: of more the gravest stay. It does not know what a suppression is and
+would open an alert for every waived finding, so these are no results: each is a notification of the run, with
+its place, its reason and its end.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from urllib.parse import quote
 
 from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.words import waived
 from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report, Reported, Unseen
+from holdfast.checks.report import Report, Reported, Unseen, Waiver
 from holdfast.kernel.quoting import one_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -34,9 +36,12 @@ def show(shown: Shown) -> str:
 def document(shown: Shown) -> dict[str, object]:
     report = shown.report
     kept = sorted(report.counted, key=lambda one: _ORDER.index(one.severity))[:MOST_RESULTS]
-    rules = _rules(report, kept)
+    spared = [one for one in report.findings if one.waived]
+    rules = _rules(report, [*kept, *spared])
     index = {rule.id: number for number, rule in enumerate(rules)}
     seen: Counter[str] = Counter()
+    unseen = [_unseen(one, index) for one in report.skipped]
+    waivers = [_waived(one, one.waiver, shown.prefix) for one in spared if one.waiver is not None]
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -52,7 +57,11 @@ def document(shown: Shown) -> dict[str, object]:
                 "columnKind": "unicodeCodePoints",
                 "results": [_result(one, index[one.rule.id], shown.prefix, seen) for one in kept],
                 "invocations": [
-                    {"executionSuccessful": True, "toolExecutionNotifications": _notifications(report)}
+                    {
+                        "executionSuccessful": True,
+                        "toolExecutionNotifications": unseen[:MOST_NOTIFICATIONS],
+                        "toolConfigurationNotifications": waivers[:MOST_NOTIFICATIONS],
+                    }
                 ],
                 "properties": {
                     "waived": report.waived,
@@ -64,22 +73,26 @@ def document(shown: Shown) -> dict[str, object]:
     }
 
 
-def _rules(report: Report, kept: Iterable[Reported]) -> list[Rule]:
+def _rules(report: Report, told: Iterable[Reported]) -> list[Rule]:
     found = {rule.id: rule for rule in report.rules}
-    found.update((one.rule.id, one.rule) for one in kept)
+    found.update((one.rule.id, one.rule) for one in told)
     return [found[id_] for id_ in sorted(found)]
 
 
 def _rule(rule: Rule) -> dict[str, object]:
-    help_ = " ".join(text for text in (rule.why, rule.fix) if text) or rule.title
     return {
         "id": rule.id,
-        "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": (rule.why or rule.title)[:_LONGEST]},
-        "help": {"text": help_},
+        "shortDescription": {"text": _said(rule.title, rule.id)},
+        "fullDescription": {"text": _said(rule.why, rule.title, rule.id)},
+        "help": {"text": _said(" ".join(filter(None, (rule.why, rule.fix))), rule.title, rule.id)},
         "defaultConfiguration": {"level": rule.severity.value},
         "properties": {"tags": ["terraform", *rule.sights]},
     }
+
+
+def _said(*texts: str) -> str:
+    """The first that says anything: what GitHub needs may not be empty."""
+    return next(filter(None, (one_line(text, _LONGEST) for text in texts)), "?")
 
 
 def _result(one: Reported, rule_index: int, prefix: str, seen: Counter[str]) -> dict[str, object]:
@@ -98,11 +111,8 @@ def _result(one: Reported, rule_index: int, prefix: str, seen: Counter[str]) -> 
 
 
 def _location(one: Reported, prefix: str) -> dict[str, object]:
-    region: dict[str, object] = {"startLine": one.line or 1}
-    if one.line is not None and one.end_line is not None and one.end_line > one.line:
-        region["endLine"] = one.end_line
-    elif one.line is not None and one.column is not None:
-        region["startColumn"] = one.column
+    line = one.line or 1
+    region = {"startLine": line, "startColumn": one.column or 1, "endLine": max(line, one.end_line or 1)}
     path = f"{prefix}{one.file or _CONFIGURATION}"
     location: dict[str, object] = {
         "physicalLocation": {
@@ -117,22 +127,26 @@ def _location(one: Reported, prefix: str) -> dict[str, object]:
 
 def _fingerprint(one: Reported, seen: Counter[str]) -> str:
     """The same while the line says the same, wherever it moves; a number tells equal ones apart."""
-    # Of a line with a secret not even a digest leaves.
-    line = one.source if one.source and not one.rule.secret else one.message
+    # The source holds no secret: of one, not even a digest leaves.
+    line = one.source or one.message
     parts = (one.rule.id, one.file or "", one.stack or "", one.address or "", line)
     digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
     seen[digest] += 1
     return f"{digest}:{seen[digest]}"
 
 
-def _notifications(report: Report) -> list[dict[str, object]]:
-    return [_notification(one) for one in report.skipped[:MOST_NOTIFICATIONS]]
-
-
-def _notification(one: Unseen) -> dict[str, object]:
+def _unseen(one: Unseen, rules: Container[str]) -> dict[str, object]:
     where = f" ({one.file or one.stack})" if one.file or one.stack else ""
+    text = one_line(f"{one.rule} could not look: {one.reason}{where}", _LONGEST)
+    said: dict[str, object] = {"level": "note", "message": {"text": text}}
+    # A tool of other people's is no rule.
+    return {**said, "associatedRule": {"id": one.rule}} if one.rule in rules else said
+
+
+def _waived(one: Reported, waiver: Waiver, prefix: str) -> dict[str, object]:
     return {
         "level": "note",
-        "message": {"text": one_line(f"{one.rule} could not look: {one.reason}{where}", _LONGEST)},
-        "associatedRule": {"id": one.rule},
+        "message": {"text": one_line(f"{one.message}: {waived(waiver)}", _LONGEST)},
+        "associatedRule": {"id": one.rule.id},
+        "locations": [_location(one, prefix)],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report
+from holdfast.checks.report import Report, Waiver
 
 
 def counted(number: int, word: str) -> str:
@@ -22,3 +22,9 @@ def unseen(report: Report) -> str:
     """`3 rules could not look at everything`; nothing where all could."""
     number = len(report.unseeing)
     return f"{counted(number, 'rule')} could not look at everything" if number else ""
+
+
+def waived(waiver: Waiver) -> str:
+    """`waived until 2027-01-31, platform: read from the next release on`."""
+    owner = f", {waiver.owner}" if waiver.owner else ""
+    return f"waived until {waiver.until}{owner}: {waiver.reason}"

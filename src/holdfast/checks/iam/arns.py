@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from holdfast.checks.iam.document import HOLE
+from holdfast.kernel.patterns import pattern
 
 PARTITIONS: Final = frozenset(
     ("aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f", "aws-eusc")
 )
-ACCOUNT: Final = re.compile(r"[0-9]{12}")
+ACCOUNT: Final = pattern(r"[0-9]{12}")
 _PARTS = 6
 _REGIONS: Final = (
     ("cn-", "aws-cn"),
@@ -23,7 +25,7 @@ _REGIONS: Final = (
 )
 
 
-class Arn(NamedTuple):
+class Arn(Struct, frozen=True):
     """`arn:partition:service:region:account:resource`; any part may hold wildcards or holes."""
 
     partition: str

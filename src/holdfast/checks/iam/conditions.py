@@ -9,7 +9,9 @@ from typing import Final
 
 from holdfast.checks.iam.document import Fields, Node, is_list
 from holdfast.checks.iam.said import Said
+from holdfast.config.problems import did_you_mean
 from holdfast.hcl.reader import Unknown
+from holdfast.kernel.patterns import pattern
 
 OPERATORS: Final = (
     *("StringEquals", "StringNotEquals", "StringEqualsIgnoreCase", "StringNotEqualsIgnoreCase"),
@@ -23,13 +25,15 @@ OPERATORS: Final = (
 )
 _PREFIXES: Final = ("ForAnyValue:", "ForAllValues:")
 _IF_EXISTS: Final = "IfExists"
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_DATE = re.compile(
+_NUMBER = pattern(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_DATE = pattern(
     r"\d+|-?\d{1,9}(?:-\d{1,2}(?:-\d{1,2})?)?"
     r"(?:[Tt]\d{2}(?::\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?(?:[Zz]|[-+]\d{2}(?::?\d{2})?)?)?"
 )
+_LONGEST: Final = 100
+"""No number, date or range of addresses is longer."""
 _EXTERNAL_ID: Final = "sts:externalid"
-_EXTERNAL = re.compile(r"[\w+=,.@:/-]{2,1224}", re.ASCII)
+_EXTERNAL = pattern(r"[\w+=,.@:/-]{2,1224}", re.ASCII)
 _PATTERNS: Final = ("StringLike", "StringNotLike")
 
 
@@ -51,7 +55,7 @@ def conditions(value: Node | None) -> Iterator[Said]:
         kind = bare(name)
         if kind not in OPERATORS or name == f"Null{_IF_EXISTS}":
             near = next((one for one in OPERATORS if one.lower() == kind.lower()), None)
-            hint = f"It is written `{near}`." if near and near != kind else None
+            hint = f"It is written `{near}`." if near and near != kind else did_you_mean(kind, OPERATORS)
             yield Said(f"there is no condition operator `{name}`", operator, hint)
         elif not isinstance(tests.content, Fields | Unknown):
             yield Said(f"`{name}` is an object: keys and the values they are compared with", tests)
@@ -80,6 +84,7 @@ def _misfit(operator: str, content: object) -> str | None:
     text = content if isinstance(content, str) else str(content).lower()
     if "${" in text:
         return None
+    text = text if len(text) <= _LONGEST else "…"
     if operator in ("Bool", "Null"):
         return None if text.lower() in ("true", "false") else "neither true nor false"
     if operator.startswith("Numeric"):

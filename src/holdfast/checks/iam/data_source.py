@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from holdfast.checks.iam.document import Fields, Node
 from holdfast.checks.iam.written import Writing, unknown
@@ -20,7 +21,7 @@ _LISTS = (
 )
 
 
-class _Part(NamedTuple):
+class _Part(Struct, frozen=True):
     """A block's inside, in either syntax: its attributes, and the blocks in it by type."""
 
     attributes: dict[str, Expression]

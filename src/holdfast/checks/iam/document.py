@@ -14,12 +14,14 @@ from typing import Final, NamedTuple
 
 from holdfast.hcl.jsontext import JsonValue, Members, parse_json
 from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.kernel.patterns import pattern
 
 HOLE: Final = "\ue000"
 """Stands in a text where something is not known. A character that AWS allows in no policy."""
 
-_SPACE = re.compile(r"[ \t\r\n]+")
-_TEXT_OR_HOLE = re.compile(rf'"(?:[^"\\]|\\.)*"|{HOLE}', re.DOTALL)
+_QUOTED = json.JSONEncoder(ensure_ascii=False).encode
+_SPACE = pattern(r"[ \t\r\n]+")
+_TEXT_OR_HOLE = pattern(rf'"(?:[^"\\]|\\.)*"|{HOLE}', re.DOTALL)
 
 
 class Fields(NamedTuple):
@@ -142,13 +144,15 @@ def plain(value: object, line: int = 0, column: int = 0) -> Node:
 def compact(node: Node) -> str:
     """The document as `jsonencode` would write it, as far as it is known: holes are empty."""
     content = node.content
+    if isinstance(content, str):
+        return _QUOTED(content).replace(HOLE, "")
     if isinstance(content, Fields):
         return "{" + ",".join(f"{compact(key)}:{compact(value)}" for key, value in content.pairs) + "}"
     if isinstance(content, tuple):
         return "[" + ",".join(compact(item) for item in content) + "]"
     if isinstance(content, Unknown):
         return ""
-    return json.dumps(content, ensure_ascii=False).replace(HOLE, "")
+    return _QUOTED(content)
 
 
 def size(text: str) -> int:

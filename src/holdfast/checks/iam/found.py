@@ -5,14 +5,16 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from holdfast.checks.iam import data_source
 from holdfast.checks.iam.document import HOLE, Malformed, Node, compact, read_text
 from holdfast.checks.iam.kinds import USES, Kind, Use, guess, looks_like_policy
 from holdfast.checks.iam.statements import Statement, statements
 from holdfast.checks.iam.written import Untold, Writing, Written
-from holdfast.checks.subjects import Checkout, Module, Resource, VariablesFile, bodies, nested
+from holdfast.checks.subjects import CheckedStack, Checkout, Module, Resource, VariablesFile, bodies, nested
 from holdfast.hcl.nodes import (
     Attribute,
     Block,
@@ -24,6 +26,7 @@ from holdfast.hcl.nodes import (
     references,
     walk,
 )
+from holdfast.kernel.patterns import pattern
 
 _MARK: Final = b"Statement"
 _TYPES: Final = frozenset(type_ for type_, _ in USES)
@@ -31,10 +34,10 @@ _USES: Final = {
     type_: tuple((name, use) for (other, name), use in USES.items() if other == type_) for type_ in _TYPES
 }
 _NOT_POLICIES: Final = (".tf.json", ".tofu.json", ".tfvars.json")
-_CALLED_POLICY = re.compile(r"policy|policies|trust|assume.?role", re.IGNORECASE)
+_CALLED_POLICY = pattern(r"policy|policies|trust|assume.?role", re.IGNORECASE)
 
 
-class Policy(NamedTuple):
+class Policy(Struct, frozen=True):
     """A document that was found."""
 
     document: Node
@@ -53,7 +56,7 @@ def policy_of(document: Node, use: Use, text: str, file: str, address: str | Non
     return Policy(document, use, text, file, address, statements(document))
 
 
-class Broken(NamedTuple):
+class Broken(Struct, frozen=True):
     """What is meant as a document and is no JSON."""
 
     malformed: Malformed
@@ -61,11 +64,13 @@ class Broken(NamedTuple):
     address: str | None = None
 
 
-class Policies(NamedTuple):
+class Policies(Struct, frozen=True):
     found: tuple[Policy, ...] = ()
     broken: tuple[Broken, ...] = ()
     untold: tuple[tuple[str, str], ...] = ()
     """File and address of what only Terraform knows."""
+    files: tuple[str, ...] = ()
+    """The JSON files that were looked into, whatever they turned out to hold."""
 
 
 def of_module(module: Module) -> Policies:
@@ -78,6 +83,18 @@ def of_variables(variables: VariablesFile) -> Policies:
     key = ("policies of", variables.path)
     made: Policies = variables.checkout.code.once(key, lambda: _beside(variables))
     return made
+
+
+def files_beside(subject: Module | VariablesFile | CheckedStack) -> Iterator[str]:
+    """The JSON files in which documents were looked for, for rules that look at all of these."""
+    match subject:
+        case Module():
+            yield from of_module(subject).files
+        case VariablesFile():
+            yield from of_variables(subject).files
+        case CheckedStack():
+            for folder in subject.folders:
+                yield from of_module(subject.checkout.module(folder)).files
 
 
 class _Search:
@@ -99,7 +116,9 @@ class _Search:
             self._data_source(resource)
         self._elsewhere()
         self._json_files()
-        return Policies(tuple(self._found), tuple(self._broken), tuple(self._untold))
+        return Policies(
+            tuple(self._found), tuple(self._broken), tuple(self._untold), tuple(sorted(self._files))
+        )
 
     def _resource(self, resource: Resource) -> None:
         for name, use in _USES[resource.type]:
@@ -114,11 +133,12 @@ class _Search:
         named = {one.names[2] for one in references(expression) if _is_data(one.names)}
         for name in named:
             self._data.setdefault(name, []).append(use)
-        for way in self._writing.written(expression, resource.place.file):
+        file = resource.block.file
+        for way in self._writing.written(expression, file):
             if isinstance(way, Written):
                 self._add(way, use, resource.address)
             elif not any(_is_data(one.names) for one in references(way.expression)):
-                self._untold.append((resource.place.file, resource.address))
+                self._untold.append((file, resource.address))
 
     def _add(self, written: Written, use: Use | None, address: str | None, name: str = "") -> None:
         key = (written.file, written.line, written.column)
@@ -141,7 +161,7 @@ class _Search:
             self._found.append(policy_of(document, used, written.text, written.file, address))
 
     def _data_source(self, resource: Resource) -> None:
-        line, column = resource.place.line or 1, resource.place.column or 1
+        line, column = resource.block.line, resource.block.column
         document = data_source.document_of(resource.body, self._writing, line, column)
         uses = list(dict.fromkeys(self._data.get(resource.name, ())))
         guessed = Use(Kind.UNCLEAR) if uses else guess(resource.name, document)
@@ -179,8 +199,13 @@ class _Search:
         tree, folder = self._module.checkout.code.tree, self._module.folder
         for name in tree.names(folder):
             path = tree.join(folder, name)
-            if path not in self._files and (policy := _policy_file(self._module.checkout, path)) is not None:
+            if path in self._files or not _may_be_policy(path):
+                continue
+            self._files.add(path)
+            if (policy := _policy_file(self._module.checkout, path)) is not None:
                 self._found.append(policy)
+            elif (broken := _malformed(self._module.checkout, path, "")) is not None:
+                self._broken.append(broken)
 
 
 def _untold(document: Node) -> bool:
@@ -213,7 +238,7 @@ def _is_read(block: Block) -> bool:
 
 def _holds(block: Block, lines: list[int]) -> bool:
     """Whether one of these lines is the block's. In JSON syntax a block has no end: then it may be."""
-    first, last = block.place.line or 0, block.end.line or 0
+    first, last = block.line, block.end_line
     return first == last or any(first <= line <= last for line in lines)
 
 
@@ -229,9 +254,13 @@ def _address(block: Block, name: str) -> str | None:
             return None
 
 
+def _may_be_policy(path: str) -> bool:
+    return path.endswith(".json") and not path.endswith(_NOT_POLICIES)
+
+
 def _policy_file(checkout: Checkout, path: str, name: str = "") -> Policy | None:
     """A JSON file that is a policy by what it holds."""
-    if not path.endswith(".json") or path.endswith(_NOT_POLICIES):
+    if not _may_be_policy(path):
         return None
     content = checkout.content(path)
     if content is None or _MARK not in content:
@@ -264,6 +293,7 @@ def _beside(variables: VariablesFile) -> Policies:
     return Policies(
         (*inline, *(one for one in found if one is not None)),
         tuple(one for one in broken if one is not None),
+        files=tuple(sorted(filter(_may_be_policy, paths))),
     )
 
 
@@ -300,7 +330,7 @@ def _named(variables: VariablesFile, text: str) -> str | None:
 def _malformed(checkout: Checkout, path: str, name: str) -> Broken | None:
     """A file that is called a policy and is no JSON."""
     called = f"{name} {path.rpartition('/')[2]}"
-    if not path.endswith(".json") or path.endswith(_NOT_POLICIES) or not _CALLED_POLICY.search(called):
+    if not _may_be_policy(path) or not _CALLED_POLICY.search(called):
         return None
     text = checkout.text(path)
     if text is None or "${" in text or "%{" in text:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from holdfast.kernel.patterns import pattern
+
 HOST: Final = "token.actions.githubusercontent.com"
 AUDIENCES: Final = frozenset(("sts.amazonaws.com", "sts.amazonaws.com.cn"))
 ASSUMES: Final = "sts:AssumeRoleWithWebIdentity"
 
-_SUBJECT = re.compile(r"repo:([^:/]*)(?:/([^:]*))?(?::(.*))?")
-_ID = re.compile(r"[0-9]+|[*?0-9]+")
-_NO_REPO = re.compile(r"[\w.-]+/[\w.-]+(?::.*)?")
-_MISTAKEN = re.compile(
+_SUBJECT = pattern(r"repo:([^:/]*)(?:/([^:]*))?(?::(.*))?")
+_ID = pattern(r"[0-9]+|[*?0-9]+")
+_NO_REPO = pattern(r"[\w.-]+/[\w.-]+(?::.*)?")
+_MISTAKEN = pattern(
     r"refs/|heads/|tags/|branch:|ref:(?!refs/|[*?])|environment:?$|pull_request:|pull-request"
 )
 

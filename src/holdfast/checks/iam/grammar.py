@@ -6,7 +6,6 @@ known nothing is said about it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.principals import principals
 from holdfast.checks.iam.said import Said
 from holdfast.hcl.reader import Unknown
+from holdfast.kernel.patterns import pattern
 
 VERSIONS: Final = ("2012-10-17", "2008-10-17")
 _TOP: Final = ("Version", "Id", "Statement")
@@ -25,10 +25,10 @@ _STATEMENT: Final = (
     *("Resource", "NotResource", "Condition"),
 )
 _EFFECTS: Final = ("Allow", "Deny")
-_SID = re.compile(r"[A-Za-z0-9]*")
-_NOT_ALLOWED = re.compile(r"[^\t\n\r\u0020-\u00ff]")
-_VENDOR = re.compile(r"[a-zA-Z0-9.-]+")
-_ACTION_NAME = re.compile(r"[A-Za-z0-9*?:_-]+")
+_SID = pattern(r"[A-Za-z0-9]*")
+_NOT_ALLOWED = pattern(r"[^\t\n\r\u0020-\u00ff]")
+_VENDOR = pattern(r"[a-zA-Z0-9.-]+")
+_ACTION_NAME = pattern(r"[A-Za-z0-9*?:_-]+")
 _IAM_PATHS: Final = (
     *("user/", "federated-user/", "role/", "group/", "instance-profile/", "mfa/", "server-certificate/"),
     *("policy/", "sms-mfa/", "saml-provider/", "oidc-provider/", "report/", "access-report/", "u2f/"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from holdfast.checks.iam.document import Node, known_throughout
+from holdfast.kernel.patterns import pattern
 
 
 class Kind(StrEnum):
@@ -37,7 +39,7 @@ class Kind(StrEnum):
         return self in (Kind.IDENTITY, Kind.TRUST)
 
 
-class Use(NamedTuple):
+class Use(Struct, frozen=True):
     """What a document is used as, and how large it may be there."""
 
     kind: Kind
@@ -107,12 +109,13 @@ USES: Final[Mapping[tuple[str, str], Use]] = {
 }
 """The arguments of AWS's own resources that hold a policy. A dot: inside a nested block."""
 
-_TRUST_NAME = re.compile(r"trust|assume[-_. ]?role|assumerole")
-_KEY_NAME = re.compile(r"(?:kms|key)[-_. ]?(?:key[-_. ]?)?policy|key-policy")
-_BUCKET_NAME = re.compile(r"bucket[-_. ]?policy")
-
-_ORGANIZATION_NAME = re.compile(r"(?:^|[^a-z])scps?(?:[^a-z]|$)|service[-_. ]?control")
-_ENDPOINT_NAME = re.compile(r"endpoint")
+_TRUST_NAME = pattern(r"trust|assume[-_. ]?role|assumerole")
+_KEY_NAME = pattern(r"(?:kms|key)[-_. ]?(?:key[-_. ]?)?policy|key-policy")
+_BUCKET_NAME = pattern(r"bucket[-_. ]?policy")
+_FILE_NAME = pattern(r"(?:.*\s)?((?:key|bucket)[-_.]policy)\.json")
+"""A file that is called this and nothing else is meant as this, whatever it lacks."""
+_ORGANIZATION_NAME = pattern(r"(?:^|[^a-z])scps?(?:[^a-z]|$)|service[-_. ]?control")
+_ENDPOINT_NAME = pattern(r"endpoint")
 
 
 def guess(name: str, document: Node) -> Use:
@@ -121,10 +124,11 @@ def guess(name: str, document: Node) -> Use:
     form = _form(document)
     if _TRUST_NAME.search(lowered) and (form is not Kind.IDENTITY or "trust" in lowered):
         return TRUST
-    if _KEY_NAME.search(lowered) and form is not Kind.IDENTITY:
-        return KEY
-    if _BUCKET_NAME.search(lowered) and form is not Kind.IDENTITY:
-        return BUCKET
+    plainly = _FILE_NAME.fullmatch(lowered)
+    if form is not Kind.IDENTITY or plainly:
+        for use, pattern in ((KEY, _KEY_NAME), (BUCKET, _BUCKET_NAME)):
+            if pattern.search(plainly[1] if plainly else lowered):
+                return use
     if _ORGANIZATION_NAME.search(lowered) and form in (Kind.IDENTITY, Kind.UNCLEAR):
         return Use(Kind.ORGANIZATION)
     if _ENDPOINT_NAME.search(lowered) and form is Kind.RESOURCE:

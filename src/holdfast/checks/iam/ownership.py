@@ -31,6 +31,20 @@ def account_of_checked(stack: CheckedStack) -> str | None:
     return next((one for one in given if isinstance(one, str) and ACCOUNT.fullmatch(one)), None)
 
 
+def accounts_of_all(checkout: Checkout) -> tuple[tuple[str | None, str | None], ...]:
+    """Environment and account of all stacks, each pair once and in the place of its last stack."""
+    return checkout.code.once(("accounts of all",), lambda: _of_all(checkout))
+
+
+def _of_all(checkout: Checkout) -> tuple[tuple[str | None, str | None], ...]:
+    found: dict[tuple[str | None, str | None], None] = {}
+    for stack in checkout.all_stacks:
+        pair = (stack.environment, account_of(checkout, stack))
+        found.pop(pair, None)
+        found[pair] = None
+    return tuple(found)
+
+
 def own_accounts(checkout: Checkout) -> frozenset[str]:
     """Every account that is known to be one's own."""
     found: frozenset[str] = checkout.code.once(("own accounts",), lambda: frozenset(_own(checkout)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,12 +10,13 @@ from holdfast.checks.iam.document import HOLE, Fields, Node, is_list
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
 from holdfast.hcl.reader import Unknown
+from holdfast.kernel.patterns import pattern
 
 TYPES: Final = ("AWS", "Federated", "Service", "CanonicalUser")
-_SERVICE = re.compile(r"[a-z0-9*-]+(?:\.[a-z0-9*-]+)+")
-_UNIQUE_ID = re.compile(r"A[A-Z0-9]{3}[A-Z0-9]{12,124}")
-_CANONICAL = re.compile(r"[0-9a-f]{64}")
-_FEDERATED = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+(?:/.*)?")
+_SERVICE = pattern(r"[a-z0-9*-]+(?:\.[a-z0-9*-]+)+")
+_UNIQUE_ID = pattern(r"A[A-Z0-9]{3}[A-Z0-9]{12,124}")
+_CANONICAL = pattern(r"[0-9a-f]{64}")
+_FEDERATED = pattern(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+(?:/.*)?")
 _OF_AWS: Final = ("iam", "sts")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from holdfast.checks.iam.document import Node
 
 
-class Said(NamedTuple):
+class Said(Struct, frozen=True):
     message: str
     at: Node
     hint: str | None = None

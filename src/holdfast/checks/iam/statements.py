@@ -9,14 +9,17 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from holdfast.checks.iam.conditions import OPERATORS, bare
 from holdfast.checks.iam.document import Fields, Node
 from holdfast.hcl.reader import Unknown
+from holdfast.kernel.patterns import pattern
 
 
-class Texts(NamedTuple):
+class Texts(Struct, frozen=True):
     """The texts of one key that are known."""
 
     known: tuple[Node, ...] = ()
@@ -34,7 +37,7 @@ class Texts(NamedTuple):
         return (*self.known, *self.partly)
 
 
-class Comparison(NamedTuple):
+class Comparison(Struct, frozen=True):
     """One key of a condition with what it is compared with."""
 
     operator: str
@@ -64,7 +67,7 @@ class Comparison(NamedTuple):
         return self.bare in ("StringLike", "ArnLike", "ArnEquals")
 
 
-class Conditions(NamedTuple):
+class Conditions(Struct, frozen=True):
     tests: tuple[Comparison, ...] = ()
     unsure: bool = False
 
@@ -83,7 +86,7 @@ def _is_key(pattern: str, key: str) -> bool:
     return key == pattern or (pattern.endswith("*") and key.startswith(pattern[:-1]))
 
 
-_EVERYTHING: Final = re.compile(r"[*?:/]*|arn:[*?:]*|0\.0\.0\.0/0|::/0", re.IGNORECASE)
+_EVERYTHING: Final = pattern(r"[*?:/]*|arn:[*?:]*|0\.0\.0\.0/0|::/0", re.IGNORECASE)
 
 
 def narrow(values: Texts) -> bool:
@@ -91,7 +94,7 @@ def narrow(values: Texts) -> bool:
     return not any(_EVERYTHING.fullmatch(word) for word in values.words)
 
 
-class Who(NamedTuple):
+class Who(Struct, frozen=True):
     """A principal: `*` for everybody has no type."""
 
     type: str
@@ -99,7 +102,7 @@ class Who(NamedTuple):
     at: Node
 
 
-class Statement(NamedTuple):
+class Statement(Struct, frozen=True):
     node: Node
     allows: bool
     """False also where the effect is not known."""

@@ -6,9 +6,10 @@ What an expression refers to is followed as far as it is constant; the rest is a
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from holdfast.checks.iam.document import (
     HOLE,
@@ -24,14 +25,15 @@ from holdfast.checks.subjects import Module
 from holdfast.hcl.nodes import Attribute, Call, Conditional, Expression, Literal, Object, Template, Tuple
 from holdfast.hcl.nodes import Traversal as Reference
 from holdfast.hcl.reader import UNKNOWN
+from holdfast.kernel.patterns import pattern
 from holdfast.stacks.evaluate import Scope, evaluate
 from holdfast.stacks.values import text_of
 
-_INTERPOLATION = re.compile(r"(?<!\$)\$\{[^{}]*\}")
+_INTERPOLATION = pattern(r"(?<!\$)\$\{[^{}]*\}")
 _DEEPEST: Final = 8
 
 
-class Written(NamedTuple):
+class Written(Struct, frozen=True):
     """A document where it is written, whatever it is used as."""
 
     document: Node | Malformed
@@ -43,7 +45,7 @@ class Written(NamedTuple):
     """The file holds this document and nothing else."""
 
 
-class Untold(NamedTuple):
+class Untold(Struct, frozen=True):
     """An expression that cannot be followed to a document."""
 
     expression: Expression
@@ -124,6 +126,8 @@ class Writing:
     def node(self, expression: Expression) -> Node:
         """A value with the places of its parts, as far as they stand where the value does."""
         line, column = expression.line, expression.column
+        if type(expression) is Literal:
+            return Node(expression.value, line, column)
         match expression:
             case Object():
                 pairs = tuple((self.node(key), self.node(value)) for key, value in expression.items)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from holdfast.checks.backends import Home, address_of, loopback, of_orphans, of_stacks
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.subjects import ABSENT
+from holdfast.kernel.patterns import pattern
 
-_PLAIN = re.compile(r"\bsslmode\s*=\s*'?disable\b")
+_PLAIN = pattern(r"\bsslmode\s*=\s*'?disable\b")
 _DEFAULTS = {"s3": False, "oss": False, "cos": True}
 """What `encrypt` is where nobody says."""
 _ADDRESSES = {
@@ -57,19 +58,27 @@ def _on_the_way(home: Home) -> Iterator[Answer]:
                 f"`{name}` is an address without TLS: the state goes over the network in clear",
                 hint="Use an `https://` address.",
             )
-    if home.type == "consul" and home.text("scheme") == "http":
-        host = (home.text("address") or "localhost").partition(":")[0]
-        if not loopback(host):
-            yield finding(
-                home.spot("scheme"),
-                '`scheme = "http"`: the state goes over the network in clear',
-                hint='Set `scheme = "https"`.',
-            )
+    if home.type == "consul":
+        yield from _consul(home)
     if home.type == "pg" and _PLAIN.search(home.text("conn_str") or ""):
         yield finding(
             home.spot("conn_str"),
             "`sslmode=disable`: the state goes over the network in clear",
             hint="Use `sslmode=verify-full`.",
+        )
+
+
+def _consul(home: Home) -> Iterator[Answer]:
+    """It speaks plain HTTP unless `scheme`, or the environment, says otherwise."""
+    scheme, address = home.value("scheme"), home.text("address") or "localhost"
+    if scheme is ABSENT:
+        scheme = "https" if "CONSUL_HTTP_SSL" in home.env else "http"
+    if scheme == "http" and "://" not in address and not loopback(address.partition(":")[0]):
+        said = '`scheme = "http"`' if home.has("scheme") else 'without `scheme = "https"`'
+        yield finding(
+            home.spot("scheme"),
+            f"{said}: the state goes over the network in clear",
+            hint='Set `scheme = "https"`.',
         )
 
 

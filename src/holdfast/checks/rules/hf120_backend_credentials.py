@@ -10,9 +10,10 @@ from holdfast.checks.backends import Home, address_of, of_orphans, of_stacks
 from holdfast.checks.interface import Answer, Finding, Rule, Severity, finding
 from holdfast.checks.remote_states import TYPE, settings_in
 from holdfast.checks.subjects import Module
+from holdfast.kernel.patterns import pattern
 
-_PASSWORD = re.compile(r"\bpassword\s*=\s*(?!'')\S")
-_SECRET_NAME = re.compile(r"token|secret|password|passwd|signature|sig|key", re.IGNORECASE)
+_PASSWORD = pattern(r"\bpassword\s*=\s*(?!'')\S")
+_SECRET_NAME = pattern(r"token|secret|password|passwd|signature|sig|key", re.IGNORECASE)
 _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "proxy_url")
 
 

@@ -32,7 +32,7 @@ def _look(checkout: Checkout) -> Iterator[Answer]:
                 home = home_of(other)
                 yield finding(
                     home.where,
-                    f"{other.name} is on the state of {first.name} ({shown})",
+                    f"`{other.name}` is on the state of `{first.name}` ({shown})",
                     stack=other.name if other.name in {one.name for one in checkout.all_stacks} else None,
                 )
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.checks.backends import home_of
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.subjects import CheckedStack, Checkout
+from holdfast.checks.backends import Home, home_of
+from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.subjects import UNKNOWN, CheckedStack, Checkout
 
 
-def _look(checkout: Checkout) -> Iterator[Finding]:
+def _look(checkout: Checkout) -> Iterator[Answer]:
     chosen = {stack.name for stack in checkout.stacks}
     stores: dict[tuple[str, ...], list[CheckedStack]] = {}
     for one in checkout.all_stacks:
         stack = CheckedStack(checkout=checkout, stack=one)
-        store = _store(stack)
+        home = home_of(stack)
+        store = _store(home)
+        if one.name in chosen and any(home.value(name) is UNKNOWN for name in home.kind.store):
+            yield Skipped(reason="in which bucket its state lies cannot be told", stack=one.name)
         if store is not None:
             stores.setdefault(store, []).append(stack)
     for store, stacks in stores.items():
@@ -23,8 +26,7 @@ def _look(checkout: Checkout) -> Iterator[Finding]:
             yield _mixed(store[-1], stacks, names)
 
 
-def _store(stack: CheckedStack) -> tuple[str, ...] | None:
-    home = home_of(stack)
+def _store(home: Home) -> tuple[str, ...] | None:
     parts = [home.text(name) for name in home.kind.store]
     known = tuple(part for part in parts if part is not None)
     if not known or len(known) < len(parts):

@@ -25,12 +25,12 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
             )
         elif read.owner.name == stack.name:
             yield finding(
-                where, f"{stack.name} reads its own state", address=address, hint="Use the value itself."
+                where, f"`{stack.name}` reads its own state", address=address, hint="Use the value itself."
             )
         elif read.owner.name not in stack.stack.depends_on:
             yield finding(
                 where,
-                f"{stack.name} reads the state of {read.owner.name} and does not depend on it",
+                f"`{stack.name}` reads the state of `{read.owner.name}` and does not depend on it",
                 address=address,
                 hint=f'Say so in its entry: `depends_on: ["{read.owner.name}"]`.',
             )

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Finding, Rule, Severity, finding
+from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
 from holdfast.checks.remote_states import reads_of_stack
 from holdfast.checks.subjects import CheckedStack
 
 
-def _look(stack: CheckedStack) -> Iterator[Finding]:
+def _look(stack: CheckedStack) -> Iterator[Answer]:
     for read in reads_of_stack(stack):
         owner = read.owner
+        if read.state is None:
+            reason = f"which state {read.resource.address} reads cannot be told"
+            yield Skipped(reason=reason, file=read.resource.place.file)
         if owner is not None and owner.production != stack.stack.production:
             here = "production" if stack.stack.production else "not production"
             yield finding(
                 read.resource.block,
-                f"{stack.name} is {here} and reads the state of {owner.name}, "
+                f"`{stack.name}` is {here} and reads the state of `{owner.name}`, "
                 f"which is {'production' if owner.production else 'not'}",
                 address=read.resource.address,
             )

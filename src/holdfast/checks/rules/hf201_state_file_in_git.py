@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
+from holdfast.checks.contents import is_state
 from holdfast.checks.interface import Rule, Severity
 from holdfast.checks.kept_files import Content, Suspect, history, is_written, name_of, tree
+from holdfast.checks.traces import Mark
+from holdfast.kernel.patterns import pattern
 
-_NAME = re.compile(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)
+_NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)
 _OTHER_NAMES = (".json", ".bak", ".backup", ".old", ".txt")
-_INSIDE = (b'"lineage"', b'"serial"', b'"terraform_version"')
-_ELSEWHERE = re.compile(r"(?:^|/)\.terra(?:form|grunt-cache)/")
+_ELSEWHERE = pattern(r"(?:^|/)\.terra(?:form|grunt-cache)/")
 
 
 def _judge(path: str, content: Content | None) -> Suspect | None:
@@ -21,8 +23,7 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
         return Suspect("a state file")
     if content is None or not name.lower().endswith(_OTHER_NAMES):
         return None
-    inside = content() or b""
-    return Suspect("a state under another name") if all(mark in inside for mark in _INSIDE) else None
+    return Suspect(Mark.STATE.value) if is_state(content() or b"") else None
 
 
 RULE = Rule(
@@ -34,8 +35,9 @@ RULE = Rule(
     "`.gitignore`, and change every secret it holds.",
     severity=Severity.ERROR,
     repository=tree(_judge),
-    history=history(_judge),
+    history=history(_judge, Mark.STATE),
+    secret=True,
     more="Found by name (`*.tfstate`, `*.tfstate.backup`, `errored.tfstate`, lock files), and by content in "
-    "JSON and backup files under other names. With `--history` only names are known. What lies below "
+    "JSON and backup files under other names; with `--history` in old contents of any name. What lies below "
     "`.terraform/` is HF203's.",
 )

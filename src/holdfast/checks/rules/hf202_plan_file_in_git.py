@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+from holdfast.checks.contents import is_packed_plan, is_shown_plan
 from holdfast.checks.interface import Rule, Severity
 from holdfast.checks.kept_files import Content, Suspect, history, is_written, name_of, tree
+from holdfast.checks.traces import Mark
+from holdfast.kernel.patterns import pattern
 
-_NAME = re.compile(r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$", re.IGNORECASE)
-_ZIP = b"PK\x03\x04"
-_PACKED = re.compile(r"(?:^[^.]+|\.(?:plan|out|bin|zip|tmp))$", re.IGNORECASE)
+_NAME = pattern(r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$", re.IGNORECASE)
+_PACKED = pattern(r"(?:^[^.]+|\.(?:plan|out|bin|zip|tmp))$", re.IGNORECASE)
 
 
 def _judge(path: str, content: Content | None) -> Suspect | None:
@@ -23,15 +25,12 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
     if name.lower().endswith(".json"):
         return _shown(content() or b"")
     inside = content() or b"" if _PACKED.search(name) else b""
-    packed = inside.startswith(_ZIP) and b"tfplan" in inside and b"tfstate" in inside
-    return Suspect("a plan file under another name") if packed else None
+    return Suspect(Mark.PLAN.value) if is_packed_plan(inside) else None
 
 
 def _shown(inside: bytes) -> Suspect | None:
-    shown = b'"format_version"' in inside and (
-        b'"resource_changes"' in inside or b'"planned_values"' in inside
-    )
-    return Suspect("a plan as JSON", severity=Severity.WARNING) if shown else None
+    shown = is_shown_plan(inside)
+    return Suspect(Mark.SHOWN_PLAN.value, severity=Severity.WARNING) if shown else None
 
 
 RULE = Rule(
@@ -43,8 +42,9 @@ RULE = Rule(
     "holds.",
     severity=Severity.ERROR,
     repository=tree(_judge),
-    history=history(_judge),
+    history=history(_judge, Mark.PLAN, Mark.SHOWN_PLAN),
+    secret=True,
     more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content where a file is packed as a plan is, "
     "and in JSON from `show -json` (a warning: plans that are made for tests of policies look the same; "
-    "waive their folder). With `--history` only names are known.",
+    "waive their folder). With `--history` old contents are looked into, whatever their name.",
 )

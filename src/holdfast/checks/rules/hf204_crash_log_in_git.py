@@ -6,10 +6,11 @@ import re
 
 from holdfast.checks.interface import Rule, Severity
 from holdfast.checks.kept_files import Content, Suspect, history, name_of, tree
+from holdfast.kernel.patterns import pattern
 
-_CRASH = re.compile(r"^crash(?:\.[\w-]+)*\.log$", re.IGNORECASE)
+_CRASH = pattern(r"^crash(?:\.[\w-]+)*\.log$", re.IGNORECASE)
 _LEVELS = (b"[TRACE]", b"[DEBUG]")
-_SPEAKER = re.compile(rb"\b(?:terraform|tofu|provider\.terraform-provider)", re.IGNORECASE)
+_SPEAKER = pattern(rb"\b(?:terraform|tofu|provider\.terraform-provider)", re.IGNORECASE)
 
 
 def _judge(path: str, content: Content | None) -> Suspect | None:
@@ -32,6 +33,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     repository=tree(_judge),
     history=history(_judge),
+    secret=True,
     more="`crash.log` and `crash.*.log` by name; other `*.log` files by lines that Terraform writes with "
     "`TF_LOG`.",
 )

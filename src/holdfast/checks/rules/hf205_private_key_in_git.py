@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 
+from holdfast.checks.contents import holds_key
 from holdfast.checks.interface import Rule, Severity
 from holdfast.checks.kept_files import Content, Suspect, history, name_of, tree
+from holdfast.checks.traces import Mark
+from holdfast.kernel.patterns import pattern
 
-_ALWAYS = re.compile(
+_ALWAYS = pattern(
     r"^id_(?:rsa|dsa|ecdsa|ecdsa_sk|ed25519|ed25519_sk)$|\.(?:ppk|p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE
 )
-_PERHAPS = re.compile(r"\.(?:pem|key|p8|pk8|priv|rsa|gpg|asc)$", re.IGNORECASE)
-_LOOKED_INTO = re.compile(r"^[^.]+$|\.(?:crt|cer|cert|txt|json|pub|bak|old)$", re.IGNORECASE)
-_PEM = re.compile(
-    rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+"
-    rb"(?:[A-Za-z-]+: [^\r\n]*\s+)*[A-Za-z0-9+/=]{20}"
-)
-_PUTTY = b"PuTTY-User-Key-File-"
+_PERHAPS = pattern(r"\.(?:pem|key|p8|pk8|priv|rsa|gpg|asc)$", re.IGNORECASE)
+_LOOKED_INTO = pattern(r"^[^.]+$|\.(?:crt|cer|cert|txt|json|pub|bak|old)$", re.IGNORECASE)
 
 
 def _judge(path: str, content: Content | None) -> Suspect | None:
@@ -28,9 +26,7 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
         named = perhaps and "pub" not in name.lower() and not re.search(r"(?i)cert|chain|ca\.|bundle", name)
         return Suspect("what may be a private key", severity=Severity.WARNING) if named else None
     if perhaps or _LOOKED_INTO.search(name):
-        inside = content() or b""
-        if _PEM.search(inside) or inside.startswith(_PUTTY):
-            return Suspect("a private key")
+        return Suspect(Mark.KEY.value) if holds_key(content() or b"") else None
     return None
 
 
@@ -42,9 +38,9 @@ RULE = Rule(
     "store.",
     severity=Severity.ERROR,
     repository=tree(_judge),
-    history=history(_judge),
+    history=history(_judge, Mark.KEY),
     secret=True,
     more="SSH keys and key stores by name; `*.pem`, `*.key` and files that could hold one by content, so "
-    "public keys and certificates are left alone. With `--history` a name alone is a warning. Keys written "
-    "into code are HF207's.",
+    "public keys and certificates are left alone. With `--history` a name alone is a warning, and old "
+    "contents that are a key are found under any name. Keys written into code are HF207's.",
 )

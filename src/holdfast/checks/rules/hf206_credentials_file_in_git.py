@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from holdfast.checks.interface import Rule, Severity
 from holdfast.checks.kept_files import Content, Suspect, history, tree
+from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import sounds_secret
 
-_AT_ALL = re.compile(r"(?i)\.env|_?netrc|rc$|credentials|\.pgpass|vault-token|docker|kube|terraform\.rc")
-_ENV = re.compile(r"(?:^|/)(?:[\w.-]+)?\.env(?:\.[\w.-]+)?$|(?:^|/)\.envrc$", re.IGNORECASE)
-_MODEL = re.compile(
+_AT_ALL = pattern(r"(?i)\.env|_?netrc|rc$|credentials|\.pgpass|vault-token|docker|kube|terraform\.rc")
+_ENV = pattern(r"(?:^|/)(?:[\w.-]+)?\.env(?:\.[\w.-]+)?$|(?:^|/)\.envrc$", re.IGNORECASE)
+_MODEL = pattern(
     r"(?i)\b(?:example|sample|template|tpl|tftpl|dist|defaults?|schema|md|tf|j2|vault|enc|age|gpg)\b"
 )
-_SEALED = re.compile(
-    rb"sops_version|ENC\[AES|DOTENV_PUBLIC_KEY|-----BEGIN AGE|^\$ANSIBLE_VAULT", re.MULTILINE
-)
-_SET = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*[\"']?([^\s\"'#]*)", re.MULTILINE)
+_SEALED = pattern(rb"sops_version|ENC\[AES|DOTENV_PUBLIC_KEY|-----BEGIN AGE|^\$ANSIBLE_VAULT", re.MULTILINE)
+_SET = pattern(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*[\"']?([^\s\"'#]*)", re.MULTILINE)
 
 
-class _Known(NamedTuple):
+class _Known(Struct, frozen=True):
     path: re.Pattern[str]
     what: str
     inside: re.Pattern[bytes] | None = None
@@ -28,7 +28,7 @@ class _Known(NamedTuple):
 
 
 def _known(path: str, what: str, inside: bytes | None = None) -> _Known:
-    return _Known(re.compile(f"(?:^|/){path}$"), what, re.compile(inside) if inside is not None else None)
+    return _Known(pattern(f"(?:^|/){path}$"), what, pattern(inside) if inside is not None else None)
 
 
 _FILES = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.checks.contents import in_utf8
 from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.known_secrets import known_in
 from holdfast.checks.subjects import Checkout, History, Module, VariablesFile
@@ -43,7 +44,8 @@ def _repository(checkout: Checkout) -> Iterator[Answer]:
 
 def _look(checkout: Checkout, path: str) -> Iterator[Finding]:
     told: set[tuple[str, int]] = set()
-    for one in known_in(checkout.text(path) or ""):
+    text = in_utf8(checkout.content(path) or b"").decode(errors="replace").removeprefix("\ufeff")
+    for one in known_in(text):
         if (one.what, one.line) not in told:
             told.add((one.what, one.line))
             place = Place(file=path, line=one.line, column=one.column)

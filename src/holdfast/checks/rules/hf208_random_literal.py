@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from holdfast.checks import literals
 from holdfast.checks.interface import Finding, Rule, Severity, finding
@@ -18,15 +19,42 @@ from holdfast.stacks.worktree import NOT_SOURCE
 _BESIDE = (".json", ".tfbackend")
 _LOCKS = ("package-lock.json", "npm-shrinkwrap.json", "composer.lock", ".lock.json")
 _LARGEST = 5_000_000
+_HEREDOC = r"(?ms)<<[-~]?([A-Za-z_][\w-]*)[ \t]*\r?\n(.*?)^[ \t]*\1[ \t]*\r?$"
 
 
 def _module(module: Module) -> Iterator[Finding]:
-    yield from map(_found, (one for one in literals.in_module(module) if one.kind is Kind.RANDOM))
+    told = [one for one in literals.in_module(module) if one.kind is Kind.RANDOM]
+    yield from _both(told, (file.path for file in module.files), module.checkout)
 
 
 def _variables(file: VariablesFile) -> Iterator[Finding]:
     every = literals.in_file(file.file, file.checkout.config)
-    yield from map(_found, (one for one in every if one.kind is Kind.RANDOM))
+    yield from _both([one for one in every if one.kind is Kind.RANDOM], (file.path,), file.checkout)
+
+
+def _both(told: list[Suspicious], paths: Iterable[str], checkout: Checkout) -> Iterator[Finding]:
+    """What stands under a name of the code, and under one in a heredoc: that only where the first is not."""
+    yield from map(_found, told)
+    lines = {(one.place.file, one.place.line) for one in told}
+    for path in paths:
+        for one in _in_heredocs(path, checkout):
+            if one.place is not None and (path, one.place.line) not in lines:
+                yield one
+
+
+def _in_heredocs(path: str, checkout: Checkout) -> Iterator[Finding]:
+    """Scripts and settings that are handed on as one text: `export DB_PASSWORD=…`."""
+    text = checkout.text(path) or ""
+    if "<<" not in text or path.endswith(".json") or len(text) > _LARGEST:
+        return
+    # Everything else becomes blank, so that lines and columns stay what they are.
+    pieces: list[str] = []
+    at = 0
+    for found in re.finditer(_HEREDOC, text):
+        pieces += (re.sub(r"[^\n]", " ", text[at : found.start(2)]), found[2])
+        at = found.end(2)
+    redaction = checkout.config.redaction
+    yield from _in_text(path, "".join(pieces), redaction.words, redaction.entropy or entropy.BITS)
 
 
 def _found(one: Suspicious) -> Finding:
@@ -77,5 +105,6 @@ RULE = Rule(
     "locals {\n  api_token = var.api_token\n}\n",
     more="Names and randomness are judged as the redactor does: `redaction.words` adds names of your own, "
     "`redaction.entropy` moves the bar. Names such as `secret_name` or `token_ttl`, references, paths, ARNs, "
-    "addresses and placeholders are left alone. Looked at are code, variables files, JSON and `*.tfbackend`.",
+    "addresses and placeholders are left alone. Looked at are code, variables files, JSON and `*.tfbackend`; "
+    "in heredocs, lines such as `export DB_PASSWORD=…`.",
 )

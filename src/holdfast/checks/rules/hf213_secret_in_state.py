@@ -58,5 +58,6 @@ RULE = Rule(
     "Google, Kubernetes, Helm, Vault, random and tls mark, whatever else a plan or a state marks itself, "
     "and texts of a known format anywhere. A random text under a name that sounds secret counts where "
     "secrets are often put: environments, user data, container definitions. A state that is encrypted "
-    "cannot be looked into, and says so.",
+    "cannot be looked into, and says so. Of a plan only what it puts into the state counts: objects that it "
+    "leaves as they are, and secrets that an update does not touch, are found in the state.",
 )

@@ -55,7 +55,7 @@ def _is_read(resource: Resource) -> bool:
 def _found(resource: Resource, what: str) -> Answer:
     return finding(
         resource.block,
-        f"{resource.address} {what}",
+        f"`{resource.address}` {what}",
         address=resource.address,
         hint=secret_facts.remedy(resource.mode, resource.type),
     )

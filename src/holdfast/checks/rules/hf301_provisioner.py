@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from holdfast.checks.hermetic import SHARED, planned_elsewhere, where_shared
 from holdfast.checks.interface import Answer, Finding, Rule, Severity
 from holdfast.checks.subjects import CheckedPlan, Module
-from holdfast.hcl.nodes import Block
+from holdfast.hcl.nodes import Block, Traversal
 
 _DOES = {
     "local-exec": "runs a program on whatever machine Terraform runs on",
@@ -24,6 +24,16 @@ def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
     for resource in module.resources(mode="managed"):
         for block in resource.body.blocks_of("provisioner"):
             yield block, resource.address, _does(block.labels[0] if block.labels else "")
+    for removed in module.blocks("removed"):
+        for block in removed.body.blocks_of("provisioner"):
+            yield block, _from(removed), _does(block.labels[0] if block.labels else "")
+
+
+def _from(removed: Block) -> str:
+    """The address that a `removed` block is about: what it runs when the object goes counts, too."""
+    attribute = removed.body.attribute("from")
+    found = attribute.expression if attribute is not None else None
+    return ".".join(found.names) if isinstance(found, Traversal) else ""
 
 
 def _source(module: Module) -> Iterator[Answer]:

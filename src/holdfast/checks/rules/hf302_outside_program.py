@@ -15,7 +15,7 @@ _ACTIONS = ("local_command",)
 
 
 def _says(address: str) -> str:
-    return f"{address} runs a program on whatever machine Terraform runs on"
+    return f"`{address}` runs a program on whatever machine Terraform runs on"
 
 
 def _found(module: Module) -> Iterator[tuple[Block, str, str]]:

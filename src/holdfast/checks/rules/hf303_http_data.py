@@ -13,7 +13,7 @@ _TYPES = ("http", "terracurl_request")
 
 
 def _says(address: str) -> str:
-    return f"{address} reads an HTTP address in every plan"
+    return f"`{address}` reads an HTTP address in every plan"
 
 
 def _found(module: Module) -> Iterator[tuple[Block, str, str]]:

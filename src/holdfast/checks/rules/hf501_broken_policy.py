@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.iam.found import Policies, Policy, of_module, of_variables
+from holdfast.checks.iam.found import Policies, Policy, files_beside, of_module, of_variables
 from holdfast.checks.iam.grammar import grammar
 from holdfast.checks.iam.judging import judged
 from holdfast.checks.iam.said import Said
@@ -52,6 +52,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=_in_code,
     variables=_in_variables,
+    beside=files_beside,
     bad="""\
 resource "aws_iam_role" "deploy" {
   assume_role_policy = jsonencode({

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.iam.document import size
-from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.found import Policy, files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.said import Said
 from holdfast.checks.interface import Rule, Severity
@@ -34,6 +34,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
+    beside=files_beside,
     more="""\
 | document | characters, without white space |
 |---|---|

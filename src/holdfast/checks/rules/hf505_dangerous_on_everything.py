@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from holdfast.checks.iam.danger import ESCALATING, REVEALING, first_danger
 from holdfast.checks.iam.document import Node
-from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.found import Policy, files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
@@ -54,6 +54,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
+    beside=files_beside,
     bad="""\
 resource "aws_iam_role_policy" "deploy" {
   role = "deploy"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.found import Policy, files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
@@ -31,6 +31,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=in_code(_judge, Severity.WARNING),
     variables=in_variables(_judge, Severity.WARNING),
+    beside=files_beside,
     bad="""\
 data "aws_iam_policy_document" "power" {
   statement {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.found import Policy, files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
@@ -44,6 +44,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
+    beside=files_beside,
     bad="""\
 resource "aws_s3_bucket_policy" "reports" {
   bucket = "acme-reports"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.found import Policy, files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
@@ -35,7 +35,7 @@ def _judge(policy: Policy) -> Iterator[Said]:
         for who in statement.principals:
             sent = kind is not Kind.TRUST or who.name.partition(".")[0] in _SENT
             if who.type == "Service" and sent:
-                yield Said(f"{who.name} is let in whoever sent it", who.at, grave=kind is not Kind.TRUST)
+                yield Said(f"`{who.name}` is let in whoever sent it", who.at, grave=kind is not Kind.TRUST)
 
 
 RULE = Rule(
@@ -47,6 +47,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=in_code(_judge, Severity.WARNING),
     variables=in_variables(_judge, Severity.WARNING),
+    beside=files_beside,
     bad="""\
 resource "aws_sns_topic_policy" "alarms" {
   arn = "arn:aws:sns:eu-west-1:111122223333:alarms"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.iam.arns import account_in
-from holdfast.checks.iam.found import Policies, of_module, of_variables
+from holdfast.checks.iam.found import Policies, files_beside, of_module, of_variables
 from holdfast.checks.iam.judging import found
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.ownership import own_accounts
@@ -62,6 +62,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=_in_code,
     variables=_in_variables,
+    beside=files_beside,
     more="""\
 One's own accounts are those of the stacks (`account`, the role in `credentials`, a variable `account_id`)
 and those that the configuration lists:

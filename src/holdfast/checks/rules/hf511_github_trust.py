@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.found import Policy, files_beside
 from holdfast.checks.iam.github import ASSUMES, AUDIENCES, HOST, is_github, width
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
@@ -93,6 +93,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
+    beside=files_beside,
     bad="""\
 resource "aws_iam_role" "deploy" {
   assume_role_policy = jsonencode({

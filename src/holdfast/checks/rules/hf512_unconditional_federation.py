@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from holdfast.checks.iam.found import Policy
+from holdfast.checks.iam.found import Policy, files_beside
 from holdfast.checks.iam.github import is_github
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.statements import Conditions, Who, narrow
 from holdfast.checks.interface import Rule, Severity
+
+_EVERYBODYS: Final = ("agent.buildkite.com", "app.terraform.io", "gitlab.com")
+"""Providers that sign for the pipelines of all companies, for whatever audience these ask."""
 
 
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
         return
     for statement in policy.statements:
-        conditions = statement.conditions
-        if not statement.allows or conditions.unsure or any(test.demands for test in conditions.tests):
+        if not statement.allows or statement.conditions.unsure:
             continue
         for who in statement.principals:
             if who.type == "Federated" and not is_github(who.name):
-                yield Said("everyone whom this provider knows is let in: no condition says who", who.at)
+                yield from _let_in(who, statement.conditions)
+
+
+def _let_in(who: Who, conditions: Conditions) -> Iterator[Said]:
+    demands = [test for test in conditions.tests if test.demands]
+    host = who.name.rpartition("oidc-provider/")[2].lower()
+    if not demands:
+        yield Said("everyone whom this provider knows is let in: no condition says who", who.at)
+    elif host in _EVERYBODYS and not any(
+        test.key != f"{host}:aud" and narrow(test.values) for test in demands
+    ):
+        yield Said(f"every pipeline of {host}, anybody's, is let in: the audience does not say who", who.at)
 
 
 RULE = Rule(
@@ -32,6 +47,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
+    beside=files_beside,
     bad="""\
 data "aws_iam_policy_document" "trust" {
   statement {
@@ -59,5 +75,6 @@ data "aws_iam_policy_document" "trust" {
   }
 }
 """,
-    more="Whether a condition is narrow enough is only judged for GitHub (HF511).\n",
+    more="Whether a condition is narrow enough is only judged for GitHub (HF511); of GitLab, Terraform Cloud "
+    "and Buildkite it is known that an audience alone, or a subject of `*`, keeps nobody out.\n",
 )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from holdfast.checks.iam.arns import ACCOUNT, PARTITIONS, arn_of, partition_of
 from holdfast.checks.iam.document import Node
-from holdfast.checks.iam.found import Policies, of_module, of_variables
+from holdfast.checks.iam.found import Policies, files_beside, of_module, of_variables
 from holdfast.checks.iam.judging import found
-from holdfast.checks.iam.ownership import account_of, account_of_checked
+from holdfast.checks.iam.ownership import account_of_checked, accounts_of_all
 from holdfast.checks.iam.said import Said
 from holdfast.checks.iam.statements import Statement
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped
 from holdfast.checks.subjects import CheckedStack, VariablesFile
 
 
-class _Home(NamedTuple):
+class _Home(Struct, frozen=True):
     account: str | None
     partition: str | None
     others: dict[str, str]
@@ -47,23 +48,16 @@ def _unseen(stack: CheckedStack) -> Skipped:
 
 
 def _home(stack: CheckedStack) -> _Home:
-    checkout = stack.checkout
-    account = account_of_checked(stack)
+    every, own = accounts_of_all(stack.checkout), stack.stack.environment
     others = {
-        number: other.environment
-        for other in checkout.all_stacks
-        if other.environment
-        and other.environment != stack.stack.environment
-        and (number := account_of(checkout, other)) is not None
+        number: environment
+        for environment, number in every
+        if environment and environment != own and number is not None
     }
-    same = {
-        account_of(checkout, other)
-        for other in checkout.all_stacks
-        if other.environment == stack.stack.environment
-    }
+    same = {number for environment, number in every if environment == own}
     region = stack.stack.region
     return _Home(
-        account,
+        account_of_checked(stack),
         partition_of(region) if region else None,
         {number: name for number, name in others.items() if number not in same},
     )
@@ -131,6 +125,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     stack=_in_stack,
     variables=_in_variables,
+    beside=files_beside,
     more="""\
 The stack's account is its `account` where that is a number, else what `checks.accounts` says for that name,
 the account of the role in `credentials`, or a variable `account_id`. The partition is that of its region.

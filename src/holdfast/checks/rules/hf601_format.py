@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from holdfast.checks.formatting import Hunk, hunks
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.source_lines import names_of
 from holdfast.checks.subjects import EngineSaid
 from holdfast.kernel.errors import Place
 
 _SHOWN = 3
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _HEREDOC = "<<"
 
 
@@ -37,11 +36,11 @@ def _message(hunk: Hunk) -> str:
 
 
 def _hint(hunk: Hunk) -> str | None:
-    """What they become, without texts in quotes: one may be a secret. Else the rule's own words."""
+    """What they become, by their names: a value may be a secret. Else the rule's own words."""
     if not 0 < len(hunk.after) <= _SHOWN or any(_HEREDOC in line for line in hunk.after):
         return None
-    lines = (_QUOTED.sub('"…"', line.strip()) for line in hunk.after)
-    return f"It becomes: {' ⏎ '.join(lines)}"
+    lines = [shown for line in hunk.after if (shown := names_of(line.strip())) is not None]
+    return f"It becomes: {' ⏎ '.join(lines)}" if len(lines) == len(hunk.after) else None
 
 
 RULE = Rule(

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.interface import Finding, Rule, Severity, finding, place_of
-from holdfast.checks.subjects import Module
+from holdfast.checks.subjects import Module, expressions
 from holdfast.hcl.nodes import Expression, Literal, Object, Template
 
 
 def _look(module: Module) -> Iterator[Finding]:
-    for file, block, name, expression in module.expressions():
-        if file.path.endswith(".json"):
-            continue  # There it is the only way to write an expression.
-        for found in _lone(expression):
-            yield finding(
-                place_of(found, file),
-                f"`{name}` is written as a text that holds one interpolation and nothing else",
-                address=_address(block.type, block.labels) if block is not None else None,
-            )
+    for file in module.files:
+        # In JSON it is the only way to write an expression.
+        if file.path.endswith(".json") or b'"${' not in (module.checkout.content(file.path) or b""):
+            continue
+        for block, name, expression in expressions(file):
+            for found in _lone(expression):
+                yield finding(
+                    place_of(found, file),
+                    f"`{name}` is written as a text that holds one interpolation and nothing else",
+                    address=_address(block.type, block.labels) if block is not None else None,
+                )
 
 
 def _lone(expression: Expression) -> Iterator[Template]:

@@ -58,7 +58,7 @@ def _finding(resource: Resource, row: Stateful, stacks: list[str]) -> Finding:
     ways = ("`prevent_destroy = true` in `lifecycle`", *row.protections)
     return finding(
         resource.block,
-        f"{resource.address} {row.loss}, and nothing in its code keeps it from being deleted",
+        f"`{resource.address}` {row.loss}, and nothing in its code keeps it from being deleted",
         address=resource.address,
         hint=f"Write {_either(ways)}.",
         severity=Severity.WARNING if row.holds in _GRAVE else Severity.NOTE,

@@ -21,7 +21,7 @@ def _look(module: Module) -> Iterator[Finding | Skipped]:
         (block for file in module.files for block in file.body.blocks), None
     )
     if first is not None:
-        where = "the root module" if module.folder == "." else module.folder
+        where = "the root module" if module.folder == "." else f"`{module.folder}`"
         yield finding(
             first.place, f"{where} does not say which versions of Terraform or OpenTofu it is written for"
         )

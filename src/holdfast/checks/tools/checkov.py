@@ -24,7 +24,7 @@ from holdfast.terraform.scratch import scratch_folder
 from holdfast.terraform.sensitive import without_marked
 
 _SECONDS = 900.0
-_ALWAYS = ("--output=json", "--compact", "--skip-download")
+ALWAYS = ("--output=json", "--compact", "--skip-download")
 """Nothing is fetched and nothing sent: `--skip-download` keeps it off the network.
 
 Not `--quiet`: that leaves out which files it could not read.
@@ -75,7 +75,7 @@ def look(asked: Asked) -> Iterator[Said]:
 
 
 def _code(asked: Asked, program: str) -> Iterator[Said]:
-    finished = _run(asked, [program, "--directory=.", "--framework=terraform", *_ALWAYS])
+    finished = _run(asked, [program, "--directory=.", "--framework=terraform", *ALWAYS])
     report = read_report(finished)
     if isinstance(report, str):
         yield asked.failed(report)
@@ -99,7 +99,7 @@ def _plan(asked: Asked, program: str, plan: CheckedPlan) -> Iterator[Said]:
     with scratch_folder() as folder:
         file = folder / "plan.json"
         files.write(file, json.dumps(shown), durable=False)
-        finished = _run(asked, [program, f"--file={file}", "--framework=terraform_plan", *_ALWAYS])
+        finished = _run(asked, [program, f"--file={file}", "--framework=terraform_plan", *ALWAYS])
     report = read_report(finished)
     name = plan.stack.name
     if isinstance(report, str):

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from holdfast.checks.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.running import NO_PLAN
 from holdfast.checks.subjects import Checkout
 from holdfast.checks.tools.interface import Asked, Said, tool, words
 from holdfast.checks.tools.rego_answers import Kind, Result
-from holdfast.checks.tools.rego_engines import INSTALL, Document, Evaluator, NoAnswer, Regopy, find
+from holdfast.checks.tools.rego_interface import INSTALL, Document, NoAnswer
 from holdfast.checks.tools.rego_policies import FOLDER, Policy, old_rules, rules_of
-from holdfast.checks.tools.source_documents import document
 from holdfast.config.check_valid import Use
 from holdfast.kernel.errors import Place
+
+if TYPE_CHECKING:
+    from holdfast.checks.tools.rego_engines import Evaluator
 
 _SUFFIX = ".rego"
 _LEVELS = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE}
@@ -43,10 +46,12 @@ def look(asked: Asked) -> Iterator[Said]:
                 hint="Write one with a rule `deny contains msg if`, or say `auto`.",
             )
         return
-    evaluator = find(asked.root, asked.environment)
+    from holdfast.checks.tools import rego_engines  # noqa: PLC0415 - most repositories have no policies
+
+    evaluator = rego_engines.find(asked.root, asked.environment)
     if evaluator is None:
         yield asked.failed(f"nobody here can evaluate the policies in `{FOLDER}/`", hint=INSTALL)
-    elif isinstance(evaluator, Regopy) and (old := list(old_rules(policies))):
+    elif evaluator.name == "regopy" and (old := list(old_rules(policies))):
         yield asked.failed(
             f"written in Rego before 1.0, which regopy gets wrong: {', '.join(old)}",
             hint="`opa fmt --write --v0-v1 policy/` rewrites them: `deny contains msg if`.",
@@ -77,6 +82,8 @@ def _evaluated(asked: Asked, evaluator: Evaluator, policies: Sequence[Policy]) -
 
 
 def _documents(asked: Asked) -> Iterator[Document | Said]:
+    from holdfast.checks.tools.source_documents import document  # noqa: PLC0415 - it loads the parser
+
     for name, plan in asked.plans.items():
         yield Document(value=json.loads(plan.document), stack=name)
     for module in asked.checkout.modules:
@@ -86,9 +93,9 @@ def _documents(asked: Asked) -> Iterator[Document | Said]:
                 yield words("rego", "rego"), Skipped(reason=reason, file=file.path)
                 continue
             try:
-                value = document(file.body)
-            except RecursionError:
-                reason = "the file nests deeper than can be followed"
+                value = document(asked.checkout.content(file.path) or b"", file.path)
+            except (RecursionError, ValueError):
+                reason = "the file nests deeper than can be followed, or is no JSON"
                 yield words("rego", "rego"), Skipped(reason=reason, file=file.path)
                 continue
             yield Document(value=value, path=file.path)

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.checks.tools.rego_policies import is_failure, is_warning
 from holdfast.kernel.values import dataclass, field
 
-_PREFIXES = ("deny", "violation", "warn")
+_PREFIXES = ("violation", "deny", "warn")
 
 
 class Kind(StrEnum):
@@ -95,23 +95,6 @@ def _suffix(rule: str) -> str:
     """What an exception calls a rule: `deny_public` is `public`, and `deny` alone is the empty text."""
     if rule in _PREFIXES:
         return ""
-    prefix = next(one for one in _PREFIXES if rule.startswith(f"{one}_"))
-    return rule.removeprefix(f"{prefix}_")
-
-
-def from_conftest(found: object) -> Iterator[Result]:
-    """What `conftest test --output json` says of one file and one namespace."""
-    if not isinstance(found, dict):
-        yield Result(package="", rule="", kind=Kind.ERROR, message="conftest's answer has an unknown shape")
-        return
-    package = str(found.get("namespace", ""))
-    for key, kind, name in (
-        ("failures", Kind.FAILURE, "deny"),
-        ("warnings", Kind.WARNING, "warn"),
-        ("exceptions", Kind.EXCEPTION, "exception"),
-    ):
-        for one in found.get(key) or ():
-            message, metadata = str(one.get("msg", "")), dict(one.get("metadata") or {})
-            query = str(metadata.pop("query", ""))
-            rule = query.rpartition(".")[2] if query.startswith(f"data.{package}.") else name
-            yield Result(package=package, rule=rule, kind=kind, message=message, metadata=metadata)
+    for prefix in _PREFIXES:
+        rule = rule.removeprefix(f"{prefix}_")
+    return rule

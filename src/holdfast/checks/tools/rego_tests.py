@@ -8,14 +8,16 @@ from enum import StrEnum
 from pathlib import Path
 
 from holdfast.checks.tools import rego_exact
-from holdfast.checks.tools.interface import child_variables, how_it_ended, program_of
-from holdfast.checks.tools.rego_engines import BROKE, NoAnswer, Regopy, has_regopy, regopy_value
-from holdfast.checks.tools.rego_policies import FOLDER, Policy, tests_of
+from holdfast.checks.tools.interface import how_it_ended
+from holdfast.checks.tools.rego_by_regopy import BROKE, Regopy, regopy_value
+from holdfast.checks.tools.rego_engines import Evaluator, find
+from holdfast.checks.tools.rego_interface import NoAnswer
+from holdfast.checks.tools.rego_policies import Policy, tests_of
+from holdfast.checks.tools.rego_programs import Conftest, Opa
 from holdfast.doors import processes
 from holdfast.doors.environment import Environment
 from holdfast.kernel.values import dataclass
 
-_SECONDS = 300.0
 _LATER = "todo_"
 
 
@@ -42,26 +44,19 @@ class Tested:
 
 
 def run_tests(root: Path, environment: Environment, policies: Sequence[Policy]) -> Tested | None:
-    """None: nobody here can. `NoAnswer` where the evaluator cannot be believed.
-
-    Conftest runs tests too, but does not say of each how it ended: only `opa` and regopy are asked.
-    """
-    variables = child_variables(environment)
-    if (opa := program_of(environment, "opa")) is not None:
-        return Tested(by="opa", tests=_with_opa(opa, root, variables))
-    if not has_regopy():
-        return None
-    return Tested(by="regopy", tests=_with_regopy(Regopy(root, variables), policies))
+    """None: nobody here can. `NoAnswer` where the evaluator cannot be believed."""
+    evaluator = find(root, environment)
+    return Tested(by=evaluator.name, tests=_ended(evaluator, policies)) if evaluator is not None else None
 
 
-def _with_opa(program: str, root: Path, variables: Mapping[str, str]) -> tuple[Test, ...]:
-    finished = processes.run(
-        [program, "test", "--v1-compatible", "--format=json", FOLDER],
-        folder=root,
-        environment=variables,
-        seconds=_SECONDS,
-    )
-    return opa_tests(finished)
+def _ended(evaluator: Evaluator, policies: Sequence[Policy]) -> tuple[Test, ...]:
+    match evaluator:
+        case Opa():
+            return opa_tests(evaluator.test(policies))
+        case Conftest():
+            return _with_conftest(evaluator, policies)
+        case Regopy():
+            return _with_regopy(evaluator, policies)
 
 
 def opa_tests(finished: processes.Finished) -> tuple[Test, ...]:
@@ -86,6 +81,24 @@ def _from_opa(one: Mapping[str, object]) -> Test:
         file=str(file) if file else None,
         outcome=outcome,
         message=str(error.get("message")) if isinstance(error, dict) else None,
+    )
+
+
+def _with_conftest(evaluator: Conftest, policies: Sequence[Policy]) -> tuple[Test, ...]:
+    """Its own `verify` does not say of each test how it ended."""
+    tests = tests_of(policies)
+    names = [f"{package}.{name}" for package, name, _ in tests if not name.startswith(_LATER)]
+    each = ", ".join(f"{json.dumps(name)}: [v | v := data.{name}]" for name in names)
+    said = evaluator.ask(policies, f"answer := {{{each}}}" if each else "answer := {}")
+
+    def ended(package: str, name: str) -> Outcome:
+        if name.startswith(_LATER):
+            return Outcome.SKIPPED
+        return Outcome.PASSED if said.get(f"{package}.{name}") == [True] else Outcome.FAILED
+
+    return tuple(
+        Test(package=package, name=name, file=file, outcome=ended(package, name))
+        for package, name, file in tests
     )
 
 

@@ -276,6 +276,13 @@ def test_a_file_called_a_policy_that_is_no_json_is_broken() -> None:
     assert (wrong.file, wrong.malformed.line) == ("live/trust-policy.json", 2)
 
 
+@pytest.mark.parametrize("content", [b"{", '{"Statement": []}'.encode("utf-16"), b'{"Statement": "\xff"'])
+def test_a_broken_policy_beside_the_code_is_found_too(content: bytes) -> None:
+    """Whatever its bytes; a template is no JSON before it is rendered."""
+    made = checkout({"main.tf": "", "key-policy.json": content, "policy.json": "{ ${a} }", "b.json": "{"})
+    assert [one.file for one in of_module(made.modules[0]).broken] == ["key-policy.json"]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "kind"),
     [
@@ -284,6 +291,8 @@ def test_a_file_called_a_policy_that_is_no_json_is_broken() -> None:
         ("assume_role_elsewhere.json", FILE, Kind.IDENTITY),
         ("a.json", TRUST, Kind.TRUST),
         ("key-policy.json", TRUST, Kind.KEY),
+        ("key-policy.json", FILE, Kind.KEY),
+        ("bucket_policy.json", FILE, Kind.BUCKET),
         ("kms-key-policy.json", FILE, Kind.IDENTITY),
         ("bucket-policy.json", TRUST, Kind.BUCKET),
         ("scp-deny.json", FILE, Kind.ORGANIZATION),

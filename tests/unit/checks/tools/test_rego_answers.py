@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.checks.tools.rego_answers import Kind, Result, from_conftest, results
+from holdfast.checks.tools.rego_answers import Kind, results
 
 
 def said(value: object, rules: dict[str, bool] | None = None) -> list[tuple[str, Kind, str]]:
@@ -37,6 +37,7 @@ def test_metadata_is_what_stands_beside_the_message() -> None:
         (["public"], "deny_other", False),
         ([""], "deny", True),
         (["deny"], "deny", False),
+        (["x"], "deny_warn_x", True),
     ],
 )
 def test_an_exception_spares_the_rules_it_names(names: list[str], rule: str, spared: bool) -> None:  # noqa: FBT001
@@ -64,23 +65,3 @@ def test_a_set_that_is_not_there_is_an_error() -> None:
 def test_a_rule_that_is_no_set_counts_if_it_holds(value: object, count: int) -> None:
     """`deny if …` is a failure where it holds."""
     assert len(said({"deny": value}, {"deny": False})) == count
-
-
-def test_conftests_own_report_is_read() -> None:
-    """The rule is in `metadata.query` where this Conftest says it."""
-    found = from_conftest(
-        {
-            "filename": "a.tf",
-            "namespace": "main",
-            "successes": 1,
-            "failures": [{"msg": "x", "metadata": {"query": "data.main.deny_public", "team": "core"}}],
-            "warnings": [{"msg": "y"}],
-            "exceptions": [{"msg": "z"}],
-        }
-    )
-    assert list(found) == [
-        Result(package="main", rule="deny_public", kind=Kind.FAILURE, message="x", metadata={"team": "core"}),
-        Result(package="main", rule="warn", kind=Kind.WARNING, message="y"),
-        Result(package="main", rule="exception", kind=Kind.EXCEPTION, message="z"),
-    ]
-    assert [one.kind for one in from_conftest([])] == [Kind.ERROR]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.checks.tools.rego_exact import for_tests, guarded, odd
+from holdfast.checks.tools.rego_exact import doubtful, for_tests, guarded, odd
 
 
 def test_doubtful_calls_are_led_elsewhere() -> None:
@@ -17,8 +17,16 @@ def test_doubtful_calls_are_led_elsewhere() -> None:
 
 def test_input_comes_from_the_data_in_tests() -> None:
     """As a word of its own, wherever it stands; not as a part of another."""
-    text = 'x if deny with input as {"input": my_input.input}\n'
-    assert for_tests(text) == 'x if deny with data.holdfast_input as {"input": my_input.input}\n'
+    text = 'x if deny with input as {"input": 1}\ny if my_input.input == input.x\n'
+    assert for_tests(text) == (
+        'x if deny with data.holdfast_input as {"input": 1}\ny if my_input.input == data.holdfast_input.x\n'
+    )
+
+
+def test_only_some_calls_look_into_texts() -> None:
+    """Elsewhere a control character harms nothing."""
+    assert doubtful(guarded("a if count(x) == 1"))
+    assert not doubtful(guarded('a := sprintf("%s", [x]) if x > 1'))
 
 
 def test_control_characters_are_noticed() -> None:

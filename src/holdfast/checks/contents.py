@@ -1,0 +1,53 @@
+"""What a file is by what it holds, under whatever name. Pure."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_STATE = (b'"lineage"', b'"serial"', b'"terraform_version"')
+_PEM = (
+    rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+"
+    rb"(?:[A-Za-z-]+: [^\r\n]*\s+)*[A-Za-z0-9+/=]{20}"
+)
+_PUTTY = b"PuTTY-User-Key-File-"
+_ZIP = b"PK\x03\x04"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def in_utf8(inside: bytes) -> bytes:
+    """The same text, where it is UTF-16: PowerShell writes what `>` sends to a file that way."""
+    if inside[:2] not in _UTF_16:
+        return inside
+    return inside.decode("utf-16", errors="replace").encode(errors="replace")
+
+
+def is_state(inside: bytes) -> bool:
+    return all(mark in inside for mark in _STATE)
+
+
+def is_packed_plan(inside: bytes) -> bool:
+    """As `plan -out` writes it: an archive with the plan and the state that it was made against."""
+    return inside.startswith(_ZIP) and b"tfplan" in inside and b"tfstate" in inside
+
+
+def is_shown_plan(inside: bytes) -> bool:
+    """As `show -json` tells it."""
+    return b'"format_version"' in inside and (
+        b'"resource_changes"' in inside or b'"planned_values"' in inside
+    )
+
+
+def holds_key(inside: bytes) -> bool:
+    """A private key stands in it somewhere."""
+    return inside.startswith(_PUTTY) or (b"PRIVATE KEY" in inside and _pem().search(inside) is not None)
+
+
+def is_key(inside: bytes) -> bool:
+    """It is a private key, and nothing else stands before that."""
+    return inside.startswith(_PUTTY) or _pem().match(inside[:4_000].lstrip()) is not None
+
+
+@functools.cache
+def _pem() -> re.Pattern[bytes]:
+    return re.compile(_PEM)

@@ -1,0 +1,37 @@
+"""Whatever a policy holds, its rewriting for regopy ends and loses nothing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.checks.tools import rego_exact
+from holdfast.checks.tools.rego_names import unknown_names
+from holdfast.checks.tools.rego_order import ordered
+from holdfast.checks.tools.rego_policies import Policy
+from holdfast.checks.tools.rego_steps import stepped
+from holdfast.checks.tools.rego_tokens import tokens_of
+
+WORDS = (
+    *("if", "else", "not", "some", "every", "in", "with", "as", "default", "import", "contains", "walk"),
+    *("input", "a", "b", "_", "deny", "count", "1", '"s"', "`r\n`", "# c", "\n", " ", "\t", ";", ",", "."),
+    *("(", ")", "[", "]", "{", "}", "|", "<", ">=", ":=", "==", "=", "+", "-", ":", "é"),
+)
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=40).map("".join) | st.text(max_size=60)
+
+
+@given(TEXTS)
+def test_no_policy_breaks_its_rewriting(text: str) -> None:
+    """A broken policy is for the evaluator to refuse."""
+    assert "".join(tokens_of(text)) == text
+    rego_exact.for_tests(text)
+    list(unknown_names([Policy(path="policy/a.rego", text=text)]))
+
+
+@given(TEXTS)
+def test_what_goes_through_nothing_stays_as_it_is(text: str) -> None:
+    """Without an index there is no step, without a comparison no function."""
+    plain = text.replace("[", "").replace("walk", "b").replace("with", "b")
+    assert stepped(plain) == plain
+    level = text.replace("<", "").replace(">", "")
+    assert ordered(level, "p") == level

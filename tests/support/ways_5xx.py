@@ -1,0 +1,247 @@
+"""HF501 to HF516 in every way: policy documents, names and tags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from five_ways import Files, Way, Ways, found, quiet, skipped
+
+GITHUB = "token.actions.githubusercontent.com"
+LIVE = """\
+version: 1
+stacks:
+  - { variables: "live/{name}.tfvars", module: m, name: "{name}", environment: prod }
+"""
+VERSION = 'resource "aws_iam_policy" "a" {\n  policy = jsonencode({ %s, Statement = [{}] })\n}\n'
+HOLES = {"Effect": "Allow", "Action": "${var.a}", "Resource": "${var.b}"}
+
+
+def policy(statement: Mapping[str, object], type_: str = "aws_iam_policy", argument: str = "policy") -> str:
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    return f'resource "{type_}" "a" {{\n  {argument} = jsonencode({json.dumps(document)})\n}}\n'
+
+
+def trust(**more: object) -> str:
+    statement = {"Effect": "Allow", "Action": "sts:AssumeRole", **more}
+    return policy(statement, "aws_iam_role", "assume_role_policy")
+
+
+def beside(name: str, statement: Mapping[str, object], version: str = "2012-10-17") -> Files:
+    """A document in a JSON file that lies beside a variables file."""
+    document = json.dumps({"Version": version, "Statement": [statement]})
+    return {"m/main.tf": "", "live/a.tfvars": "", f"live/{name}.json": document}
+
+
+def resource(**more: object) -> dict[str, object]:
+    return {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": "*", **more}
+
+
+def judged(name: str, wrong: Mapping[str, object], *, missing: Way, unknown: Way) -> Ways:
+    """A rule that judges documents: in code by its own examples, and beside variables files by this."""
+    harmless = {"Effect": "Deny", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::a/*"}
+    who = {"Principal": {"AWS": "111122223333"}} if name == "policy" else {}
+    right = {**harmless, **who}
+    if "trust" in name:
+        right = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}}
+    return Ways(
+        passes=(quiet(beside(name, right), LIVE),),
+        fails=(found(beside(name, wrong), LIVE),),
+        missing=(quiet('resource "aws_iam_policy" "a" {}\n'), missing),
+        unknown=(quiet(policy(HOLES)), unknown),
+    )
+
+
+HIDDEN = quiet(trust(Principal="${var.who}", Condition="${var.when}"))
+NO_CONDITION = trust(Principal={"Service": "ec2.amazonaws.com"})
+OWN = """\
+version: 1
+stacks:
+  - { name: root, module: ., environment: prod, account: main, region: eu-west-1 }
+checks:
+  accounts: { main: "111122223333" }
+"""
+OWN_LIVE = """\
+version: 1
+stacks:
+  - { variables: "live/{account}/{name}.tfvars", module: m, account: "{account}", environment: prod }
+"""
+STRANGER = trust(Principal={"AWS": "999988887777"})
+FOREIGN = resource(Resource="arn:aws:sqs:eu-west-1:444455556666:a", Principal={"AWS": "111122223333"})
+HOME = resource(Resource="arn:aws:sqs:eu-west-1:111122223333:a", Principal={"AWS": "111122223333"})
+QUEUE = "aws_sqs_queue_policy"
+
+
+def live(statement: Mapping[str, object]) -> Files:
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    here = "live/111122223333"
+    return {"m/main.tf": "", f"{here}/a.tfvars": "", f"{here}/policy.json": document}
+
+
+VALUES: Files = {"live/one/a.tfvars": 'account = "two"\n', "m/main.tf": 'variable "account" {}\n'}
+CONVENTION = """\
+version: 1
+company: acme
+stacks:
+  - { name: root, module: ., environment: prod }
+checks:
+  names: { "aws_*": "{company}-{environment}-*" }
+  tags: { Owner: "*" }
+"""
+
+
+def named(argument: str) -> str:
+    return f'resource "aws_s3_bucket" "a" {{\n  {argument}\n}}\nvariable "b" {{}}\n'
+
+
+LARGE = resource(Resource=["arn:aws:sqs:eu-west-1:111122223333:" + "x" * 7000])
+
+WAYS: Mapping[str, Ways] = {
+    "HF501": judged(
+        "trust-policy",
+        {"Effect": "allow"},
+        missing=quiet('resource "aws_iam_role" "a" {}\n'),
+        unknown=skipped('resource "aws_iam_policy" "a" {\n  policy = var.p\n}\n'),
+    ),
+    "HF502": Ways(
+        passes=(quiet(policy(HOLES)), quiet(beside("trust", resource()), LIVE)),
+        fails=(
+            found(policy({key: value for key, value in LARGE.items() if key != "Principal"})),
+            found(beside("trust-policy", LARGE), LIVE),
+        ),
+        missing=(quiet('resource "aws_iam_policy" "a" {}\n'),),
+        unknown=(quiet(policy(HOLES)),),
+    ),
+    "HF503": Ways(
+        passes=(quiet(beside("policy", resource()), LIVE),),
+        fails=(found(beside("policy", resource(), "2008-10-17"), LIVE),),
+        missing=(found(VERSION % 'Id = "a"'),),
+        unknown=(quiet(VERSION % "Version = var.v"),),
+    ),
+    "HF504": judged(
+        "identity",
+        {"Effect": "Allow", "Action": "*", "Resource": "*"},
+        missing=quiet(policy({"Effect": "Allow", "Resource": "*"})),
+        unknown=quiet(policy({"Effect": "${var.e}", "Action": "*", "Resource": "*"})),
+    ),
+    "HF505": judged(
+        "identity",
+        {"Effect": "Allow", "Action": "iam:PassRole", "Resource": "*"},
+        missing=quiet(policy({"Effect": "Allow", "Action": "iam:PassRole"})),
+        unknown=quiet(
+            policy({"Effect": "Allow", "Action": "iam:PassRole", "Resource": "*", "Condition": "${var.c}"})
+        ),
+    ),
+    "HF506": judged(
+        "identity",
+        {"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"},
+        missing=quiet(policy({"NotAction": "iam:*", "Resource": "*"})),
+        unknown=quiet(policy({"Effect": "${var.e}", "NotAction": "iam:*", "Resource": "*"})),
+    ),
+    "HF507": judged(
+        "policy",
+        resource(NotPrincipal={"AWS": "111122223333"}),
+        missing=quiet(policy(resource(), QUEUE)),
+        unknown=quiet(policy(resource(NotPrincipal="${var.p}"), QUEUE)),
+    ),
+    "HF508": judged(
+        "policy",
+        resource(Principal="*"),
+        missing=quiet(policy(resource(), QUEUE)),
+        unknown=quiet(policy(resource(Principal="*", Condition="${var.c}"), QUEUE)),
+    ),
+    "HF509": judged(
+        "policy",
+        resource(Principal={"Service": "s3.amazonaws.com"}),
+        missing=quiet(policy(resource(), QUEUE)),
+        unknown=quiet(
+            policy(resource(Principal={"Service": "s3.amazonaws.com"}, Condition="${var.c}"), QUEUE)
+        ),
+    ),
+    "HF510": Ways(
+        passes=(
+            quiet(trust(Principal={"AWS": "111122223333"}), OWN),
+            quiet({"main.tf": "", "a.tfvars": ""}, OWN),
+        ),
+        fails=(
+            found(STRANGER, OWN),
+            found(
+                {
+                    "main.tf": "",
+                    "x/a.tfvars": "",
+                    "x/trust.json": json.dumps(
+                        {
+                            "Version": "2012-10-17",
+                            "Statement": [
+                                {
+                                    "Effect": "Allow",
+                                    "Principal": {"AWS": "999988887777"},
+                                    "Action": "sts:AssumeRole",
+                                }
+                            ],
+                        }
+                    ),
+                },
+                OWN,
+            ),
+        ),
+        missing=(quiet('resource "aws_iam_role" "a" {}\n', OWN), skipped(STRANGER)),
+        unknown=(
+            quiet(trust(Principal={"AWS": "${var.a}"}), OWN),
+            quiet(
+                trust(
+                    Principal={"AWS": "999988887777"},
+                    Condition={"StringEquals": {"sts:ExternalId": "${var.x}"}},
+                ),
+                OWN,
+            ),
+        ),
+    ),
+    "HF511": judged(
+        "trust",
+        {
+            "Effect": "Allow",
+            "Action": "sts:AssumeRoleWithWebIdentity",
+            "Principal": {"Federated": f"arn:aws:iam::111122223333:oidc-provider/{GITHUB}"},
+        },
+        missing=quiet(NO_CONDITION),
+        unknown=HIDDEN,
+    ),
+    "HF512": judged(
+        "trust",
+        {
+            "Effect": "Allow",
+            "Action": "sts:AssumeRoleWithWebIdentity",
+            "Principal": {"Federated": "arn:aws:iam::111122223333:oidc-provider/gitlab.com"},
+        },
+        missing=quiet(NO_CONDITION),
+        unknown=HIDDEN,
+    ),
+    "HF513": Ways(
+        passes=(quiet(policy(HOME, QUEUE), OWN), quiet(live(HOME), OWN_LIVE)),
+        fails=(found(policy(FOREIGN, QUEUE), OWN), found(live(FOREIGN), OWN_LIVE)),
+        missing=(quiet(f'resource "{QUEUE}" "a" {{}}\n', OWN), skipped(policy(FOREIGN, QUEUE))),
+        unknown=(quiet(policy(resource(Resource="arn:aws:sqs:eu-west-1:${var.a}:a"), QUEUE), OWN),),
+    ),
+    "HF514": Ways(
+        passes=(quiet({**VALUES, "live/one/a.tfvars": 'account = "one"\n'}, OWN_LIVE),),
+        fails=(found(VALUES, OWN_LIVE),),
+        missing=(quiet({**VALUES, "live/one/a.tfvars": ""}, OWN_LIVE),),
+        unknown=(quiet({**VALUES, "live/one/a.tfvars": "account = upper(local.x)\n"}, OWN_LIVE),),
+    ),
+    "HF515": Ways(
+        passes=(quiet(named('bucket = "acme-prod-a"'), CONVENTION),),
+        fails=(found(named('bucket = "mine"'), CONVENTION),),
+        missing=(quiet(named(""), CONVENTION), quiet(named('bucket = "mine"'))),
+        unknown=(quiet(named("bucket = var.b"), CONVENTION),),
+    ),
+    "HF516": Ways(
+        passes=(quiet(named('tags = { Owner = "me" }'), CONVENTION),),
+        fails=(found(named("tags = {}"), CONVENTION),),
+        missing=(quiet(named(""), CONVENTION), quiet(named("tags = {}"))),
+        unknown=(
+            quiet(named("tags = var.b"), CONVENTION),
+            quiet(named("tags = { Owner = var.b }"), CONVENTION),
+        ),
+    ),
+}

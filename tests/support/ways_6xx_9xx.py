@@ -1,0 +1,122 @@
+"""HF601 to HF907 in every way: what Terraform says, hygiene, and the checks themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from five_ways import Hand, Ways, found, quiet, said, skipped
+
+from holdfast.checks.running import AtHand
+from holdfast.kernel.errors import Place, Problem
+
+UNFORMATTED = "locals {\n  a=1\n}\n"
+FORMATTED = said(formatted={"main.tf": b"locals {\n  a = 1\n}\n"})
+INVALID = Problem(code="HF-TF-2", message="Unsupported argument", place=Place(file="main.tf", line=2))
+NOWHERE = Problem(code="HF-TF-2", message="Unsupported argument", place=None)
+NO_ENGINE = said(unseen="there is no engine", unformatted="there is no engine")
+BROKEN = 'output "o" {\n  value = \n'
+DATABASE = 'resource "aws_db_instance" "a" {\n  %s\n}\n'
+UNUSED = 'variable "a" {}'
+USED = 'output "a" {\n  value = var.a\n}\n'
+WAIVER = "# holdfast:ignore HF701"
+
+
+def unfound(*problems: Problem) -> Hand:
+    return lambda _: AtHand(no_stacks=problems)
+
+
+def levels(name: str) -> str:
+    return f"version: 1\nstacks: [{{ name: root, module: . }}]\nchecks:\n  rules: {{ {name}: off }}\n"
+
+
+WAYS: Mapping[str, Ways] = {
+    "HF601": Ways(
+        passes=(quiet("locals {\n  a = 1\n}\n", hand=FORMATTED),),
+        fails=(found(UNFORMATTED, hand=FORMATTED),),
+        missing=(quiet(UNFORMATTED, hand=said()),),
+        unknown=(skipped(UNFORMATTED, hand=NO_ENGINE),),
+    ),
+    "HF602": Ways(
+        passes=(quiet("locals {}\n", hand=said()),),
+        fails=(found("locals {\n}\n", hand=said(problems=(INVALID,))),),
+        missing=(found("locals {}\n", hand=said(problems=(NOWHERE,))),),
+        unknown=(skipped("locals {}\n", hand=NO_ENGINE),),
+    ),
+    "HF701": Ways(
+        missing=(quiet("variable {}\n"),),
+        unknown=(skipped({"main.tf": f"{UNUSED}\n", "b.tf": BROKEN}),),
+    ),
+    "HF702": Ways(
+        missing=(quiet("locals {}\n"),),
+        unknown=(skipped({"main.tf": "locals {\n  a = 1\n}\n", "b.tf": BROKEN}),),
+    ),
+    "HF703": Ways(
+        passes=(quiet({"main.tf": UNUSED, "terraform.tfvars": "a = 1\n"}),),
+        fails=(found({"main.tf": UNUSED, "terraform.tfvars": "b = 1\n"}),),
+        missing=(quiet({"main.tf": UNUSED, "terraform.tfvars": ""}),),
+        unknown=(
+            skipped({"main.tf": BROKEN, "terraform.tfvars": "b = 1\n"}),
+            skipped({"main.tf": UNUSED, "other/a.tfvars": "b = 1\n"}),
+        ),
+    ),
+    "HF704": Ways(
+        missing=(quiet('output "a" {}\n'), quiet('output "a" {\n  value = ""\n}\n')),
+        unknown=(found('output "a" {\n  value = "${aws_vpc.a.id}"\n}\n'),),
+    ),
+    "HF705": Ways(
+        missing=(found(UNUSED), quiet("variable {}\n")),
+        unknown=(quiet('variable "a" {\n  type = local.t\n}\n'),),
+    ),
+    "HF706": Ways(
+        missing=(found(UNUSED), quiet("variable {}\n")),
+        unknown=(quiet('variable "a" {\n  description = local.d\n}\n'),),
+    ),
+    "HF707": Ways(
+        missing=(found('output "a" {}\n'), quiet("output {}\n")),
+        unknown=(quiet('output "a" {\n  description = local.d\n}\n'),),
+    ),
+    "HF708": Ways(
+        missing=(found(DATABASE % ""),),
+        unknown=(skipped(DATABASE % "deletion_protection = data.a.b.c"),),
+    ),
+    "HF709": Ways(
+        missing=(found("terraform {}\n"),),
+        unknown=(quiet("terraform {\n  required_version = local.v\n}\n"), skipped("terraform {\n  a = \n")),
+    ),
+    "HF901": Ways(
+        passes=(quiet(f"{UNUSED} {WAIVER} until=2027-01-01 reason=x\n"),),
+        fails=(found(f"{UNUSED} {WAIVER} until=2026-01-01 reason=x\n"),),
+        missing=(quiet(f"{UNUSED} {WAIVER} reason=x\n"),),
+        unknown=(quiet(f"{UNUSED} {WAIVER} until=2026-02-30 reason=x\n"),),
+    ),
+    "HF902": Ways(
+        passes=(quiet(f"{UNUSED} {WAIVER} until=2027-01-01 reason=x\n"),),
+        fails=(found(f"{UNUSED} {WAIVER} until=2027-01-01 reason=x\n{USED}"),),
+        missing=(quiet(f"{UNUSED} {WAIVER} until=2027-01-01\n{USED}"),),
+        unknown=(quiet(f"{UNUSED} {WAIVER} until=2027-01-01 reason=x\n{USED}{BROKEN}"),),
+    ),
+    "HF903": Ways(
+        passes=(quiet(f"{UNUSED} {WAIVER} until=2027-01-01 reason=x\n"),),
+        fails=(found(f"{UNUSED} {WAIVER} until=2026-02-30 reason=x\n"),),
+        missing=(found(f"{UNUSED} {WAIVER} until=2027-01-01\n"), found(f"{UNUSED} # holdfast:ignore\n")),
+        unknown=(found(f"{UNUSED} # holdfast:ignore HF000 until=2027-01-01 reason=x\n"),),
+    ),
+    "HF904": Ways(
+        passes=(quiet({"main.tf": "", "a.tfvars": "a = 1\n"}),),
+        fails=(found({"main.tf": "", "a.tfvars": "a = [\n"}), found({"main.tf": "", "a.tfvars.json": "{"})),
+        missing=(quiet(""), quiet({"main.tf": "", "a.tfvars": ""})),
+        unknown=(found({"main.tf": b'a = "\xff"\n'}),),
+    ),
+    "HF906": Ways(
+        passes=(quiet("locals {}\n"),),
+        fails=(found("locals {\n}\n", "", unfound(INVALID)),),
+        missing=(found("locals {}\n", "", unfound(NOWHERE)),),
+        unknown=(quiet("locals {}\n", ""),),
+    ),
+    "HF907": Ways(
+        passes=(quiet("locals {}\n", levels("HF701")),),
+        fails=(found("locals {}\n", levels("HF799")),),
+        missing=(quiet("locals {}\n", "version: 1\nchecks: {}\n"),),
+        unknown=(quiet("locals {}\n", levels("CKV_AWS_20")), quiet("locals {}\n", levels("HF7*"))),
+    ),
+}

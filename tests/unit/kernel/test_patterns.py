@@ -1,0 +1,43 @@
+"""Expressions that are compiled late are the same expressions."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import pytest
+
+from holdfast.kernel.patterns import pattern
+
+
+def test_it_answers_as_the_compiled_one_does() -> None:
+    """Whatever is asked of it, at first and again."""
+    late, early = (
+        pattern(r"(?P<word>[a-z]+)-(\d+)", re.IGNORECASE),
+        re.compile(r"(?P<word>[a-z]+)-(\d+)", re.IGNORECASE),
+    )
+    for _ in range(2):
+        found = late.search(" Ab-12 ")
+        assert found is not None
+        assert (found["word"], found.span()) == ("Ab", (1, 6))
+        assert late.fullmatch("ab") is None
+        assert late.findall("a-1 b-2") == early.findall("a-1 b-2")
+        assert late.sub("x", "a-1 b-2") == "x x"
+    assert (late.pattern, late.flags, dict(late.groupindex)) == (early.pattern, early.flags, {"word": 1})
+
+
+def test_bytes_are_as_good() -> None:
+    """Files are searched before they are decoded."""
+    assert pattern(rb"\bkey\b").search(b"a key") is not None
+
+
+def test_a_mistake_in_it_is_told_when_it_is_used() -> None:
+    """Not silently taken for an expression that finds nothing."""
+    broken = pattern("(")
+    with pytest.raises(re.error):
+        broken.search("x")
+
+
+def test_it_can_be_copied() -> None:
+    """As values that hold one are."""
+    assert copy.copy(pattern("a+")).fullmatch("aa") is not None
