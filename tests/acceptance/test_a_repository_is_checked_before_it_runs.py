@@ -55,6 +55,15 @@ def test_what_is_wrong_is_refused_with_its_place(holdfast: Program) -> None:
     assert holdfast.run("check", "--changed", "vars/a.tfvars", "--fail-on", "note").code == 0
 
 
+def test_a_policy_that_changed_is_held_against_everything(holdfast: Program) -> None:
+    """It belongs to no stack, and may speak of any file."""
+    start(holdfast)
+    holdfast.write("policy/main.rego", 'package main\n\ndeny contains "no" if input.output.x\n')
+    found = holdfast.json("check", "--changed", "policy/main.rego", code=3)
+    assert [one["file"] for one in only(found, "rego.main.deny")] == ["module/main.tf"]
+    assert len(only(found, "HF703")) == 1
+
+
 def test_broken_code_is_a_finding_and_not_a_stop(holdfast: Program) -> None:
     """A variables file that keeps the stacks from being found is told with its place, like the code."""
     start(holdfast)

@@ -222,22 +222,25 @@ class _Check:
         self, repository: Repository, stacks: list[str], changed: list[str], since: str | None
     ) -> Checkout:
         from holdfast.checks.looking import look_at
-        from holdfast.cli.check_sight import changed_paths, files_of, named_files
+        from holdfast.cli.check_sight import changed_paths, files_of, is_policy, named_files
         from holdfast.doors import clock
 
         named = named_files(changed)
         selection = repository.select(stacks, named, since)
+        paths = frozenset() if stacks else changed_paths(repository, named, since)
+        # A policy that changed may speak of any file.
+        whole = (not stacks and not changed and since is None) or any(map(is_policy, paths))
         files, tracked = files_of(repository)
         return look_at(
             repository.config,
             repository.code,
-            stacks=[one.stack for one in selection.selected],
+            stacks=repository.stacks if whole else [one.stack for one in selection.selected],
             all_stacks=repository.stacks,
             files=files,
             tracked=tracked,
             today=clock.now().date(),
-            whole=not stacks and not changed and since is None,
-            changed=() if stacks else changed_paths(repository, named, since),
+            whole=whole,
+            changed=paths,
         )
 
     def _at_hand(self, repository: Repository, checkout: Checkout, problems: tuple[Problem, ...]) -> AtHand:
