@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.checks.tools import rego_exact
-from holdfast.checks.tools.rego_names import unknown_names
+from holdfast.checks.tools.rego_names import doubtful_names
 from holdfast.checks.tools.rego_order import ordered
 from holdfast.checks.tools.rego_policies import Policy
 from holdfast.checks.tools.rego_steps import stepped
@@ -25,7 +25,7 @@ def test_no_policy_breaks_its_rewriting(text: str) -> None:
     """A broken policy is for the evaluator to refuse."""
     assert "".join(tokens_of(text)) == text
     rego_exact.for_tests(text)
-    list(unknown_names([Policy(path="policy/a.rego", text=text)]))
+    list(doubtful_names([Policy(path="policy/a.rego", text=text)]))
 
 
 @given(TEXTS)

@@ -16,7 +16,7 @@ from holdfast.checks.tools import rego_exact, regopy_worker
 from holdfast.checks.tools.interface import how_it_ended
 from holdfast.checks.tools.rego_answers import Kind, Result, results
 from holdfast.checks.tools.rego_interface import SECONDS, Document, NoAnswer, as_json
-from holdfast.checks.tools.rego_names import unknown_names
+from holdfast.checks.tools.rego_names import doubtful_names
 from holdfast.checks.tools.rego_policies import Policy, rules_of, slim
 from holdfast.doors import processes
 
@@ -49,8 +49,8 @@ class Regopy:
         modules = {policy.path: rego_exact.guarded(policy.text) for policy in used}
         doubtful = any(map(rego_exact.doubtful, modules.values()))
         said = self.ask(modules, {package: list(heads) for package, heads in rules.items()}, texts)
-        if unknown := list(unknown_names(used)):
-            raise NoAnswer(f"nothing gives this name a value: {', '.join(unknown)}")
+        if doubtful_ones := list(doubtful_names(used)):
+            raise NoAnswer("; ".join(doubtful_ones))
         return [
             [
                 result

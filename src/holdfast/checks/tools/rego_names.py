@@ -1,8 +1,8 @@
-"""Names in a policy that nothing gives a value: mistyped ones, mostly. Pure.
+"""Names in a policy that keep a rule from ever firing in regopy, where the real evaluators see it. Pure.
 
-The real evaluators refuse such a policy. To regopy a name without a value is a rule that never fires. Only a
-name that stands once in its rule is looked at: it is either given a value there and not used, or used and
-given none.
+A name that nothing gives a value, mistyped mostly: the others refuse such a policy. Only one that stands once
+in its rule is looked at: it is either given a value there and not used, or used and given none. And a name
+that `some p` makes local although a rule has it too: regopy takes it for the rule.
 """
 
 from __future__ import annotations
@@ -29,19 +29,25 @@ class _Token(NamedTuple):
     line: int
 
 
-def unknown_names(policies: Sequence[Policy]) -> Iterator[str]:
-    """Where each stands, and what it is."""
+def doubtful_names(policies: Sequence[Policy]) -> Iterator[str]:
+    """What is wrong with each, and where it stands."""
     files = {policy.path: _lines(policy.text) for policy in policies if not policy.is_test}
     packages = {policy.path: policy.package for policy in policies}
     for path, tokens in files.items():
         rules = list(_rules(tokens))
-        known = {*_ALWAYS, *_imported(rules)}
-        for other, there in files.items():
-            if packages[other] == packages[path]:
-                known.update(_head(rule) for rule in _rules(there))
+        heads = {
+            _head(rule)
+            for other, there in files.items()
+            if packages[other] == packages[path]
+            for rule in _rules(there)
+        }
+        known = {*_ALWAYS, *_imported(rules), *heads}
         for rule in rules:
             if rule[0].text not in ("package", "import"):
-                yield from (f"{path}:{one.line} (`{one.text}`)" for one in _unknown(rule, known))
+                for one in _unknown(rule, known):
+                    yield f"nothing gives this name a value: {path}:{one.line} (`{one.text}`)"
+                for one in _taken_for_rules(rule, heads):
+                    yield f"a rule has this name too, which regopy confuses: {path}:{one.line} (`{one.text}`)"
 
 
 def _lines(text: str) -> list[_Token]:
@@ -97,6 +103,16 @@ def _unknown(rule: Sequence[_Token], known: set[str]) -> Iterator[_Token]:
     for places in used.values():
         if len(places) == 1 and places[0] not in given:
             yield rule[places[0]]
+
+
+def _taken_for_rules(rule: Sequence[_Token], heads: set[str]) -> Iterator[_Token]:
+    """After `some` up to the end of the line; with `in` regopy gets it right."""
+    for number, token in enumerate(rule):
+        if token.text == "some":
+            rest = rule[number + 1 :]
+            end = next((n for n, one in enumerate(rest) if one.text in ("in", ";", "\n", "}")), len(rest))
+            if [one.text for one in rest[end : end + 1]] != ["in"]:
+                yield from (one for one in rest[:end] if one.text in heads)
 
 
 def _called(texts: Sequence[str], number: int) -> bool:

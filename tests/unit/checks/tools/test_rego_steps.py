@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from holdfast.checks.tools.rego_names import unknown_names
+from holdfast.checks.tools.rego_names import doubtful_names
 from holdfast.checks.tools.rego_order import ordered
 from holdfast.checks.tools.rego_policies import Policy
 from holdfast.checks.tools.rego_steps import stepped
@@ -102,7 +102,7 @@ def test_order_is_a_function(text: str, call: str) -> None:
 def test_a_name_without_a_value_is_noticed(text: str, names: list[str]) -> None:
     """To regopy it would be a rule that does not fire."""
     head = "package main\nimport rego.v1\nimport data.lib.helper\nimport data.x as renamed\n"
-    found = unknown_names([Policy(path="policy/a.rego", text=f"{head}{text}\n")])
+    found = doubtful_names([Policy(path="policy/a.rego", text=f"{head}{text}\n")])
     assert [one.split("`")[1] for one in found] == names
 
 
@@ -110,5 +110,20 @@ def test_names_of_other_files_are_known() -> None:
     """Those of the same package; where a name is unknown, its line is told."""
     one = Policy(path="policy/a.rego", text="package a\n\nlimit := 3\n")
     two = Policy(path="policy/b.rego", text="package a\n\ndeny contains 1 if input.x > limit\n")
-    assert list(unknown_names([one, two])) == []
-    assert list(unknown_names([two])) == ["policy/b.rego:3 (`limit`)"]
+    assert list(doubtful_names([one, two])) == []
+    assert list(doubtful_names([two])) == ["nothing gives this name a value: policy/b.rego:3 (`limit`)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("p := 7\ndeny contains 1 if { some p; input.l[p] == 2 }", ["p"]),
+        ("p := 7\ndeny contains 1 if {\n  some i, p\n  input.l[p] == i\n}", ["p"]),
+        ("p := 7\ndeny contains 1 if { some p in input.l; p == 2 }", []),
+        ("deny contains 1 if { some p; input.l[p] == 2 }", []),
+    ],
+)
+def test_a_local_name_that_a_rule_has_too_is_noticed(text: str, names: list[str]) -> None:
+    """regopy takes it for the rule, and finds nothing; with `in` it does not."""
+    found = doubtful_names([Policy(path="policy/a.rego", text=f"package main\nimport rego.v1\n{text}\n")])
+    assert [one.split("`")[1] for one in found] == names
