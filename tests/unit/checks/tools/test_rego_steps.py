@@ -124,6 +124,6 @@ def test_names_of_other_files_are_known() -> None:
     ],
 )
 def test_a_local_name_that_a_rule_has_too_is_noticed(text: str, names: list[str]) -> None:
-    """regopy takes it for the rule, and finds nothing; with `in` it does not."""
+    """Regopy takes it for the rule, and finds nothing; with `in` it does not."""
     found = doubtful_names([Policy(path="policy/a.rego", text=f"package main\nimport rego.v1\n{text}\n")])
     assert [one.split("`")[1] for one in found] == names
