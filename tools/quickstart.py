@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 REFUSED = 3
+KEY = "AKIA" + "Q3EXMNP5TRWZ7HJK"
+"""Of nobody: only the form is that of a real one."""
 UNKNOWN = 6
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
@@ -174,7 +176,7 @@ def main() -> None:
     story.holdfast("apply", "--yes", "--quiet")
 
     story.chapter("Somebody keeps messages longer and trusts another service. What does that touch?")
-    story.edit("Accounts/acme-dev-1/queue/orders.tfvars", "", "retention_days = 14\n")
+    story.edit("Accounts/acme-dev-1/queue/orders.tfvars", "", "\nretention_days = 14\n")
     story.edit("Accounts/acme-prod-2/role/trust-policy.json", "ecs-tasks", "lambda")
     story.holdfast("stacks", "--since", "HEAD")
 
@@ -185,6 +187,11 @@ def main() -> None:
 
     story.chapter("Plan everything again: nothing is left to do")
     story.holdfast("plan", "--quiet")
+
+    story.chapter("Somebody writes a key into a variables file: found before anything runs")
+    story.edit("Accounts/acme-dev-2/queue/orders.tfvars", "", f'\nbackup_key = "{KEY}"\n')
+    story.stopped("check", "acme-dev-2/*", code=REFUSED)
+    story.git("checkout", "--quiet", "Accounts/acme-dev-2")
 
     story.chapter("Another engine for a database in production would replace it: refused, and why")
     database = "Accounts/acme-prod-1/database/orders.tfvars"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
 from program import ROOT, Program
 from small import on_a_terminal
 
@@ -22,6 +23,15 @@ def test_the_accounts_example_is_applied_and_then_unchanged(holdfast: Program) -
     again = holdfast.json("plan", "--detailed-exitcode")
     assert {one["status"] for one in again["stacks"]} == {"unchanged"}
     assert again["summary"]["unchanged"] == 12
+
+
+@pytest.mark.parametrize("example", ["accounts", "regions"])
+def test_the_examples_are_as_the_checks_want_them(holdfast: Program, example: str) -> None:
+    """Not even a note; in the plans neither."""
+    shutil.copytree(ROOT / "examples" / example, holdfast.folder, dirs_exist_ok=True)
+    holdfast.ok("check", "--engine", "--fail-on", "note")
+    planned = holdfast.json("plan")
+    assert [one for one in planned["checks"]["findings"] if not one["waived"]] == []
 
 
 def test_the_regions_example_is_applied_in_order_and_then_unchanged(holdfast: Program) -> None:

@@ -61,3 +61,13 @@ def plain(name: str, status: str) -> StackReport:
 
 def report(*stacks: StackReport, operation: str = "plan", headline: str = "") -> ChangeReport:
     return ChangeReport(operation=operation, headline=headline, stacks=stacks)
+
+
+def checked(*stacks: StackReport, errors: int = 2, operation: str = "plan") -> ChangeReport:
+    """The checks found something as well."""
+    findings = tuple(
+        Trouble(code="HF207", message=f"a secret, {number}", file="a/main.tf", line=number)
+        for number in range(1, errors + 1)
+    )
+    found = f"{errors} errors, 5 warnings" if errors else "5 warnings"
+    return ChangeReport(operation=operation, headline="", stacks=stacks, findings=findings, found=found)

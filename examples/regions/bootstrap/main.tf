@@ -1,7 +1,17 @@
-variable "company" { type = string }
+terraform {
+  required_version = ">= 1.5"
+}
+
+variable "company" {
+  description = "Whose organisation it is."
+  type        = string
+}
 
 resource "terraform_data" "organisation" {
   input = var.company
 }
 
-output "organisation" { value = terraform_data.organisation.output }
+output "organisation" {
+  description = "What everything else belongs to."
+  value       = terraform_data.organisation.output
+}

@@ -23,8 +23,10 @@ def show_checks(
     verbose: bool,
     told: set[Reported],
 ) -> None:
-    """Nothing where nothing was found. What was told before is not told again, nor what the guard says."""
-    if not report.findings and not (verbose and report.skipped):
+    """Nothing where all was looked at and nothing found. What was told before is not told again, nor what
+    the guard says.
+    """
+    if not (report.counted or report.skipped or (verbose and report.findings)):
         return
     by_guard = {one.message for result in results for one in result.decision.reasons}
     worth = [
@@ -52,7 +54,7 @@ def _numbers(report: Report, *, verbose: bool) -> str:
     if report.waived:
         parts.append(f"{report.waived} waived")
     if words := unseen(report):
-        parts.append(words)
-    if not verbose:
+        parts.append(words if verbose else f"{words} (why: --verbose)")
+    if report.counted and not verbose:
         parts.append("all of them: --verbose, or holdfast check")
     return " · ".join(parts)

@@ -107,6 +107,17 @@ def test_text_says_more_when_asked() -> None:
     assert " could not look\n        - HF702  no plan is at hand  (prod/x)\n" in said
 
 
+def test_what_to_do_is_said_once_of_all_that_a_rule_finds_in_a_file() -> None:
+    """Twelve times the same sentence hides the thirteenth."""
+    found = (one(line=1), one(line=2), one(line=3, hint="Mend it otherwise."), one(file="z.tf"))
+    said = show("text", report(*found)).splitlines()
+    assert [line.strip() for line in said if "Mend it" in line] == [
+        "Mend it.",
+        "Mend it otherwise.",
+        "Mend it.",
+    ]
+
+
 def test_json_is_the_document_of_the_design() -> None:
     """Every promised field is there, absent ones as null; waived findings do not count."""
     document = json.loads(show("json"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reports_made import failed, losing, plain, ready, refused, report
+from reports_made import checked, failed, losing, plain, ready, refused, report
 
 from holdfast.kernel.workflow_commands import harmless
 from holdfast.notify.commands import annotation_lines, folded
@@ -27,6 +27,12 @@ def test_a_refusal_is_an_error_and_a_loss_a_warning() -> None:
     assert found == [
         "::error title=d refused::HF-GUARD-1 x.z goes%0Ax.z deleted because its key is gone",
         "::warning title=c planned::x.y deleted because its key is gone",
+    ]
+
+
+def test_what_the_checks_found_is_annotated_where_it_stands() -> None:
+    assert annotation_lines(checked(ready("a"), errors=1), "infra/") == [
+        "::error file=infra/a/main.tf,line=1,title=Holdfast::HF207 a secret, 1"
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reports_made import DIGEST, failed, losing, plain, ready, refused, report
+from reports_made import DIGEST, checked, failed, losing, plain, ready, refused, report
 
 from holdfast.notify.markdown import Surroundings, markdown
 from holdfast.notify.page import COMMENT, SUMMARY, Room, characters
@@ -36,6 +36,20 @@ def test_the_answer_comes_first_then_danger_then_rows_then_plans() -> None:
         )
     ]
     assert places == sorted(places)
+
+
+def test_what_the_checks_found_stands_behind_the_rows() -> None:
+    """Errors with their place, the rest in numbers; what finds no room is said to be missing."""
+    found = checked(ready("dev/q"))
+    text = markdown(found)
+    rows, errors = text.index("| ✅ | `dev/q`"), text.index("**Checks:** 2 errors, 5 warnings")
+    assert rows < errors < text.index("<details>")
+    assert "\n\n- ⛔ `HF207` `a/main.tf:1` `a secret, 1`\n- ⛔ `HF207` `a/main.tf:2` `a secret, 2`\n" in text
+    many = markdown(checked(ready("dev/q"), errors=90), Room(size=4000, measure=characters))
+    assert len(many) <= 4000
+    shown = many.count("HF207")
+    assert 0 < shown < 90
+    assert f"**{90 - shown} more things that need a person**" in many
 
 
 def test_what_is_lost_without_a_refusal_is_named_too() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from reports_made import failed, losing, plain, ready, refused, report
+from reports_made import checked, failed, losing, plain, ready, refused, report
 
 from holdfast.notify.report import ChangeReport, StackReport, Trouble
 from holdfast.notify.verdict import Verdict, verdict_line, verdict_of
@@ -33,6 +33,25 @@ from holdfast.runs.status import Status
 def test_the_gravest_is_said(stacks: list[StackReport], line: str) -> None:
     """Of several stacks the gravest decides."""
     assert verdict_line(report(*stacks)) == line
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (checked(ready("a")), "⚠️ May be merged, with care: 2 errors found by the checks"),
+        (
+            checked(plain("a", "unchanged"), errors=1),
+            "⚠️ May be merged, with care: 1 error found by the checks",
+        ),
+        (checked(losing("a", "x.y")), "⚠️ May be merged, with care: 1 delete, 2 errors found by the checks"),
+        (checked(ready("a"), errors=0), "✅ May be merged: 1 new in 1 stack"),
+        (checked(refused("a", "x.y")), "⛔ Do not merge: 1 stack is refused"),
+        (checked(plain("a", "applied"), operation="apply"), "✅ Applied: no resource changes in 1 stack"),
+    ],
+)
+def test_errors_of_the_checks_are_a_reason_to_look(found: ChangeReport, line: str) -> None:
+    """What only warns is not; nor is it news once it is applied."""
+    assert verdict_line(found) == line
 
 
 @pytest.mark.parametrize(

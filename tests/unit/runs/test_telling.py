@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date
+from typing import Any
+
 from plans_made import change, plan
 from results_made import stack
 
+from holdfast.checks.interface import Rule as Rule_
+from holdfast.checks.interface import Severity
+from holdfast.checks.report import Report, Reported, Waiver
 from holdfast.guard.decision import Deny, Reason
 from holdfast.kernel.errors import Place, Problem
 from holdfast.notify.markdown import markdown
@@ -86,6 +92,36 @@ def test_what_the_guard_said_is_said_once() -> None:
         Rule(code="HF-GUARD-1", message="x.y goes", address="x.y", rule="deletions in production"),
     )
     assert found.troubles == (Trouble(code="HF-TF-1", message="bad", file="a.tf", line=2),)
+
+
+def test_errors_that_the_checks_found_are_told_once() -> None:
+    """What the guard made a reason of stands with its stack; what is waived or only warns is not listed."""
+    waiver = Waiver(rule="HF1", reason="so", until=date(2027, 1, 1), place=Place(file="a.tf"))
+    found = (
+        reported(message="denied", stack="a"),
+        reported(message="a secret", file="a.tf", line=2),
+        reported(message="in the plan", stack="a"),
+        reported(message="waived", waiver=waiver),
+        reported(message="mind", severity=Severity.WARNING),
+    )
+    reason = Reason(code="HF-GUARD-18", message="denied", rule="policy HF1")
+    result = StackResult(stack=stack("a"), status=Status.REFUSED, decision=Deny(reasons=(reason,)))
+    report = Report(findings=found, skipped=(), rules=(), files=1, stacks=1, modules=1)
+    told_ = change_report((result,), operation="plan", headline="", clean=Redactor().clean, checked=report)
+    assert told_.findings == (
+        Trouble(code="HF1", message="a secret", file="a.tf", line=2),
+        Trouble(code="HF1", message="in the plan (a)"),
+    )
+    assert told_.found == "3 errors, 1 warning"
+
+
+def reported(**given: Any) -> Reported:
+    whole: dict[str, Any] = {
+        "rule": Rule_(id="HF1", title="t", why="w", fix="f", severity=Severity.ERROR),
+        "severity": Severity.ERROR,
+        **dict.fromkeys(("hint", "file", "line", "column", "end_line", "stack", "address")),
+    }
+    return Reported(**(whole | given))
 
 
 def test_no_secret_is_told() -> None:

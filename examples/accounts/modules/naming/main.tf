@@ -1,8 +1,20 @@
 # One place that decides what things are called; every service uses it.
-variable "account" { type = string }
-variable "service" { type = string }
-variable "name" { type = string }
+variable "account" {
+  description = "The account that this deployment is for."
+  type        = string
+}
+
+variable "service" {
+  description = "The kind of thing it is: queue, role, database."
+  type        = string
+}
+
+variable "name" {
+  description = "What the deployment is called."
+  type        = string
+}
 
 output "full" {
-  value = "${var.account}-${var.service}-${var.name}"
+  description = "The whole name, unique in the company."
+  value       = "${var.account}-${var.service}-${var.name}"
 }

@@ -1,13 +1,28 @@
-variable "account" { type = string }
-variable "name" { type = string }
-variable "engine" {
-  type    = string
-  default = "postgres-18"
+terraform {
+  required_version = ">= 1.5"
 }
+
+variable "account" {
+  description = "The account that this deployment is for."
+  type        = string
+}
+
+variable "name" {
+  description = "What the deployment is called."
+  type        = string
+}
+
+variable "engine" {
+  description = "Which database it is, and which version of it."
+  type        = string
+  default     = "postgres-18"
+}
+
 variable "password" {
-  type      = string
-  sensitive = true
-  default   = "only-an-example"
+  description = "Of the user `app`. In a cloud it would come from a secret store."
+  type        = string
+  sensitive   = true
+  default     = "only-an-example"
 }
 
 module "naming" {
@@ -27,8 +42,13 @@ resource "terraform_data" "login" {
   input = { user = "app", password = var.password }
 }
 
-output "address" { value = "${terraform_data.database.output.name}.db.internal" }
+output "address" {
+  description = "Where programs reach it."
+  value       = "${terraform_data.database.output.name}.db.internal"
+}
+
 output "password" {
-  value     = var.password
-  sensitive = true
+  description = "Of the user `app`."
+  value       = var.password
+  sensitive   = true
 }

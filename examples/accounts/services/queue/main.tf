@@ -1,8 +1,21 @@
-variable "account" { type = string }
-variable "name" { type = string }
+terraform {
+  required_version = ">= 1.5"
+}
+
+variable "account" {
+  description = "The account that this deployment is for."
+  type        = string
+}
+
+variable "name" {
+  description = "What the deployment is called."
+  type        = string
+}
+
 variable "retention_days" {
-  type    = number
-  default = 4
+  description = "How long a message is kept."
+  type        = number
+  default     = 4
 }
 
 module "naming" {
@@ -23,4 +36,7 @@ resource "terraform_data" "dead_letters" {
   input = { name = "${module.naming.full}-dead" }
 }
 
-output "queue_name" { value = terraform_data.queue.output.name }
+output "queue_name" {
+  description = "What programs that send to it need."
+  value       = terraform_data.queue.output.name
+}

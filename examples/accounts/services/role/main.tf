@@ -1,5 +1,17 @@
-variable "account" { type = string }
-variable "name" { type = string }
+terraform {
+  required_version = ">= 1.5"
+}
+
+variable "account" {
+  description = "The account that this deployment is for."
+  type        = string
+}
+
+variable "name" {
+  description = "What the deployment is called."
+  type        = string
+}
+
 variable "trust_policy" {
   description = "A file, relative to the root of the repository."
   type        = string
@@ -19,4 +31,7 @@ resource "terraform_data" "role" {
   }
 }
 
-output "role_name" { value = terraform_data.role.output.name }
+output "role_name" {
+  description = "What programs that take on the role need."
+  value       = terraform_data.role.output.name
+}

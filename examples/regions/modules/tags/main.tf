@@ -1,5 +1,9 @@
-variable "component" { type = string }
+variable "component" {
+  description = "What the tagged things are a part of."
+  type        = string
+}
 
 output "all" {
-  value = { component = var.component, managed_by = "terraform" }
+  description = "The tags that everything carries."
+  value       = { component = var.component, managed_by = "terraform" }
 }

@@ -36,14 +36,17 @@ def findings_of(shown: Shown) -> Iterator[tuple[Piece, ...]]:
     found = report.findings if shown.verbose else report.counted
     for file, group in itertools.groupby(found, key=lambda one: one.file):
         yield ((f" {one_line(file) if file is not None else 'in no file'}", "bold"),)
+        told: set[tuple[str, str | None]] = set()
         for one in group:
-            yield from _finding(one)
+            yield from _finding(one, hint=(one.rule.id, one.hint) not in told)
+            told.add((one.rule.id, one.hint))
         yield ()
     if shown.verbose:
         yield from _skipped(report)
 
 
-def _finding(one: Reported) -> Iterator[tuple[Piece, ...]]:
+def _finding(one: Reported, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
+    """What to do is said once of all that one rule finds in a file."""
     number = "" if one.line is None else str(one.line)
     mark, style = ("~", "dim") if one.waived else (MARKS[one.severity], _STYLES[one.severity])
     where = ", ".join(part for part in (one.stack if one.file is None else None, one.address) if part)
@@ -54,7 +57,7 @@ def _finding(one: Reported) -> Iterator[tuple[Piece, ...]]:
         yield ((f"{'':>9}{one_line(one.source, _WIDEST)}", "dim"),)
     if one.waiver is not None:
         yield ((f"{'':>9}{one_line(waived(one.waiver))}", ""),)
-    elif one.hint:
+    elif one.hint and hint:
         yield ((f"{'':>9}{one_line(one.hint)}", ""),)
 
 

@@ -1,8 +1,13 @@
 terraform {
+  required_version = ">= 1.5"
+
   backend "local" {}
 }
 
-variable "greeting" { type = string }
+variable "greeting" {
+  description = "What the application says."
+  type        = string
+}
 
 module "tags" {
   source    = "../../../../modules/tags"
@@ -13,4 +18,7 @@ resource "terraform_data" "app" {
   input = { greeting = var.greeting, tags = module.tags.all }
 }
 
-output "greeting" { value = terraform_data.app.output.greeting }
+output "greeting" {
+  description = "What it says now."
+  value       = terraform_data.app.output.greeting
+}

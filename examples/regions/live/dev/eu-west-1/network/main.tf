@@ -1,4 +1,6 @@
 terraform {
+  required_version = ">= 1.5"
+
   backend "local" {}
 }
 
@@ -11,4 +13,7 @@ resource "terraform_data" "network" {
   input = { region = "eu-west-1", tags = module.tags.all }
 }
 
-output "network" { value = terraform_data.network.output.region }
+output "network" {
+  description = "The network that applications of the region are in."
+  value       = terraform_data.network.output.region
+}
