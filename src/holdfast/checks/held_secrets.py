@@ -171,11 +171,15 @@ def _texts(value: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 def outputs_in_plan(plan: Plan) -> Iterator[str]:
     """Outputs without a mark whose value holds one that is marked elsewhere in the plan."""
-    secrets = {text for text in sensitive_values(plan) if len(text) >= _SHORTEST}
-    for output in plan.outputs:
-        mask = _read(output.change.after_sensitive)
-        if mask is not True and _shows(_read(output.change.after), secrets):
-            yield output.name
+    shown = {
+        output.name: found
+        for output in plan.outputs
+        if _read(output.change.after_sensitive) is not True
+        and (found := [text for text in texts(_read(output.change.after)) if len(text) >= _SHORTEST])
+    }
+    # All values of a large plan are read only where one of them could be shown.
+    secrets = {text for text in sensitive_values(plan) if len(text) >= _SHORTEST} if shown else set()
+    yield from (name for name, found in shown.items() if _shows(found, secrets))
 
 
 def outputs_in_state(data: bytes) -> Iterator[str]:
