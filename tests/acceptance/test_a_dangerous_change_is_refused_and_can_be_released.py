@@ -40,7 +40,7 @@ def digest_in(bundle: Path) -> str:
     return str(json.loads((bundle / "db" / "summary.json").read_text())["digest"])
 
 
-@pytest.mark.parametrize("use", ["embedded", "binary"])
+@pytest.mark.parametrize("use", ["embedded", pytest.param("binary", marks=pytest.mark.long)])
 def test_a_deletion_in_production_is_refused_and_released_for_one_plan(
     holdfast: Program, use: str, terraform_folder: Path, tmp_path: Path
 ) -> None:

@@ -195,7 +195,9 @@ def test_a_killed_reconcile_is_done_again(killed: Program, service: LabService, 
     none_left(killed)
 
 
-@pytest.mark.parametrize("use", ["embedded", pytest.param("binary", marks=pytest.mark.binary)])
+@pytest.mark.parametrize(
+    "use", ["embedded", pytest.param("binary", marks=[pytest.mark.binary, pytest.mark.long])]
+)
 def test_a_killed_holdfast_harms_nothing(
     with_lab: Program, service: LabService, terraform_folder: Path, use: str
 ) -> None:

@@ -157,6 +157,7 @@ def elsewhere(process: Any) -> dict[str, object]:
     return {**process, "host": "runner-7", "machine": "another"}
 
 
+@pytest.mark.long
 def test_a_runner_thrown_away_in_the_middle_is_recovered_by_another(
     machines: Machines, s3: FlakyS3, service: LabService
 ) -> None:

@@ -37,7 +37,11 @@ def service() -> Iterator[LabService]:
 
 
 @ENGINES
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)],
+    ids=["ctrl-c", "sigterm"],
+)
 def test_once_is_graceful(
     with_lab: Program, service: LabService, terraform_folder: Path, use: str, number: signal.Signals
 ) -> None:

@@ -20,7 +20,9 @@ def at() -> Iterator[Places]:
         yield found
 
 
-@pytest.mark.parametrize("use", ["embedded", pytest.param("binary", marks=pytest.mark.binary)])
+@pytest.mark.parametrize(
+    "use", ["embedded", pytest.param("binary", marks=[pytest.mark.binary, pytest.mark.long])]
+)
 def test_a_state_that_could_not_be_saved_is_brought_back(
     with_lab: Program, at: Places, terraform_folder: Path, scratch: Path, use: str
 ) -> None:

@@ -79,6 +79,7 @@ def _full_in_the_middle(
     brought_to_an_end(story)
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_in_the_middle(with_lab: Program, tmp_path: Path) -> None:
     """No state can be saved any more: what was made is known all the same, and nothing is made twice."""
     with small_disk(tmp_path / "disk") as disk, LabService() as lab:

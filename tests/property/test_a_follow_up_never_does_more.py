@@ -45,7 +45,7 @@ def effects(made: list[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(changes(), changes(), st.frozensets(st.sampled_from(ADDRESSES)))
 def test_nothing_is_done_that_was_not_shown(
     old: list[dict[str, Any]], new: list[dict[str, Any]], done: frozenset[str]
@@ -63,7 +63,7 @@ def test_nothing_is_done_that_was_not_shown(
                 assert shown["after_unknown"].get(name) or shown["after"].get(name) == value
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(changes(), st.data())
 def test_less_is_always_within(old: list[dict[str, Any]], data: st.DataObject) -> None:
     """The same plan, or any part of it, is allowed; and with one change more it is not."""
@@ -73,7 +73,7 @@ def test_less_is_always_within(old: list[dict[str, Any]], data: st.DataObject) -
     assert not within(plan(old), plan([*left, extra]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(ADDRESSES), st.sampled_from(["create", "update", "delete"])),
     st.dictionaries(st.sampled_from([*ADDRESSES, None]), st.sampled_from(TEXTS)),
