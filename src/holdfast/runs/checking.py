@@ -168,7 +168,10 @@ def _problem(terraform: Terraform, one: Diagnostic) -> Problem:
 
 
 async def format_of(session: Session, terraform: Terraform, paths: Sequence[str], *, fix: bool) -> Format:
-    """Copies have names of our own: `fmt` passes over folders whose name begins with a point."""
+    """Copies have names of our own: `fmt` passes over folders whose name begins with a point.
+
+    Files that are the same have one copy: the roots of many stacks are.
+    """
     before = {
         path: content for path in paths if (content := files.content_of(session.root / path)) is not None
     }
@@ -176,12 +179,14 @@ async def format_of(session: Session, terraform: Terraform, paths: Sequence[str]
         return Format()
     folder = files.private_folder(session.scratch / f"fmt-{clock.random_token(6)}")
     try:
-        copies = {path: folder / f"{number}{_ending(path)}" for number, path in enumerate(before)}
-        for path, copy in copies.items():
-            files.write(copy, before[path], durable=False)
+        alike = {path: (_ending(path), content) for path, content in before.items()}
+        copies = {one: folder / f"{number}{one[0]}" for number, one in enumerate(set(alike.values()))}
+        for (_, content), copy in copies.items():
+            files.write(copy, content, durable=False)
         answer = await terraform.read(("fmt", "-list=false", "-no-color", str(folder)))
         _require_end(terraform, answer, "fmt")
-        after = {path: copy.read_bytes() for path, copy in copies.items()}
+        formatted = {one: copy.read_bytes() for one, copy in copies.items()}
+        after = {path: formatted[one] for path, one in alike.items()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     mended = _write_back(session.root, before, after) if fix else ()

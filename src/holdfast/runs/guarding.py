@@ -65,7 +65,7 @@ def checks_of(session: Session, stack: Stack) -> PlanChecks:
     if session.checks is None:
         from holdfast.runs.plan_checks import PlanChecks  # noqa: PLC0415 - where no change began them
 
-        session.checks = PlanChecks(session, (stack,))
+        session.checks = PlanChecks(session, (stack,), form=False)
     return session.checks
 
 

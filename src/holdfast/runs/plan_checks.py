@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from holdfast.checks.catalogue import rules
-from holdfast.checks.contracts import in_outputs, use_of
+from holdfast.checks.contracts import in_outputs
 from holdfast.checks.interface import Finding, Rule, Severity, Sight, Tool
 from holdfast.checks.looking import look_at
 from holdfast.checks.report import Report, Reported, in_order
@@ -50,11 +50,16 @@ _HOLD_UP = frozenset({Effect.APPROVE, Effect.DENY})
 
 
 class PlanChecks:
-    def __init__(self, session: Session, stacks: Sequence[Stack], *, code: bool = True) -> None:
-        """`code`: the code is looked at too. Of what is destroyed only the plan is."""
+    def __init__(
+        self, session: Session, stacks: Sequence[Stack], *, code: bool = True, form: bool = True
+    ) -> None:
+        """`code`: the code is looked at too; of what is destroyed only the plan is. `form`: its format as
+        well; then whoever begins the checks waits for their report.
+        """
         self._session = session
         self._stacks = tuple(stacks)
         self._with_code = code
+        self._with_form = code and form
         self._code: asyncio.Future[Report] | None = None
         self._formats: dict[EngineId, asyncio.Future[Report]] = {}
         self._plans: dict[str, Report] = {}
@@ -68,7 +73,7 @@ class PlanChecks:
         """The errors that the guard must know of before it judges this plan."""
         self._session.tell(Entered(stack=stack.name, phase="checks"))
         code = self._begin_code()
-        await self._format(ready)
+        self._begin_format(ready)
         report = self._plans[stack.name] = await self._planned(stack, ready)
         found = [one for one in report.counted if one.severity is Severity.ERROR]
         decides = policy_of(self._session, stack).findings in _HOLD_UP
@@ -82,13 +87,16 @@ class PlanChecks:
         return tuple(_found(one) for one in found)
 
     def applied(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
-        """Outputs that only an apply could tell are held against the contract too."""
-        checked = self._checked(stack)
-        if use_of(checked) is not None:
-            given = {name: (one.value, one.sensitive) for name, one in outputs.items()}
-            self._outputs[stack.name] = self._unharmed(lambda: self._look_at_outputs(checked, given))
+        """Outputs that only an apply could tell are held against the contract too.
 
-    def _look_at_outputs(self, checked: CheckedStack, given: Mapping[str, tuple[object, bool]]) -> Report:
+        The apply is done: nothing that goes wrong here may take its result away.
+        """
+        if stack.contract is not None:
+            self._outputs[stack.name] = self._unharmed(lambda: self._look_at_outputs(stack, outputs))
+
+    def _look_at_outputs(self, stack: Stack, outputs: Mapping[str, Output]) -> Report:
+        checked = self._checked(stack)
+        given = {name: (one.value, one.sensitive) for name, one in outputs.items()}
         answers = tuple(
             (_rule(id_), dataclasses.replace(answer, stack=checked.name))
             for id_, kind in _CONTRACT.items()
@@ -98,7 +106,7 @@ class PlanChecks:
 
     async def report(self) -> Report:
         """Everything that was found, once."""
-        begun = self._begin_code()
+        begun = self._code if self._session.stop.level else self._begin_code()
         code = [self._without_answered(await begun)] if begun is not None else []
         formats = await asyncio.gather(*self._formats.values())
         return self._together([*code, *formats, *self._plans.values(), *self._outputs.values()])
@@ -107,6 +115,8 @@ class PlanChecks:
 
     def _begin_code(self) -> asyncio.Future[Report] | None:
         if self._code is None and self._with_code:
+            # Made here: the thread would make another one beside it.
+            _ = self._checkout
             self._code = asyncio.ensure_future(asyncio.to_thread(self._unharmed, self._look_at_code))
         return self._code
 
@@ -120,24 +130,22 @@ class PlanChecks:
         )
         return check(checkout, _rules(), AtHand(outside=said), sights=_CODE)
 
-    async def _format(self, ready: ReadyPlan) -> None:
+    def _begin_format(self, ready: ReadyPlan) -> None:
         """One stack of each engine asks for the files of all: `fmt` needs no stack, only an engine."""
         engine = ready.terraform.identity
-        if not self._with_code:
-            return
-        if engine not in self._formats:
+        if self._with_form and engine not in self._formats:
             self._formats[engine] = asyncio.ensure_future(self._formatted(engine, ready))
-            await self._formats[engine]
 
     async def _formatted(self, engine: EngineId, ready: ReadyPlan) -> Report:
-        stacks = [
-            one for one in self._checkout.stacks if self._session.choose(one.stack).engine == engine
-        ] or list(self._checkout.stacks)
+        every = self._checkout.stacks
+        stacks = [one for one in every if self._engine_of(one.stack) == engine] or list(every)
         try:
             said = await format_of(self._session, ready.terraform, paths_to_format(stacks, engine), fix=False)
             unformatted, formatted = said.why_not, said.formatted
         except (HoldfastError, OSError) as error:
             unformatted, formatted = str(error), {}
+        except Exception as error:  # noqa: BLE001 - the format of files is no reason to lose a plan
+            unformatted, formatted = f"it broke: {where_it_broke(error)}", {}
         about = EngineSaid(
             stack=stacks[0], folder=stacks[0].stack.module, formatted=formatted, unformatted=unformatted
         )
@@ -145,6 +153,13 @@ class PlanChecks:
         asked = tuple(rule for rule in rules() if rule.engine is not None and rule.id != "HF602")
         bare = self._bare(tuple(stacks))
         return self._unharmed(lambda: check(bare, asked, AtHand(engine=Seen(items=(about,))), sights=_ENGINE))
+
+    def _engine_of(self, stack: Stack) -> EngineId | None:
+        """None for one that nothing can run: that is its own failure, and nobody else's."""
+        try:
+            return self._session.choose(stack).engine
+        except HoldfastError:
+            return None
 
     # A plan
 
@@ -155,7 +170,7 @@ class PlanChecks:
         try:
             said = await self._questions.about(plan)
             at_hand = AtHand(plans=Seen(items=(plan,)), outside=said)
-            look = functools.partial(check, self._bare((checked,)), _rules(), at_hand, sights=_PLAN)
+            look = functools.partial(check, self._bare((checked,)), _plan_rules(), at_hand, sights=_PLAN)
             return await asyncio.to_thread(look) if len(ready.json) > _LARGE else look()
         except Exception as error:
             raise Failed(
@@ -241,6 +256,12 @@ def _rule(id_: str) -> Rule:
 @functools.cache
 def _rules() -> tuple[Rule, ...]:
     return tuple(rule for rule in rules() if rule.id not in _OF_GIT)
+
+
+@functools.cache
+def _plan_rules() -> tuple[Rule, ...]:
+    """Those that look at plans, and the one that says which of them broke."""
+    return tuple(rule for rule in _rules() if rule.plan is not None or rule.id == _BROKEN)
 
 
 def _files(session: Session, checkout: Checkout) -> Iterator[str]:
