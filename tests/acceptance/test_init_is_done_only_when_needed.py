@@ -149,6 +149,26 @@ def test_a_validation_that_asks_for_init_gets_one(holdfast: Program) -> None:
     assert holdfast.results("plan")["a"]["status"] == "unchanged"
 
 
+def test_the_same_code_in_another_folder_needs_no_init_of_its_own(holdfast: Program) -> None:
+    """Folders count as they lie to each other. A module that lies elsewhere is another init, and is right."""
+    holdfast.write(
+        "holdfast.yaml",
+        'version: 1\nenvironments: { dev: {} }\nstacks: [{ folder: "live/{name}", environment: dev }]\n'
+        "engine: { parallelism: 1 }\n",
+    )
+    for name, source in (("a", "../../shared"), ("b", "../../shared"), ("c", "../../other")):
+        holdfast.write(f"live/{name}/main.tf", f'module "m" {{\n  source = "{source}"\n}}\n')
+    holdfast.write("shared/main.tf", 'resource "terraform_data" "x" {}\n')
+    holdfast.write("other/main.tf", 'resource "terraform_data" "x" {}\nresource "terraform_data" "y" {}\n')
+    holdfast.ok("apply", "--yes")
+    assert len(list((holdfast.home / "templates").iterdir())) == 2, "one for each kind of init"
+    assert len(list((holdfast.home / "validated").iterdir())) == 2
+    assert holdfast.json("state", "list", "live/c")["resources"] == [
+        "module.m.terraform_data.x",
+        "module.m.terraform_data.y",
+    ]
+
+
 @pytest.mark.long
 def test_many_cold_starts_at_once(with_lab: Program, tmp_path: Path) -> None:
     """Several programs on an empty mirror: each works, and the package is there once."""

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import posixpath
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -49,18 +50,20 @@ class Initialised:
 
 
 def decides(code: Code, prepared: Prepared) -> str:
-    """A digest of what decides init: providers and modules asked for, backend, engine; not the other code."""
+    """A digest of what decides init: providers and modules asked for, backend, engine; not the other code.
+
+    Folders count as they lie to the root module: that is all that init writes down of them.
+    """
     identity = prepared.engine.identity
     parts: list[object] = [
         identity.product,
         identity.version,
-        prepared.work.module_path,
         prepared.home.override,
     ]
     for folder in sorted(prepared.modules):
         module = code.module(folder)
         parts += [
-            folder,
+            posixpath.relpath(folder, prepared.work.module_path),
             sorted((name, repr(value)) for name, value in module.required_providers.items()),
             sorted(
                 (call.name, repr(call.source), repr(call.block.body.attribute("version")))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import posixpath
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -374,11 +375,12 @@ def _refuse_beyond(stack: Stack, reached: Reach) -> None:
 
 
 def _code_digest(work: WorkDirectory, reached: Reach) -> str:
-    parts = [work.module_path]
+    """As files lie to the root module: the same code in another folder is the same."""
+    parts = []
     for file in sorted(reached.files):
         if file.endswith((".tf", ".tofu", ".tf.json", ".tofu.json")):
-            content = files.content_of(work.tree / file)
-            parts.append(f"{file}\0{hashlib.sha256(content or b'').hexdigest()}")
+            content = hashlib.sha256(files.content_of(work.tree / file) or b"").hexdigest()
+            parts.append(f"{posixpath.relpath(file, work.module_path)}\0{content}")
     return _digest(*parts)
 
 
