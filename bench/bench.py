@@ -248,12 +248,18 @@ resource "aws_s3_bucket" "b{n}" {{
 
 resource "aws_security_group" "g{n}" {{
   name        = "group-{n}"
-  description = "Allows part {n} to be reached from the inside."
+  description = "Allows part {n} to be reached from the inside, and to reach its database."
   ingress {{
     from_port   = 443
     to_port     = 443
     protocol    = "tcp"
     cidr_blocks = ["10.0.{m}.0/24"]
+  }}
+  egress {{
+    from_port   = 5432
+    to_port     = 5432
+    protocol    = "tcp"
+    cidr_blocks = ["10.1.{m}.0/24"]
   }}
 }}
 
