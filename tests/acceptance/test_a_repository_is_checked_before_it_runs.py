@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import sarif_read
@@ -53,6 +54,19 @@ def test_what_is_wrong_is_refused_with_its_place(holdfast: Program) -> None:
     )
     assert holdfast.run("check", "a").code == 0
     assert holdfast.run("check", "--changed", "vars/a.tfvars", "--fail-on", "note").code == 0
+
+
+def test_nothing_is_quoted_from_files_outside_the_repository(holdfast: Program, tmp_path: Path) -> None:
+    """A link in a pull request may lead to what only the machine of CI may read."""
+    start(holdfast)
+    for name, content in (("broken.tf", 'hunter2 "is secret\n'), ("whole.tfvars", 'y = "hunter2"\n')):
+        (tmp_path / name).write_text(content)
+        (holdfast.folder / "module" / name).symlink_to(tmp_path / name)
+    for form in ("text", "json", "sarif", "github", "markdown", "junit"):
+        said = holdfast.run("check", "--format", form, "--verbose" if form == "text" else "--quiet")
+        assert said.code == 3
+        assert "module/broken.tf" in said.out
+        assert "hunter2" not in said.text
 
 
 def test_a_policy_that_changed_is_held_against_everything(holdfast: Program) -> None:

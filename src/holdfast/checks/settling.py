@@ -127,7 +127,8 @@ class _Settling:
         return tuple(stack.stack.environment for stack in stacks)
 
     def _source(self, one: Reported) -> str | None:
-        if one.file is None or one.line is None:
+        # A link may lead to a file of the machine that the one who made it must not see.
+        if one.file is None or one.line is None or self._checkout.code.tree.real(one.file) is None:
             return None
         return self._secrets.shown(one.file, self._checkout.lines(one.file), one.line)
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.interface import Finding, Rule, Severity
-from holdfast.checks.subjects import Module, VariablesFile
+from holdfast.checks.subjects import Checkout, Module, VariablesFile
 from holdfast.hcl.nodes import File
+from holdfast.kernel.errors import Place
 
 
 def _module(module: Module) -> Iterator[Finding]:
     for file in module.files:
-        yield from _problems(file)
+        yield from _problems(file, module.checkout)
 
 
 def _variables(file: VariablesFile) -> Iterator[Finding]:
-    return _problems(file.file)
+    return _problems(file.file, file.checkout)
 
 
-def _problems(file: File) -> Iterator[Finding]:
+def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
+    """Nothing is quoted from a file that a link leads to outside the repository."""
+    if file.problems and checkout.code.tree.real(file.path) is None:
+        outside = "this cannot be read, and is a link that leads out of the repository"
+        yield Finding(message=outside, place=Place(file=file.path))
+        return
     for problem in file.problems:
         yield Finding(message=problem.message, place=problem.place, hint=problem.hint)
 
