@@ -82,6 +82,7 @@ def test_a_release_is_for_one_plan_and_not_for_the_next(holdfast: Program, tmp_p
     assert len(holdfast.json("state", "list", "db")["resources"]) == 2
 
 
+@pytest.mark.long
 def test_a_release_needs_a_plan_and_a_reason(holdfast: Program, tmp_path: Path) -> None:
     """Wrong usage, and nothing is run."""
     repository(holdfast)
@@ -119,6 +120,7 @@ def test_a_plan_that_needs_approval_waits_for_it(holdfast: Program, tmp_path: Pa
     assert "HF-APPR-2" in holdfast.ok("runs", "approve", run, "--reason", "late", code=3).text
 
 
+@pytest.mark.long
 def test_a_rejected_plan_stays_rejected(holdfast: Program, tmp_path: Path) -> None:
     """Whatever is approved or released afterwards."""
     repository(holdfast, environment="dev", guard="{ environments: { dev: { approvals: 1 } } }")

@@ -26,7 +26,9 @@ from provider.service import Fault, LabService
 
 _HTTP = ("TF_HTTP_ADDRESS", "TF_HTTP_LOCK_ADDRESS", "TF_HTTP_UNLOCK_ADDRESS")
 ENGINES = pytest.mark.parametrize(
-    "use", ["embedded", pytest.param("binary", marks=pytest.mark.binary)], ids=["embedded", "binary"]
+    "use",
+    ["embedded", pytest.param("binary", marks=[pytest.mark.binary, pytest.mark.long])],
+    ids=["embedded", "binary"],
 )
 
 

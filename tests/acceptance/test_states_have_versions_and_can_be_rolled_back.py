@@ -75,7 +75,9 @@ def error(holdfast: Program, *arguments: str, code: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize(
+    "home", ["kept", *(pytest.param(home, marks=pytest.mark.long) for home in ("local", "http"))]
+)
 def test_an_earlier_version_is_found_compared_and_brought_back(
     holdfast: Program, server: StateServer, home: str
 ) -> None:
