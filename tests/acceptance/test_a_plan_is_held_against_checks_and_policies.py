@@ -117,6 +117,17 @@ def test_errors_are_shown_and_hold_up_only_where_the_guard_is_told_so(repository
     reason = next(one for one in app["guard"]["reasons"] if one["rule"] == "check HF207")
     assert reason["code"] == "HF-GUARD-19"
     assert reason["message"].startswith("app/main.tf:2: ")
+    shown = repository.ok("plan", "app", code=3).out
+    assert "check HF207 (HF-GUARD-19)" in shown
+    assert "✗ HF207" not in shown, "what the guard says is not said again"
+
+
+def test_only_what_stacks_are_made_of_is_looked_at(repository: Program) -> None:
+    """A file that Git ignores may lie beside the code, and is nobody's business."""
+    key = "AKIA" + "Z7QK2M4XWPL6RTVB"
+    repository.write("app/mine.json", f'{{"key": "{key}"}}\n')
+    repository.write("app/terraform.tfstate.backup", f'{{"key": "{key}"}}\n')
+    assert "HF207" not in by_rule(repository.json("plan", "app"))
 
 
 @pytest.mark.parametrize("use", ["embedded", "binary"])

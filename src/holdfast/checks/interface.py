@@ -138,6 +138,10 @@ class Rule:
     """Each state at hand."""
     beside: Callable[[Any], Iterable[str]] | None = None
     """The files that it looks at beside those of what it was handed: policies that the code names, say."""
+    tool: str = ""
+    """The program of other people's that it comes from, or that it says something about."""
+    of_git: bool = False
+    """It is about what Git keeps, not about what a stack is made of: plans do not ask it."""
     secret: bool = False
     """It finds secrets: of the lines of its findings no rule shows more than names (`source_lines`)."""
     bad: str = ""

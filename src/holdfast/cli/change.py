@@ -232,7 +232,7 @@ class Change:
             return self.workshop.run(checked, tell=progress.hear)
 
     async def _hear_checks(self, session: Session) -> None:
-        if session.checks is not None:
+        if session.checks is not None and not session.stop.level:
             self._checked = cleaned(await session.checks.report(), self.console.redactor.clean)
 
     def _show_plans(self, results: Results) -> None:

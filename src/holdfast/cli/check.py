@@ -222,7 +222,8 @@ class _Check:
         self, repository: Repository, stacks: list[str], changed: list[str], since: str | None
     ) -> Checkout:
         from holdfast.checks.looking import look_at
-        from holdfast.cli.check_sight import changed_paths, files_of, is_policy, named_files
+        from holdfast.checks.tools.rego_policies import is_policy
+        from holdfast.cli.check_sight import changed_paths, files_of, named_files
         from holdfast.doors import clock
 
         named = named_files(changed)

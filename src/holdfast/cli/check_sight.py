@@ -61,11 +61,6 @@ def changed_paths(repository: Repository, named: Sequence[str], since: str | Non
     return frozenset(found)
 
 
-def is_policy(path: str) -> bool:
-    """A policy in Rego, or a test of one."""
-    return path.startswith("policy/") and path.endswith(".rego")
-
-
 def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
     """Every path that Git ever kept, and every content, each looked into once as it comes."""
     from holdfast.checks.past import LARGEST, Past, versions

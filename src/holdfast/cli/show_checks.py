@@ -10,6 +10,7 @@ from holdfast.checks.formats.words import unseen, verdict
 from holdfast.checks.interface import Severity
 from holdfast.checks.report import Report, Reported
 from holdfast.cli.console import Console
+from holdfast.runs.plan_checks import unsaid
 from holdfast.runs.result import StackResult
 
 _MOST = 12
@@ -28,12 +29,9 @@ def show_checks(
     """
     if not (report.counted or report.skipped or (verbose and report.findings)):
         return
-    by_guard = {one.message for result in results for one in result.decision.reasons}
-    worth = [
-        one
-        for one in (report.findings if verbose else report.counted)
-        if one not in told and (verbose or (_worth_a_line(one) and one.message not in by_guard))
-    ]
+    own = unsaid(report, results, console.redactor.clean)
+    found = report.findings if verbose else tuple(filter(_worth_a_line, own))
+    worth = [one for one in found if one not in told]
     told.update(worth)
     shown = tuple(worth if verbose else worth[:_MOST])
     console.line("")

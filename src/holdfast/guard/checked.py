@@ -9,35 +9,32 @@ from collections.abc import Iterator
 
 from holdfast.config.guard_valid import Effect
 from holdfast.guard.decision import Reason
-from holdfast.guard.situation import Case
+from holdfast.guard.situation import Case, Found
+
+
+def named(found: Found) -> tuple[str, str]:
+    """What stopped it and what would be wrong, as a reason says it of this finding."""
+    if found.policy:
+        own = found.rule.startswith("rego.")
+        return (f"policy {found.rule}" if own else "policies without an answer"), found.message
+    return f"check {found.rule}", f"{found.where}: {found.message}" if found.where else found.message
 
 
 def policies(case: Case) -> Iterator[Reason]:
-    if not case.has_changes:
-        return
-    for one in case.situation.findings:
-        if one.policy:
-            yield Reason(
-                code="HF-GUARD-18",
-                message=one.message,
-                address=one.address,
-                rule=f"policy {one.rule}" if one.rule.startswith("rego.") else "policies without an answer",
-                effect=case.policy.policies,
-            )
+    if case.has_changes:
+        for one in case.situation.findings:
+            if one.policy:
+                yield _reason("HF-GUARD-18", one, case.policy.policies)
 
 
 def findings(case: Case) -> Iterator[Reason]:
     """That there are some is shown with them; a reason it is only where it holds something up."""
-    effect = case.policy.findings
-    if effect in {Effect.ALLOW, Effect.WARN} or not case.has_changes:
-        return
-    for one in case.situation.findings:
-        if not one.policy:
-            where = f"{one.where}: " if one.where else ""
-            yield Reason(
-                code="HF-GUARD-19",
-                message=f"{where}{one.message}",
-                address=one.address,
-                rule=f"check {one.rule}",
-                effect=effect,
-            )
+    if case.has_changes and case.policy.findings not in {Effect.ALLOW, Effect.WARN}:
+        for one in case.situation.findings:
+            if not one.policy:
+                yield _reason("HF-GUARD-19", one, case.policy.findings)
+
+
+def _reason(code: str, found: Found, effect: Effect) -> Reason:
+    rule, message = named(found)
+    return Reason(code=code, message=message, address=found.address, rule=rule, effect=effect)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.checks.catalogue import rules
 from holdfast.checks.contracts import in_outputs
@@ -23,15 +23,17 @@ from holdfast.config.check_valid import Use
 from holdfast.config.guard_valid import Effect
 from holdfast.contract.comparison import Kind as Differs
 from holdfast.doors import clock
+from holdfast.guard.checked import named
 from holdfast.guard.situation import Found
 from holdfast.kernel.errors import Failed, HoldfastError, Place
 from holdfast.runs.checking import format_of, paths_to_format
 from holdfast.runs.events import Entered
 from holdfast.runs.policies import policy_files, policy_of
 from holdfast.runs.ready_plan import ReadyPlan
-from holdfast.runs.result import Output
+from holdfast.runs.result import Output, StackResult
 from holdfast.runs.session import Session
 from holdfast.runs.tool_questions import ToolQuestions
+from holdfast.stacks.code import is_code
 from holdfast.stacks.stack import Stack
 from holdfast.stacks.worktree import Kind
 from holdfast.terraform.engine import EngineId
@@ -39,12 +41,12 @@ from holdfast.terraform.engine import EngineId
 _CODE = frozenset({Sight.SOURCE, Sight.VARIABLES, Sight.STACK, Sight.REPOSITORY})
 _PLAN = frozenset({Sight.PLAN})
 _ENGINE = frozenset({Sight.ENGINE})
-_OF_GIT = frozenset(f"HF20{number}" for number in range(1, 7))
-"""Rules about what Git keeps: they are for `holdfast check`."""
 _REGO = "rego"
 _BROKEN = "HF905"
 _NO_TOOL_ANSWER = "HF908"
 _CONTRACT = {"HF401": Differs.MISSING, "HF402": Differs.WRONG}
+_HCL = ".hcl"
+"""The lock file, and tests."""
 _LARGE = 1_000_000
 _HOLD_UP = frozenset({Effect.APPROVE, Effect.DENY})
 
@@ -84,7 +86,7 @@ class PlanChecks:
                 for one in (await code).counted
                 if one.severity is Severity.ERROR and _concerns(one, checked)
             ]
-        return tuple(_found(one) for one in found)
+        return tuple(map(found_of, found))
 
     def applied(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
         """Outputs that only an apply could tell are held against the contract too.
@@ -106,7 +108,7 @@ class PlanChecks:
 
     async def report(self) -> Report:
         """Everything that was found, once."""
-        begun = self._code if self._session.stop.level else self._begin_code()
+        begun = self._begin_code()
         code = [self._without_answered(await begun)] if begun is not None else []
         formats = await asyncio.gather(*self._formats.values())
         return self._together([*code, *formats, *self._plans.values(), *self._outputs.values()])
@@ -149,8 +151,8 @@ class PlanChecks:
         about = EngineSaid(
             stack=stacks[0], folder=stacks[0].stack.module, formatted=formatted, unformatted=unformatted
         )
-        # Whether the code is valid is what the plan itself says.
-        asked = tuple(rule for rule in rules() if rule.engine is not None and rule.id != "HF602")
+        # That `validate` had nothing to say is true: there would be no plan otherwise.
+        asked = tuple(rule for rule in rules() if rule.engine is not None)
         bare = self._bare(tuple(stacks))
         return self._unharmed(lambda: check(bare, asked, AtHand(engine=Seen(items=(about,))), sights=_ENGINE))
 
@@ -202,7 +204,11 @@ class PlanChecks:
         return dataclasses.replace(self._checkout, stacks=stacks, modules=(), variables_files=())
 
     def _checked(self, stack: Stack) -> CheckedStack:
-        return next(one for one in self._checkout.stacks if one.name == stack.name)
+        return self._by_name[stack.name]
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, CheckedStack]:
+        return {one.name: one for one in self._checkout.stacks}
 
     @property
     def _asks_policies(self) -> bool:
@@ -255,7 +261,7 @@ def _rule(id_: str) -> Rule:
 
 @functools.cache
 def _rules() -> tuple[Rule, ...]:
-    return tuple(rule for rule in rules() if rule.id not in _OF_GIT)
+    return tuple(rule for rule in rules() if not rule.of_git)
 
 
 @functools.cache
@@ -265,10 +271,14 @@ def _plan_rules() -> tuple[Rule, ...]:
 
 
 def _files(session: Session, checkout: Checkout) -> Iterator[str]:
-    """Those of the stacks: what lies in their modules' folders, what they are given, and the policies."""
+    """Those of the stacks: code, what they are given, and the policies.
+
+    What else lies there may be nobody's but the machine's: Git is not asked what it ignores.
+    """
     tree = session.code.tree
     for module in checkout.modules:
-        paths = (tree.join(module.folder, name) for name in tree.names(module.folder))
+        names = (name for name in tree.names(module.folder) if is_code(name) or name.endswith(_HCL))
+        paths = (tree.join(module.folder, name) for name in names)
         yield from (path for path in paths if tree.kind(path) is Kind.FILE)
     yield from {file.path for file in checkout.variables_files}
     yield from policy_files(session)
@@ -284,8 +294,30 @@ def _concerns(one: Reported, stack: CheckedStack) -> bool:
     return folder in stack.folders or one.file in stack.stack.variables_files
 
 
-def _found(one: Reported) -> Found:
-    id_ = one.rule.id
-    policy = id_.startswith(f"{_REGO}.") or (id_ == _NO_TOOL_ANSWER and one.message.startswith(f"{_REGO}:"))
-    where = str(Place(file=one.file, line=one.line)) if one.file is not None else None
-    return Found(rule=id_, message=one.message, where=where, address=one.address, policy=policy)
+def found_of(one: Reported) -> Found:
+    """As the guard is told of it."""
+    return Found(
+        rule=one.rule.id,
+        message=one.message,
+        where=str(Place(file=one.file, line=one.line)) if one.file is not None else None,
+        address=one.address,
+        policy=one.rule.tool == _REGO,
+    )
+
+
+def unsaid(
+    report: Report, results: Iterable[StackResult], clean: Callable[[str], str]
+) -> tuple[Reported, ...]:
+    """What the guard has not said of its stack yet. The report is clean, the guard's own words are not."""
+    said = {
+        (result.stack.name, one.rule, clean(one.message))
+        for result in results
+        for one in result.decision.reasons
+    }
+    of_any = {(rule, message) for _, rule, message in said}
+
+    def is_said(one: Reported) -> bool:
+        words = named(found_of(one))
+        return words in of_any if one.stack is None else (one.stack, *words) in said
+
+    return tuple(one for one in report.counted if not is_said(one))

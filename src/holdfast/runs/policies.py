@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
+from holdfast.checks.tools.rego_policies import FOLDER, is_policy
 from holdfast.guard.policy import Policy, policy_for, policy_version
 from holdfast.runs.session import Session
 from holdfast.stacks.stack import Stack
-
-_FOLDER = "policy"
-_SUFFIX = ".rego"
 
 
 def policy_of(session: Session, stack: Stack) -> Policy:
@@ -28,9 +26,7 @@ def policy_digest(session: Session, stack: Stack) -> str:
 def policy_files(session: Session) -> tuple[str, ...]:
     """The policies in Rego, where there are any."""
     tree = session.code.tree
-    if not tree.is_folder(_FOLDER):
-        return ()
-    return tuple(sorted(path for path in tree.walk(_FOLDER) if path.endswith(_SUFFIX)))
+    return tuple(filter(is_policy, tree.walk(FOLDER))) if tree.is_folder(FOLDER) else ()
 
 
 def _with_rego(session: Session, version: str) -> str:

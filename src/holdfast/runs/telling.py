@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.checks.formats.words import verdict
 from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report
+from holdfast.checks.report import Report, Reported
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
 from holdfast.kernel.quoting import visible
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
+from holdfast.runs.plan_checks import unsaid
 from holdfast.runs.result import ErrorShown, StackResult
 from holdfast.runs.status import Status
 from holdfast.terraform.plan import Kind, Plan, ResourceChange
@@ -44,20 +45,19 @@ def change_report(
         report = _stack(result, plain, min(left, _MOST_OF_A_PLAN))
         left -= sum(map(len, report.diff))
         stacks.append(report)
-    told = {one.message for result in results for one in result.decision.reasons}
     return ChangeReport(
         operation=operation,
         headline=plain(headline),
         stacks=tuple(stacks),
-        findings=tuple(_findings(checked, told, plain)) if checked is not None else (),
+        findings=tuple(_findings(unsaid(checked, results, clean), plain)) if checked is not None else (),
         found=verdict(checked) if checked is not None and checked.counted else "",
     )
 
 
-def _findings(checked: Report, told: set[str], plain: Clean) -> Iterator[Trouble]:
+def _findings(found: Iterable[Reported], plain: Clean) -> Iterator[Trouble]:
     """Errors, and each of them once: what the guard said already stands with its stack."""
-    for one in checked.counted:
-        if one.severity is Severity.ERROR and one.message not in told:
+    for one in found:
+        if one.severity is Severity.ERROR:
             about = f" ({one.stack})" if one.stack and one.file is None else ""
             yield Trouble(
                 code=plain(one.rule.id),

@@ -99,20 +99,22 @@ def test_errors_that_the_checks_found_are_told_once() -> None:
     waiver = Waiver(rule="HF1", reason="so", until=date(2027, 1, 1), place=Place(file="a.tf"))
     found = (
         reported(message="denied", stack="a"),
+        reported(message="denied", stack="b"),
         reported(message="a secret", file="a.tf", line=2),
         reported(message="in the plan", stack="a"),
         reported(message="waived", waiver=waiver),
         reported(message="mind", severity=Severity.WARNING),
     )
-    reason = Reason(code="HF-GUARD-18", message="denied", rule="policy HF1")
+    reason = Reason(code="HF-GUARD-19", message="denied", rule="check HF1")
     result = StackResult(stack=stack("a"), status=Status.REFUSED, decision=Deny(reasons=(reason,)))
     report = Report(findings=found, skipped=(), rules=(), files=1, stacks=1, modules=1)
     told_ = change_report((result,), operation="plan", headline="", clean=Redactor().clean, checked=report)
     assert told_.findings == (
+        Trouble(code="HF1", message="denied (b)"),
         Trouble(code="HF1", message="a secret", file="a.tf", line=2),
         Trouble(code="HF1", message="in the plan (a)"),
     )
-    assert told_.found == "3 errors, 1 warning"
+    assert told_.found == "4 errors, 1 warning"
 
 
 def reported(**given: Any) -> Reported:

@@ -35,6 +35,7 @@ RULE = Rule(
     "`.gitignore`, and change every secret it holds.",
     severity=Severity.ERROR,
     repository=tree(_judge),
+    of_git=True,
     history=history(_judge, Mark.STATE),
     secret=True,
     more="Found by name (`*.tfstate`, `*.tfstate.backup`, `errored.tfstate`, lock files), and by content in "

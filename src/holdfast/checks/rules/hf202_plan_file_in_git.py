@@ -42,6 +42,7 @@ RULE = Rule(
     "holds.",
     severity=Severity.ERROR,
     repository=tree(_judge),
+    of_git=True,
     history=history(_judge, Mark.PLAN, Mark.SHOWN_PLAN),
     secret=True,
     more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content where a file is packed as a plan is, "

@@ -28,5 +28,6 @@ RULE = Rule(
     "it belongs in Git.",
     severity=Severity.ERROR,
     repository=tree(_judge),
+    of_git=True,
     history=history(_judge),
 )

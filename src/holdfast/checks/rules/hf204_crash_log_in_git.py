@@ -32,6 +32,7 @@ RULE = Rule(
     fix="Run `git rm --cached`, add `crash*.log` to `.gitignore`, and change every secret it shows.",
     severity=Severity.ERROR,
     repository=tree(_judge),
+    of_git=True,
     history=history(_judge),
     secret=True,
     more="`crash.log` and `crash.*.log` by name; other `*.log` files by lines that Terraform writes with "

@@ -38,6 +38,7 @@ RULE = Rule(
     "store.",
     severity=Severity.ERROR,
     repository=tree(_judge),
+    of_git=True,
     history=history(_judge, Mark.KEY),
     secret=True,
     more="SSH keys and key stores by name; `*.pem`, `*.key` and files that could hold one by content, so "

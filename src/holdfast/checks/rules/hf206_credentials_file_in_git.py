@@ -91,6 +91,7 @@ RULE = Rule(
     "without values.",
     severity=Severity.ERROR,
     repository=tree(_judge),
+    of_git=True,
     history=history(_judge),
     secret=True,
     more="An `.env` whose names sound harmless is a warning. Files that SOPS, dotenvx or Ansible Vault "

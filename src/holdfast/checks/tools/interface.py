@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from holdfast.checks.interface import Answer, Finding, Rule, Skipped, Tool
@@ -54,7 +55,9 @@ class Asked:
         return program_of(self.environment, name)
 
     def failed(self, message: str, *, hint: str | None = None, stack: str | None = None) -> Said:
-        return NO_ANSWER, Finding(message=f"{self.name}: {message}", hint=hint, stack=stack)
+        return replace(NO_ANSWER, tool=self.name), Finding(
+            message=f"{self.name}: {message}", hint=hint, stack=stack
+        )
 
     def missing(self, reason: str, *, hint: str) -> Said:
         """It is not there: a skip with its reason, or an error where the configuration wants it."""

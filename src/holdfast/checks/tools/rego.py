@@ -16,14 +16,13 @@ from holdfast.checks.subjects import Checkout
 from holdfast.checks.tools.interface import Asked, Said, tool, words
 from holdfast.checks.tools.rego_answers import Kind, Result
 from holdfast.checks.tools.rego_interface import INSTALL, Document, NoAnswer
-from holdfast.checks.tools.rego_policies import FOLDER, Policy, old_rules, rules_of
+from holdfast.checks.tools.rego_policies import FOLDER, Policy, is_policy, old_rules, rules_of
 from holdfast.config.check_valid import Use
 from holdfast.kernel.errors import Place
 
 if TYPE_CHECKING:
     from holdfast.checks.tools.rego_engines import Evaluator
 
-_SUFFIX = ".rego"
 _LEVELS = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE}
 _OWN = frozenset({"address", "hint", "file", "line", "severity", "_loc"})
 _WHY = "A policy of this repository says so."
@@ -31,9 +30,7 @@ _WHY = "A policy of this repository says so."
 
 def policies_in(checkout: Checkout) -> tuple[Policy, ...]:
     return tuple(
-        Policy(path=path, text=checkout.text(path) or "")
-        for path in checkout.files
-        if path.startswith(f"{FOLDER}/") and path.endswith(_SUFFIX)
+        Policy(path=path, text=checkout.text(path) or "") for path in checkout.files if is_policy(path)
     )
 
 
@@ -107,7 +104,14 @@ def _said(asked: Asked, about: Document, result: Result) -> Said:
         where = f" ({about.path})" if about.path is not None else ""
         hint = INSTALL if "regopy" in result.message else "Mend the policy."
         return asked.failed(f"{name}: {result.message}{where}", hint=hint, stack=about.stack)
-    rule = Rule(id=name, title="A policy of this repository", why=_WHY, fix="", severity=Severity.ERROR)
+    rule = Rule(
+        id=name,
+        title="A policy of this repository",
+        why=_WHY,
+        fix="",
+        severity=Severity.ERROR,
+        tool=asked.name,
+    )
     if result.kind is Kind.EXCEPTION:
         reason = f"an exception of the policy holds: {result.message}"
         return rule, Skipped(reason=reason, file=about.path, stack=about.stack)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from holdfast.kernel.values import dataclass
 
 FOLDER = "policy"
+_SUFFIX = ".rego"
 _TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`|#[^\n]*')
 _PACKAGE = re.compile(r"^[ \t]*package[ \t]+([A-Za-z_][\w.]*)", re.MULTILINE)
 _NAME = r"(?:deny|violation|warn)(?:_[a-zA-Z0-9]+)*"
@@ -20,6 +21,11 @@ _OLD = re.compile(rf"^[ \t]*{_NAME}[ \t]*(?:\[[^\]\n]*\])?[ \t]*\{{", re.MULTILI
 _TEST = re.compile(r"^[ \t]*((?:todo_)?test_\w+)\b", re.MULTILINE)
 _DENIES = re.compile(r"(?:deny|violation)(?:_[a-zA-Z0-9]+)*")
 _WARNS = re.compile(r"warn(?:_[a-zA-Z0-9]+)*")
+
+
+def is_policy(path: str) -> bool:
+    """A policy in Rego, or a test of one, by where it lies and how its name ends."""
+    return path.startswith(f"{FOLDER}/") and path.endswith(_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,15 @@ from holdfast.terraform.scratch import scratch_folder
 _ASKING = "holdfast_asking"
 
 
-class Opa:
-    name = "opa"
-
+class _Program:
     def __init__(self, program: str, root: Path, variables: Mapping[str, str]) -> None:
         self._program = program
         self._root = root
         self._variables = variables
+
+
+class Opa(_Program):
+    name = "opa"
 
     def evaluate(self, policies: Sequence[Policy], documents: Sequence[Document]) -> list[list[Result]]:
         rules = rules_of(policies)
@@ -91,7 +93,7 @@ def opa_value(finished: processes.Finished) -> list[dict[str, Any]]:
         raise NoAnswer(f"opa gave no answer: {how_it_ended(finished)}") from None
 
 
-class Conftest:
+class Conftest(_Program):
     """Asked by a policy of ours, whose one message is what the others evaluate to.
 
     So its answers mean what those of `opa` mean: by itself it passes over results of an unexpected shape.
@@ -99,11 +101,6 @@ class Conftest:
     """
 
     name = "conftest"
-
-    def __init__(self, program: str, root: Path, variables: Mapping[str, str]) -> None:
-        self._program = program
-        self._root = root
-        self._variables = variables
 
     def evaluate(self, policies: Sequence[Policy], documents: Sequence[Document]) -> list[list[Result]]:
         rules = rules_of(policies)
