@@ -117,9 +117,9 @@ def test_errors_are_shown_and_hold_up_only_where_the_guard_is_told_so(repository
     reason = next(one for one in app["guard"]["reasons"] if one["rule"] == "check HF207")
     assert reason["code"] == "HF-GUARD-19"
     assert reason["message"].startswith("app/main.tf:2: ")
-    shown = repository.ok("plan", "app", code=3).out
-    assert "check HF207 (HF-GUARD-19)" in shown
-    assert "✗ HF207" not in shown, "what the guard says is not said again"
+    refused = repository.ok("plan", "app", code=3).out
+    assert "check HF207 (HF-GUARD-19)" in refused
+    assert "✗ HF207" not in refused, "what the guard says is not said again"
 
 
 def test_only_what_stacks_are_made_of_is_looked_at(repository: Program) -> None:
