@@ -223,6 +223,7 @@ def test_of_an_empty_selection_there_is_nothing_to_apply(holdfast: Program) -> N
     assert document["summary"]["stacks"] == 0
 
 
+@pytest.mark.long
 def test_an_unchanged_stack_applies_as_unchanged(holdfast: Program) -> None:
     """A bundle without changes does nothing, and its plan is not used up by that."""
     stacks(holdfast, "a")

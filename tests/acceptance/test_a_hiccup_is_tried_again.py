@@ -71,7 +71,11 @@ def test_a_service_that_fails_for_ever_is_given_up(with_lab: Program) -> None:
 
 @pytest.mark.parametrize(
     ("retries", "text"),
-    [({"attempts": 0}, SLOW_DOWN), ({}, "no such object"), ({"also": ["moon"]}, "the sun is up")],
+    [
+        ({}, "no such object"),
+        pytest.param({"attempts": 0}, SLOW_DOWN, marks=pytest.mark.long),
+        pytest.param({"also": ["moon"]}, "the sun is up", marks=pytest.mark.long),
+    ],
 )
 def test_an_error_that_no_rule_names_is_told_at_once(
     with_lab: Program, retries: dict[str, Any], text: str

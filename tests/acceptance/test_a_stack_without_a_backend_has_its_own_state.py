@@ -157,6 +157,7 @@ def test_an_adopted_state_is_copied_verified_and_the_original_renamed(holdfast: 
     assert json.loads(holdfast.ok("state", "pull", "only").out)["serial"] == 7
 
 
+@pytest.mark.long
 def test_of_several_leftovers_a_person_says_which(holdfast: Program) -> None:
     """With workspaces beside the module nothing is guessed; the others stay where they are."""
     one_stack(holdfast)
@@ -182,6 +183,7 @@ def test_the_default_workspace_can_be_named_among_several(holdfast: Program) -> 
     assert holdfast.json("state", "adopt", "only", "--workspace", "default")["adopted"] == str(beside)
 
 
+@pytest.mark.long
 def test_a_person_may_say_that_a_leftover_is_not_the_stacks(holdfast: Program) -> None:
     """`--start-empty` leaves the file alone and the stack begins without a state; never over a kept one."""
     one_stack(holdfast)

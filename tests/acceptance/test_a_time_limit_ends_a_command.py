@@ -69,7 +69,9 @@ def test_an_apply_has_a_grace_of_its_own(holdfast: Program, tmp_path: Path) -> N
     none_left(holdfast)
 
 
-@pytest.mark.parametrize("use", ["embedded", pytest.param("binary", marks=pytest.mark.binary)])
+@pytest.mark.parametrize(
+    "use", ["embedded", pytest.param("binary", marks=[pytest.mark.binary, pytest.mark.long])]
+)
 def test_an_apply_over_its_time_is_stopped(holdfast: Program, terraform_folder: Path, use: str) -> None:
     """An apply over its time is interrupted as by Ctrl-C: what it made is saved and counted."""
     configure(holdfast, use=with_engine(holdfast, use, terraform_folder), limits={"apply": "2s"}, env={})

@@ -66,7 +66,9 @@ def role(name: str) -> str:
     return f"arn:aws:iam::123456789012:role/{name}"
 
 
-@pytest.mark.parametrize("use", ["embedded", pytest.param("binary", marks=pytest.mark.binary)])
+@pytest.mark.parametrize(
+    "use", ["embedded", pytest.param("binary", marks=[pytest.mark.binary, pytest.mark.long])]
+)
 def test_each_stack_takes_its_own_role(
     with_lab: Program, cloud: Cloud, terraform_folder: Path, use: str
 ) -> None:

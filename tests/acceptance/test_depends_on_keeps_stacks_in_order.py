@@ -152,6 +152,7 @@ def test_a_plan_says_what_is_pending_and_what_cannot_be_planned_yet(
     assert with_lab.results("plan")["reader"]["notes"] == planned["base"]["notes"]
 
 
+@pytest.mark.long
 def test_as_many_at_once_as_the_configuration_allows(with_lab: Program, service: LabService) -> None:
     """`parallelism: 2` of five stacks: two at work together, and never three."""
     repository(with_lab, {name: [] for name in "abcde"}, parallelism=2)

@@ -138,6 +138,7 @@ def test_in_ci_there_is_no_moving_screen(holdfast: Program) -> None:
     assert ESCAPE not in shown
 
 
+@pytest.mark.long
 def test_quiet_leaves_the_results(holdfast: Program) -> None:
     """`--quiet` keeps results and errors, and leaves out how they came about."""
     stacks(holdfast, "a")

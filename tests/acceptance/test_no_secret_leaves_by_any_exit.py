@@ -233,7 +233,7 @@ def test_terraforms_own_words_show_no_secret(repository: Program, tmp_path: Path
     _nothing_is_left(repository, written, tmp_path)
 
 
-@pytest.mark.parametrize("flag", ["--verbose", "--json"])
+@pytest.mark.parametrize("flag", ["--verbose", pytest.param("--json", marks=pytest.mark.long)])
 def test_an_error_of_a_provider_shows_no_secret(
     repository: Program, service: LabService, tmp_path: Path, flag: str
 ) -> None:

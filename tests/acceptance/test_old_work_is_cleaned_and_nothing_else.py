@@ -63,6 +63,7 @@ def test_what_is_old_goes_with_the_next_run(small: Program) -> None:
     assert small.results("plan", "a")["a"]["status"] == "planned"
 
 
+@pytest.mark.long
 def test_quiet_and_documents_say_nothing_of_it(small: Program) -> None:
     """With --quiet no line, and commands whose output is a result add nothing to it."""
     small.ok("apply", "--yes")
@@ -75,6 +76,7 @@ def test_quiet_and_documents_say_nothing_of_it(small: Program) -> None:
     assert not (slot(small, "a") / "tree").exists()
 
 
+@pytest.mark.long
 def test_a_look_once_a_minute(small: Program) -> None:
     """Runs that follow each other closely do not look again each time."""
     small.ok("plan")
@@ -141,6 +143,7 @@ def test_clean_says_what_it_did(small: Program) -> None:
     assert document["disk"]["free_bytes"] > 0
 
 
+@pytest.mark.long
 def test_all_ignores_the_age(small: Program, tmp_path: Path) -> None:
     """--all removes what was used a moment ago, from anywhere, also outside of a repository."""
     small.ok("plan")

@@ -60,6 +60,7 @@ def test_a_deleted_variables_file_is_a_removed_stack(holdfast: Program) -> None:
     assert "terraform_data.a" in shown
 
 
+@pytest.mark.long
 def test_a_renamed_file_is_a_removed_stack_and_a_new_one(holdfast: Program) -> None:
     """Terraform knows nothing of the rename: the old state still holds everything."""
     by_file(holdfast)

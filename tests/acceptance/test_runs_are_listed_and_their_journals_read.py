@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from documents import RUNS, require
 from program import ME, Program, eventually
 from small import stacks
@@ -76,6 +77,7 @@ def test_a_run_tells_what_it_did_and_its_journal_what_terraform_said(holdfast: P
     assert error(holdfast, "runs", "show", "7ZZ")["code"] == "HF-RUN-20"
 
 
+@pytest.mark.long
 def test_a_run_at_work_has_no_status_yet(holdfast: Program) -> None:
     """It is listed with what it means to do, and its journal can be read while it grows."""
     stacks(holdfast, "a")

@@ -197,6 +197,7 @@ def test_the_same_again_and_another(holdfast: Program, given: Path) -> None:
     assert kept.read_bytes() == before
 
 
+@pytest.mark.long
 def test_list_and_remove(holdfast: Program, given: Path) -> None:
     """Versions stand side by side, the newest first; one is taken away and the others stay."""
     assert holdfast.json("tools", "list") == {"version": 1, "tools": []}

@@ -91,7 +91,7 @@ def test_an_alias_bomb_does_not_grow(loader: Any) -> None:
 
 
 @pytest.mark.parametrize("loader", LOADERS)
-@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "a: [" + "1," * 120_000 + "]"])
+@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "a: [" + "1," * 100_001 + "]"])
 def test_a_huge_document_is_refused(text: str, loader: Any) -> None:
     """Depth and number of values are bounded, and reaching a bound is a mistake, not a crash."""
     node, problems = read(text, loader)
