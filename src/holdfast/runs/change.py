@@ -21,7 +21,7 @@ from holdfast.runs.dependencies import blocked, needs, the_other_way, with_depen
 from holdfast.runs.document import summary_document
 from holdfast.runs.ending import require_unneeded
 from holdfast.runs.events import Begun, Ended, Note
-from holdfast.runs.forgetting import forget_old
+from holdfast.runs.forgetting import forget_old, forget_words
 from holdfast.runs.guarding import budgeted, has_budget_of_change
 from holdfast.runs.phases import Terraform
 from holdfast.runs.plan_checks import PlanChecks
@@ -206,14 +206,15 @@ async def _apply(
                 await run.close()
                 noting.ended(session, run.result, what=what, released=run.released())
             await noting.closed(session)
-            _forget_now_and_then(session)
+            _forget(session)
         results = holding.explained(tuple(run.result for run in runs.values()))
         return noting.with_break_glass(session, results)
 
 
-def _forget_now_and_then(session: Session) -> None:
-    """Runs from long ago; looking for them costs more than they do, so not every time."""
+def _forget(session: Session) -> None:
+    """Words that lie in memory, and runs from long ago: to look for these costs more than they do."""
     with contextlib.suppress(HoldfastError, OSError):
+        forget_words(session.store)
         if clock.chance() < _OFTEN_ENOUGH:
             forget_old(session.store)
 

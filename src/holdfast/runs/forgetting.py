@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from holdfast.doors import clock
+from holdfast.store import spill
 from holdfast.store.run_store import RunStore
 
 KEEP = 1000
@@ -29,3 +31,13 @@ def forget_old(store: RunStore) -> int:
     for run in gone:
         store.runs.forget(run)
     return len(gone)
+
+
+def forget_words(store: RunStore, memory: Path = spill.MEMORY) -> None:
+    """What Terraform said and nobody needs any more: its run has ended, and somebody was killed just then.
+
+    Words of a run whose end is not known are evidence, and those of another store's are not ours to judge.
+    """
+    for run, name in spill.all_left(memory):
+        if store.runs.outcome(run) is not None:
+            spill.forget(name)

@@ -46,6 +46,16 @@ def left(spill: str) -> bytes | None:
         return None
 
 
+def all_left(memory: Path = MEMORY) -> tuple[tuple[str, str], ...]:
+    """What lies there of this user's runs: each run, and the name of its words."""
+    ours = f"holdfast-{os.getuid()}-"
+    try:
+        names = [name for name in os.listdir(memory) if name.startswith(ours)]  # noqa: PTH208 - names do
+    except OSError:
+        return ()
+    return tuple((name.removeprefix(ours).rpartition("-")[0], str(memory / name)) for name in sorted(names))
+
+
 def forget(spill: str) -> None:
     Path(spill).unlink(missing_ok=True)
 

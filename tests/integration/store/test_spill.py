@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from audit_made import store_on
 
+from holdfast.runs.forgetting import forget_words
 from holdfast.store import spill
 
 
@@ -44,3 +46,17 @@ def test_a_full_memory_is_an_error_while_there_is_room(
     monkeypatch.setattr(spill, "_LEAST", 1 << 62)
     with pytest.raises(OSError, match="no room in memory"):
         spill.require_memory(str(tmp_path / "x"))
+
+
+def test_words_of_a_run_that_has_ended_go_and_evidence_stays(tmp_path: Path) -> None:
+    """A run killed between its last word and tidying up leaves nothing in clear for long."""
+    store = store_on()
+    over, open_end = str(spill.spill_for("OVER", tmp_path)), str(spill.spill_for("OPEN", tmp_path))
+    for name in (over, open_end, str(tmp_path / "stranger")):
+        Path(name).write_bytes(b"said\n")
+    store.runs.finish("OVER", {"status": "applied"})
+    forget_words(store, tmp_path)
+    assert spill.left(over) is None
+    assert spill.left(open_end) == b"said\n"
+    assert (tmp_path / "stranger").exists()
+    forget_words(store, tmp_path / "nowhere")
