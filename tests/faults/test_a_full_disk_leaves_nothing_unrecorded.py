@@ -88,8 +88,8 @@ def test_a_disk_that_fills_up_in_the_middle(with_lab: Program, tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_a_journal_that_cannot_grow_stops_terraform(with_lab: Program) -> None:
-    """Not a byte more can be written down: Terraform is asked to stop, and what it made is found out."""
+def test_files_that_cannot_grow(with_lab: Program) -> None:
+    """Neither the journal nor Terraform's own words nor a state take a byte more: what was made is found out."""
 
     def full(world: World) -> None:
         [journal] = (with_lab.folder / ".holdfast/runs").rglob("journal-*")
@@ -99,7 +99,6 @@ def test_a_journal_that_cannot_grow_stops_terraform(with_lab: Program) -> None:
 
     with LabService() as lab:
         _full_in_the_middle(with_lab, lab, full, lambda: None)
-        assert lab.stops > 0, "Terraform went on although nobody could write down what it did"
 
 
 def test_a_disk_that_is_full_from_the_beginning(with_lab: Program, tmp_path: Path) -> None:
