@@ -89,7 +89,7 @@ def test_a_disk_that_fills_up_in_the_middle(with_lab: Program, tmp_path: Path) -
 
 @pytest.mark.long
 def test_files_that_cannot_grow(with_lab: Program) -> None:
-    """Neither the journal, nor Terraform's own words, nor a state take a byte more: it is found out all the same."""
+    """Neither journal nor words nor state take a byte more: what was made is found out all the same."""
 
     def full(world: World) -> None:
         [journal] = (with_lab.folder / ".holdfast/runs").rglob("journal-*")
