@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import Program
+from program import Program, eventually
 
 CONFIG = """
     version: 1
@@ -180,3 +182,44 @@ def test_what_is_destroyed_has_its_plan_looked_at_and_not_its_code(repository: P
     found = repository.json("destroy", "app", "--yes-destroy", "app", code=3)
     assert found["stacks"][0]["status"] == "refused"
     assert set(by_rule(found)) == {"rego.main.deny"}
+
+
+def test_stacks_that_a_changed_policy_was_not_asked_about_are_told(repository: Program) -> None:
+    """A policy selects no stack. That nobody was held against the new one stands wherever plans are told."""
+    repository.write("policy/main.rego", POLICY.replace("forbidden", "other"))
+    repository.commit_all()
+    repository.write("policy/main.rego", POLICY)
+    said = "policies changed (policy/main.rego), and 2 stacks were not held against them: holdfast plan"
+    document = repository.json("plan", "--since", "HEAD")
+    (one,) = [one for one in document["checks"]["findings"] if one["rule"] == "rego"]
+    assert (one["severity"], one["message"].startswith(said)) == ("warning", True)
+    assert said.capitalize()[:20] in repository.ok("plan", "--since", "HEAD").out
+    assert said in repository.ok("plan", "--since", "HEAD", "--format", "markdown").out
+
+
+_OPA_THAT_NEVER_ANSWERS = """\
+#!/bin/sh
+case "$1" in
+  capabilities) echo '{"builtins": [{"name": "eq"}]}' ;;
+  *) echo $$ > "$ASKED"; exec sleep 1000 ;;
+esac
+"""
+
+
+def test_a_person_who_wants_to_end_does_not_wait_for_a_policy(repository: Program, tmp_path: Path) -> None:
+    """Ctrl-C while somebody thinks about a policy: that is ended, and so is the change, as asked."""
+    repository.write("policy/main.rego", POLICY)
+    asked, tools = tmp_path / "asked", tmp_path / "tools"
+    tools.mkdir()
+    (tools / "opa").write_text(_OPA_THAT_NEVER_ANSWERS.replace("$ASKED", str(asked)))
+    (tools / "opa").chmod(0o755)
+    path = f"{tools}{os.pathsep}{repository.environment['PATH']}"
+    process = repository.start("plan", "app", "--json", env={"PATH": path})
+    eventually(lambda: asked.exists() and asked.read_text().strip().isdigit(), what="the policy is asked")
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1, out + err
+    (app,) = json.loads(out)["stacks"]
+    assert (app["status"], app["error"]["code"]) == ("cancelled", "HF-RUN-2")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(asked.read_text()), 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,72 @@ def test_formats_levels_and_rules_are_asked_for_by_name(holdfast: Program) -> No
         answer = holdfast.run("check", *arguments)
         assert (answer.code, code in answer.err) == (64, True)
     assert "HF703" in holdfast.ok("check", "--explain", "hf703").out
+    assert "HF-USE-4" in holdfast.run("check", "--list", "--format", "sarif").err
+    unknown = json.loads(holdfast.ok("check", "nobody", "--format", "json", code=64).out)
+    assert unknown["errors"][0]["code"] == "HF-USE-8"
+    assert json.loads(holdfast.ok("check", "--explain", "HF901", "--format", "json").out)["rules"][0]["why"]
+    assert "cannot be waived" in holdfast.ok("check", "--explain", "HF901").out
     sarif = sarif_read.read(holdfast.run("check", "--format", "sarif").out)
     assert [one["ruleId"] for one in sarif["results"] if one["level"] == "error"] == ["HF703"]
+
+
+def looked_at(holdfast: Program, *arguments: str, **options: Any) -> tuple[int, int]:
+    summary = json.loads(holdfast.run("check", "--json", *arguments, **options).out)["summary"]
+    return summary["files"], summary["stacks"]
+
+
+def test_a_configuration_that_changed_is_held_against_everything(holdfast: Program) -> None:
+    """A severity, a waiver or a convention that changed may speak of any file."""
+    start(holdfast)
+    assert looked_at(holdfast, "--changed", "vars/a.tfvars") == (2, 1)
+    assert looked_at(holdfast, "--changed", "holdfast.yaml") == (3, 2)
+
+
+def test_changed_files_are_known_by_every_name_they_are_given(holdfast: Program) -> None:
+    """From the folder of holdfast.yaml, from the top of Git, whole; a list that is empty names nothing."""
+    start(holdfast)
+    holdfast.write("alone/main.tf", "locals {}\n")
+    holdfast.folder = holdfast.folder.parent
+    holdfast.commit_all()
+    folder = next(file.parent for file in holdfast.folder.glob("*/holdfast.yaml"))
+    for name in ("alone/main.tf", f"{folder.name}/alone/main.tf", f"{folder}/alone/main.tf"):
+        assert looked_at(holdfast, "--changed", name, cwd=folder) == (1, 0)
+    assert looked_at(holdfast, "--changed", "-", cwd=folder, stdin="") == (0, 0)
+
+
+def test_a_git_tree_that_git_does_not_know_is_an_error(holdfast: Program) -> None:
+    """Where Git refuses (files of another owner, say) nobody knows what it keeps."""
+    start(holdfast)
+    holdfast.write(".git", "gitdir: nowhere\n")
+    (found,) = only(holdfast.json("check", "a", code=3), "HF908")
+    assert "Git does not answer" in found["message"]
+    assert "safe.directory" in found["hint"]
+
+
+def test_output_that_cannot_be_written_is_an_error(holdfast: Program) -> None:
+    """A report that is cut off by a full disk must not look like a whole one."""
+    start(holdfast)
+    words = [sys.executable, "-m", "holdfast", "check", "a", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            words,
+            cwd=holdfast.folder,
+            env=holdfast.environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, "HF-FILE-4" in done.stderr, "Traceback" in done.stderr) == (1, True, False)
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *words],
+        cwd=holdfast.folder,
+        env=holdfast.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 def test_only_what_git_keeps_or_would_keep_is_looked_at(holdfast: Program) -> None:

@@ -214,3 +214,18 @@ def test_a_configuration_below_the_top_of_the_working_tree(holdfast: Program) ->
     (infra / "accounts/b-dev/role.tfvars").unlink()
     document = holdfast.json("stacks", "--since", "HEAD", cwd=infra)
     assert [one["name"] for one in document["removed"]] == ["b-dev/role"]
+    # Git's own name of a file is understood, too.
+    assert chosen(holdfast, "--changed", "infra/services/tools/main.tf", cwd=infra) == ["tools"]
+
+
+def test_a_change_outside_the_root_counts_for_what_reaches_out_of_it(holdfast: Program) -> None:
+    """A module above the configuration: no change of it is said to touch nothing."""
+    holdfast.write("infra/holdfast.yaml", 'version: 1\nstacks: [{ folder: "{name}", environment: dev }]\n')
+    holdfast.write("infra/in/main.tf", "")
+    holdfast.write("infra/out/main.tf", 'module "m" {\n  source = "../../modules/m"\n}\n')
+    holdfast.write("modules/m/main.tf", "")
+    holdfast.commit_all()
+    infra = holdfast.folder / "infra"
+    assert chosen(holdfast, "--since", "HEAD", cwd=infra) == []
+    holdfast.write("modules/m/main.tf", "# changed\n")
+    assert chosen(holdfast, "--since", "HEAD", cwd=infra) == ["out"]

@@ -86,6 +86,58 @@ def test_code_is_looked_at_though_nobody_may_reach_its_state(holdfast: Program, 
     assert found["skipped"] == []
 
 
+SECRETS = """
+    version: 1
+    environments: { dev: { match: [dev] } }
+    store: s3://nowhere/at-all
+    stacks:
+      - name: a
+        module: live
+        environment: dev
+        env: { TF_TOKEN_x: { secret: "env:TOKEN" }, TF_VAR_word: { secret: "env:NOT_SET" } }
+        variables: { number: { secret: "env:NOT_SET" } }
+        credentials:
+          aws: { role_arn: "arn:aws:iam::123456789012:role/a", external_id: { secret: "env:NO" } }
+    checks: { tools: { checkov: off }, rules: { "HF*": off, HF601: note, HF602: error, HF908: error } }
+    """
+
+
+def test_no_secret_is_read_and_nothing_is_kept(holdfast: Program) -> None:
+    """Neither values nor the run store nor its key are needed to say whether code is valid."""
+    holdfast.write("holdfast.yaml", SECRETS)
+    holdfast.write("live/main.tf", 'variable "number" {\n  type=number\n}\n')
+    holdfast.write("alone/main.tf", "locals {\n  a=1\n}\n")
+    found = holdfast.json("check", "--engine")
+    assert [(one["rule"], one["file"]) for one in found["findings"]] == [
+        ("HF601", "alone/main.tf"),
+        ("HF601", "live/main.tf"),
+    ]
+    assert [(one["rule"], one["file"]) for one in found["skipped"]] == [("HF602", "alone")]
+    assert not (holdfast.home / "key").exists()
+    assert not (holdfast.folder / ".holdfast").exists()
+
+
+def test_a_secret_is_read_where_init_needs_it(holdfast: Program) -> None:
+    """It may open a private registry. Where it cannot be read nobody knows whether the code is valid."""
+    holdfast.write("holdfast.yaml", SECRETS)
+    nowhere = f"{holdfast.folder}/not-there"
+    holdfast.write("live/main.tf", f'module "m" {{\n  source = "git::file://{nowhere}"\n}}\n')
+    (silent,) = holdfast.json("check", "--engine", code=3)["findings"]
+    assert silent["rule"] == "HF908"
+    assert "the environment variable TOKEN is not set" in silent["message"]
+    (failed,) = holdfast.json("check", "--engine", code=3, env={"TOKEN": "t0p-s3cret", "NO": "x"})["findings"]
+    assert (failed["rule"], failed["file"], failed["line"]) == ("HF602", "live/main.tf", 1)
+
+
+def test_an_engine_that_was_asked_for_and_is_not_there_is_an_error(repository: Program) -> None:
+    """Else nobody would notice that Terraform never had a look."""
+    repository.write("live/versions.tf", 'terraform {\n  required_version = ">= 99.0"\n}\n')
+    found = repository.json("check", "--engine", code=3)["findings"]
+    (silent,) = [one for one in found if one["rule"] == "HF908"]
+    assert silent["severity"] == "error"
+    assert "HF-ENG-1" in silent["message"]
+
+
 def test_an_init_without_the_backend_is_not_taken_for_a_whole_one(holdfast: Program) -> None:
     """After a check a plan finds its backend and its state, and after that a check finds nothing to do."""
     holdfast.write(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ import sarif_read
 from program import Program
 from tools_made import asked, found
 
+from holdfast.checks.interface import Finding, Skipped
 from holdfast.checks.tools import checkov
+from holdfast.checks.tools.checkov_report import Report, read_report
 from holdfast.config.check_valid import Use
 from holdfast.doors import processes
+from holdfast.doors.environment import Environment
 
 CODE = 'resource "aws_s3_bucket" "a" {\n  bucket = "quote \\" inside"\n  acl    = "public-read"\n}\n'
 BROKEN = 'resource "aws_s3_bucket" "b" {\n  bucket = = 1\n}\n'
@@ -94,10 +98,61 @@ def test_its_false_greens_are_known(tmp_path: Path, path: str, content: str | No
         environment={"PATH": path, "HOME": str(tmp_path)},
         seconds=120,
     )
-    report = checkov.read_report(finished)
+    report = read_report(finished)
     assert finished.code == 0
-    assert isinstance(report, checkov.Report)
-    assert (report.resources, report.failed) == (0, ())
+    assert isinstance(report, Report)
+    assert (report.seen, report.failed) == (frozenset(), ())
+
+
+def test_resources_it_has_no_check_for_are_seen(tmp_path: Path, path: str) -> None:
+    """It says nothing about them, as it does where it saw nothing: that is no error."""
+    change = {"actions": ["create"], "before": None, "after": {"input": "v"}, "after_unknown": {}}
+    resource = {
+        "address": "terraform_data.x",
+        "mode": "managed",
+        "type": "terraform_data",
+        "name": "x",
+        "provider_name": "terraform.io/builtin/terraform",
+    }
+    made = plan(
+        planned_values={"root_module": {"resources": [{**resource, "values": {"input": "v"}}]}},
+        resource_changes=[{**resource, "change": change}],
+        configuration={"root_module": {"resources": [{**resource, "expressions": {}}]}},
+    )
+    code = 'resource "terraform_data" "x" {\n  input = "v"\n}\n'
+    files = {"main.tf": code, "sub/a.tf": code, "b.tf.json": '{"resource": {"null_resource": {"n": {}}}}'}
+    about = asked("checkov", files, root=tmp_path, plans={"root": json.dumps(made).encode()}, path=path)
+    assert [(rule.id, answer) for rule, answer in checkov.look(about)] == [
+        ("checkov", Skipped(reason="Checkov did not look at this file", file="b.tf.json"))
+    ]
+
+
+def test_settings_of_the_repository_are_not_its_own_to_read(tmp_path: Path, path: str) -> None:
+    """No code of theirs is run, no file written; what they skip is told, and so is what the code skips."""
+    marker = tmp_path / "ran"
+    run = f"open({str(marker)!r}, 'w').close()\n"
+    files = {
+        "main.tf": CODE.replace("{\n", "{\n  #checkov:skip=CKV_AWS_21:no versions here\n", 1),
+        ".checkov.yaml": f"skip-check: [CKV_AWS_20]\nsoft-fail: true\noutput-file-path: {tmp_path}/out\n"
+        "external-checks-dir: [checks, more]\n",
+        "checks/__init__.py": run,
+        "checks/a.py": run,
+        "more/a.yaml": "metadata: {id: CKV2_ACME_1, name: acme, category: GENERAL_SECURITY}\n"
+        "definition: {cond_type: attribute, resource_types: all, attribute: acme, operator: exists}\n",
+    }
+    about = asked("checkov", files, root=tmp_path / "repository", path=path)
+    home = Environment(variables={**about.environment.variables, "HOME": str(tmp_path)})
+    answers = list(checkov.look(replace(about, environment=home)))
+    ids = {rule.id for rule, answer in answers if isinstance(answer, Finding)}
+    assert "CKV2_ACME_1" in ids
+    assert not ids & {"CKV_AWS_20", "CKV_AWS_21", "HF908"}
+    assert not marker.exists()
+    assert not (tmp_path / "out").exists()
+    assert [(rule.id, answer.reason) for rule, answer in answers if isinstance(answer, Skipped)] == [
+        ("CKV_AWS_20", "the settings of Checkov skip it"),
+        ("checkov", "checks in checks would be run as code, so they were not asked"),
+        ("CKV_AWS_21", "a comment in the code skips it: no versions here"),
+    ]
 
 
 def test_its_findings_stand_in_the_same_report(holdfast: Program, path: str) -> None:

@@ -5,8 +5,11 @@ Where regopy cannot give the right answer it must give an error, and never silen
 
 from __future__ import annotations
 
+import http.server
 import json
 import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +82,7 @@ SAME = {
     "a.missing > 1": False,
     "not a.missing": True,
     'object.get(a, "missing", "d") == "d"': True,
-    "data.nothing.x == 1": False,
+    "data.main.nothing.x == 1": False,
     "is_null(a.none)": True,
     # Going through things.
     'startswith(a.rules[_].name, "x")': True,
@@ -275,6 +278,91 @@ def test_policies_that_say_neither_yes_nor_no_are_errors(evaluator: Evaluator, r
     """Broken, old, of an unexpected shape, in conflict with themselves: none of them passes."""
     found = evaluator.found({"main.tf": CODE, "policy/a.rego": f"{HEAD}{rules}\n"})
     assert {id_ for id_, _ in found} == {"HF908"}
+
+
+OUT = (
+    'http.send({"method": "GET", "url": url}).status_code == 200',
+    'http["send"]({"method": "GET", "url": url}).status_code == 200',
+    'http["\\u0073end"]({"method": "GET", "url": url}).status_code == 200',
+    '$"{http.send({"method": "GET", "url": url})}" != ""',
+    'count({"method": "GET", "url": url}) with count as http.send',
+    'every x in [1] { http["send"]({"method": "GET", "url": url}).status_code == x }',
+    '[1 | http["send"]({"method": "GET", "url": url})] != []',
+    'json["match_schema"]({}, {"$ref": url})[0]',
+    'json["verify_schema"]({"$ref": url})[0]',
+    'opa["runtime"]().env.PATH',
+    'net["lookup_ip_addr"]("localhost")',
+    "parse_config_file(`/etc/os-release`)",
+)
+
+
+@pytest.fixture
+def visits() -> Iterator[tuple[str, list[str]]]:
+    """A server that nobody may ask: its address, and who did."""
+    seen: list[str] = []
+
+    class Door(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing on the screen."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", seen
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("condition", OUT)
+def test_no_policy_has_a_way_out(evaluator: Evaluator, visits: tuple[str, list[str]], condition: str) -> None:
+    """However the call is written: nobody is asked, and it is an error. A plan holds secrets."""
+    address, seen = visits
+    rule = f'deny contains "out" if {{ url := sprintf("{address}/%s", [input.format_version]); {condition} }}'
+    found = evaluator.found({"main.tf": "", "policy/a.rego": f"{HEAD}{rule}\n"}, {"root": plan()})
+    assert {id_ for id_, _ in found} == {"HF908"}
+    assert not seen
+
+
+def test_no_annotation_has_a_way_out(evaluator: Evaluator, visits: tuple[str, list[str]]) -> None:
+    """A schema of the input would be fetched while the policy is read."""
+    address, seen = visits
+    schema = f'# METADATA\n# schemas:\n# - input: {{"$ref": "{address}/s"}}\n'
+    evaluator.found(
+        {"main.tf": CODE, "policy/a.rego": f'{HEAD}{schema}deny contains "x" if input.resource\n'}
+    )
+    assert not seen
+
+
+def test_no_test_of_a_policy_has_a_way_out(
+    holdfast: Program, tmp_path: Path, visits: tuple[str, list[str]]
+) -> None:
+    """By both real ones, and also where the call is hidden."""
+    address, seen = visits
+    holdfast.write("holdfast.yaml", "version: 1\nstacks: [{ name: a, module: . }]\n")
+    test = f'test_out if http["send"]({{"method": "GET", "url": "{address}"}}).status_code == 200'
+    holdfast.write("policy/a_test.rego", f"{HEAD}{test}\n")
+    path = holdfast.environment["PATH"]
+    for name in ("opa", "conftest"):
+        holdfast.environment["PATH"] = f"{other_tools.only(name, tmp_path / name)}:{path}"
+        ran = holdfast.run("policy", "test", "--json")
+        assert ran.code == 1, ran.text
+        (error,) = json.loads(ran.out)["errors"]
+        assert error["code"] == "HF-POL-4"
+        assert "http.send" in error["message"]
+    assert not seen
+
+
+def test_a_package_is_called_as_it_is_written(evaluator: Evaluator) -> None:
+    """Also where its name is no word."""
+    text = 'package teams["data-lake"].s3\n\nimport rego.v1\n\ndeny if input.resource\n'
+    found = evaluator.found({"main.tf": CODE, "policy/a.rego": text})
+    assert found == [('rego.teams["data-lake"].s3.deny', "deny holds")]
 
 
 def test_a_text_that_is_no_set_is_a_finding(evaluator: Evaluator) -> None:

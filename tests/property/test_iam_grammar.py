@@ -20,8 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moto.iam.exceptions import MalformedPolicyDocument
 from moto.iam.policy_validation import IAMPolicyDocumentValidator, IAMTrustPolicyDocumentValidator
+from msgspec import structs
 
-from holdfast.checks.iam.document import Fields, Malformed, Node, is_list, read_text
+from holdfast.checks.iam.document import Either, Fields, Malformed, Node, is_list, plain, read_text
 from holdfast.checks.iam.grammar import grammar
 from holdfast.checks.iam.kinds import Kind, guess, looks_like_policy
 from holdfast.checks.iam.statements import statements
@@ -198,3 +199,16 @@ def test_nothing_breaks_the_reader(text: str) -> None:
     """Text that is no JSON is malformed, with a line."""
     found = read_text(text)
     assert found.line >= 1
+
+
+@given(IDENTITY, IDENTITY)
+@settings(deadline=None, max_examples=100)
+def test_a_way_among_others_hides_nothing(one: dict[str, object], other: dict[str, object]) -> None:
+    """What is wrong with a statement, and what it allows, is found where it is only one side of a choice."""
+    first, second = plain(one), plain(other)
+    alone = Node(Fields(((Node("Statement"), Node((first,))),)))
+    among = Node(Fields(((Node("Statement"), Node((Node(Either(second, first)),))),)))
+    said = {item.message for item in grammar(alone, Kind.IDENTITY, "")}
+    assert said <= {item.message for item in grammar(among, Kind.IDENTITY, "")}
+    made = [structs.replace(found, sure=True) for found in statements(among)]
+    assert all(found in made for found in statements(alone))

@@ -1,4 +1,4 @@
-"""HF101 to HF127 in every way: what belongs to GitOps, and backends."""
+"""HF101 to HF128 in every way: what belongs to GitOps, and backends."""
 
 from __future__ import annotations
 
@@ -61,6 +61,14 @@ SHARED = (
     "version: 1\nstore: s3://acme-runs/holdfast\nstacks:\n  - { name: root, module: ., environment: prod }\n"
 )
 
+
+def set_up(provider: str) -> dict[str, object]:
+    """A module from elsewhere sets a provider up."""
+    full = f"registry.terraform.io/hashicorp/{provider}"
+    one = {"name": provider, "full_name": full, "module_address": "module.eks", "expressions": {}}
+    return {"configuration": {"provider_config": {f"module.eks:{provider}": one}}}
+
+
 WAYS: Mapping[str, Ways] = {
     "HF101": Ways(
         passes=(
@@ -97,7 +105,13 @@ WAYS: Mapping[str, Ways] = {
         ),
     ),
     "HF103": Ways(
-        missing=(quiet("provider {}\n"), quiet("terraform {\n  required_providers {}\n}\n")),
+        passes=(quiet("locals {}\n", hand=planned(set_up("aws"))),),
+        fails=(found("locals {}\n", hand=planned(set_up("kubernetes"))),),
+        missing=(
+            quiet("provider {}\n"),
+            quiet("terraform {\n  required_providers {}\n}\n"),
+            quiet("locals {}\n", hand=planned({"configuration": {}})),
+        ),
         unknown=(
             found("terraform {\n  required_providers {\n    helm = local.x\n  }\n}\n"),
             quiet("terraform {\n  required_providers {\n    aws = local.x\n  }\n}\n"),
@@ -204,5 +218,17 @@ WAYS: Mapping[str, Ways] = {
         fails=(found(reading(READ), TWO.format(net="dev")),),
         missing=(skipped(reading('backend = "s3"'), TWO.format(net="dev")),),
         unknown=(skipped(reading(UNTOLD), TWO.format(net="dev")),),
+    ),
+    "HF128": Ways(
+        passes=(
+            quiet({"main.tf": backend(""), "main_override.tf": backend("", "gcs")}),
+            quiet({"main.tf": backend(""), "main.tofu": backend("", "gcs")}),
+        ),
+        fails=(
+            found({"main.tf": backend(""), "backend.tf": backend("")}),
+            orphans(backend("") + "terraform {\n  cloud {}\n}\n"),
+        ),
+        missing=(quiet("terraform {}\n"), quiet("terraform {\n  backend {}\n}\n")),
+        unknown=(found(backend("bucket = var.b") + backend("bucket = var.b")),),
     ),
 }

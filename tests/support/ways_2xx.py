@@ -72,7 +72,10 @@ WAYS: Mapping[str, Ways] = {
     ),
     "HF209": Ways(
         passes=(quiet(HARMLESS),),
-        fails=(found({"a.tfvars": 'db_password = "Summer2024!"\n', "main.tf": ""}),),
+        fails=(
+            found({"a.tfvars": 'db_password = "Summer2024!"\n', "main.tf": ""}),
+            found({"a.sh": "PGPASSWORD=Summer2024 psql\n", "main.tf": ""}),
+        ),
         missing=(quiet('resource "aws_db_instance" "a" {\n  username = "a"\n}\n'),),
         unknown=(quiet('resource "aws_db_instance" "a" {\n  password = var.p\n}\n'),),
     ),

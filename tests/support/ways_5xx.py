@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from five_ways import Files, Way, Ways, found, quiet, skipped
 
@@ -37,8 +37,18 @@ def resource(**more: object) -> dict[str, object]:
     return {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": "*", **more}
 
 
-def judged(name: str, wrong: Mapping[str, object], *, missing: Way, unknown: Way) -> Ways:
-    """A rule that judges documents: in code by its own examples, and beside variables files by this."""
+def judged(
+    name: str,
+    wrong: Mapping[str, object],
+    *,
+    missing: Way,
+    unknown: Way,
+    holes: Callable[[str], Way] = quiet,
+) -> Ways:
+    """A rule that judges documents: in code by its own examples, and beside variables files by this.
+
+    What has holes is only said to be unseen by HF501: for all of them.
+    """
     harmless = {"Effect": "Deny", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::a/*"}
     who = {"Principal": {"AWS": "111122223333"}} if name == "policy" else {}
     right = {**harmless, **who}
@@ -48,7 +58,7 @@ def judged(name: str, wrong: Mapping[str, object], *, missing: Way, unknown: Way
         passes=(quiet(beside(name, right), LIVE),),
         fails=(found(beside(name, wrong), LIVE),),
         missing=(quiet('resource "aws_iam_policy" "a" {}\n'), missing),
-        unknown=(quiet(policy(HOLES)), unknown),
+        unknown=(holes(policy(HOLES)), unknown),
     )
 
 
@@ -102,6 +112,7 @@ WAYS: Mapping[str, Ways] = {
         {"Effect": "allow"},
         missing=quiet('resource "aws_iam_role" "a" {}\n'),
         unknown=skipped('resource "aws_iam_policy" "a" {\n  policy = var.p\n}\n'),
+        holes=skipped,
     ),
     "HF502": Ways(
         passes=(quiet(policy(HOLES)), quiet(beside("trust", resource()), LIVE)),
@@ -233,15 +244,24 @@ WAYS: Mapping[str, Ways] = {
         passes=(quiet(named('bucket = "acme-prod-a"'), CONVENTION),),
         fails=(found(named('bucket = "mine"'), CONVENTION),),
         missing=(quiet(named(""), CONVENTION), quiet(named('bucket = "mine"'))),
-        unknown=(quiet(named("bucket = var.b"), CONVENTION),),
+        unknown=(skipped(named("bucket = var.b"), CONVENTION),),
     ),
     "HF516": Ways(
         passes=(quiet(named('tags = { Owner = "me" }'), CONVENTION),),
         fails=(found(named("tags = {}"), CONVENTION),),
-        missing=(quiet(named(""), CONVENTION), quiet(named("tags = {}"))),
+        missing=(
+            found(named(""), CONVENTION),
+            quiet('resource "aws_route" "a" {}\n', CONVENTION),
+            quiet(named("tags = {}")),
+        ),
         unknown=(
-            quiet(named("tags = var.b"), CONVENTION),
+            skipped(named("tags = var.b"), CONVENTION),
             quiet(named("tags = { Owner = var.b }"), CONVENTION),
+            skipped(named("tags = { Owner = var.b }"), CONVENTION.replace('Owner: "*"', "Owner: me")),
+            skipped(
+                named("tags = {}") + 'provider "aws" {\n  default_tags {\n    tags = var.b\n  }\n}\n',
+                CONVENTION,
+            ),
         ),
     ),
 }

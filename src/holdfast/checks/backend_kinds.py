@@ -23,6 +23,8 @@ class Kind(Struct, frozen=True):
     """Where: what differs from one target to the next."""
     store: tuple[str, ...] = ()
     """What a permission is given on: one store should hold one environment's states."""
+    variables: Mapping[str, str] = {}
+    """Variables of the environment that give a setting where nothing else does, with its name."""
     unseen: str | None = None
     """Why nobody can tell from here whether the state is encrypted where it lies."""
 
@@ -57,6 +59,13 @@ KINDS: Final[Mapping[str, Kind]] = {
             *("endpoint", "endpoints"),
         ),
         store=("bucket",),
+        variables={
+            "AWS_ACCESS_KEY_ID": "access_key",
+            "AWS_SECRET_ACCESS_KEY": "secret_key",
+            "AWS_SESSION_TOKEN": "token",
+            "AWS_SSE_CUSTOMER_KEY": "sse_customer_key",
+            "AWS_ENDPOINT_URL_S3": "endpoint",
+        },
     ),
     "azurerm": Kind(
         needs=("storage_account_name", "container_name", "key"),
@@ -64,6 +73,13 @@ KINDS: Final[Mapping[str, Kind]] = {
         identities=_AZURE_IDENTITIES,
         places=("storage_account_name", "container_name", "key", "resource_group_name", "endpoint"),
         store=("storage_account_name", "container_name"),
+        variables={
+            "ARM_ACCESS_KEY": "access_key",
+            "ARM_SAS_TOKEN": "sas_token",
+            "ARM_CLIENT_SECRET": "client_secret",
+            "ARM_CLIENT_CERTIFICATE_PASSWORD": "client_certificate_password",
+            "ARM_OIDC_TOKEN": "oidc_token",
+        },
     ),
     "gcs": Kind(
         needs=("bucket",),
@@ -71,17 +87,33 @@ KINDS: Final[Mapping[str, Kind]] = {
         identities=("impersonate_service_account", "impersonate_service_account_delegates"),
         places=("bucket", "prefix", "kms_encryption_key", "storage_custom_endpoint"),
         store=("bucket",),
+        variables={
+            "GOOGLE_CREDENTIALS": "credentials",
+            "GOOGLE_BACKEND_CREDENTIALS": "credentials",
+            "GOOGLE_OAUTH_ACCESS_TOKEN": "access_token",
+            "GOOGLE_ENCRYPTION_KEY": "encryption_key",
+        },
     ),
     "http": Kind(
         needs=("address",),
         secrets=("password", "client_private_key_pem"),
         identities=("username", "client_certificate_pem"),
         places=("address", "lock_address", "unlock_address"),
+        variables={
+            "TF_HTTP_ADDRESS": "address",
+            "TF_HTTP_LOCK_ADDRESS": "lock_address",
+            "TF_HTTP_UNLOCK_ADDRESS": "unlock_address",
+            "TF_HTTP_USERNAME": "username",
+            "TF_HTTP_PASSWORD": "password",
+            "TF_HTTP_CLIENT_PRIVATE_KEY_PEM": "client_private_key_pem",
+        },
         unseen="the http backend leaves it to the server whether the state is encrypted where it lies",
     ),
     "pg": Kind(
         needs=("conn_str",),
+        secrets=("password",),
         places=("conn_str", "schema_name", "table_name", "index_name"),
+        variables={"PG_CONN_STR": "conn_str", "PGPASSWORD": "password", "PGSSLMODE": "sslmode"},
         unseen="the pg backend leaves it to the database whether the state is encrypted where it lies",
     ),
     "consul": Kind(
@@ -89,6 +121,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         secrets=("access_token", "http_auth"),
         identities=("cert_file", "key_file"),
         places=("address", "path", "datacenter"),
+        variables={
+            "CONSUL_HTTP_ADDR": "address",
+            "CONSUL_HTTP_TOKEN": "access_token",
+            "CONSUL_HTTP_AUTH": "http_auth",
+        },
         unseen="Consul keeps the state as it is given: whether its disks are encrypted cannot be seen here",
     ),
     "kubernetes": Kind(
@@ -99,6 +136,12 @@ KINDS: Final[Mapping[str, Kind]] = {
             *("secret_suffix", "namespace", "host", "config_path", "config_paths", "config_context"),
             "config_context_cluster",
         ),
+        variables={
+            "KUBE_HOST": "host",
+            "KUBE_TOKEN": "token",
+            "KUBE_PASSWORD": "password",
+            "KUBE_CLIENT_KEY_DATA": "client_key",
+        },
         unseen="the state is a Secret: whether the cluster encrypts those where they lie cannot be seen here",
     ),
     "cos": Kind(
@@ -107,6 +150,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         identities=("assume_role.role_arn", "profile", "shared_credentials_dir"),
         places=("bucket", "prefix", "key", "region", "domain", "endpoint"),
         store=("bucket",),
+        variables={
+            "TENCENTCLOUD_SECRET_ID": "secret_id",
+            "TENCENTCLOUD_SECRET_KEY": "secret_key",
+            "TENCENTCLOUD_SECURITY_TOKEN": "security_token",
+        },
     ),
     "oss": Kind(
         needs=("bucket",),
@@ -119,6 +167,11 @@ KINDS: Final[Mapping[str, Kind]] = {
             *("bucket", "prefix", "key", "region", "endpoint", "tablestore_endpoint", "tablestore_table"),
         ),
         store=("bucket",),
+        variables={
+            "ALICLOUD_ACCESS_KEY": "access_key",
+            "ALICLOUD_SECRET_KEY": "secret_key",
+            "ALICLOUD_SECURITY_TOKEN": "security_token",
+        },
     ),
     "oci": Kind(
         needs=("bucket", "namespace"),

@@ -10,8 +10,9 @@ from urllib.parse import SplitResult, urlsplit
 from holdfast.checks.backend_kinds import KEPT, KINDS, Kind
 from holdfast.checks.interface import Answer, Look, Skipped
 from holdfast.checks.subjects import ABSENT, UNKNOWN, CheckedStack, Module
+from holdfast.checks.written import written
 from holdfast.config.valid import EngineUse, Owner, SecretRef
-from holdfast.hcl.nodes import Attribute, Block
+from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass, field
@@ -35,6 +36,10 @@ class Home:
     """Where the configuration speaks of it, or the block."""
     env: frozenset[str] = frozenset()
     """Names of the environment variables that the stack is given."""
+    by_variable: Mapping[str, str] = field(default_factory=dict)
+    """Settings that one of these variables gives, with its name."""
+    entry: Place | None = None
+    """Where the configuration speaks of the stack."""
     tofu: bool = False
     sealed: bool = False
     """OpenTofu encrypts the state before it is handed to the backend."""
@@ -73,11 +78,14 @@ class Home:
 
     def in_code(self, name: str) -> bool:
         """Whether what counts of this setting is written in the code."""
-        return self.has(name) and name.partition(".")[0] not in self.given
+        first = name.partition(".")[0]
+        return self.has(name) and first not in self.given and first not in self.by_variable
 
     def spot(self, name: str) -> Block | Attribute | Place:
         """Where a setting stands, or should stand."""
         first = name.partition(".")[0]
+        if first in self.by_variable and self.entry is not None:
+            return self.entry
         if self.block is not None and first not in self.given:
             body = self.block.body
             found = body.attribute(first) or next(body.blocks_of(first), None)
@@ -90,28 +98,44 @@ class Home:
         """Where what is missing would be added."""
         return self.place if self.given or self.block is None else self.block
 
+    def named(self, name: str) -> str:
+        """A setting as it is called where it is given: the variable of the environment, or its own name."""
+        return self.by_variable.get(name, name)
+
     def unknown(self, name: str) -> Skipped:
+        secret = isinstance(self.settings.get(name.partition(".")[0]), SecretRef)
+        comes = "comes from a secret store" if secret else "is computed"
         return Skipped(
-            reason=f"`{name}` of the {self.type} backend is computed: its value cannot be told here",
+            reason=f"`{name}` of the {self.type} backend {comes}: its value cannot be told here",
             file=self.block.place.file if self.block is not None else None,
         )
 
 
 def home_of(stack: CheckedStack) -> Home:
-    return stack.checkout.code.once(("home", stack.name), lambda: _home_of(stack))
+    return stack.checkout.code.once(("home", stack.name, stack.stack.module), lambda: _home_of(stack))
 
 
 def _home_of(stack: CheckedStack) -> Home:
     found, configured, code = stack.backend, stack.stack.backend, stack.module.code
     pin = stack.stack.engine or stack.checkout.config.engine.pin
     block = _block(stack.module)
+    type_ = code.backend.type if code.backend is not None else found.type
+    settings = found.settings if code.cloud is None else _cloud(block)
+    variables = {
+        setting: variable
+        for variable, setting in KINDS.get(type_, Kind()).variables.items()
+        if variable in stack.stack.env and setting not in settings
+    }
+    from_env = {setting: stack.stack.env[variable] for setting, variable in variables.items()}
     return Home(
-        type=code.backend.type if code.backend is not None else found.type,
-        settings=found.settings if code.cloud is None else _cloud(block),
+        type=type_,
+        settings={**from_env, **settings},
         given=dict(configured.settings) if configured is not None else {},
         block=block,
         place=stack.stack.place if configured is not None else found.place,
         env=frozenset(stack.stack.env),
+        by_variable=variables,
+        entry=stack.stack.place,
         tofu=pin.use is EngineUse.TOFU or bool(code.tofu),
         sealed=_sealed(stack.module),
     )
@@ -153,10 +177,24 @@ def _cloud(block: Block | None) -> dict[str, object]:
 
 def _sealed(module: Module) -> bool:
     return any(
-        inner.body.attribute("state") is not None or any(inner.body.blocks_of("state"))
+        not _leaves_open(one.expression)
         for block in module.blocks("terraform")
         for inner in block.body.blocks_of("encryption")
+        for one in written(inner.body, ("state", "method"))
     )
+
+
+def _leaves_open(method: Expression | None) -> bool:
+    """The method that is there for moving a state into encryption or out of it."""
+    match method:
+        case Traversal(root="method", steps=("unencrypted", *_)):
+            return True
+        case Template(pieces=(one,)):
+            return _leaves_open(one)
+        case Literal(value=str() as text):
+            return text.startswith("method.unencrypted.")
+        case _:
+            return False
 
 
 # How rules are asked.

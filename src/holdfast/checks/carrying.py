@@ -21,6 +21,7 @@ from holdfast.hcl.nodes import (
     Literal,
     Object,
     Opaque,
+    Template,
     Traversal,
     Tuple,
     Unary,
@@ -137,7 +138,8 @@ def _call(call: Call, at: At, steps: Steps) -> Carried | None:
         return None
     if call.name == "nonsensitive":
         found = _first(call.arguments, at, steps)
-        if found is None or _harmless(call, at) or _plain_parameter(found.source):
+        harmless = all(_harmless(argument, at) for argument in call.arguments)
+        if found is None or harmless or _plain_parameter(found.source):
             return None
         return found._replace(unmasked=True, masked=False)
     through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
@@ -145,18 +147,19 @@ def _call(call: Call, at: At, steps: Steps) -> Carried | None:
     return _hidden(found) if call.name in _TELLS_NOTHING else found
 
 
-def _harmless(call: Call, at: At) -> bool:
+def _harmless(expression: Expression, at: At) -> bool:
     """`nonsensitive(length(…))`, `nonsensitive(var.password != "")`: the secret is not in the answer."""
-    argument = call.arguments[0] if call.arguments else None
-    match argument:
+    match expression:
         case Call():
-            return argument.name in _TELLS_NOTHING
+            return expression.name in _TELLS_NOTHING
         case Binary():
-            return argument.operator in _BOOLEAN
+            return expression.operator in _BOOLEAN
         case Unary(operator="!"):
             return True
         case Conditional():
-            return _first((argument.yes, argument.no), at, ()) is None
+            return _first((expression.yes, expression.no), at, ()) is None
+        case Template():
+            return all(carried(piece, at) is None or _harmless(piece, at) for piece in expression.pieces)
         case _:
             return False
 

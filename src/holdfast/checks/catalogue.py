@@ -35,6 +35,7 @@ RULES: Final[tuple[str, ...]] = (
     "hf125_mixed_environments",
     "hf126_undeclared_read",
     "hf127_read_across",
+    "hf128_two_backends",
     "hf201_state_file_in_git",
     "hf202_plan_file_in_git",
     "hf203_terraform_folder_in_git",

@@ -11,6 +11,7 @@ _PEM = (
     rb"(?:[A-Za-z-]+: [^\r\n]*\s+)*[A-Za-z0-9+/=]{20}"
 )
 _PUTTY = b"PuTTY-User-Key-File-"
+_AGE = b"AGE-SECRET-KEY-1"
 _ZIP = b"PK\x03\x04"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -40,7 +41,11 @@ def is_shown_plan(inside: bytes) -> bool:
 
 def holds_key(inside: bytes) -> bool:
     """A private key stands in it somewhere."""
-    return inside.startswith(_PUTTY) or (b"PRIVATE KEY" in inside and _pem().search(inside) is not None)
+    if b"PRIVATE KEY" in inside and _pem().search(inside) is not None:
+        return True
+    return inside.startswith(_PUTTY) or (
+        _AGE in inside and re.search(_AGE + rb"[0-9A-Z]{58}", inside) is not None
+    )
 
 
 def is_key(inside: bytes) -> bool:

@@ -11,7 +11,7 @@ from holdfast.checks.subjects import CheckedPlan, CheckedStack, CheckedState, Ch
 from holdfast.config.valid import ContractUse
 from holdfast.contract.comparison import NOT_KNOWN, Difference, Given, Kind, compare
 from holdfast.contract.reading import BUILT_IN, Broken, built_in, read_contract
-from holdfast.contract.schema import Contract
+from holdfast.contract.schema import Contract, Part
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import UNKNOWN
 from holdfast.kernel.errors import Place, Problem
@@ -60,7 +60,7 @@ def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[Answer]:
     if not isinstance(contract, Contract):
         yield from contract
         return
-    blocks = {block.labels[0]: block for block in stack.module.blocks("output") if block.labels}
+    blocks = _outputs(stack)
     given = {name: _written(block, stack) for name, block in blocks.items()}
     broken = next((file.path for file in stack.module.files if file.problems), None)
     if broken is not None:
@@ -79,10 +79,20 @@ def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[Answer]:
     yield from _not_known(found, "until it is planned")
 
 
+def _outputs(stack: CheckedStack) -> dict[str, Block]:
+    """The block of each that says its value: that of an override file, if it does."""
+    found: dict[str, Block] = {}
+    for block in stack.module.blocks("output"):
+        if block.labels and (block.labels[0] not in found or block.body.attribute("value") is not None):
+            found[block.labels[0]] = block
+    return found
+
+
 def _written(block: Block, stack: CheckedStack) -> Given:
-    sensitive = value(block.body, "sensitive", stack.scope)
+    same = (one for one in stack.module.blocks("output") if one.labels[:1] == block.labels[:1])
+    sensitive = any(value(one.body, "sensitive", stack.scope) is True for one in same)
     found = value(block.body, "value", stack.scope)
-    return Given(value=found if block.body.attribute("value") else UNKNOWN, sensitive=sensitive is True)
+    return Given(value=found if block.body.attribute("value") else UNKNOWN, sensitive=sensitive)
 
 
 def _where_outputs_are(stack: CheckedStack) -> Place:
@@ -107,7 +117,33 @@ def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[Answer]:
         yield Skipped(reason="the plan takes everything away")
         return
     given = {one.name: _planned(one) for one in kept}
+    if any(not _has(given, name, part) for name, part in contract.outputs.items()):
+        left_out = _declared(plan.document) - {one.name for one in plan.plan.outputs}
+        given |= dict.fromkeys(left_out, NOT_KNOWN)
     yield from _told(compare(contract, given), contract, kinds, "until it is applied")
+
+
+def _has(given: Mapping[str, Given], name: str, part: Part) -> bool:
+    return any(one in given for one in (name, *part.aliases))
+
+
+class _RootModule(msgspec.Struct, frozen=True, gc=False):
+    outputs: dict[str, msgspec.Raw] | None = None
+
+
+class _Configuration(msgspec.Struct, frozen=True, gc=False):
+    root_module: _RootModule | None = None
+
+
+class _Document(msgspec.Struct, frozen=True, gc=False):
+    configuration: _Configuration | None = None
+
+
+def _declared(document: bytes) -> set[str]:
+    """The outputs that the planned code has. A plan of a part (`--target`) says nothing about the rest."""
+    configuration = msgspec.json.decode(document, type=_Document).configuration
+    root = configuration.root_module if configuration is not None else None
+    return set(root.outputs or ()) if root is not None else set()
 
 
 def _planned(output: OutputChange) -> Given:

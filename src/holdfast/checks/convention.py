@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from holdfast.checks.covering import is_name
+from holdfast.checks.interface import Skipped
 from holdfast.checks.subjects import CheckedStack, Resource, nested, value
 from holdfast.hcl.nodes import Attribute
 from holdfast.hcl.reader import UNKNOWN
@@ -14,7 +15,27 @@ from holdfast.stacks.evaluate import Scope
 
 _PLACEHOLDER = pattern(r"\{([a-z]+)\}")
 _NAMES: Final = ("name", "bucket", "identifier", "function_name", "cluster_identifier", "family", "alias")
+_PREFIXES: Final = ("name_prefix", "bucket_prefix", "identifier_prefix", "cluster_identifier_prefix")
+_MADE_UP: Final = "x" * 26
+"""As long as what the provider puts after a prefix."""
 _SHOWN: Final = 80
+_FEW: Final = 3
+_TAGGED: Final = frozenset(
+    f"aws_{name}"
+    for name in (
+        *("acm_certificate", "api_gateway_rest_api", "apigatewayv2_api", "backup_vault", "cloudtrail"),
+        *("cloudfront_distribution", "cloudwatch_log_group", "codebuild_project", "db_instance"),
+        *("docdb_cluster", "dynamodb_table", "ebs_volume", "ecr_repository", "ecs_cluster", "ecs_service"),
+        *("efs_file_system", "eip", "eks_cluster", "eks_node_group", "elasticache_cluster"),
+        *("elasticache_replication_group", "iam_policy", "iam_role", "iam_user", "instance"),
+        *("internet_gateway", "kinesis_stream", "kms_key", "lambda_function", "launch_template", "lb"),
+        *("lb_target_group", "mq_broker", "msk_cluster", "nat_gateway", "neptune_cluster"),
+        *("network_acl", "network_interface", "opensearch_domain", "rds_cluster", "redshift_cluster"),
+        *("route53_zone", "route_table", "s3_bucket", "secretsmanager_secret", "security_group"),
+        *("sfn_state_machine", "sns_topic", "sqs_queue", "ssm_parameter", "subnet", "vpc", "vpc_endpoint"),
+    )
+)
+"""Types that have tags whether or not somebody writes them."""
 
 
 def filled(pattern: str, stack: CheckedStack) -> str | None:
@@ -40,11 +61,27 @@ def wanted_name(names: Mapping[str, str], type_: str) -> str | None:
 
 def name_of(resource: Resource, scope: Scope) -> tuple[Attribute | None, object]:
     """The argument that names a resource, and what it says."""
-    for name in _NAMES:
+    for name in (*_NAMES, *_PREFIXES):
         attribute = resource.body.attribute(name)
         if attribute is not None:
-            return attribute, value(resource.body, name, scope)
+            said = value(resource.body, name, scope)
+            made_up = name in _PREFIXES and isinstance(said, str)
+            return attribute, f"{said}{_MADE_UP}" if made_up else said
     return None, UNKNOWN
+
+
+def has_tags(type_: str) -> bool:
+    return type_ in _TAGGED
+
+
+def unseen(what: str, places: Iterable[tuple[str, str]]) -> Iterator[Skipped]:
+    """That something of these addresses is not known, once for each file."""
+    found: dict[str, list[str]] = {}
+    for file, address in dict.fromkeys(places):
+        found.setdefault(file, []).append(address)
+    for file, addresses in found.items():
+        listed = ", ".join(addresses[:_FEW]) + (", …" if len(addresses) > _FEW else "")
+        yield Skipped(reason=f"only Terraform knows {what} of {listed}", file=file)
 
 
 def default_tags(stack: CheckedStack) -> Mapping[str, object] | None:
@@ -60,4 +97,5 @@ def default_tags(stack: CheckedStack) -> Mapping[str, object] | None:
 
 
 def shown(text: str) -> str:
+    text = f"{text.removesuffix(_MADE_UP)}…" if text.endswith(_MADE_UP) else text
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 from collections.abc import Iterator
 
 from holdfast.kernel.values import dataclass
@@ -52,5 +53,5 @@ def _is_mark(line: str) -> bool:
 
 
 def _lines(content: bytes) -> list[str]:
-    """With their ends: a line end is part of the format."""
-    return content.decode(errors="surrogateescape").splitlines(keepends=True)
+    """With their ends: a line end is part of the format. As HCL counts them: only a line feed ends one."""
+    return io.StringIO(content.decode(errors="surrogateescape"), newline="\n").readlines()

@@ -170,11 +170,15 @@ def _texts(value: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 
 def outputs_in_plan(plan: Plan) -> Iterator[str]:
-    """Outputs without a mark whose value holds one that is marked elsewhere in the plan."""
+    """Outputs without a mark whose value holds one that is marked elsewhere in the plan.
+
+    What the plan leaves as it is, is the state's own to tell.
+    """
     shown = {
         output.name: found
         for output in plan.outputs
-        if _read(output.change.after_sensitive) is not True
+        if (output.kind is not Kind.NO_OP or _read(output.change.before_sensitive) is True)
+        and _read(output.change.after_sensitive) is not True
         and (found := [text for text in texts(_read(output.change.after)) if len(text) >= _SHORTEST])
     }
     # All values of a large plan are read only where one of them could be shown.

@@ -62,12 +62,15 @@ def _addresses(stack: CheckedStack) -> set[str]:
     }
 
 
-def planned_data(plan: CheckedPlan, types: tuple[str, ...]) -> Iterator[str]:
-    """The addresses of data sources of these types that the configuration of a plan has, modules included."""
+def planned_data(plan: CheckedPlan, types: tuple[str, ...], resources: tuple[str, ...] = ()) -> Iterator[str]:
+    """The addresses of data sources of these types, and of these resources, that the configuration of a plan
+    has, modules included.
+    """
     configuration = plan.plan.document.configuration
     root = configuration.root_module if configuration is not None else None
     modules = [("", root)] if root is not None else []
     beginnings = tuple(f"{mode}.{type_}." for mode in ("data", "ephemeral") for type_ in types)
+    beginnings += tuple(f"{type_}." for type_ in resources)
     while modules:
         prefix, module = modules.pop()
         for resource in module.resources or ():

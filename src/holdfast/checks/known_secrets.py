@@ -36,14 +36,18 @@ _WORDS = frozenset(
 )
 _ABOUT = frozenset(
     (
-        "alg", "algorithm", "alias", "annotations", "audience", "backend", "bucket", "class", "days",
-        "description", "engine", "env", "format", "group", "header", "host", "issuer", "keyring", "kind",
-        "label", "labels", "location", "manager", "method", "mode", "namespace", "parameter", "port",
-        "prefix", "project", "provider", "role", "rotation", "scope", "scopes", "service", "size", "store",
-        "suffix", "tag", "tags", "title", "user", "username", "variable", "vault", "window",
+        "account", "alg", "algorithm", "alias", "annotations", "audience", "backend", "bucket", "class",
+        "cluster", "database", "days", "description", "domain", "email", "engine", "env", "environment",
+        "format", "group", "header", "host", "issuer", "keyring", "kind", "label", "labels", "location",
+        "manager", "method", "mode", "namespace", "parameter", "port", "prefix", "project", "provider",
+        "registry", "repository", "role", "rotation", "scope", "scopes", "server", "service", "size", "store",
+        "suffix", "tag", "tags", "title", "user", "username", "variable", "vault", "window", "zone",
     )
 )  # fmt: skip
 """A name that ends so is about a secret: `token_issuer`, `secrets_prefix`."""
+_ALSO = ("pass", "app_key", "application_key", "auth_key", "integration_key", "license_key", "shared_key")
+_ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
+"""Names that the redactor does not know, for in the midst of a text they are as often something else."""
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
@@ -60,12 +64,21 @@ class Known(Struct, frozen=True):
 @functools.lru_cache(maxsize=4096)
 def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
     """The redactor's judgement, which rather hides too much, without names that are only about a secret."""
-    return sounds_secret(name, words) and re.split(r"[_.-]", name.lower())[-1] not in _ABOUT
+    sounds = sounds_secret(name, words) and re.split(r"[_.-]", name.lower())[-1] not in _ABOUT
+    return sounds or _ENDS_SO.search(name.lower()) is not None
+
+
+def is_about(name: str) -> bool:
+    """Whether a name says of what a store of secrets keeps under it that it is none: `AWS_REGION`."""
+    return not names_secret(f"secret_{name}")
 
 
 def may_name_secrets(text: str, words: tuple[str, ...] = ()) -> bool:
     """Whether a name that sounds secret may stand in a text: no, only where no word of one does."""
-    return "\\" in text or names_pattern(words).search(text.lower()) is not None
+    if "\\" in text:
+        return True
+    lowered = text.lower()
+    return names_pattern((*_ALSO, *words)).search(lowered) is not None
 
 
 def is_placeholder(text: str) -> bool:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from holdfast.checks.interface import Answer, Finding, Skipped, finding
-from holdfast.checks.subjects import CheckedPlan, CheckedStack, CheckedState, Module, Resource
+from holdfast.checks.subjects import CheckedPlan, CheckedStack, CheckedState, Module, Resource, value
 from holdfast.config.boundary_valid import BoundarySettings, Side
 from holdfast.config.valid import Config
+from holdfast.stacks.evaluate import Scope
 from holdfast.stacks.stack import matches
+from holdfast.stacks.values import pairs
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan import Kind
 
@@ -56,6 +58,13 @@ def _side(type_: str, said: tuple[tuple[str, Side], ...]) -> Side:
     return table[max(found, key=lambda pattern: ("*" not in pattern, len(pattern)))]
 
 
+def may_name_providers(document: bytes, settings: BoundarySettings) -> bool:
+    """Whether a plan can have a provider of GitOps' at all: most have none, and then nobody need look."""
+    sides = {**BUILT_IN, **settings.types}
+    names = {pattern.partition("_")[0] for pattern, side in sides.items() if side is Side.GITOPS}
+    return any("*" in name or f'/{name}"'.encode() in document for name in names)
+
+
 def may_write(stack: CheckedStack, type_: str) -> bool:
     """Whether the type is Terraform's anyway, or an exemption lets this stack have it."""
     settings = settings_of(stack.checkout.config)
@@ -68,11 +77,28 @@ def may_write(stack: CheckedStack, type_: str) -> bool:
     )
 
 
-def trespasses(module: Module, type_: str) -> bool:
-    """Whether code of a module reaches over the boundary: for any stack, or by itself where none uses it."""
-    if module.stacks:
-        return not all(may_write(stack, type_) for stack in module.stacks)
-    return side_of(type_, settings_of(module.checkout.config)) is Side.GITOPS
+def _trespassers(module: Module, resource: Resource) -> tuple[CheckedStack | None, ...]:
+    """Stacks for which a resource reaches over the boundary; None: the code by itself.
+
+    Where an exempt stack has a right to the code, others that use it and make none of it do no harm.
+    """
+    wrong = tuple(stack for stack in module.stacks if not may_write(stack, resource.type))
+    if len(wrong) < len(module.stacks):
+        return tuple(stack for stack in wrong if _makes(stack, module.folder, resource))
+    return (None,) if side_of(resource.type, settings_of(module.checkout.config)) is Side.GITOPS else ()
+
+
+def _makes(stack: CheckedStack, folder: str, resource: Resource) -> bool:
+    """Unless its values say that there is none: `count = 0`, nothing to repeat it for, a call like that."""
+    return any(
+        not visited.dormant and not _none(resource, visited.scope)
+        for visited in stack.scopes
+        if visited.folder == folder
+    )
+
+
+def _none(resource: Resource, scope: Scope) -> bool:
+    return value(resource.body, "count", scope) == 0 or pairs(value(resource.body, "for_each", scope)) == []
 
 
 Words = Callable[[str], str]
@@ -81,8 +107,10 @@ Words = Callable[[str], str]
 
 def in_source(module: Module, modes: frozenset[str], words: Words) -> Iterator[Finding]:
     for resource in module.resources():
-        if resource.mode in modes and trespasses(module, resource.type):
-            yield _of(resource, words)
+        if resource.mode not in modes:
+            continue
+        for stack in _trespassers(module, resource):
+            yield _of(resource, words, stack)
 
 
 def in_plan(checked: CheckedPlan, modes: frozenset[str], words: Words) -> Iterator[Finding]:
@@ -142,5 +170,6 @@ def _written(stack: CheckedStack, address: str) -> Resource | None:
     return None
 
 
-def _of(resource: Resource, words: Words) -> Finding:
-    return finding(resource.block, words(resource.type), address=resource.address)
+def _of(resource: Resource, words: Words, stack: CheckedStack | None = None) -> Finding:
+    name = stack.name if stack is not None else None
+    return finding(resource.block, words(resource.type), address=resource.address, stack=name)

@@ -27,6 +27,9 @@ _SIGHTS = {
     Sight.STATE: "states at hand",
 }
 
+_NOT_WAIVED = {**dict.fromkeys(("HF901", "HF902", "HF903"), "a waiver"), "HF907": "these settings"}
+_LINK = ": [docs/checks.md](../checks.md#waivers)."
+
 
 def looks_at(rule: Rule) -> str:
     """In words: `the code, plans`."""
@@ -46,16 +49,18 @@ def page(rule: Rule) -> str:
         parts.append(f"Not found:\n\n```hcl\n{rule.good.rstrip()}\n```")
     if rule.more:
         parts.append(rule.more.strip())
-    parts.append(f"## Where it is right all the same\n\n{_waiving(rule)}")
+    parts.append(f"## Where it is right all the same\n\n{waiving(rule, _LINK)}")
     return "\n\n".join(parts) + "\n"
 
 
-def _waiving(rule: Rule) -> str:
-    if rule.id in ("HF901", "HF902", "HF903"):
-        return "What is said of a waiver cannot be waived. Its severity can be set, and it can be turned off."
+def waiving(rule: Rule, where: str = " (docs/checks.md).") -> str:
+    """How a finding of it is waived; `where` says where that is explained."""
+    about = _NOT_WAIVED.get(rule.id)
+    if about is not None:
+        return f"What is said of {about} cannot be waived. Its severity can be set, and it can be turned off."
     return (
         f"Write `# holdfast:ignore {rule.id} until=2027-01-31 reason=why` on the line, or a waiver into "
-        "`holdfast.yaml`: [docs/checks.md](../checks.md#waivers)."
+        f"`holdfast.yaml`{where}"
     )
 
 

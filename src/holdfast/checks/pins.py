@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import parse_qs
 
 from holdfast.kernel.errors import UsageError
@@ -23,9 +25,19 @@ _REGISTRY = pattern(
     r"(?:[\w-]+(?:\.[\w-]+)+(?::\d+)?/)?[0-9A-Za-z][\w-]*/[0-9A-Za-z][\w-]*/[0-9a-z]+(?:$|//)"
 )
 _SHA = pattern(r"[0-9a-f]{7,64}", re.IGNORECASE)
-_TAG = pattern(r"(?:.*[-_/@])?v?\d+(?:\.\d+){0,3}(?:[-+][\w.+-]+)?", re.IGNORECASE)
+_TAG = pattern(
+    r"(?:v?\d+(?:\.\d+){0,3}|.*[-_/@](?:v\d+(?:\.\d+){0,3}|\d+(?:\.\d+){1,3}|\d{8}))(?:[-+][\w.+-]+)?"
+    r"|(?:.*[-_/@])?\d{4}-\d\d-\d\d",
+    re.IGNORECASE,
+)
+"""Behind a name a number alone is no version: `ABC-123` is a branch of somebody's."""
 _BRANCH = pattern(r"refs/heads/.*|(?:releases?|feature|features|hotfix|support|bugfix)/.*", re.IGNORECASE)
 _TAGS = "refs/tags/"
+
+
+def is_elsewhere(source: str) -> bool:
+    """Whether it is fetched: it is no path of this machine."""
+    return not _LOCAL.match(source)
 
 
 def loose_module(source: str, version: str | None) -> str | None:  # noqa: PLR0911 - one for each kind
@@ -66,12 +78,33 @@ def _loose_version(version: str | None) -> str | None:
 
 
 def loose_constraint(text: str) -> str | None:
-    """Why a constraint lets every later version in, as the end of a sentence; None where it does not."""
+    """Why a module's constraint lets every later version in, as the end of a sentence; else None."""
+    return _loose(Constraint.parse, text)
+
+
+def loose_provider(text: str) -> str | None:
+    """The same of a provider's constraint."""
+    return _loose(provider_constraint, text)
+
+
+def _loose(parse: Callable[[str], Constraint], text: str) -> str | None:
     try:
-        terms = Constraint.parse(text).terms
+        terms = parse(text).terms
     except UsageError:
         return "is no version constraint"
     return None if any(map(_bounds, terms)) else "allows every later version"
+
+
+def provider_constraint(text: str) -> Constraint:
+    """Of a provider `~> 5` means `~> 5.0`; of a module, and of Terraform itself, it has no upper end."""
+    found = Constraint.parse(text)
+    return replace(found, terms=tuple(map(_of_provider, found.terms)))
+
+
+def _of_provider(term: Term) -> Term:
+    if term.operator is not Operator.PESSIMISTIC or term.version.written > 1:
+        return term
+    return replace(term, version=replace(term.version, written=2))
 
 
 def _bounds(term: Term) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping, Sized
 from enum import Enum
 from typing import Any
 
-from holdfast.checks.subjects import ABSENT, Module, Resource, nested, value
-from holdfast.hcl.nodes import Body
+from holdfast.checks.subjects import ABSENT, Module, Resource, value
+from holdfast.hcl.nodes import Block, Body
 from holdfast.hcl.reader import Unknown
 from holdfast.stacks.evaluate import Scope
 from holdfast.terraform.stateful_types import Stateful
@@ -21,21 +22,58 @@ class Kept(Enum):
     NO = 0
 
 
-def kept(resource: Resource, row: Stateful, scope: Scope, providers: Iterator[tuple[Body, Scope]]) -> Kept:
+def objects(module: Module) -> Iterator[tuple[Resource, Body]]:
+    """Its resources, each once, with the body that counts: override files change parts of it."""
+    bodies: dict[str, list[Body]] = {}
+    first: dict[str, Resource] = {}
+    for resource in module.resources(mode="managed"):
+        first.setdefault(resource.address, resource)
+        bodies.setdefault(resource.address, []).append(resource.body)
+    return ((first[address], functools.reduce(_overridden, found)) for address, found in bodies.items())
+
+
+def _overridden(body: Body, by: Body) -> Body:
+    """As Terraform has it: attributes, and all blocks of a type, are replaced; `lifecycle` is merged."""
+    names = {attribute.name for attribute in by.attributes}
+    types = {_type(block) for block in by.blocks} - {"lifecycle"}
+    return Body(
+        attributes=(*by.attributes, *(one for one in body.attributes if one.name not in names)),
+        blocks=(*by.blocks, *(one for one in body.blocks if _type(one) not in types)),
+    )
+
+
+def _type(block: Block) -> str:
+    return block.labels[0] if block.type == "dynamic" and block.labels else block.type
+
+
+def is_made(body: Body, scope: Scope) -> bool:
+    """False only where the code surely makes none of it."""
+    each = value(body, "for_each", scope)
+    enabled = next(_lifecycle(body, "enabled", scope), ABSENT)
+    is_empty = isinstance(each, Sized) and len(each) == 0
+    return value(body, "count", scope) != 0 and not is_empty and enabled is not False
+
+
+def _lifecycle(body: Body, name: str, scope: Scope) -> Iterator[object]:
+    found = (value(block.body, name, scope) for block in body.blocks_of("lifecycle"))
+    return (one for one in found if one is not ABSENT)
+
+
+def kept(body: Body, row: Stateful, scope: Scope, providers: Iterator[tuple[Body, Scope]]) -> Kept:
     """`providers`: the bodies of the blocks of its provider, with what names mean there."""
-    for lifecycle in resource.body.blocks_of("lifecycle"):
-        if value(lifecycle.body, "prevent_destroy", scope) is True:
-            return Kept.YES
-    best = Kept.NO
+    prevented = next(_lifecycle(body, "prevent_destroy", scope), ABSENT)
+    if prevented is True:
+        return Kept.YES
+    best = Kept.UNKNOWN if isinstance(prevented, Unknown) else Kept.NO
     for name, safe in _counting(row):
-        best = max(best, _kept_by(row, name, safe, resource.body, scope), key=_rank)
+        best = max(best, _kept_by(row, name, safe, body, scope), key=_rank)
     if row.features:
         blocks = [
-            (features.body, known) for body, known in providers for features in body.blocks_of("features")
+            (features.body, known) for own, known in providers for features in own.blocks_of("features")
         ]
         for name, safe in row.features.items():
-            for body, known in blocks:
-                best = max(best, _kept_by(row, name, safe, body, known), key=_rank)
+            for inside, known in blocks:
+                best = max(best, _kept_by(row, name, safe, inside, known), key=_rank)
             if not blocks and name in row.unwritten:
                 best = max(best, Kept.YES, key=_rank)
     return best
@@ -60,10 +98,10 @@ def _refuses(safe: Any) -> bool:
 
 def _kept_by(row: Stateful, name: str, safe: Any, body: Body, scope: Scope) -> Kept:
     *blocks, last = name.split(".")
-    places = [body]
+    places: list[object] = [body]
     for block in blocks:
-        places = [inner.body for place in places for inner in nested(place, block)]
-    found = [value(place, last, scope) for place in places]
+        places = [inner for place in places for inner in _inside(place, block, scope)]
+    found = [_given(place, last, scope) for place in places]
     written = [one for one in found if one is not ABSENT and one is not None]
     if any(_is_safe(one, safe) for one in written):
         return Kept.YES
@@ -71,6 +109,45 @@ def _kept_by(row: Stateful, name: str, safe: Any, body: Body, scope: Scope) -> K
         return Kept.UNKNOWN
     holds_unwritten = name in row.unwritten and (not blocks or bool(places) or name in row.features)
     return Kept.YES if holds_unwritten and not written else Kept.NO
+
+
+def _inside(place: object, type_: str, scope: Scope) -> Iterator[object]:
+    """The blocks of a type in a body; in the JSON syntax they are objects, or lists of them.
+
+    Of a `dynamic` one whose number is not known, nothing is: it may make none.
+    """
+    if not isinstance(place, Body):
+        yield from _members(_given(place, type_, scope))
+        return
+    for block in place.blocks:
+        if block.type == type_:
+            yield block.body
+        elif _type(block) == type_:
+            each = value(block.body, "for_each", scope)
+            if isinstance(each, Unknown):
+                yield each
+            elif isinstance(each, Sized) and len(each) > 0:
+                yield from (content.body for content in block.body.blocks_of("content"))
+    yield from _members(value(place, type_, scope))
+
+
+def _members(found: object) -> Iterator[object]:
+    if isinstance(found, Unknown | Mapping):
+        yield found
+    elif isinstance(found, list | tuple):
+        yield from found
+
+
+def _given(place: object, name: str, scope: Scope) -> object:
+    match place:
+        case Body():
+            return value(place, name, scope)
+        case Mapping():
+            return place.get(name, ABSENT)
+        case Unknown():
+            return place
+        case _:
+            return ABSENT
 
 
 def _is_safe(found: object, safe: Any) -> bool:  # noqa: PLR0911 - one for each form in the table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import date
@@ -92,17 +93,29 @@ class Report:
 
 def cleaned(report: Report, clean: Callable[[str], str]) -> Report:
     """The report as it may leave, by whatever exit: without secrets."""
+    # The same file and the same hint stand in thousands of findings.
+    once = functools.cache(clean)
+
+    def maybe(text: str | None) -> str | None:
+        return once(text) if text else text
+
+    def without(waiver: Waiver) -> Waiver:
+        return replace(waiver, reason=once(waiver.reason), owner=maybe(waiver.owner))
+
     findings = tuple(
         replace(
             one,
-            message=clean(one.message),
-            hint=clean(one.hint) if one.hint else one.hint,
-            source=clean(one.source) if one.source else one.source,
-            waiver=replace(one.waiver, reason=clean(one.waiver.reason)) if one.waiver else None,
+            message=once(one.message),
+            hint=maybe(one.hint),
+            # A key of `for_each` stands in an address, and anything in a name.
+            file=maybe(one.file),
+            address=maybe(one.address),
+            source=maybe(one.source),
+            waiver=without(one.waiver) if one.waiver else None,
         )
         for one in report.findings
     )
-    skipped = tuple(replace(one, reason=clean(one.reason)) for one in report.skipped)
+    skipped = tuple(replace(one, reason=once(one.reason), file=maybe(one.file)) for one in report.skipped)
     return replace(report, findings=findings, skipped=skipped)
 
 

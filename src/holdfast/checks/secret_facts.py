@@ -71,8 +71,11 @@ def ephemerals() -> frozenset[str]:
     return frozenset(_table("write-only")["ephemeral"])
 
 
-def remedy(mode: str, type_: str, paths: tuple[str, ...] = ()) -> str:
-    """How to get the secrets of a type out of the state, the shortest way first."""
+def remedy(mode: str, type_: str, paths: tuple[str, ...] = (), *, otherwise: str | None = None) -> str:
+    """How to get the secrets of a type out of the state, the shortest way first.
+
+    `otherwise`: what to say of a type that has no way of its own.
+    """
     said = [
         f"Give `{twin.path}` instead of `{path}` (write-only: it is never kept)."
         for path in paths
@@ -92,7 +95,8 @@ def remedy(mode: str, type_: str, paths: tuple[str, ...] = ()) -> str:
         None,
     )
     if known is not None or not said:
-        said.append(known or table["otherwise"]["data" if mode == "data" else "managed"])
+        last = table["otherwise"]["data" if mode == "data" else "managed"]
+        said.append(known or (last if otherwise is None else otherwise))
     return " ".join(dict.fromkeys(said))
 
 

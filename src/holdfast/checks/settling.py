@@ -216,7 +216,7 @@ class _Settling:
             *(one for levels in settings.environments.values() for one in levels),
             *(one for path in settings.paths for one in path.rules),
         )
-        named = [(one.rule, one.place) for one in levels if not one.rule.endswith("*")]
+        named = [(one.rule, one.place) for one in levels]
         named += [(one.rule, one.place) for one in settings.waivers]
         for name, place in named:
             if is_unknown(name, self._ids):

@@ -261,6 +261,8 @@ class EngineSaid:
     """Why `fmt` could not be asked."""
     mended: tuple[str, ...] = ()
     """Files that were written in the format, because somebody asked for it; `formatted` has none of them."""
+    alone: tuple[str, ...] = ()
+    """Folders that no stack uses: only their format was asked for, beside that of this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,8 +355,17 @@ class Checkout:
         return None if content is None else content.decode(errors="replace").removeprefix("\ufeff")
 
     def lines(self, path: str) -> tuple[str, ...]:
-        """The lines of a file without their ends: line 1 is the first. None of a file that is not there."""
-        return self.code.once(("lines", path), lambda: tuple((self.text(path) or "").splitlines()))
+        """The lines of a file without their ends: line 1 is the first. None of a file that is not there.
+
+        As HCL counts them: only a line feed ends one. Counted otherwise, the line of a secret would be taken
+        for another one, and shown.
+        """
+        return self.code.once(("lines", path), lambda: _lines(self.text(path) or ""))
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return tuple(line.removesuffix("\r") for line in lines)
 
 
 __all__ = [

@@ -34,7 +34,7 @@ _RULES = pattern(r"\s*([A-Za-z][A-Za-z0-9_.-]*(?:\s*,\s*[A-Za-z][A-Za-z0-9_.-]*)
 _FIELD = pattern(
     r"""\b(until|reason|owner)=("[^"]*"|'[^']*'|.*?)(?=\s+(?:until|reason|owner)=|\s*(?:\*/\s*)?$)"""
 )
-_OURS = pattern(r"HF[0-9]+", re.IGNORECASE)
+_OURS = pattern(r"HF[0-9][0-9A-Z]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +135,16 @@ def _read(
     if named is None:
         yield Broken(place=place, message="it names no rule")
         return
-    fields = {name: _unquoted(value) for name, value in _FIELD.findall(text[named.end() :])}
+    rest = text[named.end() :]
+    fields = {name: _unquoted(value) for name, value in _FIELD.findall(rest)}
+    first = _FIELD.search(rest)
+    between = rest[: first.start()].strip() if first is not None else ""
     until = _day(fields.get("until", ""))
     reason = fields.get("reason", "")
-    if not reason:
+    if between:
+        # A second rule without a comma would be taken for waived by whoever reads it.
+        yield Broken(place=place, message=f"`{between}` is no field; commas stand between rules")
+    elif not reason:
         yield Broken(place=place, message="it gives no reason (`reason=…`)")
     elif until is None:
         given = f"`{fields['until']}` is no day" if fields.get("until") else "it has no end date"
@@ -155,8 +161,13 @@ def _read(
 
 
 def is_unknown(rule: str, ids: frozenset[str]) -> bool:
-    """An id of our own kind that no rule has. Those of other people's tools are theirs to know."""
-    return _OURS.fullmatch(rule) is not None and rule.upper() not in ids
+    """An id of our own kind, or the beginning of one, that no rule has. Those of other people's tools are
+    theirs to know.
+    """
+    id_ = rule.upper().removesuffix("*")
+    if _OURS.fullmatch(id_) is None:
+        return False
+    return not any(one.startswith(id_) for one in ids) if rule.endswith("*") else id_ not in ids
 
 
 def _unquoted(text: str) -> str:

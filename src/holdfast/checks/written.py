@@ -1,4 +1,7 @@
-"""Where an argument of a resource is written: in blocks, in `dynamic` ones, in objects (the JSON syntax)."""
+"""Where an argument of a resource is written: in blocks, in `dynamic` ones, in objects (the JSON syntax).
+
+And which texts are written in an expression, under which names.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,16 @@ from msgspec import Struct
 
 from holdfast.checks.interface import place_of
 from holdfast.checks.subjects import nested
-from holdfast.hcl.nodes import Body, Expression, Literal, Object, Tuple
+from holdfast.hcl.nodes import Body, Call, Conditional, Expression, Literal, Object, Traversal, Tuple
 from holdfast.kernel.errors import Place
+
+_PASSES = frozenset(
+    (
+        "base64encode", "coalesce", "concat", "jsonencode", "merge", "nonsensitive", "sensitive", "tolist",
+        "tomap", "toset", "tostring", "trimspace", "try", "yamlencode",
+    )
+)  # fmt: skip
+"""What these are given comes out of them again."""
 
 
 class Written(Struct, frozen=True):
@@ -61,3 +72,43 @@ def _inside(
 def plain(expression: Expression | None) -> str | None:
     """The text of a literal; None for anything else."""
     return expression.value if isinstance(expression, Literal) and isinstance(expression.value, str) else None
+
+
+def texts_in(
+    expression: Expression, above: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Literal, str]]:
+    """The texts in an expression, each with the steps that lead to it and the literal it stands in.
+
+    An entry of an environment (`{ name = "TOKEN", value = "…" }`) counts under its name.
+    """
+    match expression:
+        case Literal(value=str() as text):
+            yield above, expression, text
+        case Tuple():
+            for item in expression.items:
+                yield from texts_in(item, above)
+        case Conditional():
+            yield from texts_in(expression.yes, above)
+            yield from texts_in(expression.no, above)
+        case Call() if expression.name in _PASSES:
+            for argument in expression.arguments:
+                yield from texts_in(argument, above)
+        case Object():
+            yield from _entries(expression, above)
+        case _:
+            return
+
+
+def _entries(expression: Object, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Literal, str]]:
+    keys = {key: value for key, value in ((_key(one), two) for one, two in expression.items) if key}
+    entry = plain(keys.get("name")) or plain(keys.get("key"))
+    if entry is not None and "value" in keys:
+        yield from texts_in(keys["value"], (*above, entry))
+    for key, value in keys.items():
+        yield from texts_in(value, (*above, key))
+
+
+def _key(expression: Expression) -> str | None:
+    if isinstance(expression, Traversal):
+        return expression.root if not expression.steps else None
+    return plain(expression)

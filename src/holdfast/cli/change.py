@@ -19,6 +19,7 @@ from holdfast.runs import bundle as bundles
 from holdfast.runs.change import apply_bundles, apply_change, plan_change
 from holdfast.runs.document import change_document
 from holdfast.runs.gone import look_into
+from holdfast.runs.policies import with_unasked
 from holdfast.runs.result import StackResult, exit_of
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
@@ -103,7 +104,7 @@ class Change:
             return (*results, *await self._removed(session))
 
         results = self._run(lambda _: work)
-        headline = self.selection.headline()
+        headline = "; ".join(filter(None, (self.selection.headline(), self.selection.unasked)))
         exit_ = exit_of(results, detailed=detailed)
         if as_markdown:
             from holdfast.cli.github_report import show_markdown
@@ -233,7 +234,8 @@ class Change:
 
     async def _hear_checks(self, session: Session) -> None:
         if session.checks is not None and not session.stop.level:
-            self._checked = cleaned(await session.checks.report(), self.console.redactor.clean)
+            found = with_unasked(await session.checks.report(), self.selection.unasked)
+            self._checked = cleaned(found, self.console.redactor.clean)
 
     def _show_plans(self, results: Results) -> None:
         verbose = self.invocation.verbose

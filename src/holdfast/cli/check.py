@@ -11,9 +11,9 @@ from holdfast.kernel.errors import ConfigError, Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.checks.formats.interface import Shown
-    from holdfast.checks.interface import Rule, Severity
+    from holdfast.checks.interface import Severity
     from holdfast.checks.running import AtHand
-    from holdfast.checks.subjects import Checkout
+    from holdfast.checks.subjects import Checkout, EngineSaid
     from holdfast.kernel.errors import Problem
     from holdfast.runs.repository import Repository
 
@@ -48,11 +48,10 @@ def check(
     ] = None,
 ) -> Exit:
     """Look for what is wrong before anything runs: in the code, its variables, the repository."""
-    if list_:
-        return _list(invocation)
-    if explain is not None:
-        return _explain(invocation, explain)
     wanted = _format(invocation, format_)
+    invocation.as_json = wanted == "json"  # What goes wrong is a document then, too.
+    if list_ or explain is not None:
+        return _show_rules(invocation, explain, wanted)
     level = _level(fail_on)
     if fix and not engine:
         raise UsageError(
@@ -80,6 +79,19 @@ def _format(invocation: Invocation, given: str | None) -> str:
     return "json" if invocation.as_json else given or "text"
 
 
+def _show_rules(invocation: Invocation, explain: str | None, wanted: str) -> Exit:
+    """All of them, or the one to explain."""
+    from holdfast.cli.check_rules import explain_rule, list_rules
+
+    if wanted not in ("text", "json"):
+        raise UsageError(
+            "HF-USE-4",
+            f"--{'list' if explain is None else 'explain'} and --format {wanted}",
+            hint="Rules are shown as text or as json.",
+        )
+    return list_rules(invocation) if explain is None else explain_rule(invocation, explain)
+
+
 def _level(given: str | None) -> Severity:
     from holdfast.checks.interface import Severity
     from holdfast.config.problems import listed
@@ -90,64 +102,6 @@ def _level(given: str | None) -> Severity:
         raise UsageError(
             "HF-CHECK-3", f"--fail-on {given}: there is no such level", hint=f"Write {listed(Severity)}."
         ) from None
-
-
-# The catalogue.
-
-
-def _list(invocation: Invocation) -> Exit:
-    from holdfast.checks.catalogue import rules
-
-    if invocation.as_json:
-        invocation.document({"version": 1, "rules": [_document(rule) for rule in rules()]})
-        return Exit.DONE
-    for rule in rules():
-        invocation.console.line(f" {rule.id}  {rule.severity:<8} {rule.title}")
-    invocation.console.say("")
-    invocation.console.say(f" {len(rules())} rules · one in full: holdfast check --explain {rules()[0].id}")
-    return Exit.DONE
-
-
-def _explain(invocation: Invocation, id_: str) -> Exit:
-    from holdfast.checks import catalogue
-    from holdfast.checks.pages import looks_at
-    from holdfast.config.problems import did_you_mean
-
-    rule = catalogue.rule(id_)
-    if rule is None:
-        hint = did_you_mean(id_.upper(), catalogue.ids()) or "holdfast check --list shows every rule."
-        raise UsageError("HF-CHECK-1", f"there is no rule {id_}", hint=hint)
-    if invocation.as_json:
-        invocation.document({"version": 1, "rules": [_document(rule)]})
-        return Exit.DONE
-    line = invocation.console.line
-    line((f" {rule.id}  {rule.title}", "bold"), f"  ({rule.severity})")
-    line(f" Looks at {looks_at(rule)}.")
-    for title, text in (
-        ("Why", rule.why),
-        ("What to do", rule.fix),
-        ("Found", rule.bad),
-        ("Not found", rule.good),
-    ):
-        if text:
-            line("")
-            line((f" {title}", "bold"))
-            for one in text.rstrip().splitlines():
-                line(f"   {one}")
-    line("")
-    line(f" Where it is right all the same:  # holdfast:ignore {rule.id} until=2027-01-31 reason=why")
-    return Exit.DONE
-
-
-def _document(rule: Rule) -> dict[str, object]:
-    return {
-        "rule": rule.id,
-        "severity": rule.severity.value,
-        "title": rule.title,
-        "why": rule.why,
-        "fix": rule.fix,
-        "looks_at": list(rule.sights),
-    }
 
 
 # The check itself.
@@ -222,20 +176,20 @@ class _Check:
         self, repository: Repository, stacks: list[str], changed: list[str], since: str | None
     ) -> Checkout:
         from holdfast.checks.looking import look_at
-        from holdfast.checks.tools.rego_policies import is_policy
-        from holdfast.cli.check_sight import changed_paths, files_of, named_files
+        from holdfast.cli.check_sight import changed_paths, files_of, holds_everywhere, named_files
         from holdfast.doors import clock
 
-        named = named_files(changed)
-        selection = repository.select(stacks, named, since)
+        named = named_files(repository, changed)
+        selected = [one.stack for one in repository.select(stacks, named, since).selected]
+        if changed and not named and since is None:
+            selected = []  # The list of what changed is empty.
         paths = frozenset() if stacks else changed_paths(repository, named, since)
-        # A policy that changed may speak of any file.
-        whole = (not stacks and not changed and since is None) or any(map(is_policy, paths))
+        whole = not (stacks or changed or since is not None) or holds_everywhere(repository, paths)
         files, tracked = files_of(repository)
         return look_at(
             repository.config,
             repository.code,
-            stacks=repository.stacks if whole else [one.stack for one in selection.selected],
+            stacks=repository.stacks if whole else selected,
             all_stacks=repository.stacks,
             files=files,
             tracked=tracked,
@@ -248,17 +202,22 @@ class _Check:
         from holdfast.checks.catalogue import rules
         from holdfast.checks.running import NO_ENGINE, AtHand, Seen
         from holdfast.checks.tools.catalogue import tools
-        from holdfast.cli.check_engine import engine_of
-        from holdfast.cli.check_sight import history_of, no_history, states_of
+        from holdfast.cli.check_engine import engine_of, unanswered
+        from holdfast.cli.check_sight import git_in_silence, history_of, no_history, states_of
 
+        said: Seen[EngineSaid] = Seen(unseen=NO_ENGINE)
+        if self._engine:
+            said = engine_of(self._invocation, checkout, fix=self._fix)
         return AtHand(
             states=states_of(repository, checkout, rules()),
             history=history_of(repository, checkout) if self._history else no_history(),
-            engine=engine_of(self._invocation, checkout, fix=self._fix)
-            if self._engine
-            else Seen(unseen=NO_ENGINE),
+            engine=said,
             no_stacks=problems,
-            outside=tuple(answer for tool in tools() for answer in tool.run(checkout, {})),
+            outside=(
+                *(answer for tool in tools() for answer in tool.run(checkout, {})),
+                *git_in_silence(repository),
+                *(unanswered(said) if self._engine else ()),
+            ),
         )
 
     def _show(self, format_: str, shown: Shown) -> None:

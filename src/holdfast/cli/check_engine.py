@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from holdfast.checks.interface import Finding, Rule
 from holdfast.checks.running import NO_STACKS, Seen
 from holdfast.checks.subjects import Checkout, EngineSaid
 from holdfast.cli.frame import Invocation
@@ -13,7 +16,25 @@ def engine_of(invocation: Invocation, checkout: Checkout, *, fix: bool) -> Seen[
 
     if not checkout.stacks:
         return Seen(unseen=NO_STACKS) if not checkout.all_stacks else Seen()
-    said = Workshop(invocation).run(lambda session: engine_said(session, checkout.stacks, fix=fix))
+    said = Workshop(invocation).run(
+        lambda session: engine_said(session, checkout.stacks, fix=fix), storeless=True
+    )
     for path in sorted({path for one in said for path in one.mended}):
         invocation.console.say(f" formatted {path}")
     return Seen(items=said)
+
+
+def unanswered(said: Seen[EngineSaid]) -> Iterator[tuple[Rule, Finding]]:
+    """Somebody asked for Terraform's word: that there is none is not taken for a good one."""
+    from holdfast.checks import catalogue
+
+    silent, rule = [one for one in said.items if one.unseen is not None], catalogue.rule("HF908")
+    if silent and rule is not None:
+        about = f"{len(silent)} of {len(said.items)} times" if len(said.items) > 1 else silent[0].folder
+        yield (
+            rule,
+            Finding(
+                message=f"Terraform was asked and did not answer ({about}): {silent[0].unseen}",
+                hint="Mend that (--verbose names every stack), or leave --engine out.",
+            ),
+        )

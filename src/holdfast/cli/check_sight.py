@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.checks.interface import Rule
+from holdfast.checks.interface import Finding, Rule
 from holdfast.checks.running import NO_HISTORY, NO_STATE, Seen
 from holdfast.checks.subjects import CheckedStack, CheckedState, Checkout, Commit, History
 from holdfast.kernel.errors import HoldfastError, UsageError
@@ -42,23 +42,57 @@ def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | 
     return tuple(sorted(tracked | ours(git.untracked()))), tracked
 
 
-def named_files(changed: Sequence[str]) -> list[str]:
-    """The files of `--changed`, with those that standard input lists: it can be read only once."""
+def named_files(repository: Repository, changed: Sequence[str]) -> list[str]:
+    """The files of `--changed`, with those that standard input lists: it can be read only once.
+
+    Git names files from the top of its own tree. Where ours lies below it, both readings of such a name are
+    meant: more is looked at, never less.
+    """
     from holdfast.runs.selection import listed_paths
 
-    return [
+    names = [
         name for one in changed for name in (listed_paths(sys.stdin.buffer.read()) if one == "-" else (one,))
     ]
+    prefix = git_prefix(repository.git, repository.config.root) if names else ""
+    return [*names, *(name.removeprefix(prefix) for name in names if prefix and name.startswith(prefix))]
 
 
 def changed_paths(repository: Repository, named: Sequence[str], since: str | None) -> frozenset[str]:
     """What changed, relative to the root; `repository.select` has looked at the same already."""
-    found = {posixpath.normpath(name) for name in named}
+    root = repository.config.root
+    bases = {root.as_posix(), root.resolve().as_posix()}
+    found = {posixpath.relpath(posixpath.join(base, name), base) for name in named for base in bases}
     if since is not None and repository.git is not None:
-        prefix = git_prefix(repository.git, repository.config.root)
+        prefix = git_prefix(repository.git, root)
         paths = repository.git.changed_since(repository.git.merge_base(since))
         found.update(path.removeprefix(prefix) for path in paths if path.startswith(prefix))
     return frozenset(found)
+
+
+def holds_everywhere(repository: Repository, paths: frozenset[str]) -> bool:
+    """Whether one of them may decide about any file: the configuration, a policy, a contract."""
+    from holdfast.checks.tools.rego_policies import changes_policies
+
+    contracts = (stack.contract.schema for stack in repository.stacks if stack.contract is not None)
+    deciding = {repository.config.file.name, *map(posixpath.normpath, contracts)}
+    return any(path in deciding or changes_policies(path) for path in paths)
+
+
+def git_in_silence(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
+    """A Git tree of which Git tells nothing is not taken for a folder without Git."""
+    from holdfast.checks import catalogue
+
+    root, rule = repository.config.root.resolve(), catalogue.rule("HF908")
+    there = repository.git is None and any((folder / ".git").exists() for folder in (root, *root.parents))
+    if there and rule is not None:
+        yield (
+            rule,
+            Finding(
+                message="this is a Git working tree, and Git does not answer: what it keeps is not known",
+                hint="`git status` says why. In a container it often is the owner of the files: "
+                f"git config --global --add safe.directory {root}",
+            ),
+        )
 
 
 def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
@@ -70,7 +104,7 @@ def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
         raise UsageError(
             "HF-CHECK-5",
             f"--history needs a Git working tree, and {repository.config.root} is in none",
-            hint="Leave --history out, or run it in a clone.",
+            hint="Leave --history out, or run it in a clone that `git status` knows.",
         )
     prefix = git_prefix(git, repository.config.root)
     commits = tuple(_commit(one, prefix) for one in git.added())

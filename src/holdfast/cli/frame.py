@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import click
 
 from holdfast.doors import environment as environment_door
+from holdfast.doors import streams
 from holdfast.doors.environment import Environment
 from holdfast.doors.files import unusable
 from holdfast.kernel.errors import Exit, Failed, HoldfastError
@@ -209,7 +210,7 @@ def _answer(handler: Handler, common: dict[str, Any], given: dict[str, Any]) -> 
         console=console,
     )
     try:
-        return int(handler(invocation, **given))
+        return _flushed(handler(invocation, **given))
     except HoldfastError as error:
         show_error(invocation, error)
         return int(error.exit)
@@ -217,13 +218,20 @@ def _answer(handler: Handler, common: dict[str, Any], given: dict[str, Any]) -> 
         console.warn("stopped")
         return int(Exit.FAILED)
     except BrokenPipeError:
-        sys.stderr.close()
+        streams.give_up_output()
         return int(Exit.FAILED)
     except Exception as error:  # noqa: BLE001 - the outermost door: nothing leaves it as a traceback
         if invocation.verbose:
             console.trace(error)
         show_error(invocation, _unforeseen(error))
+        streams.flush_or_give_up()
         return int(Exit.FAILED)
+
+
+def _flushed(exit_: Exit) -> int:
+    """What a full disk has no room for is found now: at Python's own end it can get lost."""
+    sys.stdout.flush()
+    return int(exit_)
 
 
 def _unforeseen(error: Exception) -> HoldfastError:
@@ -241,6 +249,11 @@ def show_error(invocation: Invocation, error: HoldfastError) -> None:
     from holdfast.runs.document import errors_document
 
     if invocation.as_json:
-        invocation.document(errors_document(error.problems))
-    else:
-        invocation.console.problems(error.problems, error.exit)
+        try:
+            invocation.document(errors_document(error.problems))
+            sys.stdout.flush()
+        except OSError:  # It may be the output itself that failed.
+            streams.give_up_output()
+        else:
+            return
+    invocation.console.problems(error.problems, error.exit)

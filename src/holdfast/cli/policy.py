@@ -58,7 +58,7 @@ def _tested(invocation: Invocation) -> Tested:
 
     file = invocation.config if invocation.config is not None else config_read.find(Path.cwd())
     root = config_read.load(file).root
-    policies = _policies(root, FOLDER)
+    policies = _policies(root)
     if not policies:
         raise UsageError(
             "HF-POL-1",
@@ -80,13 +80,16 @@ def _tested(invocation: Invocation) -> Tested:
     return tested
 
 
-def _policies(root: Path, folder: str) -> tuple[Policy, ...]:
+def _policies(root: Path) -> tuple[Policy, ...]:
+    from holdfast.checks.tools.rego_files import policy_files
     from holdfast.checks.tools.rego_policies import Policy
+    from holdfast.stacks.code import Code
 
-    return tuple(
-        Policy(
-            path=file.relative_to(root).as_posix(), text=file.read_text(encoding="utf-8", errors="replace")
-        )
-        for file in sorted((root / folder).rglob("*.rego"))
-        if file.is_file()
-    )
+    code = Code(root)
+    found = []
+    for path in policy_files(code).paths:
+        content = code.content(path)
+        if content is None:
+            raise Failed("HF-POL-4", f"{path} cannot be read", hint="Mend the policy that is named.")
+        found.append(Policy(path=path, text=content.decode(errors="replace").removeprefix("\ufeff")))
+    return tuple(found)

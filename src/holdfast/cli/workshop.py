@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.cli.frame import Invocation
+from holdfast.doors import processes
 from holdfast.kernel.errors import UsageError
 from holdfast.runs.events import Listener, Stopping, nobody
 from holdfast.runs.repository import Repository, open_repository
@@ -66,17 +67,21 @@ class Workshop:
         if not folders_of(store.shelf) or not store.empty:
             _ = store.key
 
-    def run(self, work: Callable[[Session], Awaitable[T]], tell: Listener = nobody) -> T:
+    def run(
+        self, work: Callable[[Session], Awaitable[T]], tell: Listener = nobody, *, storeless: bool = False
+    ) -> T:
         """Run something that needs engines. The first Ctrl-C is graceful, the second at once.
 
-        Whatever comes of it, what old runs left is looked after at its end.
+        Whatever comes of it, what old runs left is looked after at its end. `storeless`: it needs nothing of
+        the run store, which is left alone, as is its key.
         """
-        if not folders_of(self.repository.store.shelf):
+        if not storeless and not folders_of(self.repository.store.shelf):
             self.require_key_that_lasts()
         try:
             return asyncio.run(self._inside(work, tell))
         finally:
-            self._ship_the_record()
+            if not storeless:
+                self._ship_the_record()
             self.cleaned = clean_quickly(self.repository.environment.home, self.repository.config.work)
 
     def _ship_the_record(self) -> None:
@@ -93,8 +98,13 @@ class Workshop:
     async def _inside(self, work: Callable[[Session], Awaitable[T]], tell: Listener) -> T:
         stop = self.stop = Stop()
         loop = asyncio.get_running_loop()
+
+        def asked_to_stop() -> None:
+            tell(Stopping(level=stop.ask()))
+            processes.end_dispensable()
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, lambda: tell(Stopping(level=stop.ask())))
+            loop.add_signal_handler(number, asked_to_stop)
         repository = self.repository
         async with opened(
             config=repository.config,

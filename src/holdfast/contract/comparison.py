@@ -53,6 +53,10 @@ def compare(contract: Contract, given: Mapping[str, Given]) -> Iterator[Differen
     for name, part in contract.outputs.items():
         names = [one for one in (name, *part.aliases) if one in given]
         one = given[names[0]] if names else None
+        for other in names[1:]:
+            if _differ(values[names[0]], values[other]):
+                message = f"there are both `{names[0]}` and `{other}`, and they differ"
+                yield Difference(kind=Kind.WRONG, output=other, path=other, message=message)
         for found in _Looking(values, hide=one is not None and one.sensitive).part(
             name, part, one.value if one is not None else None, there=one is not None
         ):
@@ -108,7 +112,7 @@ class _Looking:
             yield from self.part(f"{path}.{names[0] if names else name}", inner, found, there=bool(names))
         if part.any_of and all(value.get(name) is None for name in part.any_of):
             wanted = " or ".join(f"`{name}`" for name in part.any_of)
-            has = ", ".join(f"`{key}`" for key in value) or "nothing"
+            has = ", ".join(f"`{key}`" for key, inner in value.items() if inner is not None) or "nothing"
             yield Kind.MISSING, path, f"`{path}` needs {wanted}, and has {has}"
 
     def _shown(self, value: object) -> str:

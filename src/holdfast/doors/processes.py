@@ -16,6 +16,8 @@ from typing import NamedTuple, Self
 from holdfast.kernel.values import dataclass, field
 
 _CHUNK = 1 << 18
+_DISPENSABLE: set[int] = set()
+_ENDING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +143,12 @@ def run(
     seconds: float = 60.0,
     on_start: Callable[[int], None] | None = None,
     given: bytes | None = None,
+    dispensable: bool = False,
 ) -> Finished:
     """Run a short program (git, `terraform version`) to its end. A missing program is code 127.
 
-    `given` is what it reads from its standard input.
+    `given` is what it reads from its standard input. One that is `dispensable` is killed by
+    `end_dispensable`: it only tells something, to somebody who may want to hear no more.
     """
     try:
         process = subprocess.Popen(
@@ -162,13 +166,31 @@ def run(
         return Finished(code=126, out=b"", err=str(error).encode())
     if on_start is not None:
         on_start(process.pid)
+    if dispensable:
+        with _ENDING:
+            _DISPENSABLE.add(process.pid)
     try:
         out, err = process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        _kill_group(process.pid)
         out, err = process.communicate()
         return Finished(code=124, out=out, err=err + f"\ngave no answer in {seconds:g} s".encode())
+    except BaseException:
+        # Ctrl-C does not reach it: it has a session of its own.
+        _kill_group(process.pid)
+        process.communicate()
+        raise
+    finally:
+        with _ENDING:
+            _DISPENSABLE.discard(process.pid)
     return Finished(code=process.returncode, out=out, err=err)
+
+
+def end_dispensable() -> None:
+    """A person wants to end: nobody waits any longer for what is only told."""
+    with _ENDING:
+        for pid in _DISPENSABLE:
+            _kill_group(pid)
 
 
 def first_line(

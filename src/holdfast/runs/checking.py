@@ -1,17 +1,21 @@
 """What Terraform says about code before anything is planned: its format, and whether it is valid.
 
 `fmt` works on a copy. The source is touched only where somebody asks for the format to be written back.
+Neither state nor run store is asked for anything. Secrets stay unread, but for those that init or a provider
+turn out to need.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from holdfast.checks.subjects import CheckedStack, EngineSaid
+from holdfast.checks.subjects import CheckedStack, Checkout, EngineSaid
 from holdfast.doors import clock, files
 from holdfast.doors.files import unusable
 from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Place, Problem
@@ -20,6 +24,9 @@ from holdfast.runs.ends import Cancelled, TerraformFailed, tail
 from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import prepared
 from holdfast.runs.session import Session
+from holdfast.secrets.stand_ins import without_secrets, without_values
+from holdfast.secrets.uses import references_of
+from holdfast.stacks.stack import Stack
 from holdfast.terraform import argv
 from holdfast.terraform.diagnostics import Diagnostic, Validation, read_validation
 from holdfast.terraform.engine import Answer, EngineId, Product
@@ -39,10 +46,19 @@ class _Group:
     stacks: tuple[CheckedStack, ...]
     paths: tuple[str, ...]
     """Files that `fmt` looks at, and no other group does."""
+    alone: tuple[str, ...] = ()
+    """Folders that no stack uses: some of the files are theirs."""
 
     @property
     def folder(self) -> str:
         return self.stacks[0].stack.module
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Validity:
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...] = ()
+    initialised: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,20 +98,38 @@ def _groups(session: Session, stacks: Iterable[CheckedStack]) -> tuple[list[_Gro
         paths = tuple(path for path in paths_to_format(members, engine) if path not in taken)
         taken.update(paths)
         groups.append(_Group(engine=engine, stacks=tuple(members), paths=paths))
-    return groups, tuple(without)
+    return [_with_the_rest(group, taken, first=group is groups[0]) for group in groups], tuple(without)
+
+
+def _with_the_rest(group: _Group, taken: set[str], *, first: bool) -> _Group:
+    """What no stack uses has a format too: the first engine that knows such files is asked."""
+    checkout = group.stacks[0].checkout
+    alone = tuple(module.folder for module in checkout.modules if not module.stacks)
+    variables = (file.path for file in checkout.variables_files)
+    rest = _formattable(checkout, (*_files_in(checkout, alone), *variables), group.engine)
+    more = tuple(path for path in dict.fromkeys(rest) if path not in taken)
+    taken.update(more)
+    return replace(group, paths=(*group.paths, *more), alone=alone if first else ())
 
 
 def paths_to_format(stacks: Sequence[CheckedStack], engine: EngineId) -> list[str]:
     """Every file of the modules, and the variables files, that its `fmt` would format."""
     found: dict[str, None] = {}
     for stack in stacks:
-        tree = stack.checkout.code.tree
-        for folder in sorted(stack.folders):
-            found.update(dict.fromkeys(tree.join(folder, name) for name in tree.names(folder)))
+        found.update(dict.fromkeys(_files_in(stack.checkout, sorted(stack.folders))))
         found.update(dict.fromkeys(stack.stack.variables_files))
-    # What lies in `.terraform`, or is ignored by Git, is nobody's to format.
-    ours = {path for stack in stacks for path in stack.checkout.files}
-    return [path for path in found if path.endswith(_FORMATTED[engine.product]) and path in ours]
+    return _formattable(stacks[0].checkout, found, engine) if stacks else []
+
+
+def _files_in(checkout: Checkout, folders: Iterable[str]) -> list[str]:
+    tree = checkout.code.tree
+    return [tree.join(folder, name) for folder in folders for name in tree.names(folder)]
+
+
+def _formattable(checkout: Checkout, paths: Iterable[str], engine: EngineId) -> list[str]:
+    """What lies in `.terraform`, or is ignored by Git, is nobody's to format."""
+    ours = checkout.code.once(("files", "all"), lambda: frozenset(checkout.files))
+    return [path for path in paths if path.endswith(_FORMATTED[engine.product]) and path in ours]
 
 
 async def _asked(session: Session, group: _Group, *, fix: bool) -> EngineSaid:
@@ -110,44 +144,82 @@ async def _asked(session: Session, group: _Group, *, fix: bool) -> EngineSaid:
             except (HoldfastError, OSError) as error:
                 why = why or _words(unusable(error) if isinstance(error, OSError) else error)
         first = group.stacks[0]
-        return EngineSaid(stack=first, folder=group.folder, unseen=why, unformatted=why)
+        return EngineSaid(stack=first, folder=group.folder, unseen=why, unformatted=why, alone=group.alone)
 
 
 async def _say(session: Session, group: _Group, stack: CheckedStack, *, fix: bool) -> EngineSaid:
-    # A state that is not in order, or that nobody here may read, is no reason to leave code unlooked at.
-    async with prepared(session, stack.stack, for_state=True, stateless=True) as ready:
-        terraform = Terraform(session, ready)
+    async with _ready(session, without_secrets(stack.stack)) as terraform:
         form = await format_of(session, terraform, group.paths, fix=fix)
-        problems, warnings = await _validate(terraform)
+        valid = await _validity(terraform)
+    unseen = None
+    needed = without_values(stack.stack)
+    if references_of(replace(needed, backend=None)) and _may_miss_a_secret(stack, valid):
+        try:
+            async with _ready(session, needed) as terraform:
+                valid = await _validity(terraform)
+        except Cancelled:
+            raise
+        except HoldfastError as error:
+            if not valid.initialised:
+                without = "; ".join(problem.message for problem in valid.problems)
+                unseen, valid = f"{_words(error)}; without it: {without}", _Validity(problems=())
     return EngineSaid(
         stack=stack,
         folder=group.folder,
         formatted=form.formatted,
         mended=form.mended,
         unformatted=form.why_not,
-        problems=problems,
-        warnings=warnings,
+        problems=valid.problems,
+        warnings=valid.warnings,
+        unseen=unseen,
+        alone=group.alone,
     )
+
+
+@contextlib.asynccontextmanager
+async def _ready(session: Session, stack: Stack) -> AsyncIterator[Terraform]:
+    """A state that is not in order, or that nobody here may read, is no reason to leave code unlooked at."""
+    async with prepared(session, stack, for_state=True, stateless=True) as ready:
+        yield Terraform(session, ready)
 
 
 # Validity
 
 
-async def _validate(terraform: Terraform) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Errors and warnings. Where init was skipped and should not have been, an error is no answer yet."""
+def _may_miss_a_secret(stack: CheckedStack, valid: _Validity) -> bool:
+    """Only init, for private registries, and the settings of providers see the environment."""
+    if not valid.initialised:
+        return True
+    modules = [stack.checkout.module(folder) for folder in stack.folders]
+    settings = [block for module in modules for block in module.blocks("provider")]
+    return any(
+        place is None
+        or any(
+            block.file == place.file and block.line <= (place.line or 0) <= block.end_line
+            for block in settings
+        )
+        for place in (problem.place for problem in valid.problems)
+    )
+
+
+async def _validity(terraform: Terraform) -> _Validity:
+    """Where init was skipped and should not have been, an error is no answer yet."""
     try:
         await terraform.init()
+    except TerraformFailed as error:
+        return _Validity(problems=error.problems, initialised=False)
+    try:
         found = await _validated(terraform)
         if any(one.is_error for one in found.diagnostics):
             await terraform.validate()
             found = await _validated(terraform)
     except TerraformFailed as error:
-        return error.problems, ()
+        return _Validity(problems=error.problems)
     said = [(one.is_error, _problem(terraform, one)) for one in found.diagnostics]
     errors, warnings = (
         [problem for is_error, problem in said if is_error is wanted] for wanted in (True, False)
     )
-    return tuple(errors), tuple(warnings)
+    return _Validity(problems=tuple(errors), warnings=tuple(warnings))
 
 
 async def _validated(terraform: Terraform) -> Validation:

@@ -27,6 +27,7 @@ from holdfast.guard.checked import named
 from holdfast.guard.situation import Found
 from holdfast.kernel.errors import Failed, HoldfastError, Place
 from holdfast.runs.checking import format_of, paths_to_format
+from holdfast.runs.ends import Cancelled
 from holdfast.runs.events import Entered
 from holdfast.runs.policies import policy_files, policy_of
 from holdfast.runs.ready_plan import ReadyPlan
@@ -86,6 +87,10 @@ class PlanChecks:
                 for one in (await code).counted
                 if one.severity is Severity.ERROR and _concerns(one, checked)
             ]
+        if self._session.stop.level and any(one.rule.id == _NO_TOOL_ANSWER for one in found):
+            # Whoever was asked was ended with everything else: that is no answer, and not its failure.
+            what = f"{stack.name}: stopped during the checks, as asked; nothing was changed"
+            raise Cancelled("HF-RUN-2", what)
         return tuple(map(found_of, found))
 
     def applied(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
@@ -219,7 +224,7 @@ class PlanChecks:
         uses = self._session.config.checks.tools
         for name in TOOLS:
             use = uses.get(name, Use.AUTO)
-            if use is Use.ON or (name == _REGO and use is not Use.OFF and policy_files(self._session)):
+            if use is Use.ON or (name == _REGO and use is not Use.OFF and policy_files(self._session).any):
                 yield tool(name)
 
     def _unharmed(self, look: Callable[[], Report]) -> Report:
@@ -281,7 +286,7 @@ def _files(session: Session, checkout: Checkout) -> Iterator[str]:
         paths = (tree.join(module.folder, name) for name in names)
         yield from (path for path in paths if tree.kind(path) is Kind.FILE)
     yield from {file.path for file in checkout.variables_files}
-    yield from policy_files(session)
+    yield from policy_files(session).paths
 
 
 def _concerns(one: Reported, stack: CheckedStack) -> bool:

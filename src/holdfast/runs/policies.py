@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
-from holdfast.checks.tools.rego_policies import FOLDER, is_policy
+from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.report import Report, Reported
+from holdfast.checks.tools.rego_files import PolicyFiles
+from holdfast.checks.tools.rego_files import policy_files as files_in
 from holdfast.guard.policy import Policy, policy_for, policy_version
 from holdfast.runs.session import Session
 from holdfast.stacks.stack import Stack
@@ -23,15 +27,36 @@ def policy_digest(session: Session, stack: Stack) -> str:
     return session.policies[key]
 
 
-def policy_files(session: Session) -> tuple[str, ...]:
-    """The policies in Rego, where there are any."""
-    tree = session.code.tree
-    return tuple(filter(is_policy, tree.walk(FOLDER))) if tree.is_folder(FOLDER) else ()
+def policy_files(session: Session) -> PolicyFiles:
+    """The policies in Rego, and what should be some and is not."""
+    code = session.code
+    return code.once("policies in Rego", lambda: files_in(code))
+
+
+def with_unasked(report: Report, unasked: str | None) -> Report:
+    """The report with what `Selection.unasked` says: nobody looked there, so it is not taken for fine."""
+    if unasked is None:
+        return report
+    severity = Severity.WARNING
+    title = "Changed policies that not every stack was held against"
+    said = Reported(
+        rule=Rule(id="rego", title=title, why="", fix="", severity=severity),
+        severity=severity,
+        message=unasked,
+        hint=None,
+        file=None,
+        line=None,
+        column=None,
+        end_line=None,
+        stack=None,
+        address=None,
+    )
+    return replace(report, findings=(*report.findings, said))
 
 
 def _with_rego(session: Session, version: str) -> str:
     """A plan that was held against other policies is another plan. Without policies nothing is added."""
-    found = policy_files(session)
+    found = policy_files(session).paths
     if not found:
         return version
     digest = hashlib.sha256(version.encode())

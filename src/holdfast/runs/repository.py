@@ -16,7 +16,14 @@ from holdfast.doors.environment import Environment
 from holdfast.doors.git import Git
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import dataclass
-from holdfast.runs.selection import Selection, listed_paths, meant, select_changed, select_named
+from holdfast.runs.selection import (
+    Selection,
+    changed_policies,
+    listed_paths,
+    meant,
+    select_changed,
+    select_named,
+)
 from holdfast.secrets.keys import Key, obtain
 from holdfast.secrets.redact import Redactor, settings_of
 from holdfast.stacks.backend import CodeBackend
@@ -122,13 +129,18 @@ class Repository:
             total=len(self.stacks),
             changed=len(paths),
             named=bool(arguments),
+            policies=changed_policies(self.config, paths),
         )
 
     def _changed_paths(self, changed: list[str], since: str | None) -> tuple[set[str], str | None]:
+        prefix = self._prefix()
         paths: set[str] = set()
         for name in changed:
-            names = listed_paths(sys.stdin.buffer.read()) if name == "-" else (name,)
-            paths.update(self._inside(one) for one in names)
+            for one in listed_paths(sys.stdin.buffer.read()) if name == "-" else (name,):
+                paths.add(self._inside(one))
+                if prefix and one.startswith(prefix):
+                    # As Git names it. Both readings are meant: more is selected, never less.
+                    paths.add(one.removeprefix(prefix))
         if since is None:
             return paths, self.git.head() if self.git is not None else None
         if self.git is None:
@@ -138,15 +150,15 @@ class Repository:
                 hint="Name the changed files instead: --changed FILE.",
             )
         commit = self.git.merge_base(since)
-        top = self.git.top.resolve()
-        root = self.config.root.resolve()
-        prefix = root.relative_to(top).as_posix() if root != top else ""
-        for path in self.git.changed_since(commit):
-            if not prefix:
-                paths.add(path)
-            elif path.startswith(f"{prefix}/"):
-                paths.add(path.removeprefix(f"{prefix}/"))
+        # What lies outside our root counts for stacks that reach out of it.
+        paths.update(posixpath.relpath(path, prefix or ".") for path in self.git.changed_since(commit))
         return paths, commit
+
+    def _prefix(self) -> str:
+        """Leads from the top of the Git tree to our root: `infra/`, or nothing."""
+        top = self.git.top.resolve() if self.git is not None else None
+        root = self.config.root.resolve()
+        return f"{root.relative_to(top).as_posix()}/" if top is not None and root != top else ""
 
     def _inside(self, name: str) -> str:
         """A path as the user gave it, relative to the root. It need not exist: deleted files count too."""
@@ -169,9 +181,7 @@ class Repository:
         """
         if self.git is None or commit is None:
             return None
-        top, root = self.git.top.resolve(), self.config.root.resolve()
-        prefix = f"{root.relative_to(top).as_posix()}/" if root != top else ""
-        content = self.git.content(commit, f"{prefix}{path}")
+        content = self.git.content(commit, f"{self._prefix()}{path}")
         now = self.config.root / path
         if not known and content is not None and now.is_file() and now.read_bytes() == content:
             return None

@@ -6,9 +6,10 @@ import difflib
 import fnmatch
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from holdfast.config import read as config_read
+from holdfast.config.check_valid import Use
 from holdfast.config.valid import Config, RuleKind
 from holdfast.doors.environment import Environment
 from holdfast.hcl.reader import read, values
@@ -43,6 +44,19 @@ class Selection:
     changed: int | None
     """How many files changed; None when the selection is not by change."""
     named: bool
+    policies: tuple[str, ...] = ()
+    """What changed of the policies in Rego. They select no stack, and may speak of any."""
+
+    @property
+    def unasked(self) -> str | None:
+        """Which stacks were not held against policies that changed."""
+        left = self.total - len(self.selected)
+        if not self.policies or not left:
+            return None
+        more = f" and {len(self.policies) - 1} more" if len(self.policies) > 1 else ""
+        stacks = "1 stack was" if left == 1 else f"{left} stacks were"
+        what = f"policies changed ({self.policies[0]}{more}), and {stacks} not held against them"
+        return f"{what}: holdfast plan does that, without --since and --changed"
 
     def headline(self) -> str:
         count = len(self.selected)
@@ -132,8 +146,12 @@ def select_changed(
     old_content: OldContent,
     environment: Environment,
 ) -> tuple[tuple[Selected, ...], tuple[RemovedStack, ...]]:
-    """Stacks that changed files touch, and stacks that they took away."""
-    before = _Before(config, code, changed, old_content)
+    """Stacks that changed files touch, and stacks that they took away.
+
+    A file outside the root (`../x`) counts for stacks that reach out of it, and never was one itself.
+    """
+    inside = frozenset(path for path in changed if not path.startswith("../"))
+    before = _Before(config, code, inside, old_content)
     old = before.stacks()
     found = select(
         stacks,
@@ -145,13 +163,22 @@ def select_changed(
     )
     gone = removed(
         stacks,
-        changed,
+        inside,
         code,
         lambda path: before.stack_of(path, old),
         config_file=config.file.name,
         old_stacks=old,
     )
     return found, gone
+
+
+def changed_policies(config: Config, changed: Iterable[str]) -> tuple[str, ...]:
+    """Those of the changed paths that make policies in Rego say something else, where these are asked."""
+    from holdfast.checks.tools.rego_policies import changes_policies  # noqa: PLC0415 - only by change
+
+    if config.checks.tools.get("rego") is Use.OFF:
+        return ()
+    return tuple(sorted(filter(changes_policies, changed)))
 
 
 class _WithGone:

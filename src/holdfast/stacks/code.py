@@ -36,6 +36,11 @@ def is_code(name: str) -> bool:
     return bool(_CODE.search(name)) and not (name.startswith((".", "#")) or name.endswith("~"))
 
 
+def is_override(name: str) -> bool:
+    """A file of code whose blocks are laid over those of the others."""
+    return bool(_OVERRIDE.search(name))
+
+
 def is_own_variables(name: str) -> bool:
     """A variables file that is read without being asked for, when it stands beside the root module."""
     return name in ("terraform.tfvars", "terraform.tfvars.json") or bool(_AUTO.search(name))

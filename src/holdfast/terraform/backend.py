@@ -94,11 +94,10 @@ def state_home(
     return _remote(stack, kind, code, settings, override)
 
 
-def unasked_home(stack: Stack, code: CodeBackend | None) -> StateHome | None:
-    """For commands that need no state: only which kind of backend it is. None where Holdfast keeps it."""
+def unasked_home(stack: Stack, code: CodeBackend | None) -> StateHome:
+    """For commands that need no state: only which kind of backend it is. Without any, Terraform's own."""
     configured = stack.backend.type if stack.backend is not None else None
-    kind = code.type if code is not None else configured
-    return StateHome(type=kind) if kind is not None else None
+    return StateHome(type=(code.type if code is not None else configured) or "local")
 
 
 def _kept(stack: Stack, settings: Mapping[str, object]) -> StateHome:

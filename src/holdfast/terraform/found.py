@@ -81,7 +81,8 @@ class Engines:
             folders = [Path(named), Path(named) / "bin", *folders]
         paths = [folder / name for folder in folders for name in _NAMES]
         paths += [path for name in _NAMES for path in sorted(tools.glob(f"{name}/*/{name}"))]
-        return [path for path in paths if path.is_file() and os.access(path, os.X_OK)]
+        # Asked first whether it may be used: a folder of PATH may be one that this user must not look into.
+        return [path for path in paths if os.access(path, os.X_OK) and path.is_file()]
 
     def _version(self, path: Path, *, ask: Callable[[Path], str | None]) -> str | None:
         stat = path.stat()

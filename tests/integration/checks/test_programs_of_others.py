@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tools_made import asked, found, program, skipped
 
+from holdfast.checks.interface import Finding
 from holdfast.checks.tools import checkov, rego
 from holdfast.checks.tools.rego_tests import Outcome, opa_tests
 from holdfast.config.check_valid import Use
@@ -20,16 +21,28 @@ POLICY = "package main\nimport rego.v1\ndeny contains 1 if input.resource\n"
 FILES = {"main.tf": 'resource "aws_x" "a" {\n  acl = "public"\n}\n', "policy/a.rego": POLICY}
 
 OPA = """
-import json, sys
+import json, pathlib, sys
+if sys.argv[1] == "capabilities":
+    names = ["count", "http.send", "json.match_schema", "time.now_ns", "new.way_out"]
+    print(json.dumps({"builtins": [{"name": n, "nondeterministic": n != "count"} for n in names]}))
+    raise SystemExit
 documents = json.load(sys.stdin)
 assert sys.argv[1] == "eval" and "--data=policy/a.rego" in sys.argv, sys.argv
+(file,) = [one.partition("=")[2] for one in sys.argv if one.startswith("--capabilities=")]
+given = json.loads(pathlib.Path(file).read_text())
+assert [one["name"] for one in given["builtins"]] == ["count", "time.now_ns"], given
+assert given["allow_net"] == [], given
 value = {str(n): {"deny": ["seen " + ",".join(one)]} for n, one in enumerate(documents)}
 print(json.dumps({"result": [{"expressions": [{"value": [value]}]}]}))
 """
 CONFTEST = """
 import json, pathlib, sys
-assert "--namespace=holdfast_asking" in sys.argv and sys.argv[-1] == "-", sys.argv
+assert sys.argv[2].startswith("--namespace=holdfast_") and sys.argv[-1] == "-", sys.argv
 policies = [one.partition("=")[2] for one in sys.argv if one.startswith("--policy=")]
+if "parse_module" in pathlib.Path(policies[0]).read_text():
+    names = {path: ["data.x"] for path in json.loads(json.load(sys.stdin)["documents"][0])}
+    print(json.dumps([{"failures": [{"msg": json.dumps(names)}]}]))
+    raise SystemExit
 assert policies[0].endswith("/policy/a.rego") and "data.main" in pathlib.Path(policies[1]).read_text()
 documents = map(json.loads, json.load(sys.stdin)["documents"])
 value = [{str(n): {"deny": ["seen " + ",".join(one)]} for n, one in enumerate(documents)}]
@@ -69,7 +82,13 @@ def test_an_evaluator_that_gives_no_answer_is_an_error(tmp_path: Path, name: str
 def test_an_error_of_opa_is_told_with_its_place(tmp_path: Path) -> None:
     """A person must know which line to mend."""
     error = {"errors": [{"message": "unsafe var", "location": {"file": "policy/a.rego", "row": 3}}]}
-    text = f"print({json.dumps(json.dumps(error))}); raise SystemExit(2)"
+    can = '{"builtins": [{"name": "count"}]}'
+    text = f"""
+        import sys
+        asked = sys.argv[1] == "eval"
+        print({json.dumps(error)!r} if asked else {can!r})
+        raise SystemExit(2 if asked else 0)
+        """
     about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "opa", text))
     assert found(rego.look, about) == [("HF908", "rego: opa: unsafe var (policy/a.rego:3)")]
 
@@ -95,23 +114,31 @@ def test_tests_of_opa_are_read() -> None:
 # Checkov
 
 CHECKOV = """
-import json, sys
+import json, pathlib, sys
+here = pathlib.Path.cwd()
+assert not (here / "main.tf").exists(), "run where the code is"
+assert f"--external-checks-dir={{here}}/checks" in sys.argv and (here / "checks/seen.yaml").is_file()
+pathlib.Path("{folder}/argv").write_text(json.dumps(sys.argv))
 check = {{"check_id": "CKV_X_1", "check_name": "Ensure x", "file_path": "/main.tf", "file_line_range": [1, 3],
          "resource": "aws_x.a", "guideline": "https://example.invalid/1", "severity": {severity!r}}}
-print(json.dumps({{"check_type": "terraform", "results": {{"failed_checks": [check]}},
-                  "summary": {{"resource_count": {count}}}}}))
+spared = {{**check, "check_id": "CKV_X_2", "check_result": {{"suppress_comment": "known"}}}}
+seen = [{{"check_id": "HOLDFAST_SEEN", "file_path": "/" + one}} for one in {seen!r}]
+results = {{"failed_checks": [check], "passed_checks": seen, "skipped_checks": [spared]}}
+print(json.dumps({{"check_type": "terraform", "results": results, "summary": {{"resource_count": 1}}}}))
 raise SystemExit(1)
 """
 
 
-def checkov_path(tmp_path: Path, *, severity: str | None = None, count: int = 1) -> str:
-    return program(tmp_path / "bin", "checkov", CHECKOV.format(severity=severity, count=count))
+def checkov_path(tmp_path: Path, *, severity: str | None = None, seen: tuple[str, ...] = ("main.tf",)) -> str:
+    text = CHECKOV.format(severity=severity, seen=seen, folder=tmp_path)
+    return program(tmp_path / "bin", "checkov", text)
 
 
 def test_checkovs_findings_keep_their_ids(tmp_path: Path) -> None:
     """With place, address and where to read more."""
     about = asked("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path))
-    ((rule, one),) = list(checkov.look(about))
+    rule, one = next(iter(checkov.look(about)))
+    assert isinstance(one, Finding)
     assert (rule.id, rule.fix) == ("CKV_X_1", "See https://example.invalid/1")
     assert getattr(one, "address", None) == "aws_x.a"
     assert str(getattr(one, "place", None)) == "main.tf:1"
@@ -119,8 +146,54 @@ def test_checkovs_findings_keep_their_ids(tmp_path: Path) -> None:
 
 def test_checkov_that_saw_nothing_is_an_error(tmp_path: Path) -> None:
     """It ends well where it looked at nothing."""
-    about = asked("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path, count=0))
-    assert "HF908" in [id_ for id_, _ in found(checkov.look, about)]
+    about = asked("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path, seen=()))
+    assert found(checkov.look, about) == [("HF908", "checkov: saw no resource, and the code has some")]
+
+
+def test_what_checkov_passes_over_is_told(tmp_path: Path) -> None:
+    """A check that a comment in the code skips, and a file that it does not look at."""
+    files = {**FILES, "b.tf": FILES["main.tf"]}
+    about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
+    assert skipped(checkov.look, about) == [
+        ("checkov", "Checkov did not look at this file"),
+        ("CKV_X_2", "a comment in the code skips it: known"),
+    ]
+
+
+def test_settings_of_the_repository_do_not_run_code_nor_hide_anything(tmp_path: Path) -> None:
+    """What chooses checks is passed on and told; what would be run, sent or written elsewhere is not."""
+    settings = """
+        skip-check: [CKV_A_1, "CKV_A_2,CKV_A_3"]
+        check: CKV_A_9
+        skip-path: [old/]
+        soft-fail: true
+        output-file-path: elsewhere
+        external-checks-dir: [code, data, ../outside]
+        bc-api-key: abc
+        """
+    files = {**FILES, ".checkov.yaml": settings, "code/a.py": "", "data/a.yaml": ""}
+    about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
+    reasons = dict.fromkeys(skipped(checkov.look, about))
+    assert list(reasons)[:7] == [
+        *((f"CKV_A_{number}", "the settings of Checkov skip it") for number in (1, 2, 3)),
+        ("checkov", "its settings ask for these checks alone: CKV_A_9"),
+        ("checkov", "checks in code would be run as code, so they were not asked"),
+        ("checkov", "checks in ../outside would be run as code, so they were not asked"),
+        ("checkov", "`bc-api-key` of its settings is not passed on"),
+    ]
+    given = json.loads((tmp_path / "argv").read_text())
+    assert given[given.index(f"--external-checks-dir={tmp_path}/data") + 1 :] == [
+        *("--check=CKV_A_9,HOLDFAST_SEEN", "--skip-check=CKV_A_1,CKV_A_2,CKV_A_3", "--skip-path=old/"),
+        *(f"--directory={tmp_path}", "--framework=terraform"),
+    ]
+    assert not [one for one in given if "soft" in one or "elsewhere" in one or "abc" in one]
+
+
+def test_settings_that_cannot_be_read_are_an_error(tmp_path: Path) -> None:
+    """Nobody knows what they wanted."""
+    files = {**FILES, ".checkov.yml": "skip-check: ["}
+    about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
+    assert [id_ for id_, _ in found(checkov.look, about)] == ["HF908"]
 
 
 def test_a_missing_checkov_is_a_skip_or_an_error(tmp_path: Path) -> None:

@@ -178,6 +178,13 @@ def answering(version: str) -> str:
     return f'echo \'{{"terraform_version": "{version}"}}\'\n'
 
 
+def test_a_folder_that_cannot_be_looked_into_hides_no_program(tmp_path: Path) -> None:
+    """PATH often names folders of another user: shells pass over them, too."""
+    one = script(tmp_path / "one/terraform", answering("1.9.0"), interpreter="/bin/sh")
+    found = engines(tmp_path, tmp_path / ("x" * 300), one.parent).binaries()
+    assert [engine.path for engine in found] == [str(one)]
+
+
 def test_programs_are_found_newest_first(tmp_path: Path) -> None:
     """On PATH, in HOLDFAST_TOOLS and in the tools directory; the same program by two names is one."""
     one = script(tmp_path / "one/terraform", answering("1.9.0"), interpreter="/bin/sh")

@@ -28,6 +28,7 @@ def asked(
     problems: tuple[Problem, ...] = (),
     warnings: tuple[Problem, ...] = (),
     why_not: str | None = None,
+    alone: tuple[str, ...] = (),
 ) -> Report:
     made = checkout({"main.tf": code})
     said = EngineSaid(
@@ -38,6 +39,7 @@ def asked(
         warnings=warnings,
         unseen=why_not,
         unformatted=why_not,
+        alone=alone,
     )
     return check((FORMAT, VALIDITY), made, at_hand=AtHand(engine=Seen(items=(said,))))
 
@@ -90,6 +92,12 @@ def test_what_could_not_be_asked_is_not_taken_for_valid() -> None:
     assert skips(report, FORMAT) == skips(report, VALIDITY) == ["HF-ENG-1 there is no engine"]
 
 
+def test_code_that_no_stack_uses_is_not_taken_for_valid() -> None:
+    """Its format can be asked for, and that is all."""
+    report = asked({}, alone=("modules/m",))
+    assert [(one.rule, one.file) for one in report.skipped] == [("HF602", "modules/m")]
+
+
 TEXTS = st.lists(st.sampled_from(["a = 1", "b=2", "", "}"]), max_size=8).map(
     lambda lines: "".join(f"{line}\n" for line in lines).encode()
 )
@@ -110,6 +118,12 @@ def test_hunks_name_what_changes_and_nothing_else(before: bytes, after: bytes) -
     assert all(line in rest for line in kept)
     assert len(new) == len(kept) + sum(len(hunk.after) for hunk in found)
     assert bool(found) == (before != after)
+
+
+def test_only_a_line_feed_ends_a_line_of_a_hunk() -> None:
+    """As HCL counts: the place of a finding would be another line."""
+    (hunk,) = hunks("# a\u2028b\n\na=1\n".encode(), "# a\u2028b\n\na = 1\n".encode())
+    assert (hunk.line, hunk.before) == (3, ("a=1\n",))
 
 
 def test_the_diff_is_one_that_programs_read() -> None:

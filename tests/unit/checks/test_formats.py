@@ -16,7 +16,7 @@ import sarif_read
 from holdfast.checks.formats.catalogue import FORMATS, format_of
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report, Reported, Unseen, Waiver, in_order
+from holdfast.checks.report import Report, Reported, Unseen, Waiver, cleaned, in_order
 from holdfast.kernel.errors import Place
 
 RULE = Rule(id="HF701", title="A thing", why="Why.", fix="Mend it.", severity=Severity.WARNING)
@@ -100,6 +100,12 @@ def test_text_is_grouped_by_file_with_the_line() -> None:
     )
 
 
+def test_a_name_keeps_its_letters() -> None:
+    """A path that begins a sentence is still that path."""
+    said = show("text", report(one(message="live/a.tf is missing")))
+    assert "HF701  live/a.tf is missing\n" in said
+
+
 def test_text_says_more_when_asked() -> None:
     """What is waived, by whom and until when, and what was not seen."""
     said = show("text", verbose=True)
@@ -116,6 +122,32 @@ def test_what_to_do_is_said_once_of_all_that_a_rule_finds_in_a_file() -> None:
         "Mend it otherwise.",
         "Mend it.",
     ]
+
+
+def test_what_to_do_is_said_though_the_first_of_its_kind_is_waived() -> None:
+    """Of a waived finding only the waiver is shown: the next one still needs the hint."""
+    said = show("text", report(one(line=1, waiver=WAIVER), one(line=2)), verbose=True)
+    assert said.count("Mend it.") == 1
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_format_lets_a_secret_out(name: str) -> None:
+    """Wherever it stands: the key of an instance is part of its address."""
+    waiver = Waiver(
+        rule="HF701", reason="t0k3n", until=date(2027, 1, 31), place=Place(file="a.tf"), owner="t0k3n"
+    )
+    texts = {
+        "message": "t0k3n",
+        "hint": "t0k3n",
+        "file": "t0k3n.tf",
+        "address": 'a.b["t0k3n"]',
+        "source": "t0k3n",
+    }
+    found = report(
+        one(**texts), one(**texts, waiver=waiver), skipped=(Unseen(rule="r", reason="t0k3n", file="t0k3n"),)
+    )
+    said = show(name, cleaned(found, lambda text: text.replace("t0k3n", "•••")), verbose=True)
+    assert "t0k3n" not in said
 
 
 def test_json_is_the_document_of_the_design() -> None:
@@ -205,6 +237,13 @@ def test_sarif_stays_within_what_github_takes() -> None:
     assert run["properties"]["leftOut"] == 101
 
 
+def test_sarif_names_files_by_the_bytes_of_their_name() -> None:
+    """A name need not be UTF-8."""
+    run = sarif_read.read(show("sarif", report(one(file="a b/\udcff.tf"), one(file="\ud800.tf"))))
+    places = [one_["locations"][0]["physicalLocation"] for one_ in run["results"]]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["a%20b/%FF.tf", "%3F.tf"]
+
+
 def test_a_fingerprint_moves_with_its_line() -> None:
     """The same line elsewhere is the same finding; two equal lines are two."""
 
@@ -249,7 +288,12 @@ def test_annotations_have_places_from_the_root_of_git() -> None:
         "::warning file=infra/a.tf,line=3,endLine=5,title=HF701 A thing::wrong (aws_x.y)"
     )
     assert lines[2] == "::warning title=HF701 A thing::in a plan (prod/x)"
-    assert lines[3] == "1 error, 2 warnings · 1 rule could not look at everything"
+    assert lines[3:] == [
+        "::group::could not look",
+        "HF702  no plan is at hand  (prod/x)",
+        "::endgroup::",
+        "1 error, 2 warnings · 1 rule could not look at everything",
+    ]
 
 
 def test_github_shows_ten_of_a_level() -> None:
@@ -281,10 +325,29 @@ def test_markdown_keeps_texts_in_code() -> None:
 
 def test_markdown_fits_into_a_comment() -> None:
     """Of thousands of findings the gravest are shown and the rest is counted."""
-    many_ = report(*(one(line=number + 1, message="x" * 300, hint="y" * 300) for number in range(3_000)))
+    long = {"message": "x" * 300, "hint": "y" * 300, "file": "f" * 300}
+    wide = Waiver(rule="HF701", reason="r" * 300, until=date(2027, 1, 31), place=Place(file="a.tf", line=1))
+    many_ = report(
+        *(one(line=number + 1, **long) for number in range(3_000)),
+        *(one(line=number + 1, waiver=wide, **long) for number in range(3_000)),
+        skipped=tuple(Unseen(rule="HF702", reason=f"{number}{'z' * 300}") for number in range(3_000)),
+    )
     text = show("markdown", many_)
-    assert "… and 2800 more findings." in text
-    assert len(text) < 3 * 65_536
+    assert len(text) < 65_536
+    shown_ = sum(line.startswith("| ⚠️") for line in text.splitlines())
+    assert shown_ > 50
+    assert f"… and {3_000 - shown_} more findings." in text
+    assert len(re.findall(r"^- … and 29\d\d more$", text, re.MULTILINE)) == 2
+
+
+def test_an_id_of_another_tool_is_text_from_elsewhere() -> None:
+    """It makes no mention, no tag and no row of its own."""
+    theirs = Rule(id="rego.a|<img>\n@team", title="T", why="", fix="", severity=Severity.ERROR)
+    found = report(one(rule=theirs), skipped=(Unseen(rule=theirs.id, reason="broken"),))
+    said = show("markdown", found).splitlines()
+    assert "| ⚠️ | `rego.a│<img> @team` | `a.tf:3` | `wrong`<br>`Mend it.` |" in said
+    assert "- `rego.a│<img> @team`: `broken`" in said
+    assert "     3  ! rego.a|<img> @team  Wrong" in show("text", found).splitlines()
 
 
 def cases(text: str) -> dict[str, ET.Element]:
@@ -311,6 +374,14 @@ def test_junit_has_a_case_for_each_rule() -> None:
     assert failure.text == "b c.tf:3: error: a secret  Mend it."
     assert [child.tag for child in found["holdfast.HF701"]] == ["system-out"]
     assert [child.tag for child in found["holdfast.HF702"]] == ["skipped", "system-out"]
+
+
+def test_junit_says_what_tools_could_not_look() -> None:
+    """A program that is not there is a skipped case, though it is no rule of ours."""
+    found = cases(show("junit", report(skipped=(Unseen(rule="checkov", reason="it is not on PATH"),))))
+    skip = found["holdfast.checkov"].find("skipped")
+    assert skip is not None
+    assert skip.attrib["message"] == "it is not on PATH"
 
 
 def test_junit_fails_where_the_command_does() -> None:

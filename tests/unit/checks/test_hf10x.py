@@ -95,6 +95,19 @@ def test_a_shared_module_is_right_only_if_all_its_stacks_are_exempt() -> None:
     assert lines(check(WRITES, one, config=EXEMPT), WRITES) == []
 
 
+def test_a_stack_that_makes_none_of_a_shared_module_does_no_harm() -> None:
+    """What the exempt stack may install, others can leave out by their values; one that does not is named."""
+    module = 'variable "on" {}\n' + HELM.replace("{\n", "{\n  count = var.on ? 1 : 0\n", 1)
+    calls = {f"{name}/main.tf": CALL.replace("}", "  on = true\n}") for name in ("local", "aws")}
+    files = {**calls, "argocd/main.tf": module}
+    found = of(check(WRITES, files, config=EXEMPT), WRITES)
+    assert [(one.file, one.stack) for one in found] == [("argocd/main.tf", "aws")]
+    for off in ("  on = false\n}", "  on = true\n  count = 0\n}", "  on = true\n  for_each = {}\n}"):
+        assert messages(check(WRITES, {**files, "aws/main.tf": CALL.replace("}", off)}, config=EXEMPT)) == []
+    both = {name: CALL.replace("}", "  on = false\n}") for name in calls}
+    assert len(of(check(WRITES, {**both, "argocd/main.tf": module}, config=STACKS), WRITES)) == 1
+
+
 def test_code_that_no_stack_uses_is_looked_at() -> None:
     """No stack, no exemption."""
     files = {"local/main.tf": "", "aws/main.tf": "", "old/main.tf": HELM}
@@ -239,6 +252,33 @@ def test_a_read_that_is_left_to_the_apply_is_seen() -> None:
     made = {**change("kubernetes_service.a", "read"), "mode": "data", "address": "data.kubernetes_service.a"}
     report = planned({"main.tf": ""}, made, rule=READS)
     assert [one.address for one in of(report, READS)] == ["data.kubernetes_service.a"]
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        (boundary("{}"), ["module.eks.provider.kubernetes"]),
+        (boundary("{ exempt: [{ stack: aws, reason: moving }] }"), []),
+        (boundary("{ types: { 'kubernetes_*': terraform, 'tls_*': gitops } }"), ["module.eks.provider.tls"]),
+    ],
+)
+def test_a_plan_shows_providers_that_modules_from_elsewhere_set_up(config: str, found: list[str]) -> None:
+    """Not those that are only asked for, nor those of code that is here: that has a line."""
+    made = checkout({"local/main.tf": "", "aws/main.tf": CALL, "argocd/main.tf": ""}, config=config)
+    kubernetes = {"name": "k", "full_name": "registry.terraform.io/hashicorp/kubernetes", "expressions": {}}
+    tls = {"name": "tls", "full_name": "registry.terraform.io/hashicorp/tls", "expressions": {}}
+    helm = {"name": "helm", "full_name": "registry.terraform.io/hashicorp/helm"}
+    providers = {
+        "module.eks:k": {**kubernetes, "module_address": "module.eks"},
+        "module.eks:tls": {**tls, "module_address": "module.eks"},
+        "module.eks:helm": {**helm, "module_address": "module.eks"},
+        "k": kubernetes,
+        "module.argocd:k": {**kubernetes, "module_address": "module.argocd"},
+    }
+    document = {"format_version": "1.2", "configuration": {"provider_config": providers}}
+    plan = plan_of(made, json.dumps(document).encode(), "aws")
+    report = check(PROVIDER, made, at_hand=AtHand(plans=Seen(items=(plan,))))
+    assert [one.address for one in of(report, PROVIDER)] == found
 
 
 def kept(files: dict[str, str], data: bytes, rule: Rule = WRITES) -> Report:

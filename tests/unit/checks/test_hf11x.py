@@ -294,6 +294,51 @@ def test_a_database_without_tls_is_found(text: str) -> None:
     assert lines(check(CLEAR, {"main.tf": code}), CLEAR) == [("main.tf", 3)]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgres://localhost/tf?sslmode=disable",
+        "postgres://[::1]:5432/tf?sslmode=disable",
+        "host=127.0.0.1 sslmode=disable",
+        "host=/var/run/postgresql sslmode=disable",
+    ],
+)
+def test_a_database_of_this_machine_needs_no_tls(text: str) -> None:
+    """Nothing goes over a network."""
+    code = f'terraform {{\n  backend "pg" {{\n    conn_str = "{text}"\n  }}\n}}\n'
+    assert messages(check(CLEAR, {"main.tf": code}), CLEAR) == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "env"),
+    [
+        ("pg", "PG_CONN_STR: 'postgres://db.example.com/tf?sslmode=disable'"),
+        ("pg", "PGSSLMODE: disable"),
+        ("http", "TF_HTTP_ADDRESS: 'http://states.example.com/a'"),
+        ("consul", "CONSUL_HTTP_ADDR: 'http://consul.example.com:8500'"),
+    ],
+)
+def test_what_the_environment_says_of_a_backend_counts(type_: str, env: str) -> None:
+    """Where the code leaves it open; the finding is at the entry."""
+    files = {"main.tf": f'terraform {{\n  backend "{type_}" {{}}\n}}\n'}
+    assert lines(check(CLEAR, files, config=entry(f"env: {{ {env} }}")), CLEAR) == [("holdfast.yaml", 3)]
+
+
+def test_an_address_that_is_kept_secret_or_computed_is_a_skip() -> None:
+    """Nobody saw whether it has TLS."""
+    files = {"main.tf": 'terraform {\n  backend "gcs" {}\n}\n'}
+    given = "settings: { bucket: b, storage_custom_endpoint: { secret: 'env:A' } }"
+    report = check(CLEAR, files, config=entry(f"backend: {{ {given} }}"))
+    name = "storage_custom_endpoint"
+    assert skips(report, CLEAR) == [
+        f"`{name}` of the gcs backend comes from a secret store: its value cannot be told here"
+    ]
+    code = block("s3", "encrypt = true\n    endpoints = { s3 = var.s }")
+    assert skips(check(CLEAR, {"main.tf": code}), CLEAR) == [
+        "`endpoints.s3` of the s3 backend is computed: its value cannot be told here"
+    ]
+
+
 def test_consul_may_be_told_by_environment() -> None:
     """That it speaks TLS, where the code does not say so."""
     files = {"main.tf": block("consul", 'address = "consul.example.com"')}
@@ -310,11 +355,15 @@ def test_what_others_keep_cannot_be_seen() -> None:
 
 
 def test_what_opentofu_encrypts_itself_is_encrypted_everywhere() -> None:
-    """An `encryption` block for the state is enough; one for plans is not."""
+    """An `encryption` block for the state is enough; one for plans is not, nor one that leaves it open."""
     text = "terraform {\n  encryption {\n    %s {\n      method = method.aes_gcm.a\n    }\n  }\n}\n"
     for what, found in (("state", 0), ("plan", 1)):
         report = check(CLEAR, {"main.tf": block("s3"), "seal.tofu": text % what})
         assert len(of(report, CLEAR)) == found
+    for method, found in (("aes_gcm", 0), ("unencrypted", 1)):
+        json = f'{{"terraform": {{"encryption": {{"state": {{"method": "${{method.{method}.a}}"}}}}}}}}'
+        for name, seal in (("a.tofu", (text % "state").replace("aes_gcm", method)), ("a.tofu.json", json)):
+            assert len(of(check(CLEAR, {"main.tf": block("s3"), name: seal}), CLEAR)) == found
 
 
 @pytest.mark.parametrize("name", ["kms_key_id", "sse_customer_key"])

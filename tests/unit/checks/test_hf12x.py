@@ -1,4 +1,4 @@
-"""HF120 to HF127: secrets and identities of backends, names of states, who shares and who reads them."""
+"""HF120 to HF128: secrets and identities of backends, names of states, who shares and who reads them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from holdfast.checks.rules.hf124_one_state_twice import RULE as TWICE
 from holdfast.checks.rules.hf125_mixed_environments import RULE as MIXED
 from holdfast.checks.rules.hf126_undeclared_read import RULE as UNDECLARED
 from holdfast.checks.rules.hf127_read_across import RULE as ACROSS
+from holdfast.checks.rules.hf128_two_backends import RULE as DOUBLE
 
 
 def block(type_: str, settings: str = "") -> str:
@@ -117,6 +118,37 @@ def test_the_configuration_is_looked_at_too() -> None:
     assert messages(check(SECRET, files, config=config.format("{ secret: 'env:P' }")), SECRET) == []
 
 
+@pytest.mark.parametrize(
+    ("type_", "variable"),
+    [
+        ("http", "TF_HTTP_PASSWORD: hunter2"),
+        ("pg", "PG_CONN_STR: 'postgres://tf:hunter2@db/tf'"),
+        ("pg", "PGPASSWORD: hunter2"),
+        ("azurerm", "ARM_ACCESS_KEY: hunter2"),
+        ("s3", "AWS_SECRET_ACCESS_KEY: hunter2"),
+        ("consul", "CONSUL_HTTP_TOKEN: hunter2"),
+    ],
+)
+def test_a_secret_in_a_variable_that_the_backend_reads_is_found(type_: str, variable: str) -> None:
+    """By the variable's name, at the entry; one by reference is right."""
+    config = "version: 1\nstacks:\n  - {{ name: a, module: ., environment: prod, env: {{ {env} }} }}\n"
+    files = {"main.tf": block(type_)}
+    name = variable.partition(":")[0]
+    report = check(SECRET, files, config=config.format(env=variable))
+    assert [(one.file, one.line, one.message.split("`")[1]) for one in of(report, SECRET)] == [
+        ("holdfast.yaml", 3, name)
+    ]
+    assert "hunter2" not in repr([(one.message, one.hint) for one in report.findings])
+    referred = config.format(env=f"{name}: {{ secret: 'env:A' }}")
+    assert messages(check(SECRET, files, config=referred), SECRET) == []
+
+
+def test_a_secret_of_digits_is_one_too() -> None:
+    """A number is as good a password as a text."""
+    report = check(SECRET, {"main.tf": block("http", WHERE["http"] + "\n    password = 12345678")})
+    assert messages(report, SECRET) == ["`password` of the http backend is written out"]
+
+
 def test_a_token_in_a_cloud_block_is_found() -> None:
     """In a stack, and in code that no stack uses."""
     code = 'terraform {\n  cloud {\n    organization = "o"\n    token = "hunter2"\n  }\n}\n'
@@ -167,6 +199,16 @@ def test_an_identity_in_the_code_is_found(type_: str, setting: str) -> None:
     report = check(IDENTITY, {"main.tf": block(type_, f"{WHERE[type_]}\n    {setting}")})
     at = 3 + WHERE[type_].count("\n") + 1
     assert lines(report, IDENTITY) == [("main.tf", at)]
+
+
+def test_the_path_of_a_key_file_is_an_identity_and_its_content_a_secret() -> None:
+    """Each is found by one of the two rules."""
+    path = check(
+        (SECRET, IDENTITY), {"main.tf": block("gcs", 'bucket = "b"\n    credentials = "../sa.json"')}
+    )
+    assert [one.rule.id for one in path.findings] == ["HF121"]
+    held = check((SECRET, IDENTITY), {"main.tf": block("gcs", 'bucket = "b"\n    credentials = "{}"')})
+    assert [one.rule.id for one in held.findings] == ["HF120"]
 
 
 def test_an_identity_that_is_configured_or_computed_is_right() -> None:
@@ -336,6 +378,20 @@ def test_one_place_that_is_written_in_two_ways_is_found(type_: str, a: str, b: s
     files = {"a/main.tf": "locals {}\n", "b/main.tf": "locals {}\n"}
     report = check(TWICE, files, config=TWO.format(type=type_, a=a, b=b))
     assert [one.stack for one in of(report, TWICE)] == ["b"] * found
+
+
+def test_a_folder_that_is_called_like_a_stack_is_not_taken_for_it() -> None:
+    """The stack `net` lives elsewhere; the folder `net` is on the state of another."""
+    config = "version: 1\nstacks:\n  - { name: net, module: far }\n  - { name: app, module: app }\n"
+    files = {
+        "far/main.tf": block("s3", 'bucket = "b"\n    key = "far"'),
+        "app/main.tf": block("s3", 'bucket = "b"\n    key = "app"'),
+        "net/main.tf": block("s3", 'bucket = "b"\n    key = "app"'),
+    }
+    found = of(check(TWICE, files, config=config), TWICE)
+    assert [(one.file, one.stack) for one in found] == [("net/main.tf", None)]
+    on_its_namesake = {**files, "net/main.tf": files["far/main.tf"]}
+    assert lines(check(TWICE, on_its_namesake, config=config), TWICE) == [("net/main.tf", 2)]
 
 
 def test_states_that_holdfast_keeps_are_never_the_same() -> None:
@@ -542,3 +598,31 @@ def test_production_is_not_read_from_elsewhere() -> None:
     waived = f"# holdfast:ignore HF127 until=2027-01-01 reason=x\n{RIGHT}"
     report = reads(waived, ", depends_on: [net]", app="dev")
     assert [one.waived for one in of(report, ACROSS)] == [True]
+
+
+# HF128: two backends.
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"main.tf": block("s3"), "backend.tf": block("gcs")}, [("main.tf", 2)]),
+        ({"main.tf": 'terraform {\n  backend "s3" {}\n  cloud {}\n}\n'}, [("main.tf", 3)]),
+        ({"main.tf.json": '{"terraform": {"backend": {"s3": {}, "gcs": {}}}}'}, [("main.tf.json", 1)]),
+        ({"main.tf": block("s3") * 3}, [("main.tf", 7), ("main.tf", 12)]),
+        ({"main.tf": block("s3"), "a_override.tf": block("gcs") * 2}, [("a_override.tf", 7)]),
+        ({"main.tofu": block("s3"), "backend.tf": block("gcs")}, [("main.tofu", 2)]),
+    ],
+)
+def test_a_second_backend_is_found(files: dict[str, str], found: list[tuple[str, int]]) -> None:
+    """In whichever file and syntax it stands, each beyond the first."""
+    report = check(DOUBLE, files)
+    assert lines(report, DOUBLE) == found
+    assert "is one too many" in messages(report, DOUBLE)[0]
+
+
+def test_one_backend_that_takes_the_place_of_another_is_right() -> None:
+    """That of an override file, and OpenTofu's own file instead of Terraform's."""
+    for other in ("override.tf", "a_override.tf.json", "main.tofu"):
+        text = '{"terraform": {"cloud": {}}}' if other.endswith("json") else block("gcs")
+        assert messages(check(DOUBLE, {"main.tf": block("s3"), other: text})) == []

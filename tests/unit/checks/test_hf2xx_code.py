@@ -93,6 +93,7 @@ def test_nonsensitive_does_not_make_a_secret_harmless(value: str, before: str) -
         ("nonsensitive(length(var.password))", PASSWORD),
         ('nonsensitive(var.password != "")', PASSWORD),
         ("nonsensitive(sha256(var.password))", PASSWORD),
+        ('nonsensitive("a-${sha256(var.password)}")', PASSWORD),
         ("nonsensitive(data.aws_ssm_parameter.ami.value)", ""),
         ("keys(local.a)", PASSWORD + "locals {\n  a = { p = var.password }\n}\n"),
         ("issensitive(var.password)", PASSWORD),

@@ -34,11 +34,14 @@ FOUND = [
     ("HF201", ".terraform.tfstate.lock.info", b"{}"),
     ("HF201", "old/pulled.json", STATE),
     ("HF201", "old/powershell.json", STATE.decode().encode("utf-16")),
+    ("HF201", "old/state", STATE),
+    ("HF201", "old/prod.state", STATE),
     ("HF202", "tfplan", b""),
     ("HF202", "prod.tfplan", b""),
     ("HF202", "live/plan.out", b""),
     ("HF202", "tfplan.json", PLAN),
     ("HF202", "out/run7", b"PK\x03\x04..tfplan..tfstate.."),
+    ("HF202", "out/run7.dat", b"PK\x03\x04..tfplan..tfstate.."),
     ("HF202", "shown.json", PLAN),
     ("HF203", ".terraform/terraform.tfstate", STATE),
     ("HF203", "live/.terraform/providers/registry.terraform.io/x", b""),
@@ -52,12 +55,18 @@ FOUND = [
     ("HF205", "tls/server.pem", PEM),
     ("HF205", "store.p12", b"\x30\x82"),
     ("HF205", "account.json", b'{"private_key": "' + PEM.replace(b"\n", b"\\n") + b'"}'),
+    ("HF205", "keys.txt", b"# created: now\n" + b"AGE-SECRET-" + b"KEY-1" + b"Q" * 58),
+    ("HF205", "client.ovpn", b"<key>\n" + PEM),
     ("HF206", ".env", b"DB_PASSWORD=hunter2\n"),
     ("HF206", "app/.env.production", b"A=1\n"),
     ("HF206", "prod.env", b"export API_TOKEN='abc'\n"),
     ("HF206", ".aws/credentials", b"[default]"),
     ("HF206", ".terraformrc", b'credentials "app.terraform.io" {\n  token = "abc"\n}\n'),
     ("HF206", "kubeconfig.yaml", b"users:\n- user:\n    token: abcdefgh12345678\n"),
+    ("HF206", ".git-credentials", b"https://a:b@c"),
+    ("HF206", "ci/aws-credentials", b"aws_secret_access_key = " + b"q7Rz2Lw9Xk4Tn8Vb3Md6q7Rz2Lw9"),
+    ("HF206", "etc/my.cnf", b"[client]\npassword=Summer2024\n"),
+    ("HF206", "kubeconfig", b"client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJ\n"),
     ("HF206", ".npmrc", b"//registry.npmjs.org/:_authToken=abc\n"),
 ]
 LEFT_ALONE = [
@@ -80,6 +89,8 @@ LEFT_ALONE = [
     ("HF206", "prod.env"),
     ("HF206", ".terraformrc"),
     ("HF206", "modules/kubeconfig/main.tf"),
+    ("HF206", "kubeconfig.tf"),
+    ("HF206", "docs/credentials.md"),
 ]
 
 
@@ -93,7 +104,12 @@ def test_a_file_that_git_must_not_keep_is_found(id_: str, path: str, content: by
 @pytest.mark.parametrize(("id_", "path"), LEFT_ALONE)
 def test_a_file_that_is_only_about_it_is_left_alone(id_: str, path: str) -> None:
     """Code, texts, models, public halves, and files of settings without a secret belong in Git."""
-    content = {"tls/ca.pem": CERTIFICATE, "prod.env": b"LOG_LEVEL=info\n", "access.log": b"GET / 200\n"}
+    content = {
+        "tls/ca.pem": CERTIFICATE,
+        "prod.env": b"LOG_LEVEL=info\n",
+        "access.log": b"GET / 200\n",
+        "kubeconfig.tf": b"client-key-data: ${base64encode(module.cluster.client_key)}\n",
+    }
     assert messages(check(the(id_), {path: content.get(path, b"{}")}, config=""), the(id_)) == []
 
 

@@ -237,6 +237,23 @@ def test_an_output_that_shows_a_secret_is_found_in_plan_and_state() -> None:
     assert [one.message for one in found] == ["the output `open` shows a secret of this state"]
 
 
+@pytest.mark.parametrize(
+    ("change", "number"),
+    [
+        ({"actions": ["no-op"], "before": SECRET, "after": SECRET}, 0),
+        ({"actions": ["no-op"], "before": SECRET, "after": SECRET, "before_sensitive": True}, 1),
+        ({"actions": ["update"], "before": "x", "after": SECRET}, 1),
+    ],
+)
+def test_a_plan_says_nothing_of_outputs_that_it_leaves_as_they_are(
+    change: dict[str, Any], number: int
+) -> None:
+    """They are in the state already, and every plan would tell them again; one that loses its mark is new."""
+    held = {"after": {"password": SECRET}, "after_sensitive": {"password": True}}
+    report = plan("aws_db_instance", held, outputs={"o": {"after_sensitive": False, **change}})
+    assert len(of(report, OUTPUT)) == number
+
+
 def test_a_secret_in_a_state_is_waived_by_its_address() -> None:
     """It stands in no file: the configuration waives it."""
     config = (

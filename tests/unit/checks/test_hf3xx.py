@@ -10,9 +10,10 @@ from checks_made import check, checkout, lines, messages, of, plan_of, skips
 
 from holdfast.checks.catalogue import rule
 from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.pins import loose_constraint, loose_module
+from holdfast.checks.pins import loose_constraint, loose_module, loose_provider, provider_constraint
 from holdfast.checks.report import Report
 from holdfast.checks.running import AtHand, Seen
+from holdfast.terraform.versions import Version
 
 
 def the(id_: str) -> Rule:
@@ -161,6 +162,7 @@ CONFIGURATION = {
                         {"address": "data.external.a"},
                         {"address": "data.http.a"},
                         {"address": "data.httpx.a"},
+                        {"address": "shell_script.a"},
                     ]
                 }
             }
@@ -190,6 +192,7 @@ def test_a_plan_shows_what_modules_from_elsewhere_do() -> None:
         ("HF301", "module.far.null_resource.a", None),
         ("HF302", "data.external.here", 4),
         ("HF302", "module.far.data.external.a", None),
+        ("HF302", "module.far.shell_script.a", None),
         ("HF303", "module.far.data.http.a", None),
     }
 
@@ -224,6 +227,11 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
         ("git@github.com:acme/a.git?ref=1.2", None),
         ("github.com/acme/a?ref=network/v1.4.2", None),
         ("github.com/acme/a?ref=refs/tags/stable", None),
+        ("github.com/acme/a?ref=network-v2", None),
+        ("github.com/acme/a?ref=network_1.4", None),
+        ("github.com/acme/a?ref=network/20260131", None),
+        ("github.com/acme/a?ref=2026-01-31", None),
+        ("github.com/acme/a?ref=v2.0.0-rc.1", None),
         ("https://example.com/a.zip?checksum=sha256:00", None),
         ("s3::https://s3.amazonaws.com/b/a.zip?version=abc", None),
         ("oci://example.com/a?digest=sha256:00", None),
@@ -248,6 +256,9 @@ def test_a_module_that_is_pinned_passes(source: str, version: str | None) -> Non
         ("git::https://example.com/a.git?ref=", None, "no `ref`"),
         ("git::https://example.com/a.git?ref=main", None, "`main`"),
         ("git::https://example.com/a.git?ref=release/1.2", None, "`release/1.2`"),
+        ("git::https://example.com/a.git?ref=ABC-123", None, "`ABC-123`"),
+        ("git::https://example.com/a.git?ref=sprint_7", None, "`sprint_7`"),
+        ("git::https://example.com/a.git?ref=1.x", None, "`1.x`"),
         ("git::https://example.com/a.git?ref=refs/heads/v1.0", None, "`refs/heads/v1.0`"),
         ("git@github.com:acme/a.git", None, "no `ref`"),
         ("github.com/acme/a", None, "no `ref`"),
@@ -320,6 +331,15 @@ def test_a_constraint_with_an_upper_end_passes(text: str) -> None:
 def test_a_constraint_without_one_does_not(text: str) -> None:
     """`~> 5` lets 6 and 7 in: there is no other number that could stay."""
     assert loose_constraint(text) is not None
+
+
+def test_of_a_provider_one_number_is_an_upper_end() -> None:
+    """Terraform and OpenTofu read `~> 5` of a provider as `~> 5.0`, of a module as `>= 5`."""
+    assert loose_provider("~> 5") is None
+    assert loose_provider(">= 5") is not None
+    assert provider_constraint("~> 5").allows(Version.parse("5.99.0"))
+    assert not provider_constraint("~> 5").allows(Version.parse("6.0.0"))
+    assert not provider_constraint("~> 5.1.0").allows(Version.parse("5.2.0"))
 
 
 def requires(text: str) -> str:
@@ -432,6 +452,18 @@ def test_what_only_a_local_module_needs_has_to_be_locked() -> None:
     assert lines(check(HF306, files), HF306) == [("a/main.tf", 3)]
 
 
+def test_what_a_module_from_elsewhere_needs_is_not_called_nothing() -> None:
+    """Nobody has fetched it yet: no lock file, and nothing to say that none is needed."""
+    call = 'module "a" {\n  source = "./a"\n}\n'
+    files = {"main.tf": call, "a/main.tf": call.replace("./a", "acme/vpc/aws")}
+    report = check(HF306, files)
+    assert not report.findings
+    assert skips(report, HF306) == [
+        "which providers the module `a` (a/main.tf:1:1) needs is not known before `init`"
+    ]
+    assert skips(check(HF306, {"main.tf": call, "a/main.tf": ""}), HF306) == []
+
+
 @pytest.mark.parametrize("host", ["registry.terraform.io", "registry.opentofu.org"])
 def test_a_lock_file_that_fits_passes(host: str) -> None:
     """Of Terraform's registry or of OpenTofu's."""
@@ -444,6 +476,13 @@ def test_a_locked_version_outside_the_constraint_is_found() -> None:
     report = check(HF307, {"main.tf": CODE, PATH: LOCK % ("4.9.0", ONE)})
     assert lines(report, HF307) == [(PATH, 1)]
     assert messages(report, HF307) == [f"{PATH} holds hashicorp/aws 4.9.0, and main.tf:3:5 asks for `~> 5.0`"]
+
+
+def test_a_locked_version_after_the_one_number_of_a_constraint_is_found() -> None:
+    """`~> 5` of a provider is not 6."""
+    code = CODE.replace("~> 5.0", "~> 5")
+    assert len(of(check(HF307, {"main.tf": code, PATH: LOCK % ("6.1.0", ONE)}), HF307)) == 1
+    assert not check(HF307, {"main.tf": code, PATH: LOCK % ("5.9.0", ONE)}).findings
 
 
 def test_a_provider_that_is_not_locked_is_found_once() -> None:

@@ -100,6 +100,21 @@ def test_a_sensitive_value_is_never_shown() -> None:
     assert messages(report) == ["`address` must be an IP address or a host name, and is a text (acme)"]
 
 
+def test_an_override_file_is_laid_over_an_output() -> None:
+    """What it does not say stays: a value with another's mark, a mark with another's value."""
+    files = {"outputs.tf": GOOD, "contract.yaml": CONTRACT}
+    override = 'output "address" {\n  sensitive = true\n}\n'
+    report = check((HF401, HF402), {**files, "a_override.tf": override}, config=CONFIG)
+    assert not report.findings
+    assert {one.reason for one in report.skipped} == {NO_PLAN, NO_STATE}
+    wrong = {**files, "outputs.tf": GOOD.replace("192.0.2.1", "hush hush"), "a_override.tf": override}
+    report = check((HF401, HF402), wrong, config=CONFIG)
+    assert messages(report) == ["`address` must be an IP address or a host name, and is a text (acme)"]
+    other = override.replace("sensitive = true", 'value = "not an address"')
+    report = check((HF401, HF402), {**files, "a_override.tf": other}, config=CONFIG)
+    assert lines(report, HF402) == [("a_override.tf", 2)]
+
+
 def test_what_is_not_known_is_skipped_and_not_taken_for_right() -> None:
     """All of it in one line."""
     report = source(GOOD.replace('"192.0.2.1"', "aws_eip.a.public_ip").replace('"a"', "var.name"))
@@ -163,11 +178,14 @@ def test_findings_can_be_waived_on_the_line_and_in_the_configuration() -> None:
 # Plans and states.
 
 
-def planned(outputs: dict[str, Any], changes: tuple[str, ...] = ()) -> Report:
+def planned(
+    outputs: dict[str, Any], changes: tuple[str, ...] = (), declared: dict[str, Any] | None = None
+) -> Report:
     made = checkout({"outputs.tf": GOOD, "contract.yaml": CONTRACT}, config=CONFIG)
     document = {
         "format_version": "1.2",
         "output_changes": outputs,
+        "configuration": {"root_module": {"outputs": declared}} if declared is not None else {},
         "resource_changes": [
             {"address": f"a.b{index}", "mode": "managed", "type": "a", "change": {"actions": [action]}}
             for index, action in enumerate(changes)
@@ -207,6 +225,18 @@ def test_an_output_that_is_known_after_apply_is_skipped() -> None:
     report = planned({**RIGHT, "address": after(None, after_unknown=True)})
     assert not report.findings
     assert "not known until it is applied: `address`" in skips(report, HF402)
+
+
+def test_outputs_that_a_plan_of_a_part_leaves_out_are_skipped() -> None:
+    """With `--target` Terraform plans only outputs of what it was told: the others are there all the same."""
+    report = planned({"gateways": RIGHT["gateways"]}, declared={name: {} for name in RIGHT})
+    assert not report.findings
+    assert "not known until it is applied: `name`, `address`" in skips(report, HF401)
+    gone = planned({"gateways": RIGHT["gateways"]}, declared={"name": {}})
+    assert [one.address for one in of(gone, HF401)] == ["output.address"]
+    null = {"actions": ["delete"], "before": "a", "after": None}
+    report = planned({**RIGHT, "name": null}, ("create",), declared={name: {} for name in RIGHT})
+    assert [one.address for one in of(report, HF401)] == ["output.name"]
 
 
 def test_a_sensitive_output_of_a_plan_is_never_shown() -> None:

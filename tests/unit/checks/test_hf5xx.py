@@ -116,7 +116,7 @@ SIZES = [
     ("bucket", 20480, ERROR),
     ("key", 32768, ERROR),
     ("trust", 2048, WARNING),
-    ("trust", 4096, ERROR),
+    ("trust", 8192, ERROR),
 ]
 
 

@@ -138,6 +138,60 @@ def test_a_value_that_is_not_known_is_skipped() -> None:
     ]
 
 
+MAYBE = 'variable "x" {}\n'
+NESTED = 'resource "google_sql_database_instance" "a" {\n  deletion_protection = false\n%s\n}\n'
+DYNAMIC = """
+  dynamic "settings" {
+    for_each = %s
+    content {
+      deletion_protection_enabled = true
+    }
+  }
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (database("lifecycle {\n  prevent_destroy = var.x\n}")["main.tf"] + MAYBE, "skipped"),
+        (database("for_each = {}")["main.tf"], "fine"),
+        (database("for_each = var.x")["main.tf"] + MAYBE, "found"),
+        (database("lifecycle {\n  enabled = false\n}")["main.tf"], "fine"),
+        (NESTED % (DYNAMIC % "[1]"), "fine"),
+        (NESTED % (DYNAMIC % "[]"), "found"),
+        (NESTED % (DYNAMIC % "var.x") + MAYBE, "skipped"),
+    ],
+)
+def test_what_may_be_is_neither_fine_nor_found(code: str, said: str) -> None:
+    """A block that may not be made does not protect, and one that may be is no reason to complain."""
+    report = check(HF708, {"main.tf": code})
+    assert [bool(of(report, HF708)), bool(skips(report, HF708))] == [said == "found", said == "skipped"]
+
+
+def test_blocks_are_objects_in_the_json_syntax() -> None:
+    """One, or a list of them."""
+    settings = '{"deletion_protection_enabled": true}'
+    for inside in (settings, f"[{settings}]"):
+        body = f'{{"deletion_protection": false, "settings": {inside}}}'
+        code = f'{{"resource": {{"google_sql_database_instance": {{"a": {body}}}}}}}'
+        assert not check(HF708, {"main.tf.json": code}).findings
+
+
+@pytest.mark.parametrize(
+    ("written", "over", "number"),
+    [
+        ("", "lifecycle {\n  prevent_destroy = true\n}", 0),
+        ("deletion_protection = false", "deletion_protection = true", 0),
+        ("deletion_protection = true", "deletion_protection = false", 1),
+        ("lifecycle {\n  prevent_destroy = true\n}", "lifecycle {\n  create_before_destroy = true\n}", 0),
+    ],
+)
+def test_an_override_file_changes_what_protects(written: str, over: str, number: int) -> None:
+    """Terraform takes both blocks for one, and the later word counts."""
+    files = {"main.tf": database(written)["main.tf"], "main_override.tf": database(over)["main.tf"]}
+    assert lines(check(HF708, files), HF708) == [("main.tf", 1)] * number
+
+
 TWO = """\
     version: 1
     environments: { dev: {} }

@@ -66,7 +66,8 @@ def test_a_variable_is_set_that_nobody_declares() -> None:
     assert lines(report, UNDECLARED) == [("terraform.tfvars", 2)]
     assert report.findings[0].hint == "Did you mean `size`?"
     json = check(UNDECLARED, {"main.tf": DECLARED, "x.auto.tfvars.json": '{"size": "a", "other": 1}'})
-    assert messages(json, UNDECLARED) == ["`other` is set here, and . declares no such variable"]
+    (said,) = messages(json, UNDECLARED)
+    assert said == "`other` is set here, and the root module declares no such variable"
 
 
 def test_a_file_that_several_stacks_share_may_set_what_one_declares() -> None:

@@ -136,3 +136,11 @@ def test_no_format_tells_it_not_even_by_a_digest(name: str) -> None:
         return format_of(name)(Shown(report=report, version="1", verbose=True))
 
     assert shown("one") == shown("two")
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x0b", "\x0c", "\x1c", "\x85", "\r"])
+def test_lines_are_those_that_hcl_counts(end: str) -> None:
+    """Other ends of lines would move the count, and the secret would stand beside somebody else's finding."""
+    text = f'# a{end}b\n\npassword = "{SECRET}"\r\nnext = 1\n'
+    report = reported("main.tf", text, Place(file="main.tf", line=3), Place(file="main.tf", line=4))
+    assert [one.source for one in report.findings] == ['password = "…"', "next = 1"]

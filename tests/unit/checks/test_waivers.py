@@ -67,6 +67,12 @@ def test_one_comment_names_several_rules() -> None:
         ("holdfast:ignore HF701 reason=why", "it has no end date (`until=2027-01-31`)"),
         ("holdfast:ignore HF701 until=2027-02-30 reason=why", "`2027-02-30` is no day (`until=2027-01-31`)"),
         ("holdfast:ignore HF799 until=2027-01-31 reason=why", "there is no rule `HF799`"),
+        ("holdfast:ignore HF7O1 until=2027-01-31 reason=why", "there is no rule `HF7O1`"),
+        (
+            "holdfast:ignore HF701 HF705 until=2027-01-31 reason=why",
+            "`HF705` is no field; commas stand between rules",
+        ),
+        ("holdfast:ignore HF7* until=2027-01-31 reason=why", "`*` is no field; commas stand between rules"),
     ],
 )
 def test_a_waiver_that_says_too_little_waives_nothing(written: str, says: str) -> None:
@@ -208,10 +214,14 @@ def test_a_waiver_without_a_path_waits_for_everything_its_rule_looks_at() -> Non
 def test_rules_that_do_not_exist_are_told() -> None:
     """In severities and waivers of the configuration; ids of other people's tools are theirs to know."""
     config = configured(f"{{ rule: HF799, {WORDS} }}\n    - {{ rule: CKV_AWS_20, {WORDS} }}") + (
-        "  rules: { HF798: off, HF7*: note, CKV2_X: off }\n"
+        "  rules: { HF798: off, HF7*: note, HF8*: off, CKV2_X: off, CKV_*: off }\n"
     )
     report = check(UNUSED, {"main.tf": "locals {}\n"}, config=config)
-    assert messages(report, UNKNOWN_RULE) == ["there is no rule `HF799`", "there is no rule `HF798`"]
+    assert messages(report, UNKNOWN_RULE) == [
+        "there is no rule `HF799`",
+        "there is no rule `HF798`",
+        "there is no rule `HF8*`",
+    ]
 
 
 def test_what_is_said_of_waivers_cannot_be_waived() -> None:

@@ -217,6 +217,22 @@ def test_an_output_may_have_another_name() -> None:
     assert [found.output for found in compare(contract, {"b": Given(value="x")})] == ["b"]
 
 
+def test_two_names_of_one_output_must_agree() -> None:
+    """Who reads the one and who reads the other would not find the same."""
+    contract = Contract(name="c", outputs={"a": Part(type=Type.STRING, aliases=("b", "c"))})
+    given = {"a": Given(value="x"), "b": Given(value="x"), "c": Given(value="y")}
+    found = list(compare(contract, given))
+    assert [(one.kind, one.output) for one in found] == [(Kind.WRONG, "c")]
+    assert found[0].message == "there are both `a` and `c`, and they differ"
+    assert list(compare(contract, {**given, "c": Given(value=UNKNOWN)})) == []
+
+
+def test_a_key_that_is_null_is_not_said_to_be_there() -> None:
+    """Of several of which one is wanted."""
+    found = platform(dns_challenge_identities={**IDENTITIES, "dev": {"aws_role_arn": None, "other": "x"}})
+    assert [one.message.partition("and has ")[2] for one in found] == ["`other`"]
+
+
 def test_no_value_of_a_sensitive_output_is_shown() -> None:
     """At any depth."""
     part = Part(type=Type.OBJECT, keys={"b": Part(type=Type.IP)})

@@ -4,7 +4,7 @@ import pytest
 from results_made import stack
 
 from holdfast.kernel.errors import UsageError
-from holdfast.runs.selection import listed_paths, select_named
+from holdfast.runs.selection import Selection, listed_paths, select_named
 from holdfast.stacks.stack import RemovedStack
 
 STACKS = (stack("dev/db"), stack("prod/db"), stack("prod/queue"))
@@ -59,3 +59,20 @@ def test_what_a_change_took_away_can_still_be_named() -> None:
 def test_paths_from_standard_input(data: bytes, paths: tuple[str, ...]) -> None:
     """Lines, NUL-ended names, and names in Git's quotes: no way of listing files loses one."""
     assert listed_paths(data) == paths
+
+
+def selection(count: int, *policies: str) -> Selection:
+    selected = select_named(STACKS, [one.name for one in STACKS[:count]]) if count else ()
+    return Selection(selected=selected, gone=(), total=len(STACKS), changed=2, named=False, policies=policies)
+
+
+def test_stacks_that_changed_policies_were_not_asked_about_are_told() -> None:
+    """A policy selects no stack and may speak of any: with the command that asks about all of them."""
+    said = selection(0, "policy/a.rego", "policy/b.rego").unasked
+    assert said is not None
+    assert said.startswith(
+        "policies changed (policy/a.rego and 1 more), and 3 stacks were not held against them: holdfast plan"
+    )
+    assert "and 1 stack was not held" in str(selection(2, "policy/a.rego").unasked)
+    assert selection(3, "policy/a.rego").unasked is None
+    assert selection(1).unasked is None

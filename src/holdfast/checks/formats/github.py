@@ -5,7 +5,8 @@ from __future__ import annotations
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.formats.words import unseen, verdict
 from holdfast.checks.interface import Severity
-from holdfast.checks.report import Reported
+from holdfast.checks.report import Report, Reported
+from holdfast.kernel.quoting import one_line
 from holdfast.kernel.workflow_commands import MOST_OF_A_LEVEL, command, harmless
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -22,7 +23,21 @@ def show(shown: Shown) -> str:
             more = f"{len(found) - len(kept)} more: `holdfast check` shows them all"
             lines.append(command(level, more, title="Holdfast"))
     last = " · ".join(part for part in (verdict(report), unseen(report)) if part)
-    return "\n".join([*lines, harmless(last)]) + "\n"
+    return "\n".join([*lines, *_unseen(report), harmless(last)]) + "\n"
+
+
+def _unseen(report: Report) -> list[str]:
+    """Why rules could not look, folded in the log: it concerns no line."""
+    if not report.skipped:
+        return []
+    said = [
+        harmless(
+            f"{one_line(one.rule)}  {one_line(one.reason)}" + (f"  ({one_line(where)})" if where else "")
+        )
+        for one in report.skipped
+        for where in (one.file or one.stack,)
+    ]
+    return [command("group", "could not look"), *said, command("endgroup", "")]
 
 
 def _annotation(level: str, one: Reported, prefix: str) -> str:

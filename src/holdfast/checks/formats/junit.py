@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.interface import Rule
 from holdfast.checks.report import Reported
 from holdfast.kernel.quoting import one_line
 from holdfast.kernel.values import dataclass
@@ -31,7 +30,8 @@ def show(shown: Shown) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    rule: Rule
+    rule: str
+    title: str
     failures: list[Reported]
     others: list[Reported]
     """Findings for which the command does not fail."""
@@ -40,14 +40,16 @@ class _Case:
 
 
 def _cases(shown: Shown) -> Iterator[_Case]:
-    """Every rule that was asked, and those of other tools that found something."""
+    """Every rule that was asked, and those of other tools that found something or could not look."""
     report = shown.report
-    rules = {rule.id: rule for rule in report.rules}
-    rules.update((one.rule.id, one.rule) for one in report.findings)
-    for id_ in sorted(rules):
+    titles = dict.fromkeys((one.rule for one in report.skipped), "")
+    titles.update((one.rule.id, one.rule.title) for one in report.findings)
+    titles.update((rule.id, rule.title) for rule in report.rules)
+    for id_ in sorted(titles):
         found = [one for one in report.counted if one.rule.id == id_]
         yield _Case(
-            rule=rules[id_],
+            rule=id_,
+            title=titles[id_],
             failures=[one for one in found if one.severity.reaches(shown.fail_on)],
             others=[one for one in found if not one.severity.reaches(shown.fail_on)],
             reasons=[one.reason for one in report.skipped if one.rule == id_],
@@ -55,8 +57,8 @@ def _cases(shown: Shown) -> Iterator[_Case]:
 
 
 def _case(case: _Case) -> Iterator[str]:
-    rule, found = case.rule, case.failures
-    name = f"name={_quoted(f'{rule.id} {rule.title}')} classname={_quoted(f'holdfast.{rule.id}')}"
+    found = case.failures
+    name = f"name={_quoted(f'{case.rule} {case.title}')} classname={_quoted(f'holdfast.{case.rule}')}"
     yield f"    <testcase {name}>"
     if found:
         first = f"{len(found)} findings: {found[0].message}" if len(found) > 1 else found[0].message

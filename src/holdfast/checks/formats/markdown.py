@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.formats.words import counted, unseen, verdict
 from holdfast.checks.interface import Severity
 from holdfast.checks.report import Report, Reported
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.quoting import cell, code
 from holdfast.kernel.workflow_commands import harmless
 
-MOST = 200
-"""A comment holds 65,536 characters; a table of so many rows stays below it."""
+_ROOM = 40_000
+_ROOM_ASIDE = 10_000
+"""Characters for the findings, for what is waived and for what was not seen: a comment holds 65,536."""
 _ICONS = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.NOTE: "💬"}
 _WIDEST = 160
 _ORDER = tuple(Severity)
+_PLAIN = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def show(shown: Shown) -> str:
@@ -22,10 +27,11 @@ def show(shown: Shown) -> str:
     icon = _ICONS[gravest] if gravest is not None else "✅"
     lines = [f"### {icon} Checks: {verdict(report)}", "", _counts(report), ""]
     found = sorted(report.counted, key=lambda one: _ORDER.index(one.severity))
-    if found:
-        lines += ["| | rule | where | what |", "|---|---|---|---|", *map(_row, found[:MOST]), ""]
-    if len(found) > MOST:
-        lines += [f"… and {counted(len(found) - MOST, 'more finding')}.", ""]
+    rows = _within(_ROOM, map(_row, found))
+    if rows:
+        lines += ["| | rule | where | what |", "|---|---|---|---|", *rows, ""]
+    if len(rows) < len(found):
+        lines += [f"… and {counted(len(found) - len(rows), 'more finding')}.", ""]
     lines += _waived(report)
     lines += _skipped(report)
     return harmless("\n".join(lines).rstrip("\n")) + "\n"
@@ -48,7 +54,12 @@ def _row(one: Reported) -> str:
     what = one.message if one.address is None else f"{one.address}: {one.message}"
     hint = f"<br>{cell(one.hint.replace('`', chr(39)), _WIDEST)}" if one.hint else ""
     said = cell(what.replace("`", "'"), _WIDEST)
-    return f"| {_ICONS[one.severity]} | {one.rule.id} | {cell(_where(one), _WIDEST)} | {said}{hint} |"
+    return f"| {_ICONS[one.severity]} | {_id(one.rule.id)} | {cell(_where(one), _WIDEST)} | {said}{hint} |"
+
+
+def _id(rule: str) -> str:
+    """Those of other people's tools are text from elsewhere."""
+    return rule if _PLAIN.fullmatch(rule) else cell(rule, _WIDEST)
 
 
 def _where(one: Reported) -> str:
@@ -58,25 +69,38 @@ def _where(one: Reported) -> str:
 
 
 def _waived(report: Report) -> list[str]:
-    if not report.waived:
-        return []
-    rows = [
-        f"- {one.rule.id} at {code(_where(one), _WIDEST)} until {one.waiver.until}: "
+    rows = (
+        f"- {_id(one.rule.id)} at {code(_where(one), _WIDEST)} until {one.waiver.until}: "
         f"{code(one.waiver.reason.replace('`', chr(39)), _WIDEST)}"
         for one in report.findings
         if one.waiver is not None
-    ]
-    more = [f"- … and {len(rows) - MOST} more"] if len(rows) > MOST else []
-    return ["<details><summary>Waived</summary>", "", *rows[:MOST], *more, "", "</details>", ""]
+    )
+    return _folded("Waived", rows, report.waived)
 
 
 def _skipped(report: Report) -> list[str]:
-    if not report.skipped:
-        return []
-    rows = [
-        f"- {one.rule}: {code(one.reason.replace('`', chr(39)), _WIDEST)}"
+    rows = (
+        f"- {_id(one.rule)}: {code(one.reason.replace('`', chr(39)), _WIDEST)}"
         + (f" ({code(where, _WIDEST)})" if (where := one.file or one.stack) else "")
         for one in report.skipped
-    ]
-    more = [f"- … and {len(rows) - MOST} more"] if len(rows) > MOST else []
-    return ["<details><summary>Could not look</summary>", "", *rows[:MOST], *more, "", "</details>", ""]
+    )
+    return _folded("Could not look", rows, len(report.skipped))
+
+
+def _folded(title: str, rows: Iterable[str], number: int) -> list[str]:
+    if not number:
+        return []
+    kept = _within(_ROOM_ASIDE, rows)
+    more = [f"- … and {number - len(kept)} more"] if len(kept) < number else []
+    return [f"<details><summary>{title}</summary>", "", *kept, *more, "", "</details>", ""]
+
+
+def _within(room: int, rows: Iterable[str]) -> list[str]:
+    """As many as there is room for."""
+    kept: list[str] = []
+    for row in rows:
+        room -= len(row) + 1
+        if room < 0:
+            break
+        kept.append(row)
+    return kept

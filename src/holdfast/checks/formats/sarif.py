@@ -116,13 +116,21 @@ def _location(one: Reported, prefix: str) -> dict[str, object]:
     path = f"{prefix}{one.file or _CONFIGURATION}"
     location: dict[str, object] = {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(path, errors="replace"), "uriBaseId": "%SRCROOT%"},
+            "artifactLocation": {"uri": _uri(path), "uriBaseId": "%SRCROOT%"},
             "region": region,
         }
     }
     if one.address is not None:
         location["logicalLocations"] = [{"fullyQualifiedName": one.address, "kind": "resource"}]
     return location
+
+
+def _uri(path: str) -> str:
+    """With the bytes that the name has on disk, be they UTF-8 or not."""
+    try:
+        return quote(path, errors="surrogateescape")
+    except UnicodeEncodeError:
+        return quote(path, errors="replace")
 
 
 def _fingerprint(one: Reported, seen: Counter[str]) -> str:

@@ -39,7 +39,8 @@ def findings_of(shown: Shown) -> Iterator[tuple[Piece, ...]]:
         told: set[tuple[str, str | None]] = set()
         for one in group:
             yield from _finding(one, hint=(one.rule.id, one.hint) not in told)
-            told.add((one.rule.id, one.hint))
+            if not one.waived:
+                told.add((one.rule.id, one.hint))
         yield ()
     if shown.verbose:
         yield from _skipped(report)
@@ -52,7 +53,12 @@ def _finding(one: Reported, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
     where = ", ".join(part for part in (one.stack if one.file is None else None, one.address) if part)
     about = f"  ({one_line(where)})" if where else ""
     message = _sentence(one_line(one.message))
-    yield (f" {number:>5}  ", ""), (mark, style), (f" {one.rule.id}", "bold"), (f"  {message}{about}", "")
+    yield (
+        (f" {number:>5}  ", ""),
+        (mark, style),
+        (f" {one_line(one.rule.id)}", "bold"),
+        (f"  {message}{about}", ""),
+    )
     if one.source:
         yield ((f"{'':>9}{one_line(one.source, _WIDEST)}", "dim"),)
     if one.waiver is not None:
@@ -62,7 +68,9 @@ def _finding(one: Reported, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}" if text[:1].isalpha() else text
+    """With a capital, unless it begins with a name: of a file, say."""
+    first = text.partition(" ")[0].rstrip(",:;")
+    return f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
 
 
 def _skipped(report: Report) -> Iterator[tuple[Piece, ...]]:
@@ -72,7 +80,7 @@ def _skipped(report: Report) -> Iterator[tuple[Piece, ...]]:
     for one in report.skipped:
         where = one.file or one.stack
         about = f"  ({one_line(where)})" if where else ""
-        yield ((f"        - {one.rule}  {one_line(one.reason)}{about}", ""),)
+        yield ((f"        - {one_line(one.rule)}  {one_line(one.reason)}{about}", ""),)
     yield ()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from holdfast.checks.iam.arns import arn_of
+from holdfast.checks.iam.document import HOLE
 from holdfast.checks.iam.statements import covers
 
 ESCALATING: Final[Mapping[str, str]] = {
@@ -40,6 +42,50 @@ REVEALING: Final[Mapping[str, str]] = {
 }
 
 
-def first_danger(pattern: str, table: Mapping[str, str]) -> tuple[str, str] | None:
-    """The gravest action that a pattern covers, with what it leads to."""
-    return next(((action, why) for action, why in table.items() if covers(pattern, action)), None)
+_OF: Final[Mapping[str, str]] = {
+    "lambda": "function",
+    "kms": "key",
+    "s3": "",
+    "secretsmanager": "secret",
+    "ssm": "parameter",
+}
+_OF_IAM: Final = ("Role", "User", "Group", "Policy")
+
+
+def first_danger(pattern: str, table: Mapping[str, str], resource: str = "*") -> tuple[str, str] | None:
+    """The gravest action that a pattern covers, with what it leads to where it is allowed on this."""
+    return next(
+        (
+            (action, why)
+            for action, why in table.items()
+            if covers(pattern, action) and is_all_of(resource, action)
+        ),
+        None,
+    )
+
+
+def is_all_of(resource: str, action: str) -> bool:
+    """Whether it is everything that an action can be about: `*`, or `arn:aws:iam::111122223333:role/*`."""
+    if not resource.strip("*"):
+        return True
+    arn = arn_of(resource)
+    if arn is None or not arn.resource.endswith("*") or HOLE in arn.resource:
+        return False
+    service = action.partition(":")[0]
+    kind = _kind(action)
+    named = covers(arn.service, "iam" if service == "sts" else service)
+    return named and arn.resource.rstrip("*?") in ("", kind, f"{kind}/", f"{kind}:")
+
+
+def _kind(action: str) -> str:
+    """What a resource's ARN begins with, of those that an action is about."""
+    service, _, name = action.partition(":")
+    if service == "sts":
+        return "role"
+    if service != "iam":
+        return _OF.get(service, service)
+    if name in ("CreateAccessKey", "CreateLoginProfile", "UpdateLoginProfile"):
+        return "user"
+    if name == "AddUserToGroup":
+        return "group"
+    return next(kind.lower() for kind in _OF_IAM if kind in name)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 
-from holdfast.checks.iam.document import Fields, Node
+from holdfast.checks.iam.document import Either, Fields, Node, fields_of, spread
+from holdfast.checks.iam.filling import Filling
 from holdfast.checks.iam.written import Writing, unknown
-from holdfast.hcl.nodes import Body, Expression, Object, Tuple
+from holdfast.hcl.nodes import Block, Body, Call, Expression, Object, Tuple
+from holdfast.hcl.nodes import Traversal as Reference
+from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.stacks.evaluate import evaluate
+from holdfast.stacks.values import pairs
 
-TYPE = "aws_iam_policy_document"
-_MERGED = (
+_MERGED: Final = (
     *("source_json", "override_json", "source_policy_documents", "override_policy_documents"),
     *("source_policy_document", "override_policy_document"),
 )
-_LISTS = (
+_LISTS: Final = (
     *(("actions", "Action"), ("not_actions", "NotAction")),
     *(("resources", "Resource"), ("not_resources", "NotResource")),
 )
+_MOST_BLOCKS: Final = 30
 
 
 class _Part(Struct, frozen=True):
@@ -29,40 +35,64 @@ class _Part(Struct, frozen=True):
     """Type, inside, and whether there may be any number of it (a `dynamic` block)."""
     line: int
     column: int
+    filling: Filling
+    """What names mean in it."""
 
     def of(self, type_: str) -> Iterator[tuple[_Part, bool]]:
         return ((part, many) for name, part, many in self.parts if name == type_)
 
 
 def document_of(body: Body, writing: Writing, line: int, column: int) -> Node:
-    """Statements that other documents bring along are not known: then the list has a hole at its end."""
-    part = _from_body(body, line, column)
-    made = _Made(writing)
+    """Statements of other documents are not in it: `merged` says where those are."""
+    writing.begin()
+    part = _from_body(body, writing, line, column)
     statements: list[Node] = []
     for inner, many in part.of("statement"):
-        statements.append(made.statement(inner))
-        if many:
-            statements.append(unknown(inner.line, inner.column))
+        statement = _Made(inner.filling).statement(inner)
+        statements.append(Node(Either(statement), inner.line, inner.column) if many else statement)
     if any(name in part.attributes for name in _MERGED):
+        statements.append(Node(Either(), line, column))
+    if "dynamic" in part.attributes:  # in JSON syntax
         statements.append(unknown(line, column))
+    made = _Made(writing)
     version = part.attributes.get("version")
     said = made.value(version) if version is not None else Node(None, line, column)
-    pairs = [
+    found = [
         made.pair("Version", said if said.content is not None else Node("2012-10-17", line, column)),
         made.pair("Statement", Node(tuple(statements), line, column)),
     ]
     id_ = part.attributes.get("policy_id")
     if id_ is not None and (name := made.value(id_)).content is not None:
-        pairs.append(made.pair("Id", name))
-    return Node(Fields(pairs=tuple(pairs)), line, column)
+        found.append(made.pair("Id", name))
+    return Node(Fields(pairs=tuple(found)), line, column)
+
+
+def merged(body: Body) -> Iterator[Expression]:
+    """The documents that it brings along, one by one as far as they are listed."""
+    for name in _MERGED:
+        attribute = body.attribute(name)
+        if attribute is not None:
+            yield from _listed(attribute.expression)
+
+
+def _listed(expression: Expression) -> Iterator[Expression]:
+    match expression:
+        case Tuple(items=items):
+            for item in items:
+                yield from _listed(item)
+        case Call(name="compact" | "concat" | "flatten" | "distinct", arguments=arguments):
+            for argument in arguments:
+                yield from _listed(argument)
+        case _:
+            yield expression
 
 
 class _Made:
-    def __init__(self, writing: Writing) -> None:
-        self._writing = writing
+    def __init__(self, filling: Filling) -> None:
+        self._filling = filling
 
     def value(self, expression: Expression) -> Node:
-        node = self._writing.node(expression)
+        node = self._filling.node(expression)
         if isinstance(node.content, str) and "&{" in node.content:
             return node._replace(content=node.content.replace("&{", "${"))
         return node
@@ -98,55 +128,59 @@ class _Made:
             if found:
                 pairs.append(self.pair(key, self._principals(found)))
         conditions = list(part.of("condition"))
-        if any(many for _, many in conditions):
-            pairs.append(self.pair("Condition", unknown(*at)))
-        elif conditions:
-            pairs.append(self.pair("Condition", self._conditions([inner for inner, _ in conditions])))
+        if conditions:
+            pairs.append(self.pair("Condition", self._conditions(conditions)))
         return Node(Fields(pairs=tuple(pairs)), *at)
 
     def _principals(self, found: list[tuple[_Part, bool]]) -> Node:
         at = (found[0][0].line, found[0][0].column)
-        if any(many for _, many in found):
-            return unknown(*at)
         named: dict[str, list[Node]] = {}
-        for part, _ in found:
-            type_ = self._attribute(part, "type")
+        more = False
+        for part, many in found:
+            made = _Made(part.filling)
+            type_ = made.attribute(part, "type")
             who = part.attributes.get("identifiers")
             if type_.text is None or who is None:
-                return unknown(*at)
-            listed = self.texts(who)
-            if type_.text == "*" and [item.content for item in listed.items] == ["*"]:
-                return Node("*", listed.line, listed.column)
-            named.setdefault(type_.text, []).extend(listed.items)
+                more = True
+                continue
+            listed = made.texts(who)
+            if type_.text == "*" and [item.content for item in spread(listed)] == ["*"]:
+                everyone = Node("*", listed.line, listed.column)
+                return Node(Either(everyone, Node(UNKNOWN, *at)), *at) if many else everyone
+            items = (Node(Either(item), item.line, item.column) if many else item for item in listed.items)
+            named.setdefault(type_.text, []).extend(items)
+        if not named:
+            return unknown(*at)
         pairs = tuple(
             (Node(name, *at), _one_or_list(tuple(items), items[0] if items else Node(None, *at)))
             for name, items in named.items()
         )
-        return Node(Fields(pairs=pairs), *at)
+        return Node(Fields(pairs=pairs, more=more), *at)
 
-    def _conditions(self, found: list[_Part]) -> Node:
-        at = (found[0].line, found[0].column)
-        tests: dict[str, dict[str, Node]] = {}
-        for part in found:
-            test, key = self._attribute(part, "test"), self._attribute(part, "variable")
+    def _conditions(self, found: list[tuple[_Part, bool]]) -> Node:
+        """One that may be there any number of times is not known, nor what it would bound."""
+        at = (found[0][0].line, found[0][0].column)
+        tests: dict[str, dict[object, tuple[Node, Node]]] = {}
+        more = False
+        for part, many in found:
+            made = _Made(part.filling)
+            test, key = made.attribute(part, "test"), made.attribute(part, "variable")
             values = part.attributes.get("values")
-            if test.text is None or key.text is None or values is None:
-                return unknown(*at)
-            given = self.texts(values)
-            before = tests.setdefault(test.text, {}).get(key.text)
+            if many or test.text is None or values is None or isinstance(key.content, Unknown):
+                more = True
+                continue
+            given = made.texts(values)
+            before = tests.setdefault(test.text, {}).get(key.content)
             if before is not None:
-                given = given._replace(content=(*before.items, *given.items))
-            tests[test.text][key.text] = given._replace(line=part.line, column=part.column)
+                given = given._replace(content=(*before[1].items, *given.items))
+            here = (part.line, part.column)
+            tests[test.text][key.content] = (Node(key.content, *here), Node(given.content, *here))
         pairs = tuple(
-            (
-                Node(test, *at),
-                Node(Fields(pairs=tuple(self.pair(key, value) for key, value in keys.items())), *at),
-            )
-            for test, keys in tests.items()
+            (Node(test, *at), Node(fields_of(tuple(keys.values())), *at)) for test, keys in tests.items()
         )
-        return Node(Fields(pairs=pairs), *at)
+        return Node(Fields(pairs=pairs, more=more), *at)
 
-    def _attribute(self, part: _Part, name: str) -> Node:
+    def attribute(self, part: _Part, name: str) -> Node:
         expression = part.attributes.get(name)
         return unknown(part.line, part.column) if expression is None else self.value(expression)
 
@@ -156,42 +190,61 @@ def _one_or_list(items: tuple[Node, ...], at: Node) -> Node:
     return items[0] if len(items) == 1 else Node(items, at.line, at.column)
 
 
-def _from_body(body: Body, line: int, column: int) -> _Part:
+def _from_body(body: Body, filling: Filling, line: int, column: int) -> _Part:
     attributes: dict[str, Expression] = {}
     parts: list[tuple[str, _Part, bool]] = []
     for attribute in body.attributes:
         if attribute.name in _BLOCKS:
-            parts.extend(_from_json(attribute.name, attribute.expression))
+            parts.extend(_from_json(attribute.name, attribute.expression, filling))
         else:
             attributes[attribute.name] = attribute.expression
     for block in body.blocks:
-        place = (block.place.line or line, block.place.column or column)
         if block.type == "dynamic":
-            name = block.labels[0] if block.labels else ""
-            inside = block.body.blocks_of("content")
-            parts.extend((name, _from_body(content.body, *place), True) for content in inside)
+            parts.extend(_from_dynamic(block, filling, line, column))
         else:
-            parts.append((block.type, _from_body(block.body, *place), False))
-    return _Part(attributes, tuple(parts), line, column)
+            place = (block.place.line or line, block.place.column or column)
+            parts.append((block.type, _from_body(block.body, filling, *place), False))
+    return _Part(attributes, tuple(parts), line, column, filling)
+
+
+def _from_dynamic(
+    block: Block, filling: Filling, line: int, column: int
+) -> Iterator[tuple[str, _Part, bool]]:
+    """One block for each element; where these are not known, one that may stand there."""
+    name = block.labels[0] if block.labels else ""
+    place = (block.place.line or line, block.place.column or column)
+    each, called = block.body.attribute("for_each"), block.body.attribute("iterator")
+    iterator = called.expression.root if called and isinstance(called.expression, Reference) else name
+    collection = evaluate(each.expression, filling.scope) if each is not None else UNKNOWN
+    elements = pairs(collection)
+    for content in block.body.blocks_of("content"):
+        if elements is None or len(elements) > _MOST_BLOCKS:
+            hole = collection if isinstance(collection, Unknown) else UNKNOWN
+            inner = filling.bound({iterator: {"key": hole, "value": hole}})
+            yield name, _from_body(content.body, inner, *place), True
+            continue
+        for key, value in elements:
+            inner = filling.bound({iterator: {"key": key, "value": value}})
+            yield name, _from_body(content.body, inner, *place), False
 
 
 _BLOCKS = ("statement", "principals", "not_principals", "condition")
 
 
-def _from_json(type_: str, expression: Expression) -> Iterator[tuple[str, _Part, bool]]:
+def _from_json(type_: str, expression: Expression, filling: Filling) -> Iterator[tuple[str, _Part, bool]]:
     """JSON syntax has no blocks: there a block is an object, or a list of objects."""
     if isinstance(expression, Tuple):
         for item in expression.items:
-            yield from _from_json(type_, item)
+            yield from _from_json(type_, item, filling)
     elif isinstance(expression, Object):
         attributes: dict[str, Expression] = {}
         parts: list[tuple[str, _Part, bool]] = []
         for key, value in expression.items:
             name = str(getattr(key, "value", ""))
             if name in _BLOCKS:
-                parts.extend(_from_json(name, value))
+                parts.extend(_from_json(name, value, filling))
             else:
                 attributes[name] = value
-        yield type_, _Part(attributes, tuple(parts), expression.line, expression.column), False
+        yield type_, _Part(attributes, tuple(parts), expression.line, expression.column, filling), False
     else:
-        yield type_, _Part({}, (), expression.line, expression.column), True
+        yield type_, _Part({}, (), expression.line, expression.column, filling), True

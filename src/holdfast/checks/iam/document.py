@@ -1,7 +1,8 @@
 """A policy document as it is written: JSON with positions, keys that stand twice, and holes.
 
 A hole is a part that only Terraform will know (`${var.bucket}`). It may be a whole value (`UNKNOWN`) or a
-part of a text (`HOLE` stands for it there). Nothing is ever said about what a hole may hold.
+part of a text (`HOLE` stands for it there). Nothing is ever said about what a hole may hold. Where it can
+only be one of a few values (`var.open ? "*" : "s3:Get*"`), these are kept: see `Either`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,32 @@ from json import JSONDecodeError
 from typing import Final, NamedTuple
 
 from holdfast.hcl.jsontext import JsonValue, Members, parse_json
-from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
 from holdfast.kernel.patterns import pattern
 
 HOLE: Final = "\ue000"
 """Stands in a text where something is not known. A character that AWS allows in no policy."""
 
+BY_OBJECT: Final = "\ue001"
+"""Stands after a hole that an object of Terraform fills (`aws_iam_role.a.arn`), and not a variable."""
+
 _QUOTED = json.JSONEncoder(ensure_ascii=False).encode
 _SPACE = pattern(r"[ \t\r\n]+")
-_TEXT_OR_HOLE = pattern(rf'"(?:[^"\\]|\\.)*"|{HOLE}', re.DOTALL)
+_HOLES = pattern(f"[{HOLE}{BY_OBJECT}]+")
+_TEXT_OR_HOLE = pattern(rf'"(?:[^"\\]|\\.)*"|{HOLE}{BY_OBJECT}?', re.DOTALL)
+
+
+class Either(Unknown):
+    """One of a few values: which one, or whether any, only Terraform knows.
+
+    Whoever does not ask for its ways sees a hole. Without any, it is something that is looked at elsewhere.
+    """
+
+    __slots__ = ("ways",)
+
+    def __init__(self, *ways: Node) -> None:
+        super().__init__("EITHER")
+        self.ways = ways
 
 
 class Fields(NamedTuple):
@@ -30,6 +48,8 @@ class Fields(NamedTuple):
     pairs: tuple[tuple[Node, Node], ...]
     more: bool = False
     """There may be keys that are not known."""
+    partly: tuple[tuple[Node, Node], ...] = ()
+    """All of those keys, where a part of each is known: `${local.host}:sub`."""
 
     def get(self, name: str) -> Node | None:
         """Of a key that stands twice, the last one: so do readers of JSON."""
@@ -94,6 +114,31 @@ def is_list(node: Node) -> bool:
     return isinstance(node.content, tuple) and not isinstance(node.content, Fields)
 
 
+def spread(node: Node) -> Iterator[Node]:
+    """The items of a list, or the one value that stands for a list of one, in every way that they may be."""
+    for item in node.items:
+        if isinstance(item.content, Either):
+            for way in item.content.ways:
+                yield from spread(way)
+        else:
+            yield item
+
+
+def fields_of(pairs: tuple[tuple[Node, Node], ...], *, more: bool = False) -> Fields:
+    """An object of which some keys may be holes."""
+    sure = tuple((key, value) for key, value in pairs if key.text is not None)
+    if len(sure) == len(pairs):
+        return Fields(sure, more)
+    unsure = tuple((key, value) for key, value in pairs if key.text is None)
+    partly = all(isinstance(key.content, str) for key, _ in unsure)
+    return Fields(sure, more=True, partly=unsure if partly and not more else ())
+
+
+def shown(text: object) -> str:
+    """A text for people: holes are dots."""
+    return _HOLES.sub("…", str(text))
+
+
 def read_text(text: str, *, line: int = 1, columns: bool = True) -> Node | Malformed:
     """JSON that begins on this line of its file. Without `columns` only lines are told."""
     try:
@@ -109,7 +154,7 @@ def _filled(text: str) -> str:
     """A hole outside quotes is a value of its own: in quotes it can be read as one."""
     if HOLE not in text:
         return text
-    return _TEXT_OR_HOLE.sub(lambda found: f'"{HOLE}"' if found[0] == HOLE else found[0], text)
+    return _TEXT_OR_HOLE.sub(lambda found: f'"{found[0]}"' if found[0][0] == HOLE else found[0], text)
 
 
 def _from_json(value: JsonValue, above: int, *, columns: bool) -> Node:
@@ -120,11 +165,12 @@ def _from_json(value: JsonValue, above: int, *, columns: bool) -> Node:
             (_from_json(key, above, columns=columns), _from_json(item, above, columns=columns))
             for key, item in content.pairs
         )
-        sure = tuple((key, item) for key, item in pairs if key.known)
-        return Node(Fields(pairs=sure, more=len(sure) != len(pairs)), line, column)
+        return Node(fields_of(pairs), line, column)
     if isinstance(content, tuple):
         return Node(tuple(_from_json(item, above, columns=columns) for item in content), line, column)
-    return Node(UNKNOWN if content == HOLE else content, line, column)
+    if content == HOLE:
+        return Node(UNKNOWN, line, column)
+    return Node(COMPUTED if content == f"{HOLE}{BY_OBJECT}" else content, line, column)
 
 
 def plain(value: object, line: int = 0, column: int = 0) -> Node:
@@ -145,7 +191,7 @@ def compact(node: Node) -> str:
     """The document as `jsonencode` would write it, as far as it is known: holes are empty."""
     content = node.content
     if isinstance(content, str):
-        return _QUOTED(content).replace(HOLE, "")
+        return _HOLES.sub("", _QUOTED(content))
     if isinstance(content, Fields):
         return "{" + ",".join(f"{compact(key)}:{compact(value)}" for key, value in content.pairs) + "}"
     if isinstance(content, tuple):
@@ -157,7 +203,7 @@ def compact(node: Node) -> str:
 
 def size(text: str) -> int:
     """How AWS counts: characters without white space."""
-    return len(_SPACE.sub("", text).replace(HOLE, ""))
+    return len(_HOLES.sub("", _SPACE.sub("", text)))
 
 
 def doubles(node: Node) -> Iterator[tuple[Node, Node]]:
@@ -173,6 +219,24 @@ def doubles(node: Node) -> Iterator[tuple[Node, Node]]:
             waiting.append(value)
         if is_list(found):
             waiting.extend(found.items)
+        elif isinstance(found.content, Either):
+            waiting.extend(found.content.ways)
+
+
+def pinned(node: Node, line: int, column: int) -> Node:
+    """The same with all of it at one place."""
+    content = node.content
+    if isinstance(content, Fields):
+        pairs, partly = (
+            tuple((pinned(key, line, column), pinned(value, line, column)) for key, value in part)
+            for part in (content.pairs, content.partly)
+        )
+        return Node(Fields(pairs, content.more, partly), line, column)
+    if isinstance(content, tuple):
+        return Node(tuple(pinned(item, line, column) for item in content), line, column)
+    if isinstance(content, Either):
+        return Node(Either(*(pinned(way, line, column) for way in content.ways)), line, column)
+    return Node(content, line, column)
 
 
 def known_throughout(node: Node) -> bool:

@@ -7,8 +7,10 @@ Two formats are in use: `repo:OWNER/REPO:…`, and, for repositories made, renam
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from holdfast.checks.iam.document import HOLE, shown
 from holdfast.kernel.patterns import pattern
 
 HOST: Final = "token.actions.githubusercontent.com"
@@ -23,31 +25,59 @@ _MISTAKEN = pattern(
 )
 
 
+_WHOSE = pattern(
+    r"(?:^|:)(?:repo|repository|repository_id|repository_owner|repository_owner_id|enterprise|enterprise_id"
+    r"|job_workflow_ref|workflow_ref):([^:/*?]+)(?:[:/@]|$)"
+)
+"""A claim that says whose repository it is, with a value that no other owner can have."""
+
+
 class Width(NamedTuple):
     """How wide a subject is: why it is too wide or never matches; None where it is neither."""
 
     grave: str | None = None
     mild: str | None = None
+    never: str | None = None
 
 
 _FINE = Width()
 
 
-def is_github(principal: str) -> bool:
-    return principal.rpartition("oidc-provider/")[2].lower() == HOST
+def host_of(principals: Iterable[str], keys: Iterable[str]) -> str | None:
+    """GitHub's own host, or that of an enterprise: by the provider; where that is a reference, by the keys
+    of the conditions.
+    """
+    for principal in principals:
+        host = principal.rpartition("oidc-provider/")[2].lower()
+        if host == HOST or host.startswith(f"{HOST}/"):
+            return host
+    return next((key.rpartition(":")[0] for key in keys if key.startswith((f"{HOST}:", f"{HOST}/"))), None)
 
 
 def width(subject: str, *, patterns: bool) -> Width:
-    """`patterns`: `*` and `?` are wildcards here."""
+    """`patterns`: `*` and `?` are wildcards here. Of what has holes only what stands before them counts."""
+    if HOLE in subject:
+        return _width_with_holes(subject) if patterns else _FINE
     if ("*" in subject or "?" in subject) and not patterns:
-        return Width(f"`{subject}` holds a wildcard, which only StringLike understands: nothing matches it")
+        why = "holds a wildcard, which only StringLike understands: nothing matches it"
+        return Width(never=f"`{subject}` {why}")
     if not subject.startswith("repo:"):
         return _not_a_repository(subject)
     found = _SUBJECT.fullmatch(subject)
     if found is None:
-        return Width(f"`{subject}` is no subject of GitHub")
+        return Width(never=f"`{subject}` is no subject of GitHub")
     owner, repository, rest = found[1], found[2], found[3]
     return _owner(subject, owner, repository) or _repository(subject, owner, repository, rest) or _FINE
+
+
+def _width_with_holes(subject: str) -> Width:
+    """A hole stands for a name that is written out; what is wrong without it is not known."""
+    seen = shown(subject)
+    filled = seen if "/" in seen else seen.replace("…", "…/…")
+    found = width(filled, patterns=True)
+    if found.never is not None:
+        return _FINE
+    return Width(*(None if one is None else one.replace(filled, seen) for one in found))
 
 
 def _not_a_repository(subject: str) -> Width:
@@ -56,9 +86,11 @@ def _not_a_repository(subject: str) -> Width:
     if subject[0] in "*?" or re.match(r"(?:r|re|rep|repo)[*?]", subject):
         return Width(f"`{subject}` begins with a wildcard: anybody's repository can match it")
     if _NO_REPO.fullmatch(subject) and ":" not in subject.partition("/")[0]:
-        return Width(f"`{subject}` never matches: a subject begins with `repo:`")
-    # An organization may have chosen claims of its own for the subject: those cannot be judged from here.
-    return _FINE
+        return Width(never=f"`{subject}` never matches: a subject begins with `repo:`")
+    # An organization may choose claims of its own for the subject, and so may everybody else.
+    if _WHOSE.search(subject):
+        return _FINE
+    return Width(f"`{subject}` does not say whose repository it is: anybody can have such a subject")
 
 
 def _owner(subject: str, owner: str, repository: str | None) -> Width | None:
@@ -66,12 +98,14 @@ def _owner(subject: str, owner: str, repository: str | None) -> Width | None:
     if not name or "*" in name or "?" in name:
         return Width(f"`{subject}` lets in repositories of other owners: anyone can take a name that matches")
     if repository is None or not repository.partition("@")[0]:
-        return Width(f"`{subject}` names no repository")
+        return Width(never=f"`{subject}` names no repository")
     if at and not _ID.fullmatch(id_):
-        return Width(f"`{subject}` never matches: `{id_}` is no number of an owner")
+        return Width(never=f"`{subject}` never matches: `{id_}` is no number of an owner")
     numbered = "@" in repository
     if bool(at) is not numbered and "*" not in repository:
-        return Width(f"`{subject}` never matches: either both names carry their number, or neither does")
+        return Width(
+            never=f"`{subject}` never matches: either both names carry their number, or neither does"
+        )
     return None
 
 
@@ -80,12 +114,14 @@ def _repository(subject: str, owner: str, repository: str, rest: str | None) -> 
     if "*" in name or "?" in name:
         return Width(None, f"`{subject}` lets in more than one repository of {owner.partition('@')[0]}")
     if at and not _ID.fullmatch(id_):
-        return Width(f"`{subject}` never matches: `{id_}` is no number of a repository")
+        return Width(never=f"`{subject}` never matches: `{id_}` is no number of a repository")
     if rest is None:
-        return Width(f"`{subject}` never matches: it says neither branch, tag, environment nor pull request")
+        return Width(
+            never=f"`{subject}` never matches: it says neither branch, tag, environment nor pull request"
+        )
     if rest and not rest.strip("*?"):
         return Width(None, f"`{subject}` lets in every branch, tag and pull request of the repository")
     if _MISTAKEN.match(rest) or not rest:
         forms = "`ref:refs/heads/…`, `ref:refs/tags/…`, `environment:…` or `pull_request`"
-        return Width(f"`{subject}` never matches: after the repository GitHub writes {forms}")
+        return Width(never=f"`{subject}` never matches: after the repository GitHub writes {forms}")
     return None

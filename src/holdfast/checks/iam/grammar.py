@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from holdfast.checks.iam.arns import PARTITIONS, arn_of, sure, wild
 from holdfast.checks.iam.conditions import conditions
-from holdfast.checks.iam.document import Fields, Node, doubles, is_list
+from holdfast.checks.iam.document import Either, Fields, Node, doubles, is_list, shown, spread
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.principals import principals
 from holdfast.checks.iam.said import Said
@@ -50,13 +50,18 @@ _RESOURCE = _Pair("Resource", "NotResource")
 
 def grammar(document: Node, kind: Kind, text: str) -> Iterator[Said]:
     """Everything in a document that is against the grammar. `text`: the document as AWS is given it."""
+    said = {(one.message, one.at.line, one.at.column): one for one in _grammar(document, kind, text)}
+    return iter(said.values())
+
+
+def _grammar(document: Node, kind: Kind, text: str) -> Iterator[Said]:
     if not isinstance(document.content, Fields):
         if not isinstance(document.content, Unknown):
             yield Said("a policy document is one JSON object", document)
         return
     for first, again in doubles(document):
-        shown = f" (first on line {first.line})" if first.line and first.line != again.line else ""
-        yield Said(f"the key `{again.content}` stands twice in one object{shown}", again)
+        where = f" (first on line {first.line})" if first.line and first.line != again.line else ""
+        yield Said(f"the key `{again.content}` stands twice in one object{where}", again)
     yield from _characters(document, kind, text)
     yield from _keys(document.fields, _TOP, "a policy document")
     yield from _top(document, kind)
@@ -64,11 +69,11 @@ def grammar(document: Node, kind: Kind, text: str) -> Iterator[Said]:
 
 
 def _characters(document: Node, kind: Kind, text: str) -> Iterator[Said]:
-    found = _NOT_ALLOWED.search(text.replace("\ue000", "")) if kind.strict_text else None
+    found = _NOT_ALLOWED.search(shown(text).replace("…", "")) if kind.strict_text else None
     if found is not None:
-        shown = f"U+{ord(found[0]):04X}"
+        code = f"U+{ord(found[0]):04X}"
         yield Said(
-            f"the character {shown} may not stand in {kind}: only tab, line ends and U+0020 to U+00FF may",
+            f"the character {code} may not stand in {kind}: only tab, line ends and U+0020 to U+00FF may",
             document,
         )
 
@@ -98,13 +103,14 @@ def _statements(document: Node, kind: Kind) -> Iterator[Said]:
         if not document.fields.more:
             yield Said("`Statement` is missing", document)
         return
-    if isinstance(listed.content, Unknown):
-        return
     if is_list(listed) and not listed.items:
         yield Said("`Statement` is empty", listed)
     seen: set[str] = set()
     for statement in listed.items:
-        yield from _statement(statement, kind)
+        either = isinstance(statement.content, Either)
+        for way in spread(statement):
+            if not (either and way.content is None):
+                yield from _statement(way, kind)
         sid = statement.fields.get("Sid")
         name = sid.text if sid is not None else None
         if sid is not None and name:
@@ -239,7 +245,7 @@ def _resource(text: str, item: Node, kind: Kind) -> Iterator[Said]:
         yield Said(f"the resource `{text}` names no service", item)
     elif arn.service == "iam" and sure(arn.region) and arn.region:
         yield Said(f"the resource `{text}`: what is IAM's has no region", item)
-    elif arn.service == "s3" and sure(arn.region) and arn.region and "accesspoint" not in arn.resource:
+    elif arn.service == "s3" and sure(arn.region) and arn.region and not arn.account:
         yield Said(f"the resource `{text}`: a bucket's ARN has no region", item)
     elif arn.service == "iam" and sure(arn.resource) and not arn.resource.startswith(_IAM_PATHS):
         yield Said(f"the resource `{text}`: IAM has nothing called `{arn.resource}`", item)

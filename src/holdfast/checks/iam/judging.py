@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from holdfast.checks.iam.found import Policies, Policy, of_module, of_variables
+from holdfast.checks.iam.found import of_module, of_variables
+from holdfast.checks.iam.policies import Policies, Policy
 from holdfast.checks.iam.said import Said
 from holdfast.checks.interface import Answer, Finding, Look, Severity, finding
 from holdfast.checks.subjects import Module, VariablesFile

@@ -8,18 +8,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.checks.iam.document import Node, known_throughout
+from holdfast.checks.iam.document import Node, known_throughout, spread
 from holdfast.kernel.patterns import pattern
 
 
 class Kind(StrEnum):
     IDENTITY = "an identity policy"
+    BOUNDARY = "a permissions boundary"
     TRUST = "a trust policy"
     KEY = "a key policy"
     BUCKET = "a bucket policy"
     RESOURCE = "a resource policy"
     ENDPOINT = "an endpoint policy"
     ORGANIZATION = "an organization policy"
+    RESOURCE_CONTROL = "a resource control policy"
     UNCLEAR = "a policy"
 
     @property
@@ -27,16 +29,21 @@ class Kind(StrEnum):
         """Whether each statement must say who: None where that is not known."""
         if self is Kind.UNCLEAR:
             return None
-        return self not in (Kind.IDENTITY, Kind.ORGANIZATION)
+        return self not in (Kind.IDENTITY, Kind.BOUNDARY, Kind.ORGANIZATION)
 
     @property
     def needs_resource(self) -> bool:
-        return self in (Kind.IDENTITY, Kind.ORGANIZATION, Kind.KEY, Kind.BUCKET)
+        return self not in (Kind.TRUST, Kind.RESOURCE, Kind.ENDPOINT, Kind.UNCLEAR)
+
+    @property
+    def bounds(self) -> bool:
+        """Whether what it allows is only a bound on what others allow."""
+        return self in (Kind.BOUNDARY, Kind.ENDPOINT, Kind.ORGANIZATION, Kind.RESOURCE_CONTROL)
 
     @property
     def strict_text(self) -> bool:
         """Whether IAM's own bounds on characters hold: those of other services are not as narrow."""
-        return self in (Kind.IDENTITY, Kind.TRUST)
+        return self in (Kind.IDENTITY, Kind.BOUNDARY, Kind.TRUST)
 
 
 class Use(Struct, frozen=True):
@@ -50,11 +57,14 @@ class Use(Struct, frozen=True):
 
 
 MANAGED: Final = Use(Kind.IDENTITY, 6144)
-TRUST: Final = Use(Kind.TRUST, 2048, 4096)
+BOUNDARY: Final = Use(Kind.BOUNDARY, 6144)
+TRUST: Final = Use(Kind.TRUST, 2048, 8192)
 KEY: Final = Use(Kind.KEY, 32768)
 BUCKET: Final = Use(Kind.BUCKET, 20480)
 RESOURCE: Final = Use(Kind.RESOURCE)
-_ENDPOINT: Final = Use(Kind.ENDPOINT)
+RESOURCE_CONTROL: Final = Use(Kind.RESOURCE_CONTROL, 5120)
+_ENDPOINT: Final = Use(Kind.ENDPOINT, 20480)
+_QUEUE: Final = Use(Kind.RESOURCE, 8192)
 _ROLE: Final = Use(Kind.IDENTITY, 10240)
 
 USES: Final[Mapping[tuple[str, str], Use]] = {
@@ -75,8 +85,15 @@ USES: Final[Mapping[tuple[str, str], Use]] = {
     ("aws_vpc_endpoint", "policy"): _ENDPOINT,
     ("aws_vpc_endpoint_policy", "policy"): _ENDPOINT,
     ("aws_organizations_policy", "content"): Use(Kind.ORGANIZATION, 5120),
+    ("aws_iot_policy", "policy"): Use(Kind.IDENTITY),
+    ("aws_rolesanywhere_profile", "session_policy"): Use(Kind.BOUNDARY),
+    ("aws_transfer_access", "policy"): Use(Kind.BOUNDARY),
+    ("aws_transfer_user", "policy"): Use(Kind.BOUNDARY),
+    ("aws_sqs_queue", "policy"): _QUEUE,
+    ("aws_sqs_queue_policy", "policy"): _QUEUE,
     **dict.fromkeys(
         (
+            ("aws_acmpca_policy", "policy"),
             ("aws_api_gateway_rest_api", "policy"),
             ("aws_api_gateway_rest_api_policy", "policy"),
             ("aws_backup_vault_policy", "policy"),
@@ -88,21 +105,39 @@ USES: Final[Mapping[tuple[str, str], Use]] = {
             ("aws_dynamodb_resource_policy", "policy"),
             ("aws_ecr_registry_policy", "policy"),
             ("aws_ecr_repository_policy", "policy"),
+            ("aws_ecrpublic_repository_policy", "policy"),
             ("aws_efs_file_system_policy", "policy"),
             ("aws_elasticsearch_domain", "access_policies"),
             ("aws_elasticsearch_domain_policy", "access_policies"),
             ("aws_glacier_vault", "access_policy"),
+            ("aws_glacier_vault_lock", "policy"),
             ("aws_glue_resource_policy", "policy"),
+            ("aws_kinesis_resource_policy", "policy"),
+            ("aws_media_store_container_policy", "policy"),
+            ("aws_msk_cluster_policy", "policy"),
+            ("aws_networkfirewall_resource_policy", "policy"),
             ("aws_opensearch_domain", "access_policies"),
             ("aws_opensearch_domain_policy", "access_policies"),
+            ("aws_organizations_resource_policy", "content"),
+            ("aws_redshift_resource_policy", "policy"),
+            ("aws_redshiftserverless_resource_policy", "policy"),
             ("aws_s3_access_point", "policy"),
             ("aws_s3control_access_point_policy", "policy"),
+            ("aws_s3control_bucket_policy", "policy"),
+            ("aws_s3control_multi_region_access_point_policy", "details.policy"),
+            ("aws_s3control_object_lambda_access_point_policy", "policy"),
+            ("aws_s3tables_table_bucket_policy", "resource_policy"),
+            ("aws_s3tables_table_policy", "resource_policy"),
+            ("aws_schemas_registry_policy", "policy"),
             ("aws_secretsmanager_secret", "policy"),
             ("aws_secretsmanager_secret_policy", "policy"),
+            ("aws_ses_identity_policy", "policy"),
+            ("aws_sesv2_email_identity_policy", "policy"),
             ("aws_sns_topic", "policy"),
             ("aws_sns_topic_policy", "policy"),
-            ("aws_sqs_queue", "policy"),
-            ("aws_sqs_queue_policy", "policy"),
+            ("aws_vpclattice_auth_policy", "policy"),
+            ("aws_vpclattice_resource_policy", "policy"),
+            ("aws_xray_resource_policy", "policy_document"),
         ),
         RESOURCE,
     ),
@@ -115,10 +150,12 @@ _BUCKET_NAME = pattern(r"bucket[-_. ]?policy")
 _FILE_NAME = pattern(r"(?:.*\s)?((?:key|bucket)[-_.]policy)\.json")
 """A file that is called this and nothing else is meant as this, whatever it lacks."""
 _ORGANIZATION_NAME = pattern(r"(?:^|[^a-z])scps?(?:[^a-z]|$)|service[-_. ]?control")
+_RESOURCE_CONTROL_NAME = pattern(r"(?:^|[^a-z])rcps?(?:[^a-z]|$)|resource[-_. ]?control")
 _ENDPOINT_NAME = pattern(r"endpoint")
+_BOUNDARY_NAME = pattern(r"boundary|boundaries")
 
 
-def guess(name: str, document: Node) -> Use:
+def guess(name: str, document: Node) -> Use:  # noqa: PLR0911 - one line for each kind
     """What a document is that nothing uses in sight: by its name, then by its form."""
     lowered = name.lower()
     form = _form(document)
@@ -128,7 +165,11 @@ def guess(name: str, document: Node) -> Use:
     if form is not Kind.IDENTITY or plainly:
         for use, pattern in ((KEY, _KEY_NAME), (BUCKET, _BUCKET_NAME)):
             if pattern.search(plainly[1] if plainly else lowered):
-                return use
+                return use if use is KEY or plainly or _is_about(document, "s3") else Use(form)
+    if _BOUNDARY_NAME.search(lowered) and form is Kind.IDENTITY:
+        return BOUNDARY
+    if _RESOURCE_CONTROL_NAME.search(lowered) and form is Kind.RESOURCE:
+        return RESOURCE_CONTROL
     if _ORGANIZATION_NAME.search(lowered) and form in (Kind.IDENTITY, Kind.UNCLEAR):
         return Use(Kind.ORGANIZATION)
     if _ENDPOINT_NAME.search(lowered) and form is Kind.RESOURCE:
@@ -136,10 +177,31 @@ def guess(name: str, document: Node) -> Use:
     return Use(form)
 
 
+def _is_about(document: Node, service: str) -> bool:
+    """Whether no known action is another service's."""
+    listed = document.fields.get("Statement")
+    actions = (one.fields.get("Action") for one in (spread(listed) if listed is not None else ()))
+    texts = (item.text for action in actions if action is not None for item in spread(action))
+    return all(text is None or text == "*" or text.lower().startswith(f"{service}:") for text in texts)
+
+
+def together(uses: list[Use]) -> Use:
+    """What a document is that is used in several ways: only what holds for all of them is asked of it."""
+    kinds = dict.fromkeys(use.kind for use in uses)
+    limits = [use.limit for use in uses if use.limit is not None]
+    if len(kinds) == 1:
+        return min(uses, key=lambda use: use.limit or max(limits, default=0) + 1)
+    if set(kinds) <= {Kind.IDENTITY, Kind.BOUNDARY}:
+        return Use(Kind.IDENTITY, min(limits, default=None))
+    if set(kinds) <= {Kind.KEY, Kind.BUCKET, Kind.RESOURCE}:
+        return RESOURCE
+    return Use(Kind.UNCLEAR)
+
+
 def _form(document: Node) -> Kind:
     """Which kind the statements look like. One that fits several is none of them."""
     listed = document.fields.get("Statement")
-    statements = [item.fields for item in listed.items] if listed is not None else []
+    statements = [item.fields for item in spread(listed)] if listed is not None else []
     if not statements or not all(one.pairs for one in statements) or any(one.more for one in statements):
         return Kind.UNCLEAR
     who = [one.has("Principal") or one.has("NotPrincipal") for one in statements]
@@ -162,4 +224,4 @@ def looks_like_policy(document: Node) -> bool:
         return False
     if document.fields.has("Version") and not known_throughout(listed):
         return True
-    return any(item.fields.has("Effect") or item.fields.has("Action") for item in listed.items)
+    return any(item.fields.has("Effect") or item.fields.has("Action") for item in spread(listed))

@@ -1,22 +1,21 @@
 """What statements say, as far as it is known: the form in which rules ask what a policy allows. Pure.
 
 A part with a hole is left out of what is listed here, and `unsure` says so: a rule that finds something
-missing must ask whether it may stand in a hole.
+missing must ask whether it may stand in a hole. Where there are several ways (`Either`), all are listed: a
+statement that one of them makes dangerous is dangerous.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from msgspec import Struct
 
 from holdfast.checks.iam.conditions import OPERATORS, bare
-from holdfast.checks.iam.document import Fields, Node
+from holdfast.checks.iam.document import HOLE, Either, Fields, Node, spread
+from holdfast.checks.iam.narrowing import narrow
 from holdfast.hcl.reader import Unknown
-from holdfast.kernel.patterns import pattern
 
 
 class Texts(Struct, frozen=True):
@@ -43,7 +42,7 @@ class Comparison(Struct, frozen=True):
     operator: str
     """As it is written."""
     key: str
-    """In small letters: AWS does not tell them apart."""
+    """In small letters: AWS does not tell them apart. It may have holes."""
     values: Texts
     at: Node
 
@@ -54,12 +53,17 @@ class Comparison(Struct, frozen=True):
     @property
     def demands(self) -> bool:
         """Whether the request must have this key, with one of these values."""
-        positive = "Not" not in self.bare and self.bare in OPERATORS and self.bare != "Null"
-        return positive and not self.operator.startswith("ForAllValues:") and not self.if_exists
+        positive = not self.negative and self.bare in OPERATORS and self.bare != "Null"
+        return positive and not self.holds_without
 
     @property
-    def if_exists(self) -> bool:
-        return self.operator.endswith("IfExists")
+    def negative(self) -> bool:
+        return "Not" in self.bare
+
+    @property
+    def holds_without(self) -> bool:
+        """Whether it also holds for a request that has no such key."""
+        return self.operator.startswith("ForAllValues:") or self.operator.endswith("IfExists")
 
     @property
     def patterns(self) -> bool:
@@ -78,20 +82,13 @@ class Conditions(Struct, frozen=True):
         """Whether a test on one of these keys must hold and says something; unsure counts as yes."""
         if self.unsure:
             return True
-        found = (test for test in self.tests if any(_is_key(key, test.key) for key in keys))
-        return any(test.demands and narrow(test.values) for test in found)
+        found = (test for test in self.tests if is_one_of(test.key, keys) or HOLE in test.key)
+        return any(test.demands and narrow(test.key, test.bare, test.values.words) for test in found)
 
 
-def _is_key(pattern: str, key: str) -> bool:
-    return key == pattern or (pattern.endswith("*") and key.startswith(pattern[:-1]))
-
-
-_EVERYTHING: Final = pattern(r"[*?:/]*|arn:[*?:]*|0\.0\.0\.0/0|::/0", re.IGNORECASE)
-
-
-def narrow(values: Texts) -> bool:
-    """Whether no value matches everything."""
-    return not any(_EVERYTHING.fullmatch(word) for word in values.words)
+def is_one_of(key: str, keys: Iterable[str]) -> bool:
+    """Whether a key of a condition is one of these; `*` stands for any end."""
+    return any(key == one or (one[-1] == "*" and key.startswith(one[:-1])) for one in keys)
 
 
 class Who(Struct, frozen=True):
@@ -99,13 +96,14 @@ class Who(Struct, frozen=True):
 
     type: str
     name: str
+    """With holes; a hole and nothing else where it is not known at all."""
     at: Node
 
 
 class Statement(Struct, frozen=True):
     node: Node
     allows: bool
-    """False also where the effect is not known."""
+    """True where it may; false where nothing is known about the effect."""
     actions: Texts
     resources: Texts
     principals: tuple[Who, ...]
@@ -113,6 +111,8 @@ class Statement(Struct, frozen=True):
     not_action: Node | None = None
     not_resource: Node | None = None
     not_principal: Node | None = None
+    sure: bool = True
+    """False where it may not be there, or may be another one."""
 
     @property
     def at(self) -> Node:
@@ -128,6 +128,10 @@ class Statement(Struct, frozen=True):
     def on_everything(self) -> Node | None:
         return next((item for item in self.resources.known if not str(item.content).strip("*")), None)
 
+    @property
+    def by_everyone(self) -> bool:
+        return any(who.name == "*" and who.type in ("", "AWS") for who in self.principals)
+
 
 def covers(pattern: str, action: str) -> bool:
     """Whether an action as a policy writes it stands for this one. Letters' case does not matter."""
@@ -136,36 +140,54 @@ def covers(pattern: str, action: str) -> bool:
 
 
 def statements(document: Node) -> tuple[Statement, ...]:
-    """Those that can be made out; a statement that is a hole is left out."""
+    """Those that can be made out, in every way that they may be; one that is a hole is left out."""
     listed = document.fields.get("Statement")
     items = listed.items if listed is not None else ()
-    return tuple(_statement(item) for item in items if isinstance(item.content, Fields))
-
-
-def _statement(node: Node) -> Statement:
-    fields = node.fields
-    effect = fields.get("Effect")
-    return Statement(
-        node=node,
-        allows=effect is not None and effect.content == "Allow",
-        actions=_texts(fields.get("Action")),
-        resources=_texts(fields.get("Resource")),
-        principals=tuple(_principals(fields.get("Principal"))),
-        conditions=_conditions(fields),
-        not_action=_told(fields.get("NotAction")),
-        not_resource=_told(fields.get("NotResource")),
-        not_principal=_told(fields.get("NotPrincipal")),
+    return tuple(
+        made
+        for item in items
+        for one in spread(item)
+        if isinstance(one.content, Fields)
+        for made in _statement(one, sure=one is item)
     )
 
 
+def _statement(node: Node, *, sure: bool) -> Iterator[Statement]:
+    """One, or one for each side of its conditions."""
+    fields = node.fields
+    effect = fields.get("Effect")
+    condition = fields.get("Condition")
+    either = condition.content if condition is not None else None
+    for given in either.ways if isinstance(either, Either) and either.ways else (condition,):
+        yield Statement(
+            node=node,
+            allows=effect is not None and any(one.content == "Allow" for one in spread(effect)),
+            actions=_texts(fields.get("Action")),
+            resources=_texts(fields.get("Resource")),
+            principals=tuple(_principals(fields.get("Principal"))),
+            conditions=_conditions(given, more=fields.more),
+            not_action=_told(fields.get("NotAction")),
+            not_resource=_told(fields.get("NotResource")),
+            not_principal=_told(fields.get("NotPrincipal")),
+            sure=sure and given is condition,
+        )
+
+
 def _told(value: Node | None) -> Node | None:
-    return value if value is not None and value.told else None
+    """What is there, or may be."""
+    if value is None or not isinstance(value.content, Either):
+        return value if value is not None and value.told else None
+    return next((way for way in value.content.ways if way.told and way.content is not None), None)
 
 
 def _texts(value: Node | None) -> Texts:
     if value is None:
         return Texts()
-    return _sorted(value.items)
+    whole = not isinstance(value.content, Either) and not any(
+        isinstance(item.content, Either) for item in value.items
+    )
+    found = _sorted(spread(value))
+    return found if whole else Texts(found.known, found.partly, unsure=True)
 
 
 def _sorted(items: Iterable[Node]) -> Texts:
@@ -186,23 +208,24 @@ def _sorted(items: Iterable[Node]) -> Texts:
 
 
 def _principals(value: Node | None) -> Iterator[Who]:
-    if value is None:
-        return
-    if value.content == "*":
-        yield Who("", "*", value)
-    for key, named in value.fields.pairs:
-        for item in _texts(named).all:
-            yield Who(str(key.content), str(item.content), item)
+    for way in spread(value) if value is not None else ():
+        if way.content == "*":
+            yield Who("", "*", way)
+        for key, named in way.fields.pairs:
+            for item in spread(named):
+                if isinstance(item.content, str | Unknown):
+                    name = item.content if isinstance(item.content, str) else HOLE
+                    yield Who(str(key.content), name, item)
 
 
-def _conditions(fields: Fields) -> Conditions:
-    value = fields.get("Condition")
-    if value is None:
-        return Conditions(unsure=fields.more)
+def _conditions(value: Node | None, *, more: bool) -> Conditions:
+    if value is None or value.content is None:
+        return Conditions(unsure=more and value is None)
     unsure = isinstance(value.content, Unknown) or value.fields.more
     found: list[Comparison] = []
     for operator, tests in value.fields.pairs:
-        unsure = unsure or isinstance(tests.content, Unknown) or tests.fields.more
-        for key, given in tests.fields.pairs:
+        fields = tests.fields
+        unsure = unsure or isinstance(tests.content, Unknown) or (fields.more and not fields.partly)
+        for key, given in (*fields.pairs, *fields.partly):
             found.append(Comparison(str(operator.content), str(key.content).lower(), _texts(given), key))
     return Conditions(tuple(found), unsure)

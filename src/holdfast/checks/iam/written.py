@@ -1,36 +1,37 @@
 """From Terraform's expressions to documents: `jsonencode`, heredocs and quoted JSON, `file`, locals.
 
-What an expression refers to is followed as far as it is constant; the rest is a hole. Nothing is guessed.
+What an expression refers to is followed as far as it is constant; the rest is a hole.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from holdfast.checks.iam.document import (
     HOLE,
-    Fields,
+    Either,
     Malformed,
     Node,
     compact,
-    is_list,
-    plain,
+    pinned,
     read_text,
+    shown,
 )
-from holdfast.checks.subjects import Module
-from holdfast.hcl.nodes import Attribute, Call, Conditional, Expression, Literal, Object, Template, Tuple
+from holdfast.checks.iam.filling import Filling
+from holdfast.checks.iam.kinds import looks_like_policy
+from holdfast.hcl.nodes import Call, Conditional, Expression, Literal, Template, references
 from holdfast.hcl.nodes import Traversal as Reference
 from holdfast.hcl.reader import UNKNOWN
-from holdfast.kernel.patterns import pattern
-from holdfast.stacks.evaluate import Scope, evaluate
-from holdfast.stacks.values import text_of
+from holdfast.stacks.evaluate import evaluate
 
-_INTERPOLATION = pattern(r"(?<!\$)\$\{[^{}]*\}")
+DATA_SOURCE: Final = "aws_iam_policy_document"
 _DEEPEST: Final = 8
+_MOST_FILES: Final = 50
 
 
 class Written(Struct, frozen=True):
@@ -43,6 +44,8 @@ class Written(Struct, frozen=True):
     column: int
     own_file: bool = False
     """The file holds this document and nothing else."""
+    one_of_many: bool = False
+    """It is one of the files that may be meant: a part of the name is not known."""
 
 
 class Untold(Struct, frozen=True):
@@ -51,36 +54,23 @@ class Untold(Struct, frozen=True):
     expression: Expression
 
 
-class Writing:
+class Writing(Filling):
     """Reads the documents of one module."""
-
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self.scope = Scope(locals=module.code.locals)
-        self._locals: dict[str, tuple[str, Attribute]] = {}
-        for file in module.files:
-            for block in file.body.blocks_of("locals"):
-                self._locals.update({one.name: (file.path, one) for one in block.body.attributes})
 
     def written(self, expression: Expression, file: str, depth: int = 0) -> Iterator[Written | Untold]:
         """Every document that an expression may be: one for each side of a condition."""
+        if depth == 0:
+            self.begin()
         match expression:
             case _ if depth > _DEEPEST:
                 yield Untold(expression)
             case Conditional():
                 for side in (expression.yes, expression.no):
                     yield from self.written(side, file, depth + 1)
-            case Call(name="jsonencode", arguments=(value,)):
-                document = self.node(value)
-                yield Written(document, compact(document), file, expression.line, expression.column)
-            case Call(name="file" | "templatefile" | "trimspace", arguments=(first, *_)):
-                if expression.name == "trimspace":
-                    yield from self.written(first, file, depth + 1)
-                    return
-                found = self._from_file(expression, first)
-                yield found if found is not None else Untold(expression)
-            case Reference(root="local", steps=(str() as name,)) if name in self._locals:
-                place, attribute = self._locals[name]
+            case Call():
+                yield from self._from_call(expression, file, depth)
+            case Reference(root="local", steps=(str() as name,)) if name in self.locals:
+                place, attribute = self.locals[name]
                 yield from self.written(attribute.expression, place, depth + 1)
             case Literal(value=str()) | Template():
                 yield self._from_text(expression, file)
@@ -89,19 +79,82 @@ class Writing:
             case _:
                 yield Untold(expression)
 
-    def _from_file(self, call: Call, argument: Expression) -> Written | None:
-        path = evaluate(argument, self.scope)
-        if not isinstance(path, str) or path.startswith("/"):
+    def _from_call(self, call: Call, file: str, depth: int) -> Iterator[Written | Untold]:
+        match call:
+            case Call(name="jsonencode", arguments=(value,)):
+                yield from self._encoded(value, file)
+            case Call(name="trimspace" | "tostring" | "sensitive" | "nonsensitive", arguments=(first,)):
+                yield from self.written(first, file, depth + 1)
+            case Call(name="try" | "coalesce", arguments=arguments):
+                for argument in arguments:
+                    yield from self.written(argument, file, depth + 1)
+            case Call(name="file" | "templatefile", arguments=(first, *given)):
+                found = tuple(self._from_files(first, given[0] if given else None))
+                yield from found or (Untold(call),)
+            case _:
+                yield Untold(call)
+
+    def _encoded(self, value: Expression, file: str) -> Iterator[Written]:
+        """A local that is encoded stands where the local does."""
+        match value:
+            case Reference(root="local", steps=(str() as name,)) if name in self.locals:
+                file, attribute = self.locals[name]
+                value = attribute.expression
+        document = self.node(value)
+        ways = document.content.ways if isinstance(document.content, Either) else (document,)
+        for way in ways:
+            yield Written(way, compact(way), file, value.line, value.column)
+
+    def plainly(self, expression: Expression, file: str) -> Written:
+        """An object that is a document before anybody encodes it."""
+        self.begin()
+        document = self.node(expression)
+        return Written(document, compact(document), file, expression.line, expression.column)
+
+    def _from_files(self, argument: Expression, given: Expression | None) -> Iterator[Written]:
+        """The file of that name. Where a part of the name is not known, each policy that it may be."""
+        path = self.text(argument)
+        if path.startswith("/"):
+            return
+        many = HOLE in path
+        for found in self._paths(posixpath.normpath(posixpath.join(self.module.folder, path))):
+            text = None if found.startswith("..") else self.module.checkout.text(found)
+            if text is not None and given is not None:
+                text = self._template(text, given)
+            if text is None:
+                continue
+            document = read_text(text)
+            if not many or (isinstance(document, Node) and looks_like_policy(document)):
+                yield Written(document, text, found, 1, 1, own_file=True, one_of_many=many)
+
+    def _paths(self, path: str) -> Iterator[str]:
+        if HOLE not in path:
+            yield path
+            return
+        folder, _, name = path.rpartition("/")
+        known = shown(name).replace("[", "[[]").replace("*", "[*]").replace("?", "[?]").replace("…", "*")
+        if HOLE in folder:
+            return
+        tree = self.module.checkout.code.tree
+        listed = (one for one in tree.names(folder or ".") if fnmatch.fnmatchcase(one, known))
+        for number, one in enumerate(listed):
+            if number < _MOST_FILES:
+                yield tree.join(folder or ".", one)
+
+    def _template(self, text: str, given: Expression) -> str | None:
+        """None where lines of it stand in `%{ if }` or `%{ for }`."""
+        if "%{" in text:
             return None
-        found = posixpath.normpath(posixpath.join(self.module.folder, path))
-        text = None if found.startswith("..") else self.module.checkout.text(found)
-        if text is None:
-            return None
-        if call.name == "templatefile":
-            if "%{" in text:
-                return None
-            text = _INTERPOLATION.sub(HOLE, text).replace("$${", "${")
-        return Written(read_text(text), text, found, 1, 1, own_file=True)
+        if "${" not in text:
+            return text
+        from holdfast.hcl.native import read_template  # noqa: PLC0415 - hardly any policy is a template
+
+        template = read_template(text, line=1, column=1)
+        names: dict[str, object] = dict.fromkeys((one.root for one in references(template)), UNKNOWN)
+        values = evaluate(given, self.scope)
+        if isinstance(values, Mapping):
+            names.update(values)
+        return self.bound(names).text(template)
 
     def _from_text(self, expression: Expression, file: str) -> Written:
         text = self.text(expression)
@@ -109,61 +162,34 @@ class Writing:
         if self._is_heredoc(file, line, column):
             document = read_text(text, line=line + 1, columns=False)
         else:
-            document = _pinned(read_text(text), line, column)
+            document = read_text(text)
+            document = (
+                document._replace(line=line, column=column)
+                if isinstance(document, Malformed)
+                else pinned(document, line, column)
+            )
         return Written(document, text, file, line, column)
 
     def _is_heredoc(self, file: str, line: int, column: int) -> bool:
         lines = self.module.checkout.lines(file)
         return line <= len(lines) and lines[line - 1][column - 1 :].startswith("<<")
 
-    def text(self, expression: Expression) -> str:
-        """A text with a hole for each part that is not known."""
-        if isinstance(expression, Template):
-            return "".join(self.text(piece) for piece in expression.pieces)
-        found = text_of(evaluate(expression, self.scope))
-        return HOLE if found is None else found
-
-    def node(self, expression: Expression) -> Node:
-        """A value with the places of its parts, as far as they stand where the value does."""
-        line, column = expression.line, expression.column
-        if type(expression) is Literal:
-            return Node(expression.value, line, column)
-        match expression:
-            case Object():
-                pairs = tuple((self.node(key), self.node(value)) for key, value in expression.items)
-                sure = tuple((key, value) for key, value in pairs if key.text is not None)
-                return Node(Fields(pairs=sure, more=len(sure) != len(pairs)), line, column)
-            case Tuple():
-                return Node(tuple(self.node(item) for item in expression.items), line, column)
-            case Call(name="concat", expand_final=False):
-                return Node(tuple(self._joined(expression)), line, column)
-            case Template(pieces=pieces) if len(pieces) > 1:
-                return Node(self.text(expression), line, column)
-            case _:
-                return plain(evaluate(expression, self.scope), line, column)
-
-    def _joined(self, call: Call) -> Iterator[Node]:
-        """The items of lists put together; a list that is not known is one hole."""
-        for argument in call.arguments:
-            yield from self.node(argument).items
+    def decoded(self, argument: Expression) -> Node:
+        """`jsondecode` of a document. One of a data source is looked at where that stands."""
+        line, column = argument.line, argument.column
+        ways: list[Node] = []
+        for way in self.written(argument, "", depth=1):
+            if isinstance(way, Written) and isinstance(way.document, Node):
+                ways.append(pinned(way.document, line, column))
+            elif isinstance(way, Written) or not names_data(way.expression):
+                ways.append(unknown(line, column))
+        return ways[0] if len(ways) == 1 else Node(Either(*ways), line, column)
 
 
-def _pinned(document: Node | Malformed, line: int, column: int) -> Node | Malformed:
-    """All of it on the line of the quotes that it stands in."""
-    if isinstance(document, Malformed):
-        return document._replace(line=line, column=column)
-    content = document.content
-    if isinstance(content, Fields):
-        pairs = tuple((_pin(key, line, column), _pin(value, line, column)) for key, value in content.pairs)
-        return Node(content._replace(pairs=pairs), line, column)
-    if is_list(document):
-        return Node(tuple(_pin(item, line, column) for item in document.items), line, column)
-    return Node(content, line, column)
-
-
-def _pin(node: Node, line: int, column: int) -> Node:
-    pinned = _pinned(node, line, column)
-    return pinned if isinstance(pinned, Node) else node
+def names_data(expression: Expression) -> tuple[str, ...]:
+    """The data sources of documents that an expression refers to."""
+    named = (one.names for one in references(expression))
+    return tuple(names[2] for names in named if len(names) > 2 and names[:2] == ("data", DATA_SOURCE))  # noqa: PLR2004 - data, type, name
 
 
 def unknown(line: int, column: int) -> Node:

@@ -55,6 +55,7 @@ checks:
         reason: the local cluster gets Argo CD from Terraform
 ```
 
-A module that several stacks use is right only where all of them are exempt. In a plan, what is deleted or
-forgotten is not found: it is on its way out. What `local-exec` does to a cluster is not seen here.""",
+A module that several stacks use is right only where all of them are exempt, or where those that are not make
+none of it (`count = 0` by their values). In a plan, what is deleted or forgotten is not found: it is on its
+way out. What `local-exec` does to a cluster is not seen here.""",
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.ownership import may_write, settings_of, side_of
-from holdfast.checks.subjects import CheckedStack, Module
+from holdfast.checks.ownership import may_name_providers, may_write, settings_of, side_of
+from holdfast.checks.planned_providers import set_up_in
+from holdfast.checks.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.boundary_valid import Side
 from holdfast.hcl.nodes import Attribute, Block
+from holdfast.terraform.addresses import without_keys
 
 
 def _look(module: Module) -> Iterator[Finding]:
@@ -22,6 +24,19 @@ def _look(module: Module) -> Iterator[Finding]:
             yield finding(
                 where, f"the provider `{provider}` is {what} here, and writes what belongs to GitOps"
             )
+
+
+def _plan(plan: CheckedPlan) -> Iterator[Finding]:
+    """Those that modules from elsewhere set up: what stands in code of this repository was found there."""
+    if not may_name_providers(plan.document, settings_of(plan.stack.checkout.config)):
+        return
+    here = {without_keys(visited.address) for visited in plan.stack.scopes}
+    written = {change.type for change in plan.plan.changes}
+    for one in set_up_in(plan):
+        owned = any(type_.startswith(f"{one.name}_") and may_write(plan.stack, type_) for type_ in written)
+        if one.module not in here and not owned and not _may(plan.stack, one.name):
+            message = f"{one.module} sets the provider `{one.name}` up, which writes what belongs to GitOps"
+            yield Finding(message=message, address=f"{one.module}.provider.{one.name}")
 
 
 def _named(module: Module) -> Iterator[tuple[str, Block | Attribute]]:
@@ -75,9 +90,10 @@ RULE = Rule(
     "the `removed` block was applied.",
     severity=Severity.WARNING,
     source=_look,
+    plan=_plan,
     bad='provider "kubernetes" {\n  config_path = "~/.kube/config"\n}\n',
     good='provider "aws" {\n  region = "eu-west-1"\n}\n',
     more="Which types are GitOps' own, and which stacks are exempt, is said in `checks.boundary`: "
     "[HF101](HF101.md). A provider is found where `<name>_*` is GitOps' own, unless the code has a type "
-    "of it that the stack may write.",
+    "of it that the stack may write. A plan also shows those that modules from elsewhere set up.",
 )

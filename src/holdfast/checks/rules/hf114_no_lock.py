@@ -39,15 +39,13 @@ def _s3(home: Home) -> Iterator[Answer]:
 
 
 def _http(home: Home) -> Iterator[Answer]:
-    locks = home.has("lock_address") or "TF_HTTP_LOCK_ADDRESS" in home.env
-    unlocks = home.has("unlock_address") or "TF_HTTP_UNLOCK_ADDRESS" in home.env
-    if not locks:
+    if not home.has("lock_address"):
         yield finding(
             home.where,
             "without `lock_address` the http backend does not lock",
             hint="Give `lock_address` and `unlock_address`, if the server can lock.",
         )
-    elif not unlocks:
+    elif not home.has("unlock_address"):
         yield finding(
             home.spot("lock_address"),
             "without `unlock_address` the http backend never gives a lock back",

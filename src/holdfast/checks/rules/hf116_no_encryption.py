@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from holdfast.checks.backends import Home, address_of, loopback, of_orphans, of_stacks
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import ABSENT
+from holdfast.checks.subjects import ABSENT, UNKNOWN
 from holdfast.kernel.patterns import pattern
 
 _PLAIN = pattern(r"\bsslmode\s*=\s*'?disable\b")
+_HOST = pattern(r"\bhost\s*=\s*'?(?P<host>[^\s']+)")
 _DEFAULTS = {"s3": False, "oss": False, "cos": True}
 """What `encrypt` is where nobody says."""
 _ADDRESSES = {
@@ -51,6 +52,8 @@ def _keyed(home: Home) -> bool:
 
 def _on_the_way(home: Home) -> Iterator[Answer]:
     for name in _ADDRESSES.get(home.type, ()):
+        if home.value(name) is UNKNOWN:
+            yield home.unknown(name)
         parts = address_of(home.text(name) or "")
         if parts is not None and parts.scheme.lower() == "http" and not loopback(parts.hostname):
             yield finding(
@@ -60,12 +63,31 @@ def _on_the_way(home: Home) -> Iterator[Answer]:
             )
     if home.type == "consul":
         yield from _consul(home)
-    if home.type == "pg" and _PLAIN.search(home.text("conn_str") or ""):
+    if home.type == "pg":
+        yield from _pg(home)
+
+
+def _pg(home: Home) -> Iterator[Answer]:
+    """What the connection string does not say, the variable does."""
+    conn = home.text("conn_str") or ""
+    if _near(conn):
+        return
+    name = "conn_str" if _PLAIN.search(conn) else "sslmode"
+    if name == "conn_str" or ("sslmode" not in conn and home.text("sslmode") == "disable"):
         yield finding(
-            home.spot("conn_str"),
+            home.spot(name),
             "`sslmode=disable`: the state goes over the network in clear",
             hint="Use `sslmode=verify-full`.",
         )
+
+
+def _near(conn: str) -> bool:
+    """Whether the database is this machine's: by its host, or through a socket."""
+    parts = address_of(conn)
+    if parts is not None:
+        return loopback(parts.hostname)
+    host = _HOST.search(conn)
+    return host is not None and (host["host"].startswith("/") or loopback(host["host"]))
 
 
 def _consul(home: Home) -> Iterator[Answer]:
@@ -97,8 +119,8 @@ RULE = Rule(
     '    key     = "network/terraform.tfstate"\n    encrypt = true\n  }\n}\n',
     more="`s3` and `oss` need `encrypt = true`, `cos` must not turn it off; addresses of `http`, `consul`, "
     "`gcs`, `oss`, `cos`, `kubernetes` and of S3 endpoints need TLS, unless they are this machine's; "
-    "`pg` must not say `sslmode=disable`. `azurerm`, `gcs`, `oci`, `remote` and `cloud` always encrypt. "
-    "How Consul, a database, a cluster or a server of your own keeps it cannot be seen in code: there "
-    "the rule says that it could not look. A state that OpenTofu encrypts itself (`encryption { state { "
-    "… } }`) is right with every backend.",
+    "so does the database of `pg` (no `sslmode=disable`). `azurerm`, `gcs`, `oci`, `remote` and `cloud` "
+    "always encrypt. How Consul, a database, a cluster or a server of your own keeps it cannot be seen in "
+    "code: there the rule says that it could not look. A state that OpenTofu encrypts itself (`encryption { "
+    "state { … } }`) is right with every backend, unless the method is `unencrypted`.",
 )

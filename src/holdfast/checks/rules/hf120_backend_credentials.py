@@ -19,20 +19,29 @@ _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "
 
 def _judge(home: Home) -> Iterator[Finding]:
     for name in home.kind.secrets:
-        text = home.text(name)
-        if text is not None and not _only_a_path(home.type, name, text):
-            yield finding(home.spot(name), f"`{name}` of the {home.type} backend is written out")
+        found = home.value(name)
+        if _written_out(found) and not _only_a_path(home.type, name, found):
+            yield finding(home.spot(name), f"`{home.named(name)}` of the {home.type} backend is written out")
     for name in _ADDRESSES:
         if _in_address(home.text(name) or ""):
-            yield finding(home.spot(name), f"`{name}` of the {home.type} backend carries a secret")
+            yield finding(
+                home.spot(name), f"`{home.named(name)}` of the {home.type} backend carries a secret"
+            )
     conn = home.text("conn_str") if home.type == "pg" else None
     if conn is not None and (_in_address(conn) or _PASSWORD.search(conn)):
-        yield finding(home.spot("conn_str"), "`conn_str` of the pg backend carries a password")
+        yield finding(
+            home.spot("conn_str"), f"`{home.named('conn_str')}` of the pg backend carries a password"
+        )
 
 
-def _only_a_path(type_: str, name: str, text: str) -> bool:
+def _written_out(found: object) -> bool:
+    """A password may be made of digits alone."""
+    return isinstance(found, str | int | float) and not isinstance(found, bool)
+
+
+def _only_a_path(type_: str, name: str, found: object) -> bool:
     """`credentials` of gcs is the content of a key file, or where that lies."""
-    return type_ == "gcs" and name == "credentials" and not text.lstrip().startswith("{")
+    return type_ == "gcs" and name == "credentials" and not str(found).lstrip().startswith("{")
 
 
 def _in_address(text: str) -> bool:
@@ -71,7 +80,8 @@ RULE = Rule(
     bad='terraform {\n  backend "http" {\n    address  = "https://states.example.com/network"\n'
     '    username = "ci"\n    password = "correct-horse"\n  }\n}\n',
     good='terraform {\n  backend "http" {\n    address = "https://states.example.com/network"\n  }\n}\n',
-    more="It looks at `backend` blocks, at `backend: { settings: … }` of `holdfast.yaml`, at the `config` "
+    more="It looks at `backend` blocks, at `backend: { settings: … }` of `holdfast.yaml` and at variables "
+    "of its `env:` that a backend reads (`TF_HTTP_PASSWORD`, `PG_CONN_STR` …), at the `config` "
     "of `terraform_remote_state`: keys, tokens and passwords by name, passwords in `conn_str`, secrets "
     "in addresses.",
 )

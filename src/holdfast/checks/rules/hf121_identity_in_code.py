@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from holdfast.checks.backends import Home, of_orphans, of_stacks
 from holdfast.checks.interface import Finding, Rule, Severity, finding
 from holdfast.checks.subjects import UNKNOWN
 
+_KEY_FILES: Final = {"gcs": ("credentials",)}
+"""Settings that name a file with a key, or hold what is in it: the second is HF120's."""
+
 
 def _judge(home: Home) -> Iterator[Finding]:
-    for name in home.kind.identities:
-        if home.in_code(name) and home.value(name) is not UNKNOWN:
+    for name in (*home.kind.identities, *_KEY_FILES.get(home.type, ())):
+        if home.in_code(name) and home.value(name) is not UNKNOWN and not _is_content(home.value(name)):
             yield finding(home.spot(name), f"`{name}` of the {home.type} backend is written into the code")
+
+
+def _is_content(found: object) -> bool:
+    return isinstance(found, str) and found.lstrip().startswith("{")
 
 
 RULE = Rule(

@@ -28,12 +28,12 @@ def _look(checkout: Checkout) -> Iterator[Answer]:
         by_state.setdefault(place.identity, []).append((stack, place.shown))
     for (first, shown), *others in by_state.values():
         for other, _ in others:
-            if chosen & {first.name, other.name} and first.name != other.name:
+            if chosen & {first.name, other.name}:
                 home = home_of(other)
                 yield finding(
                     home.where,
                     f"`{other.name}` is on the state of `{first.name}` ({shown})",
-                    stack=other.name if other.name in {one.name for one in checkout.all_stacks} else None,
+                    stack=other.name if other.stack in checkout.all_stacks else None,
                 )
 
 

@@ -11,7 +11,7 @@ from holdfast.checks.traces import Mark
 from holdfast.kernel.patterns import pattern
 
 _NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)
-_OTHER_NAMES = (".json", ".bak", ".backup", ".old", ".txt")
+_OTHER_NAMES = pattern(r"^[^.]+$|\.(?:json|bak|backup|old|orig|save|state|txt)$", re.IGNORECASE)
 _ELSEWHERE = pattern(r"(?:^|/)\.terra(?:form|grunt-cache)/")
 
 
@@ -21,7 +21,7 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
         return None
     if _NAME.search(name):
         return Suspect("a state file")
-    if content is None or not name.lower().endswith(_OTHER_NAMES):
+    if content is None or not _OTHER_NAMES.search(name):
         return None
     return Suspect(Mark.STATE.value) if is_state(content() or b"") else None
 
@@ -39,6 +39,6 @@ RULE = Rule(
     history=history(_judge, Mark.STATE),
     secret=True,
     more="Found by name (`*.tfstate`, `*.tfstate.backup`, `errored.tfstate`, lock files), and by content in "
-    "JSON and backup files under other names; with `--history` in old contents of any name. What lies below "
-    "`.terraform/` is HF203's.",
+    "JSON, backups and files without an ending; with `--history` in old contents of any name. What lies "
+    "below `.terraform/` is HF203's.",
 )

@@ -11,7 +11,7 @@ from holdfast.checks.traces import Mark
 from holdfast.kernel.patterns import pattern
 
 _NAME = pattern(r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$", re.IGNORECASE)
-_PACKED = pattern(r"(?:^[^.]+|\.(?:plan|out|bin|zip|tmp))$", re.IGNORECASE)
+_PACKED = pattern(r"(?:^[^.]+|\.(?:\w*plan|out|bin|dat|zip|tmp))$", re.IGNORECASE)
 
 
 def _judge(path: str, content: Content | None) -> Suspect | None:

@@ -14,7 +14,7 @@ _ALWAYS = pattern(
     r"^id_(?:rsa|dsa|ecdsa|ecdsa_sk|ed25519|ed25519_sk)$|\.(?:ppk|p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE
 )
 _PERHAPS = pattern(r"\.(?:pem|key|p8|pk8|priv|rsa|gpg|asc)$", re.IGNORECASE)
-_LOOKED_INTO = pattern(r"^[^.]+$|\.(?:crt|cer|cert|txt|json|pub|bak|old)$", re.IGNORECASE)
+_LOOKED_INTO = pattern(r"^[^.]+$|\.(?:crt|cer|cert|txt|json|ovpn|pub|bak|old)$", re.IGNORECASE)
 
 
 def _judge(path: str, content: Content | None) -> Suspect | None:

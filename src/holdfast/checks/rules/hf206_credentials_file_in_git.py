@@ -11,7 +11,9 @@ from holdfast.checks.kept_files import Content, Suspect, history, tree
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import sounds_secret
 
-_AT_ALL = pattern(r"(?i)\.env|_?netrc|rc$|credentials|\.pgpass|vault-token|docker|kube|terraform\.rc")
+_AT_ALL = pattern(
+    r"(?i)\.env|_?netrc|rc$|credentials|my\.cnf|\.azure/|\.pgpass|vault-token|docker|kube|terraform\.rc"
+)
 _ENV = pattern(r"(?:^|/)(?:[\w.-]+)?\.env(?:\.[\w.-]+)?$|(?:^|/)\.envrc$", re.IGNORECASE)
 _MODEL = pattern(
     r"(?i)\b(?:example|sample|template|tpl|tftpl|dist|defaults?|schema|md|tf|j2|vault|enc|age|gpg)\b"
@@ -28,11 +30,13 @@ class _Known(Struct, frozen=True):
 
 
 def _known(path: str, what: str, inside: bytes | None = None) -> _Known:
-    return _Known(pattern(f"(?:^|/){path}$"), what, pattern(inside) if inside is not None else None)
+    return _Known(pattern(f"(?:^|/)(?:{path})$"), what, pattern(inside) if inside is not None else None)
 
 
 _FILES = (
     _known(r"\.aws/credentials", "credentials of AWS"),
+    _known(r"\.?my\.cnf", "a password of MySQL", rb"(?m)^\s*password\s*=\s*[^\s$<{]"),
+    _known(r"\.azure/(?:accessTokens|msal_token_cache)\.json", "tokens of Azure"),
     _known(r"\.git-credentials", "credentials of Git"),
     _known(r"\.netrc|_netrc", "passwords of hosts", rb"\bpassword\s+[^\s$]"),
     _known(r"\.pgpass", "passwords of PostgreSQL"),
@@ -43,9 +47,14 @@ _FILES = (
     _known(r"\.pypirc", "a password of PyPI", rb"(?m)^\s*password\s*[=:]\s*[^\s$%]"),
     _known(r"\.docker/config\.json|\.dockercfg", "passwords of registries", rb'"auth"\s*:\s*"[^"$]'),
     _known(
-        r"(?:\.kube/config|[\w.-]*kubeconfig[\w.-]*)",
+        r"\.kube/config|[\w.-]*kubeconfig[\w.-]*",
         "credentials of a cluster",
-        rb"(?m)client-key-data:\s*\S{20}|^\s*token:\s*[\"']?[A-Za-z0-9._-]{16}|^\s*password:\s*[^\s${]",
+        rb"(?m)client-key-data:\s*[\"']?[A-Za-z0-9+/=]{20}|^\s*token:\s*[\"']?[A-Za-z0-9._-]{16}|^\s*password:\s*[^\s${]",
+    ),
+    _known(
+        r"[\w.-]*credentials(?:\.\w+)?",
+        "credentials of AWS",
+        rb"aws_secret_access_key\s*=\s*[A-Za-z0-9/+]{20}",
     ),
 )
 

@@ -2,90 +2,37 @@
 
 from __future__ import annotations
 
-import bisect
-import re
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks import literals
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.known_secrets import is_known, is_placeholder
-from holdfast.checks.literals import Kind, Suspicious
+from holdfast.checks import literals, texts
+from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.subjects import Checkout, Module, VariablesFile
-from holdfast.kernel.errors import Place
-from holdfast.secrets import entropy
-from holdfast.stacks.code import is_code
-from holdfast.stacks.worktree import NOT_SOURCE
-
-_BESIDE = (".json", ".tfbackend")
-_LOCKS = ("package-lock.json", "npm-shrinkwrap.json", "composer.lock", ".lock.json")
-_LARGEST = 5_000_000
-_HEREDOC = r"(?ms)<<[-~]?([A-Za-z_][\w-]*)[ \t]*\r?\n(.*?)^[ \t]*\1[ \t]*\r?$"
+from holdfast.checks.suspicion import Kind, Suspicious
 
 
 def _module(module: Module) -> Iterator[Finding]:
-    told = [one for one in literals.in_module(module) if one.kind is Kind.RANDOM]
-    yield from _both(told, (file.path for file in module.files), module.checkout)
+    return _found(literals.in_module(module))
 
 
 def _variables(file: VariablesFile) -> Iterator[Finding]:
-    every = literals.in_file(file.file, file.checkout.config)
-    yield from _both([one for one in every if one.kind is Kind.RANDOM], (file.path,), file.checkout)
+    return _found(literals.in_variables(file))
 
 
-def _both(told: list[Suspicious], paths: Iterable[str], checkout: Checkout) -> Iterator[Finding]:
-    """What stands under a name of the code, and under one in a heredoc: that only where the first is not."""
-    yield from map(_found, told)
-    lines = {(one.place.file, one.place.line) for one in told}
-    for path in paths:
-        for one in _in_heredocs(path, checkout):
-            if one.place is not None and (path, one.place.line) not in lines:
-                yield one
+def _repository(checkout: Checkout) -> Iterator[Answer]:
+    found = texts.in_documents(checkout)
+    yield from (one for one in found if isinstance(one, Skipped))
+    yield from _found(one for one in found if isinstance(one, Suspicious))
 
 
-def _in_heredocs(path: str, checkout: Checkout) -> Iterator[Finding]:
-    """Scripts and settings that are handed on as one text: `export DB_PASSWORD=…`."""
-    text = checkout.text(path) or ""
-    if "<<" not in text or path.endswith(".json") or len(text) > _LARGEST:
-        return
-    # Everything else becomes blank, so that lines and columns stay what they are.
-    pieces: list[str] = []
-    at = 0
-    for found in re.finditer(_HEREDOC, text):
-        pieces += (re.sub(r"[^\n]", " ", text[at : found.start(2)]), found[2])
-        at = found.end(2)
-    redaction = checkout.config.redaction
-    yield from _in_text(path, "".join(pieces), redaction.words, redaction.entropy or entropy.BITS)
-
-
-def _found(one: Suspicious) -> Finding:
-    return finding(one.place, f"`{one.name}` is given a text that looks like a secret", address=one.address)
-
-
-def _repository(checkout: Checkout) -> Iterator[Finding]:
-    redaction = checkout.config.redaction
-    for path in checkout.files:
-        if not path.endswith(_BESIDE) or path.endswith((".tfvars.json", *_LOCKS)):
-            continue
-        if is_code(path.rpartition("/")[2]) or not NOT_SOURCE.isdisjoint(path.split("/")):
-            continue
-        text = checkout.text(path) or ""
-        if len(text) <= _LARGEST and '"sops"' not in text:
-            yield from _in_text(path, text, redaction.words, redaction.entropy or entropy.BITS)
-
-
-def _in_text(path: str, text: str, words: tuple[str, ...], bits: float) -> Iterator[Finding]:
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = "".join(one if len(one.lower()) > 1 else one.lower() for one in text)
-    starts: list[int] = []
-    for start, end in entropy.spans(text, lowered, words, bits):
-        secret = text[start:end]
-        if is_placeholder(secret) or secret.startswith("ENC[") or is_known(secret):
-            continue
-        starts = starts or [0, *(at + 1 for at, char in enumerate(text) if char == "\n")]
-        line = bisect.bisect_right(starts, start)
-        place = Place(file=path, line=line, column=start - starts[line - 1] + 1)
-        yield finding(place, "a text that looks like a secret stands under a name that sounds like one")
+def _found(every: Iterable[Suspicious]) -> Iterator[Finding]:
+    for one in every:
+        if one.kind is Kind.RANDOM:
+            said = (
+                f"`{one.name}` is given a text that looks like a secret"
+                if one.name
+                else "a text that looks like a secret stands under a name that sounds like one"
+            )
+            yield finding(one.place, said, address=one.address)
 
 
 RULE = Rule(
@@ -105,6 +52,7 @@ RULE = Rule(
     "locals {\n  api_token = var.api_token\n}\n",
     more="Names and randomness are judged as the redactor does: `redaction.words` adds names of your own, "
     "`redaction.entropy` moves the bar. Names such as `secret_name` or `token_ttl`, references, paths, ARNs, "
-    "addresses and placeholders are left alone. Looked at are code, variables files, JSON and `*.tfbackend`; "
-    "in heredocs, lines such as `export DB_PASSWORD=…`.",
+    "addresses and placeholders are left alone. Looked at are code, variables files, JSON, `*.tfbackend`, "
+    "scripts and templates; in scripts, and in texts that the code hands on, also what is typed: "
+    "`export DB_PASSWORD=…`, `mysql -p…`, `curl -u user:…`, entries of an environment.",
 )

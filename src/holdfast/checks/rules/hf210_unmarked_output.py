@@ -85,5 +85,5 @@ RULE = Rule(
     "values, functions, `for`, splats, arguments and outputs of local modules. Modules from registries are "
     "not looked into. In a module that others call it is a note: Terraform passes the mark on. Plans and "
     "states are searched for outputs without the mark whose value is, or holds, one that is marked "
-    "elsewhere.",
+    "elsewhere; of a plan only outputs that it changes.",
 )

@@ -34,7 +34,7 @@ def _source(module: Module) -> Iterator[Answer]:
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
-    found = ((address, _says(address)) for address in planned_data(plan, _DATA))
+    found = ((address, _says(address)) for address in planned_data(plan, _DATA, _RESOURCES))
     return planned_elsewhere(plan, found)
 
 

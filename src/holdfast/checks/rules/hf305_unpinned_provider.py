@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.pins import loose_constraint
+from holdfast.checks.pins import loose_provider
 from holdfast.checks.required import needed_by
 from holdfast.checks.subjects import Module
 from holdfast.hcl.reader import Unknown
@@ -20,7 +20,7 @@ def _look(module: Module) -> Iterator[Answer]:
         elif one.version is None:
             message = f"no version of the provider `{one.name}` ({one.source}) is asked for"
             yield finding(one.place, message, address=address)
-        elif module.roots and (why := loose_constraint(one.version)) is not None:
+        elif module.roots and (why := loose_provider(one.version)) is not None:
             yield finding(one.place, f"`{one.version}` of the provider `{one.name}` {why}", address=address)
 
 
@@ -36,6 +36,6 @@ RULE = Rule(
     '      version = ">= 5.0"\n    }\n  }\n}\n',
     good='terraform {\n  required_providers {\n    aws = {\n      source  = "hashicorp/aws"\n'
     '      version = "~> 5.0"\n    }\n  }\n}\n',
-    more="Root modules need an upper end (`~> 5.0`, `>= 5.0, < 6.0`, `5.31.0`; `~> 5` has none). A module "
+    more="Root modules need an upper end (`~> 5`, `>= 5.0, < 6.0`, `5.31.0`). A module "
     "that others call needs a version too, and `>= 5.0` is enough there: the root module narrows it.",
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Answer, Rule, Severity, finding
+from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
 from holdfast.checks.locked import lock_of, lock_path, needed_by_root
+from holdfast.checks.pins import is_elsewhere
 from holdfast.checks.subjects import Module
+from holdfast.stacks.evaluate import evaluate
 
 
 def _look(module: Module) -> Iterator[Answer]:
@@ -14,6 +16,7 @@ def _look(module: Module) -> Iterator[Answer]:
         return
     first = next(needed_by_root(module), None)
     if first is None:
+        yield from _not_told(module)
         return
     path = lock_path(module)
     ignored = module.checkout.content(path) is not None
@@ -24,6 +27,19 @@ def _look(module: Module) -> Iterator[Answer]:
         address=f"provider.{first.name}",
         hint=f"Take {path} out of `.gitignore` and commit it." if ignored else None,
     )
+
+
+def _not_told(module: Module) -> Iterator[Answer]:
+    """The code itself needs no provider; a module from elsewhere hardly ever needs none."""
+    for stack in module.roots:
+        for visited in stack.scopes:
+            here = module.checkout.module(visited.folder)
+            for call in here.code.calls:
+                source = evaluate(call.source, visited.scope) if call.source is not None else None
+                if isinstance(source, str) and is_elsewhere(source):
+                    reason = f"which providers the module `{call.name}` ({call.place}) needs is not known"
+                    yield Skipped(reason=f"{reason} before `init`", file=call.place.file)
+                    return
 
 
 RULE = Rule(
@@ -38,5 +54,6 @@ RULE = Rule(
     bad='resource "random_id" "a" {\n  byte_length = 4\n}\n',
     good='resource "terraform_data" "a" {\n  input = "a"\n}\n',
     more="It stands beside the root module as `.terraform.lock.hcl`. A root module without providers needs "
-    "none. What only a module from elsewhere needs is not known before `init`.",
+    "none. What only a module from elsewhere needs is not known before `init`: where nothing else needs one, "
+    "the rule says that it could not look.",
 )

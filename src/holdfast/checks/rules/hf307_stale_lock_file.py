@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
 from holdfast.checks.locked import Lock, lock_of, needed_by_root
+from holdfast.checks.pins import provider_constraint
 from holdfast.checks.required import Needed
 from holdfast.checks.subjects import Module
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place, UsageError
 from holdfast.terraform.lock_file import LockedProvider
-from holdfast.terraform.versions import Constraint, Version
+from holdfast.terraform.versions import Version
 
 
 def _look(module: Module) -> Iterator[Answer]:
@@ -45,7 +46,7 @@ def _outside(lock: Lock, one: Needed, locked: LockedProvider) -> Iterator[Answer
     if one.version is None:
         return
     try:
-        fits = Constraint.parse(one.version).allows(Version.parse(locked.version))
+        fits = provider_constraint(one.version).allows(Version.parse(locked.version))
     except UsageError:
         return  # Not a version or not a constraint: HF305 says so of the code, Terraform of the lock file.
     if not fits:

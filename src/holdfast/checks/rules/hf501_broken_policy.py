@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.iam.found import Policies, Policy, files_beside, of_module, of_variables
+from holdfast.checks.iam.found import files_beside, of_module, of_variables
 from holdfast.checks.iam.grammar import grammar
 from holdfast.checks.iam.judging import judged
+from holdfast.checks.iam.policies import Policies, Policy
 from holdfast.checks.iam.said import Said
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
 from holdfast.checks.subjects import Module, VariablesFile
@@ -26,17 +27,24 @@ def _all(policies: Policies) -> Iterator[Answer]:
         yield finding(
             place, f"this policy is not valid JSON: {wrong.malformed.message}", address=wrong.address
         )
+    whole = frozenset(policies.untold)
+    parts = [one for one in policies.partly if one not in whole]
+    yield from _unseen(policies.untold, "only Terraform knows the policy of {}; no HF5 rule sees it")
+    yield from _unseen(parts, "only Terraform knows all of the policy of {}; no HF5 rule sees the rest")
 
 
 def _in_code(module: Module) -> Iterator[Answer]:
-    policies = of_module(module)
-    yield from _all(policies)
+    yield from _all(of_module(module))
+
+
+def _unseen(places: Iterable[tuple[str, str]], reason: str) -> Iterator[Skipped]:
+    """One for each file, with the first few addresses in it."""
     unseen: dict[str, list[str]] = {}
-    for file, address in dict.fromkeys(policies.untold):
+    for file, address in dict.fromkeys(places):
         unseen.setdefault(file, []).append(address)
     for file, addresses in unseen.items():
         shown = ", ".join(addresses[:3]) + (", …" if len(addresses) > 3 else "")  # noqa: PLR2004 - enough to see
-        yield Skipped(reason=f"only Terraform knows the policy of {shown}; no HF5 rule sees it", file=file)
+        yield Skipped(reason=reason.format(shown), file=file)
 
 
 def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
@@ -84,8 +92,14 @@ in locals and arguments of modules; `file(…)` and `templatefile(…)`; the dat
 
 Each is held against its own kind: an identity policy names no principal, a trust policy no resource, a
 bucket policy is about `s3:`. The kind is that of the argument; of a file, what its name says
-(`trust-policy.json`, `key-policy.json`, `bucket-policy.json`), else what it looks like. Where a part is
-only known when Terraform runs, nothing is said about that part.
+(`trust-policy.json`, `key-policy.json`, `bucket-policy.json`), else what it looks like. A managed policy is
+a permissions boundary if it is called so or a `permissions_boundary` names it, and nothing in sight attaches
+it.
+
+Both sides of a condition are looked at, and what a `for` or a `dynamic` block makes. Where a part is only
+known when Terraform runs, nothing is said about that part. If it may be anything (a variable that lists
+actions, principals or whole statements), the rule says that it could not see all; the ARN of a resource is
+not such a part.
 
 Whether an action exists is not looked up: AWS adds new ones every week.
 """,

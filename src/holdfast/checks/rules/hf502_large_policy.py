@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.iam.document import size
-from holdfast.checks.iam.found import Policy, files_beside
+from holdfast.checks.iam.found import files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
+from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.said import Said
 from holdfast.checks.interface import Rule, Severity
 
@@ -42,9 +43,11 @@ RULE = Rule(
 | inline in a group | 5120 |
 | inline in a role | 10240 |
 | managed policy | 6144 |
-| trust policy | 2048; a quota can raise it to 4096, so there it is a warning |
+| trust policy | 2048; a quota can raise it to 8192, so there it is a warning |
 | key policy | 32768 |
-| bucket policy | 20480 |
+| bucket policy, VPC endpoint | 20480 |
+| queue policy | 8192 |
+| policy of an organization | 5120 |
 
 The limits of inline policies hold for all of one identity together; each document is looked at alone here.
 Parts that are not known count as nothing.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.found import Policy, files_beside
+from holdfast.checks.iam.found import files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.said import Said
 from holdfast.checks.interface import Rule, Severity
 
 
 def _judge(policy: Policy) -> Iterator[Said]:
-    if policy.kind in (Kind.ENDPOINT, Kind.ORGANIZATION, Kind.TRUST):
+    if policy.kind.bounds or policy.kind is Kind.TRUST:
         return  # there an allowance is only a bound on what others allow, or the grammar refuses it
     for statement in policy.statements:
         action = next((one for one in statement.actions.known if one.content in ("*", "*:*")), None)
@@ -50,5 +51,6 @@ data "aws_iam_policy_document" "deploy" {
 }
 """,
     more="In a resource's own policy, which is about that resource alone, it is a warning. Policies of "
-    "organizations and of VPC endpoints only bound what others allow: there it is no finding.\n",
+    "organizations and of VPC endpoints and permissions boundaries only bound what others allow: there it is "
+    "no finding.\n",
 )

@@ -3,46 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from holdfast.checks.iam.danger import ESCALATING, REVEALING, first_danger
-from holdfast.checks.iam.document import Node
-from holdfast.checks.iam.found import Policy, files_beside
+from holdfast.checks.iam.document import Node, shown
+from holdfast.checks.iam.found import files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.narrowing import narrow
+from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.said import Said
-from holdfast.checks.iam.statements import Statement
+from holdfast.checks.iam.statements import Comparison, Statement
 from holdfast.checks.interface import Rule, Severity
 
-_NO_BOUND = ("aws:securetransport", "aws:requestedregion")
+_NO_BOUND: Final = ("aws:securetransport", "aws:requestedregion")
+_ALWAYS_THERE: Final = ("iam:passedtoservice",)
 
 
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind not in (Kind.IDENTITY, Kind.UNCLEAR):
         return
     for statement in policy.statements:
-        concerns = statement.allows and statement.on_everything is not None and not _bounded(statement)
-        if concerns:
+        if statement.allows and not _bounded(statement):
             for action in statement.actions.known:
-                yield from _action(action)
+                yield from _action(action, statement)
 
 
 def _bounded(statement: Statement) -> bool:
     """A condition may bound what is allowed, and a principal makes it some resource's own policy."""
     conditions = statement.conditions
-    bound = any(test.key not in _NO_BOUND for test in conditions.tests)
     named = bool(statement.principals) or statement.not_principal is not None
-    return bound or conditions.unsure or named or statement.node.fields.has("Principal")
+    return (
+        conditions.unsure
+        or named
+        or statement.node.fields.has("Principal")
+        or any(map(_bounds, conditions.tests))
+    )
 
 
-def _action(action: Node) -> Iterator[Said]:
+def _bounds(test: Comparison) -> bool:
+    if test.key in _NO_BOUND or (test.holds_without and test.key not in _ALWAYS_THERE):
+        return False
+    return test.negative or test.bare == "Null" or narrow(test.key, test.bare, test.values.words)
+
+
+def _action(action: Node, statement: Statement) -> Iterator[Said]:
     pattern = str(action.content)
     if pattern in ("*", "*:*"):
         return
-    grave = first_danger(pattern, ESCALATING)
-    found = grave or first_danger(pattern, REVEALING)
-    if found is not None:
-        shown = f"`{pattern}`" if pattern.lower() == found[0].lower() else f"`{pattern}` ({found[0]})"
-        yield Said(f"{shown} is allowed on every resource: {found[1]}", action, grave=grave is not None)
+    for table in (ESCALATING, REVEALING):
+        for item in statement.resources.all:
+            found = first_danger(pattern, table, str(item.content))
+            if found is not None:
+                yield _said(action, item, found, grave=table is ESCALATING)
+                return
+
+
+def _said(action: Node, resource: Node, found: tuple[str, str], *, grave: bool) -> Said:
+    pattern, (name, why) = str(action.content), found
+    what = f"`{pattern}`" if pattern.lower() == name.lower() else f"`{pattern}` ({name})"
+    whole = not str(resource.content).strip("*")
+    where = "every resource" if whole else f"`{shown(resource.content)}`"
+    return Said(f"{what} is allowed on {where}: {why}", action, grave=grave)
 
 
 RULE = Rule(
@@ -90,7 +112,11 @@ resource "aws_iam_role_policy" "deploy" {
             "",
             *(f"- `{action}`: {why}" for action, why in REVEALING.items()),
             "",
-            "A statement with a condition (but on `aws:SecureTransport` or the region alone) is not found.",
+            "Every resource is `*`, or all of those that the action is about: `arn:aws:iam::*:role/*`.",
+            "",
+            "A statement with a condition is not found, unless that bounds nothing: one on",
+            "`aws:SecureTransport` or the region alone, one that matches everything, one that holds where",
+            "the key is missing (`…IfExists`, `ForAllValues:`).",
             "",
         )
     ),

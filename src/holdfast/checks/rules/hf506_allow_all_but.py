@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.found import Policy, files_beside
+from holdfast.checks.iam.found import files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
-from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.said import Said
 from holdfast.checks.interface import Rule, Severity
 
 
 def _judge(policy: Policy) -> Iterator[Said]:
-    if policy.kind in (Kind.ENDPOINT, Kind.ORGANIZATION):
+    if policy.kind.bounds:
         return
     for statement in policy.statements:
         if not statement.allows:

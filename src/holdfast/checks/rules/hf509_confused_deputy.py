@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.found import Policy, files_beside
+from holdfast.checks.iam.document import HOLE, shown
+from holdfast.checks.iam.found import files_beside
 from holdfast.checks.iam.judging import in_code, in_variables
 from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.statements import Statement, Who
 from holdfast.checks.interface import Rule, Severity
+from holdfast.kernel.patterns import pattern
 
 _SENDER: Final = (
     *("aws:sourcearn", "aws:sourceaccount", "aws:sourceowner", "aws:sourceorgid", "aws:sourceorgpaths"),
@@ -24,18 +28,43 @@ _SENT: Final = (
 """Services that say for whom they take on a role: with others, such a condition would never hold."""
 
 
+_LOGS_OF_BALANCERS: Final = "logdelivery.elasticloadbalancing."
+_OF_ONE_ACCOUNT = pattern(rf".*/AWSLogs/(?:[0-9]{{12}}|{HOLE}.*?)/.*")
+
+
 def _judge(policy: Policy) -> Iterator[Said]:
-    kind = policy.kind
-    if kind not in (Kind.TRUST, Kind.KEY, Kind.BUCKET, Kind.RESOURCE):
+    if policy.kind.bounds or policy.kind.names_principals is False:
         return
-    guards = (*_SENDER, *_SENDER_OF_KEYS) if kind is Kind.KEY else _SENDER
     for statement in policy.statements:
-        if not statement.allows or statement.conditions.narrowed(*guards):
+        kind = _kind(policy.kind, statement)
+        guards = (*_SENDER, *_SENDER_OF_KEYS) if kind is Kind.KEY else _SENDER
+        if statement.allows and not statement.conditions.narrowed(*guards):
+            yield from _deputies(statement, kind)
+
+
+def _kind(kind: Kind, statement: Statement) -> Kind:
+    """Of a policy that may be one or the other, each statement says itself what it is."""
+    if kind is not Kind.UNCLEAR:
+        return kind
+    words = statement.actions.words
+    return Kind.TRUST if words and all(one.lower().startswith("sts:") for one in words) else Kind.RESOURCE
+
+
+def _deputies(statement: Statement, kind: Kind) -> Iterator[Said]:
+    for who in statement.principals:
+        if who.type != "Service" or who.name in ("*", HOLE):
             continue
-        for who in statement.principals:
-            sent = kind is not Kind.TRUST or who.name.partition(".")[0] in _SENT
-            if who.type == "Service" and sent:
-                yield Said(f"`{who.name}` is let in whoever sent it", who.at, grave=kind is not Kind.TRUST)
+        sent = kind is not Kind.TRUST or who.name.partition(".")[0] in _SENT
+        if sent and not _writes_own_logs(who, statement):
+            yield Said(f"`{shown(who.name)}` is let in whoever sent it", who.at, grave=kind is not Kind.TRUST)
+
+
+def _writes_own_logs(who: Who, statement: Statement) -> bool:
+    """Load balancers write their logs below the number of their account, and nowhere else."""
+    places = statement.resources.all
+    return who.name.startswith(_LOGS_OF_BALANCERS) and all(
+        _OF_ONE_ACCOUNT.fullmatch(str(one.content)) for one in places
+    )
 
 
 RULE = Rule(
@@ -79,5 +108,7 @@ resource "aws_sns_topic_policy" "alarms" {
 """,
     more="In trust policies it is a note, and only for services that say for whom they come: a role is "
     "handed to a service with `iam:PassRole`, which asks for rights in the same account. In key "
-    "policies conditions on `kms:ViaService`, `kms:CallerAccount` and the encryption context count too.\n",
+    "policies conditions on `kms:ViaService`, `kms:CallerAccount` and the encryption context count too. A "
+    "condition counts if it names an account, an organization or what is in one: `arn:aws:sns:*:*:*` is "
+    "anybody's. Load balancers may write logs below `AWSLogs/` and an account's number without one.\n",
 )

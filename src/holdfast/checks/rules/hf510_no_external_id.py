@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.iam.arns import account_in
-from holdfast.checks.iam.found import Policies, files_beside, of_module, of_variables
+from holdfast.checks.iam.found import files_beside, of_module, of_variables
 from holdfast.checks.iam.judging import found
 from holdfast.checks.iam.kinds import Kind
 from holdfast.checks.iam.ownership import own_accounts
+from holdfast.checks.iam.policies import Policies
 from holdfast.checks.iam.said import Said
 from holdfast.checks.iam.statements import Statement
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped
@@ -28,7 +29,7 @@ def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
 def _look(policies: Policies, checkout: Checkout) -> Iterator[Answer]:
     own = own_accounts(checkout)
     for policy in policies.found:
-        if policy.kind is not Kind.TRUST:
+        if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
             continue
         said = [said for statement in policy.statements for said in _strangers(statement, own)]
         if said and not own:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from holdfast.checks.iam.arns import ACCOUNT, PARTITIONS, arn_of, partition_of
-from holdfast.checks.iam.document import Node
-from holdfast.checks.iam.found import Policies, files_beside, of_module, of_variables
+from holdfast.checks.iam.document import Node, shown
+from holdfast.checks.iam.found import files_beside, of_module, of_variables
 from holdfast.checks.iam.judging import found
 from holdfast.checks.iam.ownership import account_of_checked, accounts_of_all
+from holdfast.checks.iam.policies import Policies
 from holdfast.checks.iam.said import Said
 from holdfast.checks.iam.statements import Statement
 from holdfast.checks.interface import Answer, Rule, Severity, Skipped
@@ -79,17 +80,19 @@ def _statement(statement: Statement, home: _Home) -> Iterator[Said | None]:
     for item in statement.resources.all:
         yield from _partition(item, home)
         account = _account(item)
-        if account is None or crossing or account == home.account:
+        if account is None or crossing or account == home.account or _is_published(item, account, home):
             continue
         if home.account is None:
             yield None
         else:
-            yield Said(f"`{_shown(item)}` is of account {account}; the stack's is {home.account}", item)
+            yield Said(
+                f"`{shown(item.content)}` is of account {account}; the stack's is {home.account}", item
+            )
     for who in statement.principals:
         yield from _partition(who.at, home)
         account = _account(who.at)
         if statement.allows and account in home.others and account != home.account:
-            yield Said(f"`{_shown(who.at)}` is of the environment {home.others[account]}", who.at)
+            yield Said(f"`{shown(who.at.content)}` is of the environment {home.others[account]}", who.at)
     for test in statement.conditions.tests:
         for item in test.values.all:
             yield from _partition(item, home)
@@ -100,8 +103,22 @@ def _partition(item: Node, home: _Home) -> Iterator[Said]:
     if arn is None or home.partition is None or arn.partition not in PARTITIONS:
         return
     if arn.partition != home.partition:
-        message = f"`{_shown(item)}` is of the partition {arn.partition}; the stack's is {home.partition}"
+        message = (
+            f"`{shown(item.content)}` is of the partition {arn.partition}; the stack's is {home.partition}"
+        )
         yield Said(message, item)
+
+
+def _is_published(item: Node, account: str, home: _Home) -> bool:
+    """Layers of functions and images that others publish for everyone are of their account."""
+    arn = arn_of(str(item.content))
+    layer = arn is not None and arn.service == "lambda" and arn.resource.startswith("layer:")
+    image = arn is not None and arn.service == "ecr" and account in _IMAGES
+    return (layer or image) and account not in home.others
+
+
+_IMAGES = frozenset(("602401143452", "763104351884"))
+"""AWS's own, of the add-ons of EKS and of deep learning."""
 
 
 def _account(item: Node) -> str | None:
@@ -109,10 +126,6 @@ def _account(item: Node) -> str | None:
     arn = arn_of(text)
     account = arn.account if arn is not None else text
     return account if ACCOUNT.fullmatch(account) else None
-
-
-def _shown(item: Node) -> str:
-    return str(item.content).replace("\ue000", "…")
 
 
 RULE = Rule(
@@ -130,7 +143,8 @@ RULE = Rule(
 The stack's account is its `account` where that is a number, else what `checks.accounts` says for that name,
 the account of the role in `credentials`, or a variable `account_id`. The partition is that of its region.
 
-Resources of other accounts in statements about `sts:` are meant to be there. A principal is
+Resources of other accounts in statements about `sts:` are meant to be there, and so are layers of functions
+of accounts that are not the repository's. A principal is
 only found if it is of an account that the repository uses in another environment.
 """,
 )

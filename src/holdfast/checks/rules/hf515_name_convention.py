@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.convention import filled, name_of, shown, wanted_name
+from holdfast.checks.convention import filled, name_of, shown, unseen, wanted_name
 from holdfast.checks.covering import is_name
-from holdfast.checks.interface import Finding, Rule, Severity, finding
+from holdfast.checks.interface import Answer, Rule, Severity, finding
 from holdfast.checks.subjects import CheckedStack
+from holdfast.hcl.reader import Unknown
 
 
-def _look(stack: CheckedStack) -> Iterator[Finding]:
+def _look(stack: CheckedStack) -> Iterator[Answer]:
     names = stack.checkout.config.checks.names
     if not names:
         return
+    hidden: list[tuple[str, str]] = []
     for visited in stack.scopes:
         if visited.dormant:
             continue
@@ -21,11 +23,14 @@ def _look(stack: CheckedStack) -> Iterator[Finding]:
             pattern = wanted_name(names, resource.type)
             wanted = filled(pattern, stack) if pattern is not None else None
             attribute, name = name_of(resource, visited.scope)
-            if wanted is None or attribute is None or not isinstance(name, str):
+            if wanted is None or attribute is None:
                 continue
-            if not is_name(wanted, name):
+            if isinstance(name, Unknown):
+                hidden.append((attribute.file, resource.address))
+            elif isinstance(name, str) and not is_name(wanted, name):
                 message = f"`{shown(name)}` does not follow the convention `{wanted}`"
                 yield finding(attribute, message, address=resource.address)
+    yield from unseen("the name", hidden)
 
 
 RULE = Rule(
@@ -48,7 +53,8 @@ checks:
 
 `*` stands for anything; `{company}`, `{environment}`, `{account}`, `{region}` and `{stack}` are those of
 the stack. Of several patterns for a type the longest counts. The name is what the arguments `name`,
-`bucket`, `identifier`, `function_name`, `cluster_identifier`, `family` or `alias` say; one that is only
-known when Terraform runs is passed over.
+`bucket`, `identifier`, `function_name`, `cluster_identifier`, `family` or `alias` say, or the beginning that
+`name_prefix` or `bucket_prefix` gives it. Of one that is only known when Terraform runs, the rule says that
+it could not see it.
 """,
 )

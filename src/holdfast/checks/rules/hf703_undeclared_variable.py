@@ -22,7 +22,8 @@ def _look(file: VariablesFile) -> Iterator[Finding | Skipped]:
         return
     for attribute in file.file.body.attributes:
         if attribute.name not in declared:
-            module = file.stacks[0].module.folder
+            folder = file.stacks[0].module.folder
+            module = "the root module" if folder == "." else folder
             yield finding(
                 attribute,
                 f"`{attribute.name}` is set here, and {module} declares no such variable",

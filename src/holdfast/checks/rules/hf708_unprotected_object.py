@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.interface import Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.protection import Kept, kept, provider_bodies
-from holdfast.checks.subjects import Module, Resource, value
+from holdfast.checks.protection import Kept, is_made, kept, objects, provider_bodies
+from holdfast.checks.subjects import Module, Resource
+from holdfast.hcl.nodes import Body
 from holdfast.terraform.stateful_types import Stateful, stateful_types
 
 _GRAVE = ("data", "keys")
@@ -16,11 +17,11 @@ def _look(module: Module) -> Iterator[Finding | Skipped]:
     if not module.production:
         return
     table = stateful_types()
-    for resource in module.resources(mode="managed"):
+    for resource, body in objects(module):
         row = table.get(resource.type)
         if row is None:
             continue
-        answers = dict(_answers(module, resource, row))
+        answers = dict(_answers(module, resource, body, row))
         bare = [stack for stack, answer in answers.items() if answer is Kept.NO]
         unclear = [stack for stack, answer in answers.items() if answer is Kept.UNKNOWN]
         if bare:
@@ -33,22 +34,20 @@ def _look(module: Module) -> Iterator[Finding | Skipped]:
             )
 
 
-def _answers(module: Module, resource: Resource, row: Stateful) -> Iterator[tuple[str, Kept]]:
+def _answers(module: Module, resource: Resource, body: Body, row: Stateful) -> Iterator[tuple[str, Kept]]:
     """For each stack in production; the worst of its instances, and none where it is not made there."""
     for stack in module.stacks:
         if not stack.stack.production:
             continue
         found = [
             kept(
-                resource,
+                body,
                 row,
                 visited.scope,
                 provider_bodies(stack.module, resource.type.partition("_")[0], stack.scope),
             )
             for visited in stack.scopes
-            if visited.folder == module.folder
-            and not visited.dormant
-            and value(resource.body, "count", visited.scope) != 0
+            if visited.folder == module.folder and not visited.dormant and is_made(body, visited.scope)
         ]
         if found:
             yield stack.name, min(found, key=lambda one: int(one.value))

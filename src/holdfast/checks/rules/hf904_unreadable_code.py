@@ -23,7 +23,7 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
     """Nothing is quoted from a file that a link leads to outside the repository."""
     if file.problems and checkout.code.tree.real(file.path) is None:
         outside = "this cannot be read, and is a link that leads out of the repository"
-        yield Finding(message=outside, place=Place(file=file.path))
+        yield Finding(message=outside, place=Place(file=file.path), hint="Put the file itself here.")
         return
     for problem in file.problems:
         yield Finding(message=problem.message, place=problem.place, hint=problem.hint)

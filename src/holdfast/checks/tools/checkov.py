@@ -1,35 +1,38 @@
 """Checkov, where it is installed: over the code, and over plans. Its findings keep their own ids.
 
 Checkov ends well where it was given nothing to look at: a missing file, a document that is no plan, an empty
-folder. Here each of these is an error.
+folder. Here each of these is an error, and a file that it passes over is told.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.checks.interface import Finding, Rule, Severity
-from holdfast.checks.subjects import CheckedPlan
-from holdfast.checks.tools.interface import Asked, Said, child_variables, how_it_ended, tool
+from holdfast.checks.interface import Finding, Rule, Severity, Skipped
+from holdfast.checks.subjects import CheckedPlan, Checkout
+from holdfast.checks.tools.checkov_report import SEEN, SEEN_CHECK, UNNAMED, Checked, Report, read_report
+from holdfast.checks.tools.checkov_settings import FILES, Settings, settings
+from holdfast.checks.tools.interface import Asked, Said, child_variables, tool, words
 from holdfast.config.check_valid import Use
 from holdfast.doors import files, processes
-from holdfast.doors.processes import Finished
 from holdfast.kernel.errors import Place
-from holdfast.kernel.values import dataclass
 from holdfast.secrets.redact import MASK
 from holdfast.terraform.scratch import scratch_folder
 from holdfast.terraform.sensitive import without_marked
 
 _SECONDS = 900.0
-ALWAYS = ("--output=json", "--compact", "--skip-download")
-"""Nothing is fetched and nothing sent: `--skip-download` keeps it off the network.
+ALWAYS = (
+    *("--output=json", "--compact", "--skip-download", "--skip-results-upload"),
+    "--include-all-checkov-policies",
+)
+"""Nothing is fetched and nothing sent, also where somebody left a key of its makers' platform at home.
 
 Not `--quiet`: that leaves out which files it could not read.
 """
-_UNNAMED = "a file that it does not name"
 _LEVELS = {
     "CRITICAL": Severity.ERROR,
     "HIGH": Severity.ERROR,
@@ -37,29 +40,8 @@ _LEVELS = {
     "LOW": Severity.NOTE,
     "INFO": Severity.NOTE,
 }
-_ENDS = (0, 1)
-"""Nothing failed, and something did."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """A check of Checkov's that failed, as its report says."""
-
-    id: str
-    title: str
-    file: str
-    lines: tuple[int, int] | None
-    resource: str
-    guideline: str | None
-    severity: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    failed: tuple[Failed, ...]
-    unread: tuple[str, ...]
-    resources: int
-    """How many it saw: none where there are some is no answer."""
+_DATA = (".yaml", ".yml", ".json", ".md")
+"""What a folder of checks may hold: nothing that is run."""
 
 
 def look(asked: Asked) -> Iterator[Said]:
@@ -68,43 +50,100 @@ def look(asked: Asked) -> Iterator[Said]:
         hint = "Install it in an environment of its own (pipx install checkov), or say `checkov: auto`."
         yield asked.missing("there is no `checkov` on PATH", hint=hint)
         return
-    if any(True for module in asked.checkout.modules for _ in module.resources()):
-        yield from _code(asked, program)
+    has_code = any(True for module in asked.checkout.modules for _ in module.resources())
+    wanted = _settings(asked.checkout)
+    if wanted is None:
+        if has_code or asked.plans:
+            yield asked.failed("its settings cannot be read", hint=f"Mend {' or '.join(FILES)}.")
+        return
+    if has_code:
+        yield from _left_out(asked, wanted)
+        yield from _code(asked, program, wanted)
     for plan in asked.plans.values():
-        yield from _plan(asked, program, plan)
+        yield from _plan(asked, program, plan, wanted)
 
 
-def _code(asked: Asked, program: str) -> Iterator[Said]:
-    finished = _run(asked, [program, "--directory=.", "--framework=terraform", *ALWAYS])
+def _settings(checkout: Checkout) -> Settings | None:
+    """The first file counts, as with Checkov itself."""
+    for file in FILES:
+        if (text := checkout.text(file)) is not None:
+            return settings(text, file)
+    return Settings()
+
+
+def _left_out(asked: Asked, wanted: Settings) -> Iterator[Said]:
+    """What the settings keep from being looked at, or ask for in vain."""
+    for id_ in wanted.skipped:
+        yield words(id_, id_), Skipped(reason="the settings of Checkov skip it")
+    own = words("checkov", "checkov")
+    if wanted.checks:
+        yield own, Skipped(reason=f"its settings ask for these checks alone: {', '.join(wanted.checks)}")
+    for folder in wanted.others:
+        if not _is_data(asked.checkout, folder):
+            yield own, Skipped(reason=f"checks in {folder} would be run as code, so they were not asked")
+    for key in wanted.left_out:
+        yield own, Skipped(reason=f"`{key}` of its settings is not passed on")
+
+
+def _is_data(checkout: Checkout, folder: str) -> bool:
+    tree = checkout.code.tree
+    inside = tree.inside(".", folder)
+    return inside is not None and tree.is_folder(inside) and all(f.endswith(_DATA) for f in tree.walk(inside))
+
+
+def _code(asked: Asked, program: str, wanted: Settings) -> Iterator[Said]:
+    with _prepared(asked, program, wanted) as (folder, argv):
+        finished = _run(asked, folder, [*argv, f"--directory={asked.root}", "--framework=terraform"])
     report = read_report(finished)
     if isinstance(report, str):
         yield asked.failed(report)
         return
-    ours = {file.path for module in asked.checkout.modules for file in module.files}
-    for path in report.unread:
-        if (file := _relative(path, asked.root)) in ours or path == _UNNAMED:
+    modules = asked.checkout.modules
+    ours = {file.path for module in modules for file in module.files}
+    unread = {_relative(path, asked.root) for path in report.unread}
+    for file in sorted(unread):
+        if file in ours or file == UNNAMED:
             yield asked.failed(f"could not read {file}")
-    if report.resources == 0:
+    seen = {_relative(path, asked.root) for path in report.seen}
+    there = {one.block.place.file for module in modules for one in module.resources(mode="managed")}
+    if there and not seen:
         yield asked.failed("saw no resource, and the code has some")
+        return
+    for file in sorted(there - seen - unread):
+        yield words("checkov", "checkov"), Skipped(reason="Checkov did not look at this file", file=file)
+    yield from _told(asked, report, ours)
+
+
+def _told(asked: Asked, report: Report, ours: set[str]) -> Iterator[Said]:
     for one in report.failed:
         file = _relative(one.file, asked.root)
         if file in ours:
             line, end = one.lines or (None, None)
             yield _said(asked, one, place=Place(file=file, line=line), end_line=end)
+    for one in report.skipped:
+        file = _relative(one.file, asked.root)
+        if file in ours:
+            yield words(one.id, one.title), Skipped(reason=_why(one), file=file)
 
 
-def _plan(asked: Asked, program: str, plan: CheckedPlan) -> Iterator[Said]:
+def _why(one: Checked) -> str:
+    return (
+        f"a comment in the code skips it: {one.comment}" if one.comment else "a comment in the code skips it"
+    )
+
+
+def _plan(asked: Asked, program: str, plan: CheckedPlan, wanted: Settings) -> Iterator[Said]:
     """Checkov wants a file. What Terraform marks as sensitive does not stand in it."""
     shown = without_marked(json.loads(plan.document), MASK)
-    with scratch_folder() as folder:
+    with _prepared(asked, program, wanted) as (folder, argv):
         file = folder / "plan.json"
         files.write(file, json.dumps(shown), durable=False)
-        finished = _run(asked, [program, f"--file={file}", "--framework=terraform_plan", *ALWAYS])
+        finished = _run(asked, folder, [*argv, f"--file={file}", "--framework=terraform_plan"])
     report = read_report(finished)
     name = plan.stack.name
     if isinstance(report, str):
         yield asked.failed(report, stack=name)
-    elif report.unread or (report.resources == 0 and _has_resources(shown)):
+    elif report.unread or (not report.seen and _has_resources(shown)):
         yield asked.failed("could not read the plan", stack=name)
     else:
         for one in report.failed:
@@ -120,15 +159,34 @@ def _has_resources(plan: Mapping[str, Any]) -> bool:
     return inside((plan.get("planned_values") or {}).get("root_module") or {})
 
 
-def _run(asked: Asked, argv: Sequence[str]) -> Finished:
+@contextlib.contextmanager
+def _prepared(asked: Asked, program: str, wanted: Settings) -> Iterator[tuple[Path, list[str]]]:
+    """A folder to run it in, and the command so far.
+
+    Not where the code is: it would take its settings from there by itself.
+    """
+    with scratch_folder() as folder:
+        own = folder / "checks"
+        own.mkdir(mode=0o700)
+        files.write(own / "seen.yaml", SEEN_CHECK, durable=False)
+        others = [asked.root / one for one in wanted.others if _is_data(asked.checkout, one)]
+        folders = [f"--external-checks-dir={one}" for one in (own, *others)]
+        yield folder, [program, *ALWAYS, *folders, *wanted.flags(SEEN)]
+
+
+def _run(asked: Asked, folder: Path, argv: Sequence[str]) -> processes.Finished:
     return processes.run(
-        argv, folder=asked.root, environment=child_variables(asked.environment), seconds=_SECONDS
+        argv,
+        folder=folder,
+        environment=child_variables(asked.environment),
+        seconds=_SECONDS,
+        dispensable=True,
     )
 
 
 def _said(
     asked: Asked,
-    one: Failed,
+    one: Checked,
     *,
     place: Place | None = None,
     end_line: int | None = None,
@@ -158,49 +216,6 @@ def _relative(path: str, root: Path) -> str:
     """`/a/main.tf` from the folder that was looked at, or an absolute path: both occur."""
     whole = str(root)
     return path.removeprefix(whole).lstrip("/")
-
-
-def read_report(finished: Finished) -> Report | str:
-    """What it found, or why that cannot be believed."""
-    if finished.code not in _ENDS:
-        return f"ended with {how_it_ended(finished)}"
-    try:
-        said = json.loads(finished.out)
-        parts = said if isinstance(said, list) else [said]
-        return _report(parts)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"printed no report: {how_it_ended(finished)}"
-
-
-def _report(parts: Sequence[Mapping[str, Any]]) -> Report:
-    failed: list[Failed] = []
-    unread: list[str] = []
-    resources = 0
-    for part in parts:
-        if "check_type" not in part:
-            # The flat object that it prints where it looked at nothing.
-            continue
-        results = part["results"]
-        named = [str(path) for path in results.get("parsing_errors") or ()]
-        missing = int(part["summary"].get("parsing_errors") or 0) > len(named)
-        unread += named or ([_UNNAMED] if missing else [])
-        resources += int(part["summary"]["resource_count"])
-        failed += [_failed(one) for one in results.get("failed_checks") or ()]
-    return Report(failed=tuple(failed), unread=tuple(unread), resources=resources)
-
-
-def _failed(one: Mapping[str, Any]) -> Failed:
-    lines = one.get("file_line_range") or (0, 0)
-    first, last = int(lines[0]), int(lines[1])
-    return Failed(
-        id=str(one["check_id"]),
-        title=str(one.get("check_name") or one["check_id"]),
-        file=str(one.get("file_path") or ""),
-        lines=(first, max(first, last)) if first > 0 else None,
-        resource=str(one.get("resource") or ""),
-        guideline=one.get("guideline"),
-        severity=one.get("severity"),
-    )
 
 
 TOOL = tool("checkov", look)

@@ -7,6 +7,7 @@ no, are an error. Somebody wrote them to be asked.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,9 @@ from holdfast.checks.running import NO_PLAN
 from holdfast.checks.subjects import Checkout
 from holdfast.checks.tools.interface import Asked, Said, tool, words
 from holdfast.checks.tools.rego_answers import Kind, Result
+from holdfast.checks.tools.rego_files import policy_files
 from holdfast.checks.tools.rego_interface import INSTALL, Document, NoAnswer
-from holdfast.checks.tools.rego_policies import FOLDER, Policy, is_policy, old_rules, rules_of
+from holdfast.checks.tools.rego_policies import FOLDER, Policy, old_rules, rules_of, unknown_data
 from holdfast.config.check_valid import Use
 from holdfast.kernel.errors import Place
 
@@ -24,35 +26,54 @@ if TYPE_CHECKING:
     from holdfast.checks.tools.rego_engines import Evaluator
 
 _LEVELS = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE}
-_OWN = frozenset({"address", "hint", "file", "line", "severity", "_loc"})
+_PLACE = frozenset({"file", "line", "_loc"})
+_ADDRESS = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*|\[(?:\d+|\"[\w ./:@-]*\")\])+")
 _WHY = "A policy of this repository says so."
 
 
-def policies_in(checkout: Checkout) -> tuple[Policy, ...]:
-    return tuple(
-        Policy(path=path, text=checkout.text(path) or "") for path in checkout.files if is_policy(path)
-    )
-
-
 def look(asked: Asked) -> Iterator[Said]:
-    policies = policies_in(asked.checkout)
-    if not rules_of(policies):
-        if asked.use is Use.ON:
-            yield asked.failed(
-                f"no policy in `{FOLDER}/` denies or warns, and `checks.tools.rego` is on",
-                hint="Write one with a rule `deny contains msg if`, or say `auto`.",
-            )
+    checkout = asked.checkout
+    found = policy_files(checkout.code)
+    policies = tuple(Policy(path=path, text=checkout.text(path) or "") for path in found.paths)
+    missing = [
+        *(f"`{path}` is empty: is it a submodule that was not fetched?" for path in found.empty),
+        *(f"`{path}` is a link to nothing" for path in found.lost),
+        *(f"`{path}` cannot be read" for path in found.paths if checkout.content(path) is None),
+    ]
+    for one in missing:
+        yield asked.failed(one, hint="Put the policies there, or take it away.")
+    if missing:
         return
-    from holdfast.checks.tools import rego_engines  # noqa: PLC0415 - most repositories have no policies
-
-    evaluator = rego_engines.find(asked.root, asked.environment)
-    if evaluator is None:
-        yield asked.failed(f"nobody here can evaluate the policies in `{FOLDER}/`", hint=INSTALL)
-    elif evaluator.name == "regopy" and (old := list(old_rules(policies))):
+    if rules_of(policies):
+        yield from _asked(asked, policies)
+    elif nameless := [one.path for one in policies if one.plain.strip() and one.package is None]:
+        yield asked.failed(f"no package is named in {', '.join(nameless)}", hint="Begin with `package main`.")
+    elif asked.use is Use.ON:
         yield asked.failed(
-            f"written in Rego before 1.0, which regopy gets wrong: {', '.join(old)}",
+            f"no policy in `{FOLDER}/` denies or warns, and `checks.tools.rego` is on",
+            hint="Write one with a rule `deny contains msg if`, or say `auto`.",
+        )
+    elif policies:
+        yield words("rego", "rego"), Skipped(reason=f"no policy in `{FOLDER}/` denies or warns")
+
+
+def _asked(asked: Asked, policies: Sequence[Policy]) -> Iterator[Said]:
+    from holdfast.checks.tools import rego_engines, rego_ways_out  # noqa: PLC0415 - most have no policies
+
+    if (out := rego_ways_out.calls([one for one in policies if not one.is_test])) is not None:
+        yield asked.failed(out, hint=rego_ways_out.HINT)
+    elif old := list(old_rules(policies)):
+        yield asked.failed(
+            f"written in Rego before 1.0: {', '.join(old)}",
             hint="`opa fmt --write --v0-v1 policy/` rewrites them: `deny contains msg if`.",
         )
+    elif unknown := list(unknown_data(policies)):
+        yield asked.failed(
+            f"no policy gives {', '.join(unknown)}, and no other data is loaded",
+            hint=f"Write it as rules of a package in `{FOLDER}/`.",
+        )
+    elif (evaluator := rego_engines.find(asked.root, asked.environment)) is None:
+        yield asked.failed(f"nobody here can evaluate the policies in `{FOLDER}/`", hint=INSTALL)
     else:
         yield from _evaluated(asked, evaluator, policies)
 
@@ -69,8 +90,9 @@ def _evaluated(asked: Asked, evaluator: Evaluator, policies: Sequence[Policy]) -
     try:
         found = evaluator.evaluate(policies, documents) if documents else []
     except NoAnswer as error:
+        other = ", or install `opa`" if evaluator.name == "regopy" else ""
         yield asked.failed(
-            str(error), hint="Mend the policy (`holdfast policy test` runs its tests), or install `opa`."
+            str(error), hint=f"Mend the policy (`holdfast policy test` runs its tests){other}."
         )
         return
     for about, results in zip(documents, found, strict=True):
@@ -119,37 +141,57 @@ def _said(asked: Asked, about: Document, result: Result) -> Said:
 
 
 def _finding(checkout: Checkout, about: Document, result: Result) -> Finding:
-    """Metadata that says where and what to do goes where that is shown; the rest is told with the message."""
+    """Metadata that says where and what to do goes where that is shown; the rest is told with the message.
+
+    An address is shown as it is, and nobody looks for secrets in it: what is none is told with the message.
+    """
     metadata = result.metadata
     own = Severity.ERROR if result.kind is Kind.FAILURE else Severity.WARNING
-    address = metadata.get("address")
-    hint = metadata.get("hint")
+    address, hint, severity = (metadata.get(key) for key in ("address", "hint", "severity"))
+    known = {
+        "address": isinstance(address, str) and _is_address(about, address),
+        "hint": isinstance(hint, str),
+        "severity": str(severity).lower() in _LEVELS,
+    }
     rest = [
         f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for key, value in sorted(metadata.items())
-        if key not in _OWN
+        if not known.get(key, key in _PLACE)
     ]
     return Finding(
         message=f"{result.message} ({', '.join(rest)})" if rest else result.message,
         place=_place(checkout, about, metadata),
-        address=address if isinstance(address, str) else None,
-        hint=hint if isinstance(hint, str) else None,
+        address=str(address) if known["address"] else None,
+        hint=str(hint) if known["hint"] else None,
         stack=about.stack,
-        severity=_LEVELS.get(str(metadata.get("severity", "")).lower(), own),
+        severity=_LEVELS.get(str(severity).lower(), own),
+    )
+
+
+def _is_address(about: Document, address: str) -> bool:
+    """One of the plan; in code, what is written like one."""
+    if about.path is not None:
+        return _ADDRESS.fullmatch(address) is not None
+    changes = about.value.get("resource_changes")
+    return isinstance(changes, list) and any(
+        isinstance(one, dict) and one.get("address") == address for one in changes
     )
 
 
 def _place(checkout: Checkout, about: Document, metadata: Mapping[str, object]) -> Place | None:
-    """What the metadata says, else the block of the address, else the file as a whole."""
+    """What the metadata says, else the block of the address, else the file as a whole.
+
+    The file is one of the repository: its line is shown.
+    """
     loc = metadata.get("_loc")
     given = {**metadata, **loc} if isinstance(loc, dict) else metadata
-    file = given.get("file") if isinstance(given.get("file"), str) else about.path
-    if not isinstance(file, str) or checkout.content(file) is None:
+    file = given.get("file")
+    if not isinstance(file, str) or file not in checkout.files:
         file = about.path
     if file is None:
         return None
     line = given.get("line")
-    if isinstance(line, int) and not isinstance(line, bool) and line > 0:
+    if isinstance(line, int) and not isinstance(line, bool) and 0 < line <= len(checkout.lines(file)):
         return Place(file=file, line=line)
     address = given.get("address")
     if isinstance(address, str):

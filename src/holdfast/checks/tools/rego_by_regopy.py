@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from holdfast.doors import processes
 _SLIM_FROM = 1_000_000
 _MOST = 20_000_000
 """Characters: regopy takes more than a hundred times as many bytes of memory."""
+_WRONG = re.compile(r"\(error \d+:([^|]+)\|(\d+)\|\d+ \(errormsg \d+:([^()]*)\)")
 BROKE = (
     "it broke in regopy: a built-in failed, is not supported, or was given a text with quotes, backslashes "
     "or line ends that regopy gets wrong"
@@ -74,6 +76,7 @@ class Regopy:
             folder=self._root,
             environment=self._variables,
             seconds=SECONDS,
+            dispensable=True,
             given=as_json(asked).encode(errors="replace"),
         )
         try:
@@ -81,7 +84,7 @@ class Regopy:
         except ValueError:
             raise NoAnswer(f"regopy gave no answer: {how_it_ended(finished)}") from None
         if finished.code != 0 or "results" not in said:
-            raise NoAnswer(f"regopy cannot read the policies: {_short(said, finished)}")
+            raise NoAnswer(f"regopy cannot read the policies: {_short(said, finished, modules)}")
         found: list[list[Any]] = said["results"]
         if len(found) != len(documents) or any(len(one) != len(queries) for one in found):
             raise NoAnswer("regopy answered less than it was asked")
@@ -130,6 +133,12 @@ def _slimmed(document: Document, policies: Sequence[Policy]) -> str:
     return text
 
 
-def _short(said: Mapping[str, object], finished: processes.Finished) -> str:
+def _short(said: Mapping[str, object], finished: processes.Finished, modules: Mapping[str, str]) -> str:
+    """Its own words are a tree; a person wants the place and what is wrong there."""
     text = " ".join(str(said.get("error") or how_it_ended(finished)).split())
-    return text[:500]
+    found = [
+        f"{wrong[3].strip()} ({wrong[1]}:{modules[wrong[1]].encode()[: int(wrong[2])].count(10) + 1})"
+        for wrong in _WRONG.finditer(text)
+        if wrong[1] in modules
+    ]
+    return "; ".join(dict.fromkeys(found)) or text[:500]

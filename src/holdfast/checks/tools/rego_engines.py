@@ -21,4 +21,5 @@ def find(root: Path, environment: Environment) -> Evaluator | None:
         return Opa(opa, root, variables)
     if (conftest := program_of(environment, "conftest")) is not None:
         return Conftest(conftest, root, variables)
-    return Regopy(root, variables) if importlib.util.find_spec("regopy") is not None else None
+    # It needs nothing, and a policy can ask it for everything that it is given.
+    return Regopy(root, {}) if importlib.util.find_spec("regopy") is not None else None

@@ -14,7 +14,9 @@ from holdfast.kernel.values import dataclass
 FOLDER = "policy"
 _SUFFIX = ".rego"
 _TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`|#[^\n]*')
-_PACKAGE = re.compile(r"^[ \t]*package[ \t]+([A-Za-z_][\w.]*)", re.MULTILINE)
+_STEP = r'(?:\.[A-Za-z_]\w*|\["[^"\\\n]+"\])'
+_PACKAGE = re.compile(rf"^[ \t]*package[ \t]+([A-Za-z_]\w*{_STEP}*)[ \t]*(?:[#;\r].*)?$", re.MULTILINE)
+_DATA = rf"(?<![\w.])data((?:{_STEP})+)"
 _NAME = r"(?:deny|violation|warn)(?:_[a-zA-Z0-9]+)*"
 _HEAD = re.compile(rf"^[ \t]*({_NAME})\b(?![ \t]*\()([^\n]*)", re.MULTILINE)
 _OLD = re.compile(rf"^[ \t]*{_NAME}[ \t]*(?:\[[^\]\n]*\])?[ \t]*\{{", re.MULTILINE)
@@ -26,6 +28,13 @@ _WARNS = re.compile(r"warn(?:_[a-zA-Z0-9]+)*")
 def is_policy(path: str) -> bool:
     """A policy in Rego, or a test of one, by where it lies and how its name ends."""
     return path.startswith(f"{FOLDER}/") and path.endswith(_SUFFIX)
+
+
+def changes_policies(path: str) -> bool:
+    """Whether a change of this path may change what policies say: one of them, or a submodule or link."""
+    if path != FOLDER and not path.startswith(f"{FOLDER}/"):
+        return False
+    return (is_policy(path) and not _is_test(path)) or "." not in path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +51,17 @@ class Policy:
 
     @property
     def is_test(self) -> bool:
-        return self.path.endswith("_test.rego")
+        return _is_test(self.path)
 
     @property
     def package(self) -> str | None:
-        found = _PACKAGE.search(self.plain)
+        """As it is written: `main`, `terraform.s3`, `teams["data-lake"]`. It is what a file begins with."""
+        found = _PACKAGE.search(self.text)
         return found[1] if found is not None else None
+
+
+def _is_test(path: str) -> bool:
+    return path.endswith("_test.rego")
 
 
 def _blank(token: re.Match[str]) -> str:
@@ -82,6 +96,23 @@ def old_rules(policies: Sequence[Policy]) -> Iterator[str]:
         if found is not None:
             line = policy.plain.count("\n", 0, found.end()) + 1
             yield f"{policy.path}:{line}"
+
+
+def unknown_data(policies: Sequence[Policy]) -> Iterator[str]:
+    """`data.regions`, where no policy is that package: nothing is there, and a rule that asks never fires."""
+    packages = [_steps(policy.package) for policy in policies if policy.package is not None]
+    for policy in policies:
+        if policy.is_test:
+            continue
+        for found in re.finditer(_DATA, policy.plain):
+            wanted = _steps(found[1])
+            if not any(one[: len(wanted)] == wanted[: len(one)] for one in packages):
+                line = policy.plain.count("\n", 0, found.start()) + 1
+                yield f"`data{found[1]}` ({policy.path}:{line})"
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w[^.\[\]\"]*", path))
 
 
 def tests_of(policies: Sequence[Policy]) -> tuple[tuple[str, str, str], ...]:

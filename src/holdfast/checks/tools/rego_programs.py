@@ -1,23 +1,24 @@
 """The real programs, `opa` and `conftest`: how they are called, and what they answered.
 
-Documents are handed over on standard input: a plan holds secrets, and none of it lies on a disk.
+Documents are handed over on standard input: a plan holds secrets, and none of it lies on a disk. Nothing that
+a policy calls leads out of the program: the program itself decides that, for it knows how calls are written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast.checks.tools import rego_ways_out
 from holdfast.checks.tools.interface import how_it_ended
 from holdfast.checks.tools.rego_answers import Result, results
 from holdfast.checks.tools.rego_interface import SECONDS, Document, NoAnswer, as_json
 from holdfast.checks.tools.rego_policies import Policy, rules_of
-from holdfast.doors import files, processes
+from holdfast.doors import clock, files, processes
 from holdfast.terraform.scratch import scratch_folder
-
-_ASKING = "holdfast_asking"
 
 
 class _Program:
@@ -34,28 +35,47 @@ class Opa(_Program):
         rules = rules_of(policies)
         data = [f"--data={policy.path}" for policy in policies if not policy.is_test]
         asked = _about_each(rules, "input")
-        finished = processes.run(
-            [self._program, "eval", "--v1-compatible", "--format=json", "--stdin-input", *data, asked],
-            folder=self._root,
-            environment=self._variables,
-            seconds=SECONDS,
-            given=as_json([document.value for document in documents]).encode(errors="replace"),
-        )
+        with self._confined() as confined:
+            finished = processes.run(
+                [self._program, "eval", *confined, "--format=json", "--stdin-input", *data, asked],
+                folder=self._root,
+                environment=self._variables,
+                seconds=SECONDS,
+                dispensable=True,
+                given=as_json([document.value for document in documents]).encode(errors="replace"),
+            )
         return _of_each(rules, opa_value(finished), len(documents))
 
     def test(self, policies: Sequence[Policy]) -> processes.Finished:
-        return processes.run(
-            [
-                self._program,
-                "test",
-                "--v1-compatible",
-                "--format=json",
-                *(policy.path for policy in policies),
-            ],
+        with self._confined() as confined:
+            return processes.run(
+                [self._program, "test", *confined, "--format=json", *(policy.path for policy in policies)],
+                folder=self._root,
+                environment=self._variables,
+                seconds=SECONDS,
+                dispensable=True,
+            )
+
+    @contextlib.contextmanager
+    def _confined(self) -> Iterator[tuple[str, ...]]:
+        """How it is told to read Rego 1.0, and what it must not do."""
+        finished = processes.run(
+            [self._program, "capabilities", "--current"],
             folder=self._root,
             environment=self._variables,
             seconds=SECONDS,
+            dispensable=True,
         )
+        try:
+            text = rego_ways_out.capabilities(finished.out)
+        except (ValueError, KeyError, TypeError):
+            raise NoAnswer(
+                f"opa does not say what policies could call, so it is not asked: {how_it_ended(finished)}"
+            ) from None
+        with scratch_folder() as folder:
+            file = folder / "capabilities.json"
+            files.write(file, text, durable=False)
+            yield "--v1-compatible", f"--capabilities={file}"
 
 
 def _about_each(rules: Iterable[str], documents: str) -> str:
@@ -115,20 +135,38 @@ class Conftest(_Program):
 
     def ask(self, policies: Sequence[Policy], rules: str, documents: Sequence[str] = ()) -> Any:
         """What the rule `answer` evaluates to, where these policies are at hand as data."""
+        self._look_through(policies)
+        return self._answer(policies, rules, documents)
+
+    def _look_through(self, policies: Sequence[Policy]) -> None:
+        """It is not asked by policies that call what leads out. It cannot say what they could call."""
+        texts = {policy.path: policy.text for policy in policies}
+        found = self._answer((), rego_ways_out.NAMES, [as_json(texts)])
+        if out := list(rego_ways_out.named(found)):
+            raise NoAnswer(rego_ways_out.refused(out))
+        if unread := sorted(texts.keys() - found.keys()):
+            # It says better itself what is wrong with them; only where it can read them this is said.
+            self._answer(policies, "answer := []", ())
+            raise NoAnswer(f"conftest does not say what is called in {', '.join(unread)}")
+
+    def _answer(self, policies: Sequence[Policy], rules: str, documents: Sequence[str]) -> Any:
+        # A name that no policy can know, and so can add nothing to.
+        asking = f"holdfast_{clock.random_token()}"
         with scratch_folder() as folder:
             own = folder / "answer.rego"
-            text = f"package {_ASKING}\nimport rego.v1\n{rules}\ndeny contains json.marshal(answer)\n"
+            text = f"package {asking}\nimport rego.v1\n{rules}\ndeny contains json.marshal(answer)\n"
             files.write(own, text, durable=False)
             paths = [*(self._root / policy.path for policy in policies), own]
             finished = processes.run(
                 [
-                    *(self._program, "test", f"--namespace={_ASKING}", "--output=json", "--no-color"),
+                    *(self._program, "test", f"--namespace={asking}", "--output=json", "--no-color"),
                     *("--no-fail", "--parser=json", *(f"--policy={path}" for path in paths), "-"),
                 ],
                 # Not where the code is: a `conftest.toml` there could change what is asked.
                 folder=folder,
                 environment=self._variables,
                 seconds=SECONDS,
+                dispensable=True,
                 given=as_json({"documents": documents}).encode(errors="replace"),
             )
         return conftest_value(finished, f"{self._root}/")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from holdfast.checks.tools import rego_exact
+from holdfast.checks.tools import rego_exact, rego_ways_out
 from holdfast.checks.tools.interface import how_it_ended
 from holdfast.checks.tools.rego_by_regopy import BROKE, Regopy, regopy_value
 from holdfast.checks.tools.rego_engines import Evaluator, find
@@ -45,6 +45,8 @@ class Tested:
 
 def run_tests(root: Path, environment: Environment, policies: Sequence[Policy]) -> Tested | None:
     """None: nobody here can. `NoAnswer` where the evaluator cannot be believed."""
+    if (out := rego_ways_out.calls(policies)) is not None:
+        raise NoAnswer(out)
     evaluator = find(root, environment)
     return Tested(by=evaluator.name, tests=_ended(evaluator, policies)) if evaluator is not None else None
 

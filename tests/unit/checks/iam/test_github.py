@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.checks.iam.github import is_github, width
+from holdfast.checks.iam.document import HOLE
+from holdfast.checks.iam.github import HOST, Width, host_of, width
 
 FINE = (
     "repo:octo/app:environment:production",
@@ -15,6 +16,9 @@ FINE = (
     "repo:octo@123/app@456:environment:production",
     "repo:octo@123/app@456:ref:refs/heads/main",
     "repository_id:456:environment:production",
+    "repository_owner:octo:environment:production",
+    "environment:production:repository_owner:octo",
+    "job_workflow_ref:octo/flows/.github/workflows/a.yml@refs/heads/main",
     "repo:octo/app:job_workflow_ref:octo/flows/.github/workflows/a.yml@refs/heads/main",
 )
 
@@ -22,13 +26,13 @@ FINE = (
 @pytest.mark.parametrize("subject", FINE)
 def test_a_subject_that_names_one_repository_is_fine(subject: str) -> None:
     """Both formats, with an environment, a branch, a tag or a pull request; and claims of one's own."""
-    assert width(subject, patterns=False) == (None, None)
+    assert width(subject, patterns=False) == Width()
 
 
 @pytest.mark.parametrize("subject", ["repo:octo/app:ref:refs/heads/*", "repo:octo@1/app@2:ref:refs/tags/v*"])
 def test_wildcards_in_a_branch_are_fine(subject: str) -> None:
     """The repository is still one."""
-    assert width(subject, patterns=True) == (None, None)
+    assert width(subject, patterns=True) == Width()
 
 
 GRAVE = (
@@ -40,6 +44,10 @@ GRAVE = (
     ("repo:octo-*@1/app@2:pull_request", "other owners"),
     ("rep*", "anybody's"),
     ("*:environment:production", "anybody's"),
+    ("environment:production", "whose repository"),
+    ("repository_owner:*:environment:production", "whose repository"),
+    ("repository_owner:octo*", "whose repository"),
+    ("job_workflow_ref:*/flows/.github/workflows/a.yml@refs/heads/main", "whose repository"),
     ("repo:octo", "names no repository"),
     ("repo:octo/:pull_request", "names no repository"),
     ("octo/app:ref:refs/heads/main", "begins with `repo:`"),
@@ -60,7 +68,30 @@ GRAVE = (
 def test_a_subject_that_strangers_or_nobody_matches_is_grave(subject: str, words: str) -> None:
     """Too far to the left, or of a form that no job has."""
     found = width(subject, patterns=True)
-    assert words in (found.grave or "")
+    assert words in f"{found.grave} {found.never}"
+
+
+HOLES = (
+    (f"repo:*/{HOLE}:*", "lets in repositories of other owners"),
+    (f"*{HOLE}", "begins with a wildcard"),
+    (f"repo:{HOLE}:*", "`repo:…:*` lets in every branch"),
+    (f"repo:octo/{HOLE}*", "more than one repository"),
+)
+
+
+@pytest.mark.parametrize(("subject", "words"), HOLES)
+def test_a_wildcard_beside_a_hole_is_seen(subject: str, words: str) -> None:
+    """Whatever the name will be, the wildcard stands where it stands."""
+    found = width(subject, patterns=True)
+    assert words in f"{found.grave} {found.mild}"
+
+
+@pytest.mark.parametrize(
+    "subject", [f"repo:{HOLE}", f"{HOLE}", f"repo:octo/{HOLE}", f"repo:{HOLE}/app:ref:x"]
+)
+def test_nothing_is_said_about_a_hole(subject: str) -> None:
+    """It may hold what is missing."""
+    assert width(subject, patterns=False) == Width()
 
 
 @pytest.mark.parametrize(
@@ -82,11 +113,14 @@ def test_a_subject_that_is_wide_at_home_is_mild(subject: str, words: str) -> Non
 
 def test_a_wildcard_needs_a_pattern() -> None:
     """StringEquals compares the star itself."""
-    assert "only StringLike" in (width("repo:octo/app:*", patterns=False).grave or "")
+    assert "only StringLike" in (width("repo:octo/app:*", patterns=False).never or "")
 
 
 def test_the_provider_is_known_by_its_end() -> None:
-    """Whatever stands before it: an account, a hole, nothing."""
-    assert is_github("arn:aws:iam::111122223333:oidc-provider/token.actions.githubusercontent.com")
-    assert is_github("token.actions.githubusercontent.com")
-    assert not is_github("arn:aws:iam::111122223333:oidc-provider/gitlab.com")
+    """Whatever stands before it: an account, a hole, nothing; by its conditions where it is a reference."""
+    provider = f"arn:aws:iam::111122223333:oidc-provider/{HOST}"
+    assert host_of([provider], []) == HOST
+    assert host_of([HOST], []) == HOST
+    assert host_of([f"{provider}/octo"], []) == f"{HOST}/octo"
+    assert host_of([HOLE], [f"{HOST}:aud"]) == HOST
+    assert host_of(["arn:aws:iam::111122223333:oidc-provider/gitlab.com"], ["gitlab.com:sub"]) is None

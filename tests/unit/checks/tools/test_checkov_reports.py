@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast.checks.tools.checkov import Report, read_report
+from holdfast.checks.tools.checkov_report import SEEN, Report, read_report
 from holdfast.doors.processes import Finished
 
 FAILED = {
@@ -53,7 +53,22 @@ def test_a_plan_has_no_lines() -> None:
 def test_a_report_about_nothing_has_no_resources() -> None:
     """The flat object of a folder without code, or of a document that is no plan; it ends with 0."""
     report = printed({"passed": 0, "failed": 0, "resource_count": 0, "checkov_version": "3"}, code=0)
-    assert report == Report(failed=(), unread=(), resources=0)
+    assert report == Report(failed=(), skipped=(), unread=(), seen=frozenset())
+
+
+def test_what_was_seen_is_known_by_our_own_check() -> None:
+    """Also of resources that Checkov has no check for. It is no finding, however it ends."""
+    mine = {"check_id": SEEN, "file_path": "/a.tf"}
+    report = printed(part(0, passed_checks=[mine], failed_checks=[{**mine, "file_path": "/b.tf"}]))
+    assert report == Report(failed=(), skipped=(), unread=(), seen=frozenset({"/a.tf", "/b.tf"}))
+
+
+def test_what_a_comment_skips_is_known_with_its_reason() -> None:
+    """So that it can be told."""
+    spared = {**FAILED, "check_result": {"result": "SKIPPED", "suppress_comment": "no logs wanted"}}
+    report = printed(part(skipped_checks=[spared]))
+    assert isinstance(report, Report)
+    assert [(one.id, one.comment) for one in report.skipped] == [("CKV_AWS_18", "no logs wanted")]
 
 
 def test_what_could_not_be_read_is_told() -> None:

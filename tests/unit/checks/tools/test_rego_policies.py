@@ -6,7 +6,14 @@ import json
 
 import pytest
 
-from holdfast.checks.tools.rego_policies import Policy, old_rules, rules_of, slim
+from holdfast.checks.tools.rego_policies import (
+    Policy,
+    changes_policies,
+    old_rules,
+    rules_of,
+    slim,
+    unknown_data,
+)
 from holdfast.checks.tools.rego_policies import tests_of as found_tests
 
 
@@ -121,3 +128,46 @@ def test_slimming_changes_no_other_plan() -> None:
     before = json.dumps(PLAN)
     slimmed("deny contains 1 if input.resource_changes")
     assert json.dumps(PLAN) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "package"),
+    [
+        ("package main", "main"),
+        ("# package other\n\n  package a.b_c # why\r\n", "a.b_c"),
+        ('package teams["data-lake"].s3\n', 'teams["data-lake"].s3'),
+        ("package a-b", None),
+        ("deny := 1", None),
+    ],
+)
+def test_a_package_is_read_as_it_is_written(text: str, package: str | None) -> None:
+    """Else another one would be asked, and this one never."""
+    assert policy(text).package == package
+
+
+def test_data_that_no_policy_gives_is_noticed() -> None:
+    """It is undefined, and a rule that asks for it never fires. Tests may make it up."""
+    main = policy(
+        "package main\n\nimport data.lib.text\n\nx := data.lib\ny := data.regions.eu\nz := input.data.q\n"
+    )
+    lib = policy("package lib.text.more\n\nx := data.main.y\n", "policy/lib/a.rego")
+    test = policy("package main\n\ntest_x if data.made_up\n", "policy/a_test.rego")
+    assert list(unknown_data([main, lib, test])) == ["`data.regions.eu` (policy/a.rego:6)"]
+
+
+@pytest.mark.parametrize(
+    ("path", "does"),
+    [
+        ("policy/a.rego", True),
+        ("policy/team/a.rego", True),
+        ("policy", True),
+        ("policy/shared", True),
+        ("policy/a_test.rego", False),
+        ("policy/README.md", False),
+        ("policies/a.rego", False),
+        ("live/policy/a.rego", False),
+    ],
+)
+def test_what_changes_policies_is_known_by_its_path(path: str, does: bool) -> None:  # noqa: FBT001 - a row of the table
+    """A policy, or the submodule or link that they come by; not their tests."""
+    assert changes_policies(path) is does

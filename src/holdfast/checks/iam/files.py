@@ -1,0 +1,109 @@
+"""Policies in JSON files of their own, and those that variables files hold, name or stand beside."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Final
+
+from holdfast.checks.iam.document import Malformed, Node, compact, plain, read_text
+from holdfast.checks.iam.kinds import guess, looks_like_policy
+from holdfast.checks.iam.policies import Broken, Policies, policy_of
+from holdfast.checks.subjects import Checkout, VariablesFile
+from holdfast.hcl.nodes import Expression, Literal, Object, walk
+from holdfast.hcl.reader import constant
+from holdfast.kernel.patterns import pattern
+
+MARK: Final = b"Statement"
+_NOT_POLICIES: Final = (".tf.json", ".tofu.json", ".tfvars.json")
+_CALLED_POLICY = pattern(r"policy|policies|trust|assume.?role", re.IGNORECASE)
+
+
+def may_be_policy(path: str) -> bool:
+    return path.endswith(".json") and not path.endswith(_NOT_POLICIES)
+
+
+def in_file(checkout: Checkout, path: str, name: str = "") -> Policies:
+    """What a JSON file is: a policy by what it holds, or one by its name (or `name`) that cannot be read."""
+    content = checkout.content(path) if may_be_policy(path) else None
+    called = f"{name} {path.rpartition('/')[2]}"
+    named = _CALLED_POLICY.search(called) is not None
+    if content is None or not (named or MARK in content):
+        return Policies()
+    text = checkout.text(path) or ""
+    document = checkout.code.once(("policy file", path), lambda: read_text(text))
+    if isinstance(document, Node):
+        fits = MARK in content and looks_like_policy(document)
+        return Policies((policy_of(document, guess(called, document), text, path),)) if fits else Policies()
+    if "${" in text or "%{" in text:
+        return Policies(untold=((path, path),)) if MARK in content else Policies()
+    return Policies(broken=(Broken(document, path),)) if named else Policies()
+
+
+def beside(variables: VariablesFile) -> Policies:
+    """Those that it holds, those in JSON files that it names, and those beside it."""
+    checkout, tree = variables.checkout, variables.checkout.code.tree
+    found: list[Policies] = []
+    paths: dict[str, str] = {}
+    for attribute in variables.file.body.attributes:
+        for part in walk(attribute.expression):
+            text = part.value if isinstance(part, Literal) and isinstance(part.value, str) else ""
+            if '"Statement"' in text:
+                found.append(_inline(variables, attribute.name, text, part))
+            elif isinstance(part, Object) and has_statement(part):
+                found.append(_object(variables, attribute.name, part))
+            elif (path := _named(variables, text)) is not None:
+                paths[path] = attribute.name
+    folder = posixpath.dirname(variables.path) or "."
+    for name in tree.names(folder):
+        paths.setdefault(tree.join(folder, name), "")
+    found.extend(in_file(checkout, path, name) for path, name in paths.items())
+    return Policies(
+        tuple(policy for one in found for policy in one.found),
+        tuple(broken for one in found for broken in one.broken),
+        tuple(untold for one in found for untold in one.untold),
+        files=tuple(sorted(filter(may_be_policy, paths))),
+    )
+
+
+def has_statement(part: Object) -> bool:
+    return any(isinstance(key, Literal) and key.value == "Statement" for key, _ in part.items)
+
+
+def _inline(variables: VariablesFile, name: str, text: str, at: Expression) -> Policies:
+    lines = variables.checkout.lines(variables.path)
+    heredoc = at.line <= len(lines) and lines[at.line - 1][at.column - 1 :].startswith("<<")
+    document = read_text(text, line=at.line + 1 if heredoc else at.line, columns=False)
+    address = f"var.{name}"
+    if isinstance(document, Malformed):
+        broken = Broken(document, variables.path, address)
+        return Policies(broken=(broken,)) if _CALLED_POLICY.search(name) else Policies()
+    return _held(variables, name, document, text)
+
+
+def _object(variables: VariablesFile, name: str, part: Object) -> Policies:
+    """One that whoever uses it will encode."""
+    document = plain(constant(part), part.line, part.column)
+    return _held(variables, name, document, compact(document))
+
+
+def _held(variables: VariablesFile, name: str, document: Node, text: str) -> Policies:
+    if not looks_like_policy(document):
+        return Policies()
+    return Policies((policy_of(document, guess(name, document), text, variables.path, f"var.{name}"),))
+
+
+def _named(variables: VariablesFile, text: str) -> str | None:
+    """The JSON file that a value names: from its own folder, from a root module's, from the root."""
+    if not text.endswith(".json") or text.endswith(_NOT_POLICIES) or len(text) > 1000:  # noqa: PLR2004 - no path
+        return None
+    folders = (
+        posixpath.dirname(variables.path) or ".",
+        *(stack.stack.module for stack in variables.stacks),
+        ".",
+    )
+    for folder in dict.fromkeys(folders):
+        path = posixpath.normpath(posixpath.join(folder, text))
+        if not path.startswith(("..", "/")) and variables.checkout.content(path) is not None:
+            return path
+    return None

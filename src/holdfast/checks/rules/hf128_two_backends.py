@@ -1,0 +1,55 @@
+"""HF128: two backends in one module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.interface import Finding, Rule, Severity, finding
+from holdfast.checks.subjects import Module
+from holdfast.hcl.nodes import Block, File
+from holdfast.stacks.code import is_override
+
+
+def _look(module: Module) -> Iterator[Finding]:
+    for files in _read_together(module.files):
+        found = [block for file in files for block in _backends(file)]
+        for other in found[1:]:
+            message = f"{_said(other)} is one too many: there is {_said(found[0])} at {found[0].place}"
+            yield finding(other, message)
+
+
+def _read_together(files: tuple[File, ...]) -> Iterator[list[File]]:
+    """Files that name one backend between them: those that are no override files, and each of these alone.
+
+    OpenTofu reads `main.tofu` instead of `main.tf`.
+    """
+    replaced = {file.path.replace(".tofu", ".tf") for file in files if ".tofu" in file.path}
+    own = [file for file in files if file.path not in replaced]
+    yield [file for file in own if not is_override(file.path)]
+    yield from ([file] for file in own if is_override(file.path))
+
+
+def _backends(file: File) -> Iterator[Block]:
+    for block in file.body.blocks_of("terraform"):
+        yield from block.body.blocks_of("backend", "cloud")
+
+
+def _said(block: Block) -> str:
+    return " ".join((f"`{block.type}", *(f'"{label}"' for label in block.labels))) + "`"
+
+
+RULE = Rule(
+    id="HF128",
+    title="Two backends in one module",
+    why="Terraform refuses the module: `init` fails, in CI when somebody waits for it. Which of the two "
+    "holds the state nobody can say from the code.",
+    fix="Take one of them away: the one that `.terraform/terraform.tfstate` of the last run does not name.",
+    severity=Severity.ERROR,
+    source=_look,
+    bad='terraform {\n  backend "s3" {}\n}\n\nterraform {\n  cloud {}\n}\n',
+    good='terraform {\n  backend "s3" {}\n}\n',
+    more="`backend` and `cloud` count alike, in whichever file they stand. A backend in an override file "
+    "(`override.tf`, `*_override.tf`) takes the place of the module's, and one in `main.tofu` that of "
+    "`main.tf`: neither is found. Tools that write a `backend.tf` (Terragrunt's `generate`) leave two where "
+    "the code has a block of its own.",
+)

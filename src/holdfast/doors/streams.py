@@ -1,0 +1,33 @@
+"""Standard input, output and error: closed, broken or full ones, as whoever started the program left them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def open_closed() -> None:
+    """Those that are closed lead to nowhere. Else the next file that is opened would take their place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            _to_nowhere(number)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8"))
+
+
+def give_up_output() -> None:
+    """What cannot be written is not tried again: Python would, at its end, and complain."""
+    _to_nowhere(1)
+
+
+def flush_or_give_up() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        give_up_output()
+
+
+def _to_nowhere(number: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    if nowhere != number:
+        os.dup2(nowhere, number)
+        os.close(nowhere)
