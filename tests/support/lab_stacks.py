@@ -74,15 +74,19 @@ def none_left(program: Program) -> None:
 
 
 def warm_processes(program: Program, text: str = "") -> list[int]:
-    """Warm processes of this program whose environment holds a text."""
+    """Warm processes at work, whose environment holds a text: a provider or a provisioner is their child.
+
+    Beside them there may be one that only looks at the format of the code.
+    """
     found = []
     for pid in left_behind(program):
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
             environment = Path(f"/proc/{pid}/environ").read_bytes()
+            children = [one.read_text() for one in Path(f"/proc/{pid}/task").glob("*/children")]
         except OSError:
             continue
-        if b"supervisor.py" in command and text.encode() in environment:
+        if b"supervisor.py" in command and text.encode() in environment and any(children):
             found.append(pid)
     return found
 
