@@ -133,6 +133,7 @@ def test_a_rejected_plan_stays_rejected(holdfast: Program, tmp_path: Path) -> No
     assert "not on a Friday" in refused.text
 
 
+@pytest.mark.long
 def test_other_rules_are_another_plan(holdfast: Program, tmp_path: Path) -> None:
     """A bundle that was judged by other rules is not applied."""
     repository(holdfast, environment="dev")

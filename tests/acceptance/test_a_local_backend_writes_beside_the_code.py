@@ -47,7 +47,11 @@ def addresses(file: Path) -> list[str]:
     ("backend", "state"),
     [
         ('backend "local" {}', "live/app/terraform.tfstate"),
-        ('backend "local" { path = "../../over/there.tfstate" }', "over/there.tfstate"),
+        pytest.param(
+            'backend "local" { path = "../../over/there.tfstate" }',
+            "over/there.tfstate",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_local_state_lies_where_terraform_itself_would_put_it(
@@ -89,6 +93,7 @@ def test_a_path_from_the_configuration_is_resolved_against_the_module_too(holdfa
     assert states_in(holdfast.home) == []
 
 
+@pytest.mark.long
 def test_a_workspace_is_honoured_and_left_again(holdfast: Program) -> None:
     """`workspace: blue` is blue's state; without it the default one again, whatever ran here before."""
     one_stack(holdfast, 'backend "local" {}', ", workspace: blue")

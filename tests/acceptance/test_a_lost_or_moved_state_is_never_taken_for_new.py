@@ -138,6 +138,7 @@ def test_a_kept_state_is_not_forgotten_when_the_code_gets_a_backend(holdfast: Pr
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
 
 
+@pytest.mark.long
 def test_an_empty_state_may_move_freely(holdfast: Program) -> None:
     """Where the old place held nothing, nothing can be forgotten."""
     applied(holdfast, LOCAL)

@@ -34,6 +34,7 @@ def test_the_examples_are_as_the_checks_want_them(holdfast: Program, example: st
     assert [one for one in planned["checks"]["findings"] if not one["waived"]] == []
 
 
+@pytest.mark.long
 def test_the_regions_example_is_applied_in_order_and_then_unchanged(holdfast: Program) -> None:
     """Folders, a stack by hand, settings from the configuration and dependencies, in one repository."""
     shutil.copytree(ROOT / "examples/regions", holdfast.folder, dirs_exist_ok=True)

@@ -107,6 +107,7 @@ def test_plan_apply_and_bundle_leave_no_secret_anywhere(
         assert holding(folder, SECRET, KEY_ID) == []
 
 
+@pytest.mark.long
 def test_a_secret_inside_a_nested_setting_leaves_nothing_either(
     holdfast: Program, s3: str, bucket: Any
 ) -> None:

@@ -262,6 +262,7 @@ def test_s3_that_is_gone_from_the_first_change_on_loses_nothing(
     assert made(service) == {"one": 1, "two": 1}
 
 
+@pytest.mark.long
 def test_another_key_is_refused_by_name_and_a_deaf_store_at_all(
     machines: Machines, s3: FlakyS3, service: LabService
 ) -> None:

@@ -54,6 +54,7 @@ def test_each_phase_over_its_time_is_stopped(
     none_left(holdfast)
 
 
+@pytest.mark.long
 def test_an_apply_has_a_grace_of_its_own(holdfast: Program, tmp_path: Path) -> None:
     """After the limit an apply may end what it began, for its grace; then it is left, and that is said."""
     fake = FakeTerraform(tmp_path / "fake")

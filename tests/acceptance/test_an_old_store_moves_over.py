@@ -68,7 +68,9 @@ def test_an_old_state_moves_over_without_a_change(old: Program) -> None:
     assert len(old.json("state", "versions", "vars/deep/one")["versions"]) == 3
 
 
-@pytest.mark.parametrize("content", [b"", b'{"version": 4, "serial"'], ids=["empty", "cut"])
+@pytest.mark.parametrize(
+    "content", [b"", pytest.param(b'{"version": 4, "serial"', marks=pytest.mark.long)], ids=["empty", "cut"]
+)
 def test_a_damaged_old_state_is_never_new(old: Program, content: bytes) -> None:
     """A crash left it empty or cut: that is said with exit 6, every time, and the file stays as it is."""
     (old.folder / STATE).write_bytes(content)

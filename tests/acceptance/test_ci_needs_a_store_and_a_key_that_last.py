@@ -59,6 +59,7 @@ def test_the_default_folder_of_a_runner_is_for_planning(holdfast: Program) -> No
     assert not (holdfast.folder / ".holdfast/states").exists()
 
 
+@pytest.mark.long
 def test_a_plan_from_elsewhere_changes_nothing_about_that(holdfast: Program) -> None:
     """`apply --plan` is refused in the same way, before the plan counts as used."""
     repository(holdfast, None)

@@ -178,6 +178,7 @@ def test_a_provisioner_leaves_nothing_behind(
     assert results["a"]["status"] == "cancelled"
 
 
+@pytest.mark.long
 def test_a_state_elsewhere_is_saved_and_read_again(with_lab: Program, service: LabService) -> None:
     """After Ctrl-C the state behind a server is written, unlocked and looked at, as after any apply."""
     with StateServer() as states:

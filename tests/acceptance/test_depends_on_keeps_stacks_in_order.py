@@ -128,6 +128,7 @@ def test_one_failure_blocks_only_what_depends_on_it(with_lab: Program, service: 
     assert statuses(around) == {"bad": "failed", "last": "blocked"}
 
 
+@pytest.mark.long
 def test_a_plan_says_what_is_pending_and_what_cannot_be_planned_yet(
     with_lab: Program, service: LabService
 ) -> None:

@@ -91,6 +91,7 @@ def test_any_failure_is_a_document_of_errors(holdfast: Program, arguments: list[
     require(one_document(ran.out), ERRORS)
 
 
+@pytest.mark.long
 def test_a_removed_stack_is_told_in_both_documents(holdfast: Program) -> None:
     """What a change took away is `removed`, with what its state still holds, and adds nothing to the exit."""
     stacks(holdfast, "a", "b")

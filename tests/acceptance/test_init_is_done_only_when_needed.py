@@ -59,6 +59,7 @@ def test_a_second_plan_needs_no_init_and_no_network(with_lab: Program, lab: Path
     assert lab.exists()
 
 
+@pytest.mark.long
 def test_providers_in_work_directories_are_links_into_the_mirror(with_lab: Program) -> None:
     """A package lies once on this machine, however many stacks use it."""
     repository(with_lab, "a", "b")
@@ -72,6 +73,7 @@ def test_providers_in_work_directories_are_links_into_the_mirror(with_lab: Progr
     assert "h1:" not in lock
 
 
+@pytest.mark.long
 def test_the_lock_file_in_the_source_keeps_its_hashes(with_lab: Program) -> None:
     """The copy without hashes is for the work directory only; what is written back has them."""
     repository(with_lab, "a")

@@ -73,6 +73,7 @@ DIAGNOSTIC = {
 }
 
 
+@pytest.mark.long
 def test_validate_runs_once_for_one_content(holdfast: Program, fake: FakeTerraform) -> None:
     """Stacks on one module are validated once, the next command reuses the answer; new code is new."""
     holdfast.write("vars/b.tfvars", 'x = "b"\n')
