@@ -417,6 +417,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=f"which: {', '.join(ROWS)}; all without")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
+    if wrong := [name for name in given.names if name not in ROWS]:
+        parser.error(f"no such row: {', '.join(wrong)}; there are {', '.join(ROWS)}")
     bench = Bench(given.rounds)
     rows = []
     try:
