@@ -54,6 +54,18 @@ def test_a_relative_path_out_of_the_repository_is_refused(holdfast: Program) -> 
     assert "one/main.tf:1" in refused["error"]["message"]
 
 
+def test_a_link_that_leads_to_no_file_is_refused(holdfast: Program) -> None:
+    """Code that is not there on this machine is no reason to plan without it: that plan would delete."""
+    holdfast.write("holdfast.yaml", CONFIG)
+    holdfast.write("one/main.tf", 'resource "terraform_data" "x" {}\n')
+    (holdfast.folder / "one/shared.tf").symlink_to("../not/checked/out.tf")
+    refused = holdfast.results("plan", code=3)["one"]
+    assert refused["error"]["code"] == "HF-WORK-3"
+    assert "one/shared.tf is a link that leads to no file" in refused["error"]["message"]
+    found = holdfast.json("check", code=3)["findings"]
+    assert [one["file"] for one in found if one["rule"] == "HF904"] == ["one/shared.tf"]
+
+
 def test_variables_that_terraform_reads_by_itself_are_no_stacks(holdfast: Program) -> None:
     """`terraform.tfvars` beside the code belongs to every stack of it."""
     holdfast.write(

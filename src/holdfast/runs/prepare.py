@@ -370,7 +370,7 @@ def _refuse_beyond(stack: Stack, reached: Reach) -> None:
         raise Refused(
             "HF-WORK-3",
             f"{stack.name}: {reached.beyond[0]}",
-            hint="Put holdfast.yaml at the root of the repository, or name the file by an absolute path.",
+            hint="Put holdfast.yaml at the root, name the file by an absolute path, or mend the link.",
         )
 
 

@@ -138,10 +138,13 @@ class Code:
         if self.tree.kind(path) is Kind.OTHER:
             # A pipe, or a link to a device: reading it may never end.
             return OSError(errno.EINVAL, "it is neither a file nor a folder")
+        place = self.tree.root / path
         try:
-            return (self.tree.root / path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, ValueError):
-            return None  # ValueError: code may name a file by what no name can hold
+            return place.read_bytes()
+        except ValueError:
+            return None  # code may name a file by what no name can hold
+        except (FileNotFoundError, NotADirectoryError):
+            return OSError(errno.ENOENT, "it is a link that leads to no file") if place.is_symlink() else None
         except OSError as error:
             return error
 

@@ -105,8 +105,15 @@ class Gathering:
                 path = self.tree.join(folder, name)
                 self._reads.update(alias for alias in self.tree.aliases(path) if alias != path)
                 self._add_file(path)
-                if self.tree.leaves(path):
+                if self._leads_nowhere(path):
+                    self._beyond[f"{path} is a link that leads to no file"] = None
+                elif self.tree.leaves(path):
                     self.outside(path, path)
+
+    def _leads_nowhere(self, path: str) -> bool:
+        """Terraform would stop there. Without the file there would be another plan, that may delete."""
+        kind = self.tree.kind(path)
+        return kind is not Kind.FILE and (kind is not Kind.FOLDER or self.tree.real(path) != path)
 
     def add_variables_file(self, path: str) -> None:
         self.variables_files.update(self.tree.aliases(path))
