@@ -17,6 +17,7 @@ NO_ENGINE = said(unseen="there is no engine", unformatted="there is no engine")
 BROKEN = 'output "o" {\n  value = \n'
 DATABASE = 'resource "aws_db_instance" "a" {\n  %s\n}\n'
 UNUSED = 'variable "a" {}'
+CALL = 'module "m" {\n  source = "./m"\n}\n'
 USED = 'output "a" {\n  value = var.a\n}\n'
 WAIVER = "# holdfast:ignore HF701"
 
@@ -102,10 +103,20 @@ WAYS: Mapping[str, Ways] = {
         unknown=(found(f"{UNUSED} # holdfast:ignore HF000 until=2027-01-01 reason=x\n"),),
     ),
     "HF904": Ways(
-        passes=(quiet({"main.tf": "", "a.tfvars": "a = 1\n"}),),
-        fails=(found({"main.tf": "", "a.tfvars": "a = [\n"}), found({"main.tf": "", "a.tfvars.json": "{"})),
-        missing=(quiet(""), quiet({"main.tf": "", "a.tfvars": ""})),
-        unknown=(found({"main.tf": b'a = "\xff"\n'}),),
+        passes=(
+            quiet({"main.tf": "", "a.tfvars": "a = 1\n"}),
+            quiet({"main.tf": CALL, "m/main.tf": ""}),
+            quiet({"main.tf": CALL.replace("./m", "acme/m/aws")}),
+        ),
+        fails=(
+            found({"main.tf": "", "a.tfvars": "a = [\n"}),
+            found({"main.tf": "", "a.tfvars.json": "{"}),
+            found({"main.tf": CALL}),
+            found({"main.tf": CALL, "m/README.md": ""}),
+            found({"main.tf": CALL.replace("./m", "../m")}),
+        ),
+        missing=(quiet(""), quiet({"main.tf": "", "a.tfvars": ""}), quiet('module "m" {\n}\n')),
+        unknown=(found({"main.tf": b'a = "\xff"\n'}), quiet(CALL.replace('"./m"', "var.where"))),
     ),
     "HF906": Ways(
         passes=(quiet("locals {}\n"),),

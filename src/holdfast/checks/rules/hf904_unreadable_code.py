@@ -4,15 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Finding, Rule, Severity
-from holdfast.checks.subjects import Checkout, Module, VariablesFile
+from holdfast.checks.interface import Finding, Rule, Severity, finding
+from holdfast.checks.pins import is_elsewhere
+from holdfast.checks.subjects import Checkout, Module, VariablesFile, value
 from holdfast.hcl.nodes import File
 from holdfast.kernel.errors import Place
+from holdfast.stacks.code import is_code
 
 
 def _module(module: Module) -> Iterator[Finding]:
     for file in module.files:
         yield from _problems(file, module.checkout)
+    yield from _calls(module)
+
+
+def _calls(module: Module) -> Iterator[Finding]:
+    """Code that is called for and is not here was looked at by no rule."""
+    tree = module.checkout.code.tree
+    for block in module.blocks("module"):
+        source, name = value(block.body, "source"), "".join(block.labels[:1])
+        if not isinstance(source, str) or is_elsewhere(source):
+            continue
+        folder = tree.inside(module.folder, source)
+        if folder is None:
+            what = f"the module `{name}` lies outside the repository ({source}): no rule looks at it"
+            hint = "Put holdfast.yaml at the root of the repository."
+        elif not any(map(is_code, tree.names(folder))):
+            what = f"the module `{name}` is called from {folder}, and there is no code"
+            hint = "Mend the path. Is it a submodule of Git: git submodule update --init"
+        else:
+            continue
+        yield finding(block.body.attribute("source") or block, what, hint=hint, address=f"module.{name}")
 
 
 def _variables(file: VariablesFile) -> Iterator[Finding]:
@@ -33,7 +55,7 @@ RULE = Rule(
     id="HF904",
     title="Code that cannot be read",
     why="Terraform would stop here too. Until it is mended, the other rules see only a part of the file.",
-    fix="Mend the syntax at this place.",
+    fix="Mend the syntax at this place, or the path of the module.",
     severity=Severity.ERROR,
     source=_module,
     variables=_variables,
