@@ -69,6 +69,8 @@ def test_a_policy_that_denies_is_a_decision_of_the_guard(repository: Program, tm
 
     assert repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]["status"] == "refused"
     digest = json.loads((bundle / "app/summary.json").read_text())["digest"]
+    approved = repository.json("runs", "approve", app["run"], "--reason", "fine by me")
+    assert approved["notes"][-1].endswith(f"no approval lifts that; only: --release {digest}")
     repository.write("policy/main.rego", POLICY.replace("is forbidden", "is not wanted"))
     stale = repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]
     assert stale["error"]["code"] == "HF-BUND-6"
@@ -146,6 +148,45 @@ def test_the_format_of_files_is_looked_at_with_the_plan(
     assert "     input=" in (repository.folder / "other/main.tf").read_text()
 
 
+def test_an_error_in_the_format_holds_up_the_stack_whose_file_it_is(repository: Program) -> None:
+    """Where the format is made an error it is waited for; else it would be told when all is applied."""
+    configure(repository, guard="{ findings: deny }", checks="{ rules: { HF601: error } }")
+    repository.write("other/main.tf", 'resource "terraform_data" "it" {\n     input="fine"\n}\n')
+    document = repository.json("plan", code=3)
+    app, other = document["stacks"]
+    assert (app["status"], other["status"]) == ("planned", "refused")
+    assert other["guard"]["reasons"][0]["rule"] == "check HF601"
+    assert by_rule(document)["HF601"] == [("other", "other/main.tf")]
+
+
+def test_what_several_plans_show_of_one_line_is_said_once(repository: Program) -> None:
+    """Two stacks use a module: its code and both plans show the same."""
+    configure(repository, checks="{ boundary: { types: { terraform_data: gitops } } }")
+    repository.write("m/main.tf", APP)
+    for name in ("app", "other"):
+        repository.write(f"{name}/main.tf", 'module "m" {\n  source = "../m"\n}\n')
+    assert by_rule(repository.json("plan"))["HF101"] == [(None, "m/main.tf")]
+
+
+def test_a_stack_without_a_plan_is_not_taken_for_looked_at(repository: Program) -> None:
+    """Neither its plan nor the format of its files was seen, and no policy was asked: each says so."""
+    repository.write("policy/main.rego", POLICY)
+    repository.write("app/main.tf", 'resource "terraform_data" "it" {\n  input = local.nothing\n}\n')
+    document = repository.json("plan", "app", code=1)
+    assert document["stacks"][0]["status"] == "failed"
+    unseen = {one["rule"] for one in document["checks"]["skipped"] if one["stack"] == "app"}
+    assert {"HF101", "HF213", "HF402", "HF601", "HF602", "rego"} <= unseen
+    assert document["checks"]["summary"]["skipped"] == len(unseen)
+
+
+def test_what_the_guard_warns_of_is_told_after_an_apply_too(repository: Program) -> None:
+    """With --yes nobody saw the plan before: what is counted is also said."""
+    repository.write("policy/main.rego", POLICY)
+    configure(repository, guard="{ policies: warn }")
+    applied = repository.ok("apply", "app", "--yes").out
+    assert "✗ rego.main.deny  terraform_data.it is forbidden" in applied
+
+
 def test_outputs_are_held_against_the_contract_in_the_plan_and_after_the_apply(repository: Program) -> None:
     """What the code cannot tell the plan can, and what the plan cannot tell the apply can."""
     repository.write(
@@ -166,7 +207,7 @@ def test_outputs_are_held_against_the_contract_in_the_plan_and_after_the_apply(r
     assert "`id`" in unseen["HF402"]
     applied = repository.json("apply", "other", "--yes")
     wrong = [one["address"] for one in applied["checks"]["findings"] if one["rule"] == "HF402"]
-    assert sorted(set(wrong)) == ["output.id", "output.port"]
+    assert sorted(wrong) == ["output.id", "output.port"]
     assert applied["stacks"][0]["status"] == "applied"
 
 

@@ -142,10 +142,11 @@ def test_changed_files_are_known_by_every_name_they_are_given(holdfast: Program)
 def test_a_git_tree_that_git_does_not_know_is_an_error(holdfast: Program) -> None:
     """Where Git refuses (files of another owner, say) nobody knows what it keeps."""
     start(holdfast)
-    holdfast.write(".git", "gitdir: nowhere\n")
+    top = holdfast.folder.parent
+    (top / ".git").write_text("gitdir: nowhere\n")
     (found,) = only(holdfast.json("check", "a", code=3), "HF908")
     assert "Git does not answer" in found["message"]
-    assert "safe.directory" in found["hint"]
+    assert found["hint"].endswith(f"safe.directory {top}")
 
 
 def test_output_that_cannot_be_written_is_an_error(holdfast: Program) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from five_ways import Hand, Ways, found, quiet, said, skipped
+from five_ways import Hand, Ways, change, found, planned, quiet, said, skipped
 
 from holdfast.checks.running import AtHand
 from holdfast.kernel.errors import Place, Problem
@@ -16,10 +16,17 @@ NOWHERE = Problem(code="HF-TF-2", message="Unsupported argument", place=None)
 NO_ENGINE = said(unseen="there is no engine", unformatted="there is no engine")
 BROKEN = 'output "o" {\n  value = \n'
 DATABASE = 'resource "aws_db_instance" "a" {\n  %s\n}\n'
+COMPUTED = DATABASE % "deletion_protection = data.a.b.c"
 UNUSED = 'variable "a" {}'
 CALL = 'module "m" {\n  source = "./m"\n}\n'
 USED = 'output "a" {\n  value = var.a\n}\n'
 WAIVER = "# holdfast:ignore HF701"
+
+
+def far(*, protected: bool) -> Mapping[str, object]:
+    """An object of a module of which the repository has no code."""
+    made = change("aws_db_instance.a", {"deletion_protection": protected})
+    return {**made, "address": "module.m.aws_db_instance.a"}
 
 
 def unfound(*problems: Problem) -> Hand:
@@ -77,8 +84,19 @@ WAYS: Mapping[str, Ways] = {
         unknown=(quiet('output "a" {\n  description = local.d\n}\n'),),
     ),
     "HF708": Ways(
+        passes=(
+            quiet(
+                CALL.replace("./m", "acme/m/aws"), hand=planned({"resource_changes": [far(protected=True)]})
+            ),
+        ),
+        fails=(found(COMPUTED, hand=planned({"resource_changes": [change("aws_db_instance.a")]})),),
         missing=(found(DATABASE % ""),),
-        unknown=(skipped(DATABASE % "deletion_protection = data.a.b.c"),),
+        unknown=(
+            skipped(COMPUTED),
+            skipped(
+                CALL.replace("./m", "acme/m/aws"), hand=planned({"resource_changes": [far(protected=False)]})
+            ),
+        ),
     ),
     "HF709": Ways(
         missing=(found("terraform {}\n"),),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import bisect
+import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from holdfast.hcl.nodes import Block, Body, Expression, File
@@ -45,12 +47,17 @@ def nested(body: Body, *types: str) -> Iterator[Block]:
             yield from block.body.blocks_of("content")
 
 
-def expressions(file: File) -> Iterator[tuple[Block | None, str, Expression]]:
-    """Those of one file: each with the block at the top and the attribute's name."""
+def expressions(
+    file: File, lines: Sequence[int] | None = None
+) -> Iterator[tuple[Block | None, str, Expression]]:
+    """Those of one file: each with the block at the top and the attribute's name.
+
+    With `lines`, blocks that have none of them are left out.
+    """
     for attribute in file.body.attributes:
         yield None, attribute.name, attribute.expression
     for block in file.body.blocks:
-        for body in bodies(block):
+        for body in bodies(block) if lines is None or holds(block, lines) else ():
             for attribute in body.attributes:
                 yield block, attribute.name, attribute.expression
 
@@ -62,3 +69,19 @@ def bodies(block: Block) -> Iterator[Body]:
         found = waiting.pop()
         yield found.body
         waiting.extend(reversed(found.body.blocks))
+
+
+def lines_with(mark: re.Pattern[bytes], content: bytes) -> list[int]:
+    """The lines in which it stands. To look for it takes far less time than to read what is written there."""
+    lines, line, at = [], 1, 0
+    for found in mark.finditer(content):
+        line, at = line + content.count(b"\n", at, found.start()), found.start()
+        lines.append(line)
+    return lines
+
+
+def holds(block: Block, lines: Sequence[int]) -> bool:
+    """Whether one of these lines is the block's. In JSON syntax a block has no end: then it may be."""
+    first, last = block.line, block.end_line
+    at = bisect.bisect_left(lines, first)
+    return first == last or (at < len(lines) and lines[at] <= last)

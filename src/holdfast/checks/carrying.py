@@ -46,6 +46,11 @@ _SPLAT = pattern(r"(?:\[\s*\*\s*\]|\.\*)((?:\.[A-Za-z_][\w-]*|\[\d+\])*)")
 _NAME = pattern(r"[A-Za-z_][\w-]*")
 _ANY = "*"
 """A step into any item of a collection."""
+_BLOCK = pattern(
+    r"_(?:key|certificate|step|profile|client|portal)$"
+    r"|^(?:gateway|management|portal|scm|mysql|postgresql|oracle|alloydb|cloudsql|oidc)$"
+)
+"""The blocks that `*` stands for where the table of providers has it first."""
 
 Steps = tuple[str, ...]
 
@@ -137,9 +142,9 @@ def _call(call: Call, at: At, steps: Steps) -> Carried | None:
     if call.name in _UNMASKED:
         return None
     if call.name == "nonsensitive":
-        found = _first(call.arguments, at, steps)
-        harmless = all(_harmless(argument, at) for argument in call.arguments)
-        if found is None or harmless or _plain_parameter(found.source):
+        told = (_told(argument, at, steps) for argument in call.arguments)
+        found = next((one for one in told if one is not None), None)
+        if found is None or _plain_parameter(found.source):
             return None
         return found._replace(unmasked=True, masked=False)
     through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
@@ -147,21 +152,22 @@ def _call(call: Call, at: At, steps: Steps) -> Carried | None:
     return _hidden(found) if call.name in _TELLS_NOTHING else found
 
 
-def _harmless(expression: Expression, at: At) -> bool:
-    """`nonsensitive(length(…))`, `nonsensitive(var.password != "")`: the secret is not in the answer."""
+def _told(expression: Expression, at: At, steps: Steps) -> Carried | None:
+    """The secret that can be read in a value. In `length(…)` and in `var.password != ""` there is none."""
     match expression:
-        case Call():
-            return expression.name in _TELLS_NOTHING
-        case Binary():
-            return expression.operator in _BOOLEAN
+        case Call() if expression.name in _TELLS_NOTHING:
+            return None
+        case Binary() if expression.operator in _BOOLEAN:
+            return None
         case Unary(operator="!"):
-            return True
+            return None
         case Conditional():
-            return _first((expression.yes, expression.no), at, ()) is None
+            return _first((expression.yes, expression.no), at, steps)
         case Template():
-            return all(carried(piece, at) is None or _harmless(piece, at) for piece in expression.pieces)
+            found = (_told(piece, at, ()) for piece in expression.pieces)
+            return next((one for one in found if one is not None), None)
         case _:
-            return False
+            return carried(expression, at, steps)
 
 
 def _plain_parameter(source: str) -> bool:
@@ -210,7 +216,7 @@ def _traversal(expression: Traversal, at: At, steps: Steps) -> Carried | None:
         case "data":
             type_, name, *rest = (*_of_object(expression.steps, 2, steps), "", "")
             return _attribute("data", type_, name, tuple(filter(None, rest)))
-        case root if "_" in root:
+        case root if "_" in root and secret_facts.listed("managed", root):
             name, *rest = (*_of_object(expression.steps, 1, steps), "")
             return _attribute("managed", root, name, tuple(filter(None, rest)))
         case _:
@@ -267,13 +273,18 @@ def _output(call_name: str, output: str, at: At, steps: Steps) -> Carried | None
 def _attribute(mode: str, type_: str, name: str, steps: Steps) -> Carried | None:
     prefix = "data." if mode == "data" else ""
     for listed in secret_facts.listed(mode, type_):
-        if not secret_facts.meets(listed.steps, steps):
+        if not secret_facts.meets(listed.steps, steps) or _is_beside(listed.steps, steps):
             continue
         if listed.kind == secret_facts.SENSITIVE:
             return Carried(f"{prefix}{type_}.{name}.{listed.path}")
         if secret_facts.covers(listed.steps, steps) and sounds_secret(listed.steps[-1]):
             return Carried(f"{prefix}{type_}.{name}.{listed.path}", masked=False)
     return None
+
+
+def _is_beside(listed: Steps, steps: Steps) -> bool:
+    """Of `*.raw_key` only blocks hold one: `self_link` is an attribute beside them."""
+    return listed[:1] == (_ANY,) and len(steps) == 1 and steps[0] != _ANY and not _BLOCK.search(steps[0])
 
 
 def is_marked(

@@ -8,7 +8,8 @@ import re
 _STATE = (b'"lineage"', b'"serial"', b'"terraform_version"')
 _PEM = (
     rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+"
-    rb"(?:[A-Za-z-]+: [^\r\n]*\s+)*[A-Za-z0-9+/=]{20}"
+    # Headers, one on each line; where somebody made one line of all, the key stands behind them.
+    rb"(?:[A-Za-z-]+: [^\r\n]*[\r\n]\s*)*(?:[A-Za-z-]+: [^\r\n]*\s)?[A-Za-z0-9+/=]{20}"
 )
 _PUTTY = b"PuTTY-User-Key-File-"
 _AGE = b"AGE-SECRET-KEY-1"

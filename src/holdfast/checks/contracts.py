@@ -69,14 +69,19 @@ def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[Answer]:
     found = list(compare(contract, given))
     for one in found:
         if one.kind in kinds:
-            block = blocks.get(one.output)
-            attribute = block.body.attribute("value") if block is not None else None
-            yield finding(
-                attribute or block or _where_outputs_are(stack),
-                f"{one.message} ({contract.name})",
-                address=f"output.{one.output}",
-            )
+            yield _at(stack, blocks, one, contract)
     yield from _not_known(found, "until it is planned")
+
+
+def _at(stack: CheckedStack, blocks: Mapping[str, Block], one: Difference, contract: Contract) -> Finding:
+    """At its output, whoever showed it: what code, plan and apply say of one value is said once."""
+    block = blocks.get(one.output)
+    attribute = block.body.attribute("value") if block is not None else None
+    return finding(
+        attribute or block or _where_outputs_are(stack),
+        f"{one.message} ({contract.name})",
+        address=f"output.{one.output}",
+    )
 
 
 def _outputs(stack: CheckedStack) -> dict[str, Block]:
@@ -120,7 +125,7 @@ def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[Answer]:
     if any(not _has(given, name, part) for name, part in contract.outputs.items()):
         left_out = _declared(plan.document) - {one.name for one in plan.plan.outputs}
         given |= dict.fromkeys(left_out, NOT_KNOWN)
-    yield from _told(compare(contract, given), contract, kinds, "until it is applied")
+    yield from _told(plan.stack, compare(contract, given), contract, kinds, "until it is applied")
 
 
 def _has(given: Mapping[str, Given], name: str, part: Part) -> bool:
@@ -167,7 +172,7 @@ def in_outputs(
         name: Given(value=UNKNOWN if sensitive else value_, sensitive=sensitive)
         for name, (value_, sensitive) in outputs.items()
     }
-    yield from _told(compare(contract, given), contract, kinds, "because it is sensitive")
+    yield from _told(stack, compare(contract, given), contract, kinds, "because it is sensitive")
 
 
 def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:
@@ -184,16 +189,21 @@ def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:
         yield Skipped(reason="nothing is applied yet")
         return
     given = {one.name: Given(value=one.read(), sensitive=one.sensitive) for one in outputs}
-    yield from _told(compare(contract, given), contract, kinds, "")
+    yield from _told(state.stack, compare(contract, given), contract, kinds, "")
 
 
 def _told(
-    found: Iterable[Difference], contract: Contract, kinds: tuple[Kind, ...], until: str
+    stack: CheckedStack,
+    found: Iterable[Difference],
+    contract: Contract,
+    kinds: tuple[Kind, ...],
+    until: str,
 ) -> Iterator[Answer]:
     every = list(found)
+    blocks = _outputs(stack) if any(one.kind in kinds for one in every) else {}
     for one in every:
         if one.kind in kinds:
-            yield Finding(message=f"{one.message} ({contract.name})", address=f"output.{one.output}")
+            yield _at(stack, blocks, one, contract)
     yield from _not_known(every, until)
 
 

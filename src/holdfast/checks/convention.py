@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from holdfast.checks.covering import is_name
-from holdfast.checks.interface import Skipped
 from holdfast.checks.subjects import CheckedStack, Resource, nested, value
 from holdfast.hcl.nodes import Attribute
 from holdfast.hcl.reader import UNKNOWN
@@ -19,7 +18,6 @@ _PREFIXES: Final = ("name_prefix", "bucket_prefix", "identifier_prefix", "cluste
 _MADE_UP: Final = "x" * 26
 """As long as what the provider puts after a prefix."""
 _SHOWN: Final = 80
-_FEW: Final = 3
 _TAGGED: Final = frozenset(
     f"aws_{name}"
     for name in (
@@ -72,16 +70,6 @@ def name_of(resource: Resource, scope: Scope) -> tuple[Attribute | None, object]
 
 def has_tags(type_: str) -> bool:
     return type_ in _TAGGED
-
-
-def unseen(what: str, places: Iterable[tuple[str, str]]) -> Iterator[Skipped]:
-    """That something of these addresses is not known, once for each file."""
-    found: dict[str, list[str]] = {}
-    for file, address in dict.fromkeys(places):
-        found.setdefault(file, []).append(address)
-    for file, addresses in found.items():
-        listed = ", ".join(addresses[:_FEW]) + (", …" if len(addresses) > _FEW else "")
-        yield Skipped(reason=f"only Terraform knows {what} of {listed}", file=file)
 
 
 def default_tags(stack: CheckedStack) -> Mapping[str, object] | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.checks import secret_facts
 from holdfast.checks.known_secrets import is_known
+from holdfast.checks.written import named_texts
 from holdfast.secrets.entropy import random_enough, sounds_secret
 from holdfast.terraform.addresses import resource_text
 from holdfast.terraform.plan import Kind, Plan, ResourceChange
@@ -115,7 +116,8 @@ def _held(
         known = any(secret_facts.meets(one.steps, steps) for one in listed if one.path in found)
         if path and not known and any(_filled(part) for part in secret_facts.parts(value, steps)):
             found[path] = True
-    for steps, text in _texts(value, ()):
+    for names, text in named_texts(value):
+        steps = names or ("",)
         covered = any(secret_facts.covers(tuple(path.split(".")), steps) for path in found)
         if not covered and (type_, ".".join(steps)) not in _PUBLIC and _is_secret(listed, steps, text):
             found[".".join(steps)] = False
@@ -156,17 +158,6 @@ def _marked(value: Any, mask: Any, above: tuple[str, ...] = ()) -> Iterator[tupl
     elif isinstance(mask, list):
         for part in mask:
             yield from _marked(value, part, above)
-
-
-def _texts(value: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(value, str):
-        yield above or ("",), value
-    elif isinstance(value, dict):
-        for name, part in value.items():
-            yield from _texts(part, (*above, str(name)))
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts(part, above)
 
 
 def outputs_in_plan(plan: Plan) -> Iterator[str]:

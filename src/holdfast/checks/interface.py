@@ -26,7 +26,7 @@ raises for what files hold. Whether a finding counts (severity, waivers) is not 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -60,6 +60,7 @@ class Severity(StrEnum):
 
 
 _GRAVEST_FIRST = tuple(Severity)
+_FEW = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +181,16 @@ def finding(
         severity=severity,
         stack=stack,
     )
+
+
+def only_terraform_knows(what: str, places: Iterable[tuple[str, str]], so: str = "") -> Iterator[Skipped]:
+    """One for each file, with the first few of its addresses. `places`: file and address of each."""
+    found: dict[str, list[str]] = {}
+    for file, address in dict.fromkeys(places):
+        found.setdefault(file, []).append(address)
+    for file, addresses in found.items():
+        listed = ", ".join(addresses[:_FEW]) + (", …" if len(addresses) > _FEW else "")
+        yield Skipped(reason=f"only Terraform knows {what} of {listed}{so}", file=file)
 
 
 def _spot(where: Where) -> tuple[Place, int | None]:

@@ -36,18 +36,25 @@ _WORDS = frozenset(
 )
 _ABOUT = frozenset(
     (
-        "account", "alg", "algorithm", "alias", "annotations", "audience", "backend", "bucket", "class",
-        "cluster", "database", "days", "description", "domain", "email", "engine", "env", "environment",
-        "format", "group", "header", "host", "issuer", "keyring", "kind", "label", "labels", "location",
-        "manager", "method", "mode", "namespace", "parameter", "port", "prefix", "project", "provider",
-        "registry", "repository", "role", "rotation", "scope", "scopes", "server", "service", "size", "store",
-        "suffix", "tag", "tags", "title", "user", "username", "variable", "vault", "window", "zone",
+        "account", "age", "alg", "algorithm", "alias", "allowed", "annotations", "arns", "audience",
+        "backend", "bucket", "class", "cluster", "database", "days", "description", "domain", "duration",
+        "email", "engine", "env", "environment", "fingerprint", "format", "group", "header", "host",
+        "hours", "interval", "issuer", "keyring", "kind", "label", "labels", "lifetime", "location",
+        "manager", "method", "methods", "minutes", "mode", "namespace", "parameter", "period",
+        "permissions", "port", "prefix", "prevention", "project", "provider", "registry", "repository",
+        "required", "retention", "role", "rotation", "schedule", "scope", "scopes", "seconds", "server",
+        "service", "size", "store", "strategy", "suffix", "tag", "tags", "thumbprint", "timeout", "title",
+        "units", "user", "username", "validity", "variable", "vault", "window", "zone",
     )
 )  # fmt: skip
 """A name that ends so is about a secret: `token_issuer`, `secrets_prefix`."""
 _ALSO = ("pass", "app_key", "application_key", "auth_key", "integration_key", "license_key", "shared_key")
 _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
 """Names that the redactor does not know, for in the midst of a text they are as often something else."""
+_NO_SECRETS = pattern(
+    r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256)$"
+)
+"""How metadata are asked for, what tells two requests apart, names of Kubernetes, digests of keys."""
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
@@ -64,8 +71,11 @@ class Known(Struct, frozen=True):
 @functools.lru_cache(maxsize=4096)
 def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
     """The redactor's judgement, which rather hides too much, without names that are only about a secret."""
-    sounds = sounds_secret(name, words) and re.split(r"[_.-]", name.lower())[-1] not in _ABOUT
-    return sounds or _ENDS_SO.search(name.lower()) is not None
+    lowered = name.lower()
+    if _ENDS_SO.search(lowered):
+        return True
+    is_about_one = re.split(r"[_.-]", lowered)[-1] in _ABOUT or _NO_SECRETS.search(lowered) is not None
+    return not is_about_one and sounds_secret(name, words)
 
 
 def is_about(name: str) -> bool:
@@ -88,22 +98,26 @@ def is_placeholder(text: str) -> bool:
 
 def known_in(text: str) -> Iterator[Known]:
     """What kinds of secrets stand in a text, and where each begins."""
-    spans = sorted(set(_formats().spans(text)))
-    starts = _line_starts(text) if spans else []
+    spans = [one for one in sorted(set(_formats().spans(text))) if _counts(text, *one)]
+    starts = line_starts(text) if spans else []
+    kinds = _kinds(text, {start for start, _ in spans})
     for start, end in spans:
-        secret = text[start:end]
-        if "${" in secret or is_placeholder(secret) or _NEAR.match(text, end):
-            continue
         line = bisect.bisect_right(starts, start)
-        digest = hashlib.sha256(secret.encode(errors="replace")).hexdigest()
-        yield Known(_kind(text, start), line, start - starts[line - 1] + 1, digest)
+        digest = hashlib.sha256(text[start:end].encode(errors="replace")).hexdigest()
+        yield Known(kinds.get(start, "A secret"), line, start - starts[line - 1] + 1, digest)
+
+
+def _counts(text: str, start: int, end: int) -> bool:
+    secret = text[start:end]
+    return "${" not in secret and not is_placeholder(secret) and _NEAR.match(text, end) is None
 
 
 def is_known(text: str) -> bool:
     return next(known_in(text), None) is not None
 
 
-def _line_starts(text: str) -> list[int]:
+def line_starts(text: str) -> list[int]:
+    """Where each line begins."""
     return [0, *(found.end() for found in re.finditer(r"\n", text))]
 
 
@@ -123,9 +137,13 @@ def _one_by_one() -> tuple[tuple[str, Redactor], ...]:
     )
 
 
-def _kind(text: str, start: int) -> str:
-    """Which of the formats it was. Asked only where something was found, which is rare."""
-    for what, one in _one_by_one():
-        if any(found[0] == start for found in one.spans(text)):
-            return what.partition(":")[0].partition(" (")[0]
-    return "A secret"
+def _kinds(text: str, starts: set[int]) -> dict[int, str]:
+    """Which of the formats each was. Asked only where something was found, which is rare."""
+    found: dict[int, str] = {}
+    for what, one in _one_by_one() if starts else ():
+        name = what.partition(":")[0].partition(" (")[0]
+        for start, _ in one.spans(text):
+            found.setdefault(start, name)
+        if starts <= found.keys():
+            break
+    return found

@@ -9,6 +9,8 @@ from holdfast.checks.interface import Rule, Severity
 from holdfast.config.check_valid import CheckSettings, Level, RuleLevel
 
 _GRAVER = tuple(Level)
+_BY_NAME = frozenset({"HF905", "HF908"})
+"""That nobody could look is not silenced in passing, by `HF*` or `HF9*`: only by its whole id."""
 
 
 def wanted(settings: CheckSettings, rule: Rule) -> bool:
@@ -45,7 +47,9 @@ def severity_of(
 
 def _said(levels: Sequence[RuleLevel], rule: str) -> Level | None:
     """An id as a whole is nearer than a beginning, and a longer beginning than a shorter one."""
-    found = [one for one in levels if is_rule(one.rule, rule)]
+    found = [
+        one for one in levels if is_rule(one.rule, rule) and not (rule in _BY_NAME and one.rule.endswith("*"))
+    ]
     if not found:
         return None
     return max(found, key=lambda one: (not one.rule.endswith("*"), len(one.rule))).level

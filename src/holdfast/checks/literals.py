@@ -10,7 +10,7 @@ from holdfast.checks.known_secrets import is_about, is_known, names_secret
 from holdfast.checks.secret_arguments import written_out
 from holdfast.checks.subjects import Checkout, Module, VariablesFile
 from holdfast.checks.suspicion import Suspicious, ends_as_password, suspected
-from holdfast.checks.written import plain, texts_in
+from holdfast.checks.written import names_a_store, plain, texts_in
 from holdfast.config.valid import Config
 from holdfast.hcl.nodes import Block, Body, Expression, File, Literal
 from holdfast.kernel.errors import Place
@@ -93,7 +93,9 @@ def _in_block(block: Block, top: Block) -> Iterator[tuple[str, Literal, str]]:
 def _pair(body: Body) -> Iterator[tuple[str, Literal, str]]:
     """`name = "TOKEN"` beside `value = "…"`: an entry of an environment."""
     name, value = body.attribute("name") or body.attribute("key"), body.attribute("value")
-    entry = plain(name.expression) if name is not None else None
+    entry, type_ = plain(name.expression) if name is not None else None, body.attribute("type")
+    if type_ is not None and names_a_store(type_.expression):
+        return
     if entry is not None and value is not None:
         yield from _named(entry, value.expression)
 

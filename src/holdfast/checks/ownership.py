@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from holdfast.checks.interface import Answer, Finding, Skipped, finding
-from holdfast.checks.subjects import CheckedPlan, CheckedStack, CheckedState, Module, Resource, value
+from holdfast.checks.protection import is_made
+from holdfast.checks.subjects import CheckedPlan, CheckedStack, CheckedState, Module, Resource
 from holdfast.config.boundary_valid import BoundarySettings, Side
 from holdfast.config.valid import Config
-from holdfast.stacks.evaluate import Scope
 from holdfast.stacks.stack import matches
-from holdfast.stacks.values import pairs
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan import Kind
 
@@ -91,14 +90,10 @@ def _trespassers(module: Module, resource: Resource) -> tuple[CheckedStack | Non
 def _makes(stack: CheckedStack, folder: str, resource: Resource) -> bool:
     """Unless its values say that there is none: `count = 0`, nothing to repeat it for, a call like that."""
     return any(
-        not visited.dormant and not _none(resource, visited.scope)
+        not visited.dormant and is_made(resource.body, visited.scope)
         for visited in stack.scopes
         if visited.folder == folder
     )
-
-
-def _none(resource: Resource, scope: Scope) -> bool:
-    return value(resource.body, "count", scope) == 0 or pairs(value(resource.body, "for_each", scope)) == []
 
 
 Words = Callable[[str], str]

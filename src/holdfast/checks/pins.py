@@ -31,6 +31,8 @@ _TAG = pattern(
     re.IGNORECASE,
 )
 """Behind a name a number alone is no version: `ABC-123` is a branch of somebody's."""
+_LONGEST_TAG = 255
+"""Git keeps a tag in a file of that name."""
 _BRANCH = pattern(r"refs/heads/.*|(?:releases?|feature|features|hotfix|support|bugfix)/.*", re.IGNORECASE)
 _TAGS = "refs/tags/"
 
@@ -64,7 +66,8 @@ def loose_module(source: str, version: str | None) -> str | None:  # noqa: PLR09
 def _loose_ref(ref: str | None, key: str) -> str | None:
     if not ref:
         return f"has no `{key}`: it is whatever the default branch holds" if key != "tag" else "has no `tag`"
-    if ref.startswith(_TAGS) or (not _BRANCH.fullmatch(ref) and (_SHA.fullmatch(ref) or _TAG.fullmatch(ref))):
+    is_tag = len(ref) <= _LONGEST_TAG and _TAG.fullmatch(ref) is not None
+    if ref.startswith(_TAGS) or (not _BRANCH.fullmatch(ref) and (is_tag or _SHA.fullmatch(ref))):
         return None
     return f"is at `{ref}`, which is no version and no commit"
 

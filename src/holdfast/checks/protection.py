@@ -1,4 +1,6 @@
-"""Whether an object that cannot simply be made again is kept from being deleted, by its code. Pure."""
+"""Whether an object that cannot simply be made again is kept from being deleted: by its code, or by what
+a plan says of it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,13 @@ from collections.abc import Iterator, Mapping, Sized
 from enum import Enum
 from typing import Any
 
+import msgspec
+
 from holdfast.checks.subjects import ABSENT, Module, Resource, value
 from holdfast.hcl.nodes import Block, Body
-from holdfast.hcl.reader import Unknown
+from holdfast.hcl.reader import UNKNOWN, Unknown
 from holdfast.stacks.evaluate import Scope
+from holdfast.terraform.plan import ResourceChange
 from holdfast.terraform.stateful_types import Stateful
 
 
@@ -59,14 +64,24 @@ def _lifecycle(body: Body, name: str, scope: Scope) -> Iterator[object]:
     return (one for one in found if one is not ABSENT)
 
 
-def kept(body: Body, row: Stateful, scope: Scope, providers: Iterator[tuple[Body, Scope]]) -> Kept:
-    """`providers`: the bodies of the blocks of its provider, with what names mean there."""
-    prevented = next(_lifecycle(body, "prevent_destroy", scope), ABSENT)
+def kept(
+    body: Body | None,
+    row: Stateful,
+    scope: Scope,
+    providers: Iterator[tuple[Body, Scope]],
+    planned: Mapping[str, object] | None = None,
+) -> Kept:
+    """`providers`: the bodies of the blocks of its provider, with what names mean there.
+
+    `planned`: its values in a plan, which count then; but no plan tells `prevent_destroy`. Without a `body`
+    its code is elsewhere, and what stands there is not known.
+    """
+    prevented = next(_lifecycle(body, "prevent_destroy", scope), ABSENT) if body is not None else UNKNOWN
     if prevented is True:
         return Kept.YES
     best = Kept.UNKNOWN if isinstance(prevented, Unknown) else Kept.NO
     for name, safe in _counting(row):
-        best = max(best, _kept_by(row, name, safe, body, scope), key=_rank)
+        best = max(best, _kept_by(row, name, safe, body if planned is None else planned, scope), key=_rank)
     if row.features:
         blocks = [
             (features.body, known) for own, known in providers for features in own.blocks_of("features")
@@ -96,7 +111,7 @@ def _refuses(safe: Any) -> bool:
     return safe is True or isinstance(safe, list) or (isinstance(safe, str) and safe != "set")
 
 
-def _kept_by(row: Stateful, name: str, safe: Any, body: Body, scope: Scope) -> Kept:
+def _kept_by(row: Stateful, name: str, safe: Any, body: object, scope: Scope) -> Kept:
     *blocks, last = name.split(".")
     places: list[object] = [body]
     for block in blocks:
@@ -171,3 +186,22 @@ def _is_safe(found: object, safe: Any) -> bool:  # noqa: PLR0911 - one for each 
 def provider_bodies(module: Module, provider: str, scope: Scope) -> Iterator[tuple[Body, Scope]]:
     """The configurations of a provider in a root module."""
     return ((block.body, scope) for block in module.blocks("provider") if block.labels[:1] == (provider,))
+
+
+def planned_values(change: ResourceChange) -> Mapping[str, object]:
+    """What an object becomes; `UNKNOWN` where only the apply will tell."""
+    after, unknown = (msgspec.json.decode(one) for one in (change.change.after, change.change.after_unknown))
+    found = _with_unknown(after, unknown)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _with_unknown(known: Any, mask: Any) -> Any:
+    """The mask is `true`, or follows the shape of the value, in which what is not known is missing."""
+    if mask is True:
+        return UNKNOWN
+    if isinstance(mask, dict) and isinstance(known, dict):
+        return {name: _with_unknown(known.get(name), mask.get(name)) for name in {**known, **mask}}
+    if isinstance(mask, list) and isinstance(known, list):
+        masks = [*mask, *(False for _ in known[len(mask) :])]
+        return [_with_unknown(one, masks[index]) for index, one in enumerate(known)]
+    return known

@@ -41,6 +41,8 @@ class Reported:
     source: str | None = None
     """The line of the file, as it may be shown (`source_lines`); None where it may not."""
     waiver: Waiver | None = None
+    stacks: tuple[str, ...] = ()
+    """Every stack that it is about: several may share the code. Empty: nobody asked in the name of any."""
 
     @property
     def waived(self) -> bool:

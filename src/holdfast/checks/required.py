@@ -111,17 +111,18 @@ def _used(module: Module) -> dict[str, Place]:
     """Names of providers that blocks use, each with the first of these."""
     found: dict[str, Place] = {}
     for block in module.blocks("provider", *MODES):
-        name = _provider_of(block)
+        name = _provider_of(block, module.checkout.content(block.file) or b"")
         if name and name not in found:
             found[name] = block.place
     return found
 
 
-def _provider_of(block: Block) -> str | None:
+def _provider_of(block: Block, content: bytes) -> str | None:
+    """`content` is that of its file: where the word is not in it, the body need not be read."""
     first = block.labels[0] if block.labels else ""
     if block.type == "provider":
         return first
-    chosen = block.body.attribute("provider")
+    chosen = block.body.attribute("provider") if b"provider" in content else None
     if chosen is not None:
         return _chosen(chosen.expression)
     return first.partition("_")[0]

@@ -6,7 +6,6 @@ defaults of variables of the same module.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from holdfast.checks.interface import place_of
 from holdfast.checks.known_secrets import is_about, is_placeholder, names_secret
 from holdfast.checks.subjects import Module, Resource, bodies, value
 from holdfast.checks.suspicion import Kind, Suspicious, is_no_secret, says_where
-from holdfast.checks.written import plain, texts_in, written
+from holdfast.checks.written import named_texts, plain, texts_in, written
 from holdfast.hcl.nodes import Body, Expression, Traversal, Tuple
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
@@ -81,11 +80,18 @@ def _all(module: Module, resource: Resource) -> Iterator[_Given]:
                     direct = given.steps == one.steps
                     if is_secret if direct else _is_secret_entry(steps, given):
                         yield given
-    for body in bodies(resource.block):
+    for body in bodies(resource.block) if _may_flag(module, resource.block.file) else ():
         argument = body.attribute("value")
         flagged = argument is not None and any(value(body, flag) is True for flag in _FLAGS)
         if argument is not None and flagged and not _is_about(body):
             yield from _texts(module, ("value",), argument.expression, argument.place)
+
+
+def _may_flag(module: Module, file: str) -> bool:
+    """Whether a flag may stand in a file. Most have none, and are done with."""
+    checkout = module.checkout
+    key = ("may flag secrets", file)
+    return checkout.code.once(key, lambda: any(flag in (checkout.text(file) or "") for flag in _FLAGS))
 
 
 def _listed(resource: Resource) -> Iterator[tuple[str, ...]]:
@@ -115,7 +121,7 @@ def _is_about(body: Body) -> bool:
     """The store holds something else under this name: `AWS_REGION`, `storage-account-name`."""
     names = (plain(found.expression) for name in _NAMED if (found := body.attribute(name)) is not None)
     name = next(filter(None, names), None)
-    return name is not None and is_about(re.split(r"/", name)[-1])
+    return name is not None and is_about(name.rpartition("/")[2])
 
 
 def _is_secret_entry(listed: tuple[str, ...], given: _Given) -> bool:
@@ -133,7 +139,7 @@ def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place
         if inside is None:
             yield _Given(below, text, here)
         else:
-            yield from (_Given((*below, *names), one, here) for names, one in _leaves(inside, ()))
+            yield from (_Given((*below, *names), one, here) for names, one in named_texts(inside))
 
 
 def _behind(module: Module, expression: Expression, file: str) -> tuple[Expression, str]:
@@ -144,8 +150,8 @@ def _behind(module: Module, expression: Expression, file: str) -> tuple[Expressi
                 block = module.declared("variable", name)
                 found = block.body.attribute("default") if block is not None else None
             case Traversal(root="local", steps=(str() as name,)):
-                bodies_ = (block.body for block in module.blocks("locals"))
-                found = next((one for body in bodies_ if (one := body.attribute(name)) is not None), None)
+                given = (block.body.attribute(name) for block in module.blocks("locals"))
+                found = next((one for one in given if one is not None), None)
             case _:
                 break
         if found is None:
@@ -160,20 +166,9 @@ def _document(text: str) -> Any:
         return None
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _leaves(value_: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(value_, str):
-        yield above, value_
-    elif isinstance(value_, dict):
-        for name, part in value_.items():
-            yield from _leaves(part, (*above, name))
-    elif isinstance(value_, list):
-        for part in value_:
-            yield from _leaves(part, above)
 
 
 def _is_ignored(resource: Resource, name: str) -> bool:

@@ -61,7 +61,7 @@ class _Settling:
         plain = list(self._reported())
         lines, broken = self._line_waivers(one.file for one in plain)
         # A waiver may be for one stack only: it counts before findings of several stacks become one.
-        findings = list(_merged(self._waived(one, lines) for one in plain))
+        findings = list(merged(self._waived(one, lines) for one in plain))
         if waivers:
             findings += self._about_waivers(lines, broken)
             findings += self._unknown_rules()
@@ -119,6 +119,7 @@ class _Settling:
             end_line=finding.end_line or (place.line if place is not None else None),
             stack=finding.stack or asked.stack,
             address=finding.address,
+            stacks=(finding.stack,) if finding.stack else tuple(one.name for one in asked.stacks),
         )
 
     def _environments(self, asked: Asked, finding: Finding) -> tuple[str | None, ...]:
@@ -229,7 +230,7 @@ def _words(waiver: Waiver) -> str:
     return f"{waiver.rule} ({waiver.reason})"
 
 
-def _merged(findings: Iterable[Reported]) -> Iterator[Reported]:
+def merged(findings: Iterable[Reported]) -> Iterator[Reported]:
     """What is said of one line because of several stacks is said once, as gravely as for any of them."""
     found: dict[tuple[object, ...], Reported] = {}
     for number, one in enumerate(findings):
@@ -239,6 +240,7 @@ def _merged(findings: Iterable[Reported]) -> Iterator[Reported]:
         if before is not None:
             severity = min(before.severity, one.severity, key=_FIRST.index)
             stack = one.stack if one.stack == before.stack else None
-            one = replace(before, severity=severity, stack=stack)  # noqa: PLW2901 - the two are one now
+            stacks = tuple(dict.fromkeys((*before.stacks, *one.stacks)))
+            one = replace(before, severity=severity, stack=stack, stacks=stacks)  # noqa: PLW2901 - one now
         found[key] = one
     return iter(found.values())

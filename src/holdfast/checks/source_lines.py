@@ -45,6 +45,7 @@ class Secrets:
         self._lines: dict[str, set[int]] = {}
         self._whole: set[str] = set()
         self._longer: dict[str, set[int]] = {}
+        self._shown: dict[tuple[str, int], str | None] = {}
         for rule, one in found:
             if not rule.secret or one.place is None:
                 continue
@@ -55,7 +56,13 @@ class Secrets:
                 self._lines.setdefault(one.place.file, set()).update(range(one.place.line, last + 1))
 
     def shown(self, path: str, lines: Sequence[str], number: int) -> str | None:
-        """A line of a file, whichever rule found something there."""
+        """A line of a file, whichever rule found something there. Made once for all that was found on it."""
+        key = (path, number)
+        if key not in self._shown:
+            self._shown[key] = self._line(path, lines, number)
+        return self._shown[key]
+
+    def _line(self, path: str, lines: Sequence[str], number: int) -> str | None:
         if not 0 < number <= len(lines) or path in self._whole:
             return None
         line = lines[number - 1].strip()

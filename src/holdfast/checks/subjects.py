@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.checks.bodies import ABSENT, Absent, bodies, expressions, nested, value
 from holdfast.checks.traces import Trace, Unread
 from holdfast.config.valid import Config
-from holdfast.hcl.nodes import Block, Body, Expression, File
+from holdfast.hcl.nodes import Block, Body, File
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, values
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.values import dataclass, field
@@ -142,12 +142,6 @@ class Module:
             for one in self._resources
             if (not types or one.type in types) and (mode is None or one.mode == mode)
         )
-
-    def expressions(self) -> Iterator[tuple[File, Block | None, str, Expression]]:
-        """Every attribute's expression, at any depth: its file, the block at the top, its name."""
-        for file in self.files:
-            for block, name, expression in expressions(file):
-                yield file, block, name, expression
 
 
 @dataclass(kw_only=True, eq=False)

@@ -21,9 +21,14 @@ from holdfast.secrets.entropy import random_enough, sounds_secret
 _PASSWORD = pattern(r"(?i:password|passwd|passphrase)s?$|(?:^|[_.-])(?i:pass)$|[a-z]Pass$|MYSQL_PWD$")
 _IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_.-]*")
 _NO_PASSWORD = pattern(
-    r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random)$"
+    r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
     r"|[$<({*\[@]|\.{0,2}/|~/|arn:|[a-z][a-z0-9+.-]*:/?/|(?:ssm|vault|aws|azure|gcp|env|op|sm|awssm|enc|ref):|ENC\["
     r"|\d{1,3}$"
+)
+
+
+_COMMAND = pattern(
+    r"ConvertTo-SecureString|Read-Host|New-Object|Get-[A-Za-z]*(?:Secret|Credential|Password|Parameter|Token)\w*"
 )
 
 
@@ -45,7 +50,12 @@ class Suspicious(Struct, frozen=True):
 
 def is_no_secret(text: str) -> bool:
     """A switch, a reference, a path, an address: never a secret, whatever it is given to."""
-    return _NO_PASSWORD.match(text) is not None
+    return _NO_PASSWORD.match(text) is not None or is_command(text)
+
+
+def is_command(text: str) -> bool:
+    """What makes or fetches a secret in PowerShell: `ConvertTo-SecureString` and the like."""
+    return _COMMAND.fullmatch(text) is not None
 
 
 def ends_as_password(name: str) -> bool:

@@ -7,21 +7,31 @@ import posixpath
 from collections.abc import Iterator
 
 from holdfast.checks.interface import Skipped
-from holdfast.checks.known_secrets import is_known, is_placeholder, known_in, may_name_secrets, names_secret
+from holdfast.checks.known_secrets import (
+    is_known,
+    is_placeholder,
+    known_in,
+    line_starts,
+    may_name_secrets,
+    names_secret,
+)
 from holdfast.checks.subjects import Checkout
-from holdfast.checks.suspicion import Kind, Suspicious, ends_as_password, suspected
+from holdfast.checks.suspicion import Kind, Suspicious, ends_as_password, is_command, suspected
 from holdfast.checks.typed import may_be_typed, typed
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets import entropy
+from holdfast.secrets.redact import lower_case
 from holdfast.stacks.code import is_code
 from holdfast.stacks.worktree import NOT_SOURCE
 
 _LARGEST = 5_000_000
 _SEARCHED = (".json", ".tfbackend", ".sh", ".ps1", ".tpl", ".tftpl", ".tmpl")
 _LOCKS = ("package-lock.json", "npm-shrinkwrap.json", "composer.lock", ".lock.json")
-_HEREDOC = pattern(r"(?ms)<<[-~]?([A-Za-z_][\w-]*)[ \t]*\r?\n(.*?)^[ \t]*\1[ \t]*\r?$")
-_QUOTED = pattern(r'"((?:[^"\\\n]|\\.)*)"')
+_OPENS = pattern(r"<<[-~]?([A-Za-z_][\w-]*)[ \t]*\r?\n")
+_ALONE = pattern(r"(?m)^[ \t]*([A-Za-z_][\w-]*)[ \t]*\r?$")
+"""A word alone on its line: what ends a heredoc."""
+_QUOTED = pattern(r'"((?:[^"\\\n]|\\.)*+)("?)')
 _FILE = pattern(r'\b(?:template)?file(?:base64)?\(\s*"(?:\$\{path\.module\}/)?([^"$]+\.ya?ml)"')
 _NOT_BLANK = pattern(r"[^\n]")
 
@@ -85,7 +95,7 @@ def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious]:
         return
     # What is known by its format has a rule of its own.
     told = {one.line for one in known_in(text)}
-    starts = [0, *(at + 1 for at, char in enumerate(text) if char == "\n")]
+    starts = line_starts(text)
     for at, (kind, name) in found:
         line = bisect.bisect_right(starts, at)
         if line not in told:
@@ -97,18 +107,33 @@ def _handed_on(text: str) -> str:
     """Everything else becomes blank, so that lines and columns stay what they are."""
     pieces: list[str] = []
     at = 0
-    for found in _HEREDOC.finditer(text):
-        pieces += (_quoted(text[at : found.start(2)]), found[2])
-        at = found.end(2)
+    for start, end in _heredocs(text) if "<<" in text else ():
+        pieces += (_quoted(text[at:start]), text[start:end])
+        at = end
     pieces.append(_quoted(text[at:]))
     return "".join(pieces)
+
+
+def _heredocs(text: str) -> Iterator[tuple[int, int]]:
+    """Where the lines of each begin and end. Words that may end one are looked for once, not for each."""
+    ends: dict[str, list[int]] = {}
+    for line in _ALONE.finditer(text):
+        ends.setdefault(line[1], []).append(line.start())
+    at = 0
+    while (opens := _OPENS.search(text, at)) is not None:
+        at = opens.end()
+        later = ends.get(opens[1], [])
+        number = bisect.bisect_left(later, at)
+        if number < len(later):
+            yield at, later[number]
+            at = later[number]
 
 
 def _quoted(text: str) -> str:
     pieces: list[str] = []
     at = 0
     for found in _QUOTED.finditer(text):
-        if "=" in found[1] or " " in found[1]:
+        if found[2] and ("=" in found[1] or " " in found[1]):
             pieces += (_NOT_BLANK.sub(" ", text[at : found.start(1)]), found[1])
             at = found.end(1)
     pieces.append(_NOT_BLANK.sub(" ", text[at:]))
@@ -116,12 +141,10 @@ def _quoted(text: str) -> str:
 
 
 def _random(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[Kind, str]]]:
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = "".join(one if len(one.lower()) > 1 else one.lower() for one in text)
-    for start, end in entropy.spans(text, lowered, words, bits):
+    for start, end in entropy.spans(text, lower_case(text), words, bits):
         secret = text[start:end]
-        if not (is_placeholder(secret) or secret.startswith("ENC[") or is_known(secret)):
+        harmless = is_placeholder(secret) or is_command(secret) or secret.startswith("ENC[")
+        if not harmless and not is_known(secret):
             yield start, (Kind.RANDOM, "")
 
 

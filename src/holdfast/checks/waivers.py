@@ -34,6 +34,7 @@ _RULES = pattern(r"\s*([A-Za-z][A-Za-z0-9_.-]*(?:\s*,\s*[A-Za-z][A-Za-z0-9_.-]*)
 _FIELD = pattern(
     r"""\b(until|reason|owner)=("[^"]*"|'[^']*'|.*?)(?=\s+(?:until|reason|owner)=|\s*(?:\*/\s*)?$)"""
 )
+_GAP = pattern(r"\s{2,}")
 _OURS = pattern(r"HF[0-9][0-9A-Z]*", re.IGNORECASE)
 
 
@@ -135,7 +136,7 @@ def _read(
     if named is None:
         yield Broken(place=place, message="it names no rule")
         return
-    rest = text[named.end() :]
+    rest = _GAP.sub(" ", text[named.end() :])
     fields = {name: _unquoted(value) for name, value in _FIELD.findall(rest)}
     first = _FIELD.search(rest)
     between = rest[: first.start()].strip() if first is not None else ""

@@ -1,6 +1,6 @@
 """Where an argument of a resource is written: in blocks, in `dynamic` ones, in objects (the JSON syntax).
 
-And which texts are written in an expression, under which names.
+And which texts are written in an expression, or stand in a value, under which names.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _PASSES = frozenset(
     )
 )  # fmt: skip
 """What these are given comes out of them again."""
+
+_STORES = ("PARAMETER_STORE", "SECRETS_MANAGER")
 
 
 class Written(Struct, frozen=True):
@@ -81,31 +83,49 @@ def texts_in(
 
     An entry of an environment (`{ name = "TOKEN", value = "…" }`) counts under its name.
     """
+    waiting: list[tuple[tuple[str, ...], Expression]] = [(above, expression)]
+    while waiting:
+        steps, found = waiting.pop()
+        if isinstance(found, Literal) and isinstance(found.value, str):
+            yield steps, found, found.value
+        else:
+            waiting.extend(reversed([*_within(found, steps)]))
+
+
+def _within(expression: Expression, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Expression]]:
     match expression:
-        case Literal(value=str() as text):
-            yield above, expression, text
         case Tuple():
-            for item in expression.items:
-                yield from texts_in(item, above)
+            yield from ((above, item) for item in expression.items)
         case Conditional():
-            yield from texts_in(expression.yes, above)
-            yield from texts_in(expression.no, above)
+            yield from ((above, side) for side in (expression.yes, expression.no))
         case Call() if expression.name in _PASSES:
-            for argument in expression.arguments:
-                yield from texts_in(argument, above)
+            yield from ((above, argument) for argument in expression.arguments)
         case Object():
-            yield from _entries(expression, above)
+            keys = {key: value for key, value in ((_key(one), two) for one, two in expression.items) if key}
+            entry = plain(keys.get("name")) or plain(keys.get("key"))
+            if entry is not None and "value" in keys and not names_a_store(keys.get("type")):
+                yield (*above, entry), keys["value"]
+            yield from (((*above, key), value) for key, value in keys.items())
         case _:
             return
 
 
-def _entries(expression: Object, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Literal, str]]:
-    keys = {key: value for key, value in ((_key(one), two) for one, two in expression.items) if key}
-    entry = plain(keys.get("name")) or plain(keys.get("key"))
-    if entry is not None and "value" in keys:
-        yield from texts_in(keys["value"], (*above, entry))
-    for key, value in keys.items():
-        yield from texts_in(value, (*above, key))
+def named_texts(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The same of a value that was read from JSON: its texts, each with the names that lead to it."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), value)]
+    while waiting:
+        above, found = waiting.pop()
+        if isinstance(found, str):
+            yield above, found
+        elif isinstance(found, dict):
+            waiting.extend(((*above, str(name)), part) for name, part in reversed(found.items()))
+        elif isinstance(found, list):
+            waiting.extend((above, part) for part in reversed(found))
+
+
+def names_a_store(type_: Expression | None) -> bool:
+    """Whether the `type` of an entry of an environment says that its value is only the name of a secret."""
+    return plain(type_) in _STORES
 
 
 def _key(expression: Expression) -> str | None:

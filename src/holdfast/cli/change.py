@@ -182,7 +182,7 @@ class Change:
         self, progress: Progress, session: Session, agreed: frozenset[str]
     ) -> Callable[[Results], Awaitable[bool]]:
         async def confirm(results: Results) -> bool:
-            await self._hear_checks(session)
+            await self._hear_checks(session, so_far=True)
             progress.paused()
             self._show_plans(results)
             ready = [one.stack.name for one in results if one.status is Status.PLANNED]
@@ -232,9 +232,9 @@ class Change:
             work_ = work(progress)
             return self.workshop.run(checked, tell=progress.hear)
 
-    async def _hear_checks(self, session: Session) -> None:
+    async def _hear_checks(self, session: Session, *, so_far: bool = False) -> None:
         if session.checks is not None and not session.stop.level:
-            found = with_unasked(await session.checks.report(), self.selection.unasked)
+            found = with_unasked(await session.checks.report(so_far=so_far), self.selection.unasked)
             self._checked = cleaned(found, self.console.redactor.clean)
 
     def _show_plans(self, results: Results) -> None:
@@ -268,7 +268,7 @@ class Change:
 
     def _confirm(self, progress: Progress, session: Session) -> Callable[[Results], Awaitable[bool]]:
         async def confirm(results: Results) -> bool:
-            await self._hear_checks(session)
+            await self._hear_checks(session, so_far=True)
             progress.paused()
             self._show_plans(results)
             count = sum(1 for result in results if result.status is Status.PLANNED)

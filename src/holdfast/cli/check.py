@@ -75,7 +75,9 @@ def _format(invocation: Invocation, given: str | None) -> str:
         hint = did_you_mean(given, FORMATS) or f"Write {listed(FORMATS)}."
         raise UsageError("HF-CHECK-2", f"--format {given}: there is no such format", hint=hint)
     if invocation.as_json and given not in (None, "json"):
-        raise UsageError("HF-USE-4", f"--json and --format {given}", hint="Leave one out.")
+        raise UsageError(
+            "HF-USE-4", f"--json cannot be had together with --format {given}", hint="Leave one out."
+        )
     return "json" if invocation.as_json else given or "text"
 
 
@@ -86,7 +88,7 @@ def _show_rules(invocation: Invocation, explain: str | None, wanted: str) -> Exi
     if wanted not in ("text", "json"):
         raise UsageError(
             "HF-USE-4",
-            f"--{'list' if explain is None else 'explain'} and --format {wanted}",
+            f"--{'list' if explain is None else 'explain'} cannot be had together with --format {wanted}",
             hint="Rules are shown as text or as json.",
         )
     return list_rules(invocation) if explain is None else explain_rule(invocation, explain)
@@ -122,7 +124,6 @@ class _Check:
         from holdfast.checks.formats.interface import Shown
         from holdfast.checks.report import cleaned
         from holdfast.checks.running import check as ask
-        from holdfast.cli.check_sight import git_prefix
         from holdfast.doors import clock
 
         started = clock.monotonic()
@@ -136,7 +137,7 @@ class _Check:
             format_,
             Shown(
                 report=clean,
-                prefix=git_prefix(repository.git, repository.config.root),
+                prefix=repository.prefix,
                 version=__version__,
                 fail_on=level,
                 verbose=self._invocation.verbose,
@@ -176,20 +177,19 @@ class _Check:
         self, repository: Repository, stacks: list[str], changed: list[str], since: str | None
     ) -> Checkout:
         from holdfast.checks.looking import look_at
-        from holdfast.cli.check_sight import changed_paths, files_of, holds_everywhere, named_files
+        from holdfast.cli.check_sight import files_of, holds_everywhere
         from holdfast.doors import clock
 
-        named = named_files(repository, changed)
-        selected = [one.stack for one in repository.select(stacks, named, since).selected]
-        if changed and not named and since is None:
-            selected = []  # The list of what changed is empty.
-        paths = frozenset() if stacks else changed_paths(repository, named, since)
+        selection = repository.select(stacks, changed, since)
+        # Files outside the root select stacks that reach them, and are looked at by whoever keeps them.
+        inside = (path for path in selection.changed or () if not path.startswith("../"))
+        paths = frozenset() if stacks else frozenset(inside)
         whole = not (stacks or changed or since is not None) or holds_everywhere(repository, paths)
         files, tracked = files_of(repository)
         return look_at(
             repository.config,
             repository.code,
-            stacks=repository.stacks if whole else selected,
+            stacks=repository.stacks if whole else [one.stack for one in selection.selected],
             all_stacks=repository.stacks,
             files=files,
             tracked=tracked,

@@ -26,15 +26,13 @@ def engine_of(invocation: Invocation, checkout: Checkout, *, fix: bool) -> Seen[
 
 def unanswered(said: Seen[EngineSaid]) -> Iterator[tuple[Rule, Finding]]:
     """Somebody asked for Terraform's word: that there is none is not taken for a good one."""
-    from holdfast.checks import catalogue
+    from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
 
-    silent, rule = [one for one in said.items if one.unseen is not None], catalogue.rule("HF908")
-    if silent and rule is not None:
+    silent = [one for one in said.items if one.unseen is not None]
+    if silent:
         about = f"{len(silent)} of {len(said.items)} times" if len(said.items) > 1 else silent[0].folder
-        yield (
-            rule,
-            Finding(
-                message=f"Terraform was asked and did not answer ({about}): {silent[0].unseen}",
-                hint="Mend that (--verbose names every stack), or leave --engine out.",
-            ),
+        found = Finding(
+            message=f"Terraform was asked and did not answer ({about}): {silent[0].unseen}",
+            hint="Mend that (--verbose names every stack), or leave --engine out.",
         )
+        yield NO_ANSWER, found

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.checks.interface import Finding, Rule
@@ -15,16 +13,8 @@ from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.stacks.worktree import Kind
 
 if TYPE_CHECKING:
-    from holdfast.doors.git import Added, Git
+    from holdfast.doors.git import Added
     from holdfast.runs.repository import Repository
-
-
-def git_prefix(git: Git | None, root: Path) -> str:
-    """Leads from the root of the Git repository to ours: `infra/`, or nothing."""
-    if git is None:
-        return ""
-    top, here = git.top.resolve(), root.resolve()
-    return f"{here.relative_to(top).as_posix()}/" if here != top and here.is_relative_to(top) else ""
 
 
 def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | None]:
@@ -32,7 +22,7 @@ def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | 
     git, tree = repository.git, repository.code.tree
     if git is None:
         return tree.walk("."), None
-    prefix = git_prefix(git, repository.config.root)
+    prefix = repository.prefix
 
     def ours(paths: Sequence[str]) -> frozenset[str]:
         inside = (path.removeprefix(prefix) for path in paths if path.startswith(prefix))
@@ -40,33 +30,6 @@ def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | 
 
     tracked = ours(git.tracked())
     return tuple(sorted(tracked | ours(git.untracked()))), tracked
-
-
-def named_files(repository: Repository, changed: Sequence[str]) -> list[str]:
-    """The files of `--changed`, with those that standard input lists: it can be read only once.
-
-    Git names files from the top of its own tree. Where ours lies below it, both readings of such a name are
-    meant: more is looked at, never less.
-    """
-    from holdfast.runs.selection import listed_paths
-
-    names = [
-        name for one in changed for name in (listed_paths(sys.stdin.buffer.read()) if one == "-" else (one,))
-    ]
-    prefix = git_prefix(repository.git, repository.config.root) if names else ""
-    return [*names, *(name.removeprefix(prefix) for name in names if prefix and name.startswith(prefix))]
-
-
-def changed_paths(repository: Repository, named: Sequence[str], since: str | None) -> frozenset[str]:
-    """What changed, relative to the root; `repository.select` has looked at the same already."""
-    root = repository.config.root
-    bases = {root.as_posix(), root.resolve().as_posix()}
-    found = {posixpath.relpath(posixpath.join(base, name), base) for name in named for base in bases}
-    if since is not None and repository.git is not None:
-        prefix = git_prefix(repository.git, root)
-        paths = repository.git.changed_since(repository.git.merge_base(since))
-        found.update(path.removeprefix(prefix) for path in paths if path.startswith(prefix))
-    return frozenset(found)
 
 
 def holds_everywhere(repository: Repository, paths: frozenset[str]) -> bool:
@@ -80,19 +43,17 @@ def holds_everywhere(repository: Repository, paths: frozenset[str]) -> bool:
 
 def git_in_silence(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
     """A Git tree of which Git tells nothing is not taken for a folder without Git."""
-    from holdfast.checks import catalogue
+    from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
 
-    root, rule = repository.config.root.resolve(), catalogue.rule("HF908")
-    there = repository.git is None and any((folder / ".git").exists() for folder in (root, *root.parents))
-    if there and rule is not None:
-        yield (
-            rule,
-            Finding(
-                message="this is a Git working tree, and Git does not answer: what it keeps is not known",
-                hint="`git status` says why. In a container it often is the owner of the files: "
-                f"git config --global --add safe.directory {root}",
-            ),
+    root = repository.config.root.resolve()
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
+    if repository.git is None and top is not None:
+        found = Finding(
+            message="this is a Git working tree, and Git does not answer: what it keeps is not known",
+            hint="`git status` says why. In a container it often is the owner of the files: "
+            f"git config --global --add safe.directory {top}",
         )
+        yield NO_ANSWER, found
 
 
 def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
@@ -106,7 +67,7 @@ def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
             f"--history needs a Git working tree, and {repository.config.root} is in none",
             hint="Leave --history out, or run it in a clone that `git status` knows.",
         )
-    prefix = git_prefix(git, repository.config.root)
+    prefix = repository.prefix
     commits = tuple(_commit(one, prefix) for one in git.added())
     shallow = git.shallow()
     past, wanted = Past(), versions(commits)

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from holdfast.cli.console import Console
-from holdfast.cli.show_guard import show_guard
+from holdfast.cli.show_guard import show_guard, speaks_of
 from holdfast.guard.decision import Allow
 from holdfast.runs.result import StackResult
 from holdfast.runs.status import Status
@@ -134,7 +134,7 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
             continue
         changes = _changes(result)
         outputs = result.outputs if with_outputs else {}
-        warned = result.decision.reasons if result.plan is not None else ()
+        warned = result.decision.reasons if speaks_of(result) else ()
         if not (changes or result.notes or result.problems or outputs or result.error or warned):
             continue
         console.line("")

@@ -10,7 +10,8 @@ from holdfast.checks.formats.words import unseen, verdict
 from holdfast.checks.interface import Severity
 from holdfast.checks.report import Report, Reported
 from holdfast.cli.console import Console
-from holdfast.runs.plan_checks import unsaid
+from holdfast.cli.show_guard import speaks_of
+from holdfast.runs.concerning import unsaid
 from holdfast.runs.result import StackResult
 
 _MOST = 12
@@ -29,10 +30,10 @@ def show_checks(
     """
     if not (report.counted or report.skipped or (verbose and report.findings)):
         return
-    own = unsaid(report, results, console.redactor.clean)
+    own = unsaid(report, filter(speaks_of, results), console.redactor.clean)
     found = report.findings if verbose else tuple(filter(_worth_a_line, own))
     worth = [one for one in found if one not in told]
-    told.update(worth)
+    told.update(worth, {*report.counted}.difference(own))
     shown = tuple(worth if verbose else worth[:_MOST])
     console.line("")
     for line in findings_of(Shown(report=replace(report, findings=shown), verbose=verbose)):

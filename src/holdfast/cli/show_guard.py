@@ -17,9 +17,13 @@ _MOST = 4
 _DONE = frozenset({Status.APPLIED, Status.FAILED, Status.UNKNOWN})
 
 
+def speaks_of(result: StackResult) -> bool:
+    """Not of what was applied: the plan was shown before, and the record has it."""
+    return result.plan is not None and result.status not in _DONE
+
+
 def show_guard(console: Console, result: StackResult, *, verbose: bool) -> None:
-    """Nothing about what was applied: the plan was shown before, and the record has it."""
-    if result.plan is None or result.status in _DONE:
+    if not speaks_of(result):
         return
     for effect, (head, style) in _HEADS.items():
         reasons = [one for one in result.decision.reasons if one.effect is effect]

@@ -14,10 +14,11 @@ from holdfast.guard.situation import Case, Found
 
 def named(found: Found) -> tuple[str, str]:
     """What stopped it and what would be wrong, as a reason says it of this finding."""
+    message = f"{found.where}: {found.message}" if found.where else found.message
     if found.policy:
         own = found.rule.startswith("rego.")
-        return (f"policy {found.rule}" if own else "policies without an answer"), found.message
-    return f"check {found.rule}", f"{found.where}: {found.message}" if found.where else found.message
+        return (f"policy {found.rule}" if own else "policies without an answer"), message
+    return f"check {found.rule}", message
 
 
 def policies(case: Case) -> Iterator[Reason]:

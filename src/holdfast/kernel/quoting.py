@@ -43,7 +43,9 @@ def _shown(char: str) -> str:
 
 def one_line(text: str, width: int | None = None) -> str:
     """On one line, with every character visible, cut to `width`."""
-    shown = visible(_LINE_ENDS.sub(" ", text.strip()).replace("\t", " "))
+    # Of a line of megabytes no more is looked at than may be shown: two characters become one at most.
+    kept = text.strip()[: None if width is None else 2 * width + 2]
+    shown = visible(_LINE_ENDS.sub(" ", kept).replace("\t", " "))
     return shown if width is None or len(shown) <= width else f"{shown[: width - 1]}…"
 
 

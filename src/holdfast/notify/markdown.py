@@ -125,15 +125,16 @@ def _findings(page: Page, report: ChangeReport) -> int:
     if not report.found:
         return 0
     head = f"**Checks:** {report.found}"
-    lines = [_finding(one) for one in report.findings[:_MOST_FINDINGS]]
+    lines = [_finding("⛔", one) for one in report.findings]
+    lines = [*lines, *(_finding("⚠️", one) for one in report.warnings)][:_MOST_FINDINGS]
     while not page.add("\n\n".join(part for part in (head, "\n".join(lines)) if part)) and lines:
         lines.pop()
-    return len(report.findings) - len(lines)
+    return max(0, len(report.findings) - len(lines))
 
 
-def _finding(one: Trouble) -> str:
+def _finding(sign: str, one: Trouble) -> str:
     where = f"{code(_place(one), WIDEST_NAME)} " if one.file is not None else ""
-    return f"- ⛔ {code(one.code, WIDEST_NAME)} {where}{said(one.message, WIDEST_TEXT)}"
+    return f"- {sign} {code(one.code, WIDEST_NAME)} {where}{said(one.message, WIDEST_TEXT)}"
 
 
 def _place(one: Trouble) -> str:

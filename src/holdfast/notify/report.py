@@ -99,6 +99,8 @@ class ChangeReport:
     """What kept the whole change from being done: then there are no stacks."""
     findings: tuple[Trouble, ...] = ()
     """Errors that the checks found, and that the guard did not speak of already."""
+    warnings: tuple[Trouble, ...] = ()
+    """What only plans showed, and is no error: nobody finds it again in the code."""
     found: str = ""
     """All that they found in a few words: `2 errors, 5 warnings`."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.doors import clock
 from holdfast.doors.files import unusable
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
-from holdfast.runs import state_watch
+from holdfast.runs import failures, state_watch
 from holdfast.runs.claiming import take
 from holdfast.runs.ends import (
     Cancelled,
@@ -22,7 +22,7 @@ from holdfast.runs.ends import (
 from holdfast.runs.follow_up import ApplyEnd, in_doubt
 from holdfast.runs.hearing import Heard
 from holdfast.runs.phases import Terraform
-from holdfast.runs.prepare import keep_unsaved, state_at_hand
+from holdfast.runs.prepare import state_at_hand
 from holdfast.runs.progress import ApplyWatch
 from holdfast.runs.ready_plan import ReadyPlan
 from holdfast.runs.recording import claim_of, ended, failed_as, keep_backup
@@ -30,6 +30,7 @@ from holdfast.runs.result import Output, StackResult
 from holdfast.runs.run_secrets import remember_secrets
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
+from holdfast.runs.stray_states import keep_unsaved
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.engine import Answer
@@ -149,8 +150,7 @@ def refused_creates(session: Session) -> tuple[RefusedCreate, ...]:
 def _failure(
     session: Session, ready: ReadyPlan, answer: Answer, heard: Heard, watch: ApplyWatch, run: str
 ) -> HoldfastError:
-    terraform = ready.terraform
-    name = terraform.prepared.stack.name
+    name = ready.terraform.prepared.stack.name
     done = f"{watch.finished} of {watch.total} changes were made and saved"
     if answer.timed_out and answer.insisted and watch.unfinished:
         return left_after_grace(name, run, watch.unfinished, done)
@@ -166,7 +166,7 @@ def _failure(
         return Cancelled(
             "HF-RUN-2", f"{name}: stopped as asked; {done}", hint="Plan again to see what is left."
         )
-    said = terraform.said("apply", answer, heard)
+    said = failures.said(ready.terraform.prepared, "apply", answer, heard)
     if not isinstance(said, TerraformFailed):
         return said
     end = watch.end(one for one in heard.diagnostics if one.is_error)

@@ -18,9 +18,10 @@ from pathlib import Path
 from holdfast.checks.subjects import CheckedStack, Checkout, EngineSaid
 from holdfast.doors import clock, files
 from holdfast.doors.files import unusable
-from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Place, Problem
+from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Problem
 from holdfast.kernel.values import dataclass, field
 from holdfast.runs.ends import Cancelled, TerraformFailed, tail
+from holdfast.runs.failures import problem_of
 from holdfast.runs.phases import Terraform
 from holdfast.runs.prepare import prepared
 from holdfast.runs.session import Session
@@ -28,7 +29,7 @@ from holdfast.secrets.stand_ins import without_secrets, without_values
 from holdfast.secrets.uses import references_of
 from holdfast.stacks.stack import Stack
 from holdfast.terraform import argv
-from holdfast.terraform.diagnostics import Diagnostic, Validation, read_validation
+from holdfast.terraform.diagnostics import Validation, read_validation
 from holdfast.terraform.engine import Answer, EngineId, Product
 
 _FORMATTED = {
@@ -215,7 +216,7 @@ async def _validity(terraform: Terraform) -> _Validity:
             found = await _validated(terraform)
     except TerraformFailed as error:
         return _Validity(problems=error.problems)
-    said = [(one.is_error, _problem(terraform, one)) for one in found.diagnostics]
+    said = [(one.is_error, problem_of(terraform.prepared, "HF-TF-2", one)) for one in found.diagnostics]
     errors, warnings = (
         [problem for is_error, problem in said if is_error is wanted] for wanted in (True, False)
     )
@@ -226,14 +227,6 @@ async def _validated(terraform: Terraform) -> Validation:
     answer = await terraform.read(argv.validate())
     _require_end(terraform, answer, "validate")
     return read_validation(answer.out)
-
-
-def _problem(terraform: Terraform, one: Diagnostic) -> Problem:
-    detail = " ".join(one.detail.split())
-    place = None
-    if one.file is not None:
-        place = Place(file=terraform.source_path(one.file), line=one.line, column=one.column)
-    return Problem(code="HF-TF-2", message=f"{one.summary}: {detail}" if detail else one.summary, place=place)
 
 
 # Format

@@ -14,6 +14,7 @@ from holdfast.runs.applying import used
 from holdfast.runs.bundle import Bundle
 from holdfast.runs.run_secrets import know_secrets
 from holdfast.runs.session import Session
+from holdfast.runs.status import Status
 from holdfast.store.consents import Consent, Word
 
 RELEASE = timedelta(hours=24)
@@ -67,6 +68,8 @@ async def give(session: Session, run: str, word: Word, reason: str) -> Given:
         )
     await session.prove()
     notes = require_not_own(session.audit.who, stack, maker) if word is Word.APPROVE else ()
+    if word is Word.APPROVE and outcome.get("status") == Status.REFUSED.value:
+        notes = (*notes, f"the plan is refused, and no approval lifts that; only: --release {digest}")
     _keep(session, word, digest=digest, stack=stack, run=run, reason=reason)
     return Given(word=word, stack=stack, run=run, digest=digest, notes=notes)
 

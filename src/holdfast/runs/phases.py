@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from holdfast.doors import files
 from holdfast.kernel.errors import (
     EngineError,
-    Failed,
     HoldfastError,
-    Place,
-    Problem,
-    Refused,
 )
-from holdfast.runs.ends import Cancelled, StateLocked, TerraformFailed, tail
+from holdfast.runs.ends import StateLocked, TerraformFailed
 from holdfast.runs.events import Entered, Note
+from holdfast.runs.failures import failure, problem_of
 from holdfast.runs.hearing import Heard
 from holdfast.runs.initialising import Initialised, Initialiser
 from holdfast.runs.planning import left_by_the_dead, noted
@@ -28,10 +24,9 @@ from holdfast.runs.retrying import Retrying, retried
 from holdfast.runs.session import Session
 from holdfast.runs.supervision import Writing, attend
 from holdfast.terraform import argv
-from holdfast.terraform.diagnostics import Diagnostic, read_validation
+from holdfast.terraform.diagnostics import read_validation
 from holdfast.terraform.engine import Answer, Command, Product
 from holdfast.terraform.lock_file import read_lock, versions_digest
-from holdfast.terraform.lock_info import lock_in
 from holdfast.terraform.plan import Plan
 from holdfast.terraform.plan_json import read_plan
 from holdfast.terraform.state_json import is_nothing
@@ -42,11 +37,7 @@ from holdfast.terraform.work import sweep
 _INIT_JSON_SINCE = {Product.TERRAFORM: Version.parse("1.9.0"), Product.TOFU: Version.parse("1.9.0")}
 _EARLY_SINCE = Version.parse("1.8.0")
 """OpenTofu takes variables in every command from here on, because code may need them in every one."""
-_LOCKED = "Error acquiring the state lock"
-_STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
 _MOST_WARNINGS = 5
-_NAMES_HTTP_HOLDER = Version.parse("1.15.0")
-_SAYS_NOT_WHO = "This Terraform does not say who holds an http lock"
 _INIT_NEEDED = (
     "Backend initialization required",
     "Inconsistent dependency lock file",
@@ -176,12 +167,12 @@ class Terraform:
             heard=heard if as_json else None,
         )
         if answer.code != 0:
-            raise self._failure("init", answer, heard)
+            raise failure(self.prepared, "init", answer, heard)
         workspace = self.prepared.stack.workspace
         if workspace != "default":
             chosen = await self._run("init", argv.select_workspace(workspace))
             if chosen.code != 0:
-                raise self._failure("init", chosen, Heard())
+                raise failure(self.prepared, "init", chosen, Heard())
 
     async def _with_init(self, command: Callable[[], Awaitable[T]]) -> T:
         """A command that answers "init needed" when init was skipped gets one real init, and a second try."""
@@ -232,7 +223,7 @@ class Terraform:
             heard.diagnostics.extend(read_validation(answer.out).diagnostics)
         except EngineError:
             heard.noise.append(answer.out.decode(errors="replace"))
-        raise self._failure("validate", answer, heard)
+        raise failure(self.prepared, "validate", answer, heard)
 
     async def plan(self, options: argv.PlanOptions) -> int:
         """Exit code 0 or 2; the plan lies in the work directory."""
@@ -264,13 +255,13 @@ class Terraform:
         # Terraform 1.15 plans with defaults when a variables file cannot be read: its exit code says nothing.
         faulty = any(one.is_error for one in heard.diagnostics)
         if answer.code not in (0, 2) or answer.interrupted or faulty:
-            raise self._failure("plan", answer, heard)
+            raise failure(self.prepared, "plan", answer, heard)
         self.warnings = self._warnings(heard)
         return answer.code
 
     def _warnings(self, heard: Heard) -> tuple[str, ...]:
         """What Terraform warns of, each once, with its place in the source."""
-        found = [self._problem("", one) for one in heard.diagnostics if not one.is_error]
+        found = [problem_of(self.prepared, "", one) for one in heard.diagnostics if not one.is_error]
         texts = [
             f"warning: {one.message}{f' ({one.place})' if one.place is not None else ''}" for one in found
         ]
@@ -282,7 +273,7 @@ class Terraform:
     async def show(self) -> tuple[Plan, bytes]:
         answer = await self._run("show", argv.show_plan(), providers=self.providers)
         if answer.code != 0:
-            raise self._failure("show", answer, Heard())
+            raise failure(self.prepared, "show", answer, Heard())
         return read_plan(answer.out), answer.out
 
     async def apply(
@@ -300,98 +291,26 @@ class Terraform:
     async def outputs(self) -> bytes:
         answer = await self._run("output", argv.output())
         if answer.code != 0:
-            raise self._failure("output", answer, Heard())
+            raise failure(self.prepared, "output", answer, Heard())
         return answer.out
 
     @retried(Phase.PLAN, "state pull")
     async def state_pull(self, *, heeds: int = 1) -> bytes:
         answer = await self._run("state", argv.state_pull(), heeds=heeds)
         if answer.code != 0:
-            raise self._failure("state", answer, Heard())
+            raise failure(self.prepared, "state", answer, Heard())
         return b"" if is_nothing(answer.out) else answer.out
 
     async def state_push(self, file: str, run: str) -> None:
         answer = await self._run("state", argv.state_push(file), writes=Writing(run=run, why="push"))
         if answer.code != 0:
-            raise self._failure("state push", answer, Heard())
+            raise failure(self.prepared, "state push", answer, Heard())
 
     async def force_unlock(self, lock: str) -> None:
         """Of a lock whose holder is proved or declared dead; Terraform compares the id."""
         answer = await self._run("state", argv.force_unlock(lock))
         if answer.code != 0:
-            raise self._failure("state", answer, Heard())
+            raise failure(self.prepared, "state", answer, Heard())
 
     async def read(self, words: argv.Argv) -> Answer:
         return await self._run("read", words, providers=self.providers)
-
-    def _failure(self, phase: str, answer: Answer, heard: Heard) -> HoldfastError:
-        """What the end of a command that changes nothing means."""
-        name = self.prepared.stack.name
-        if answer.timed_out:
-            return Failed(
-                "HF-TIME-1",
-                f"{name}: {phase} took longer than its time limit and was stopped",
-                hint="Raise engine.time_limits in holdfast.yaml, or find out what it waits for.",
-            )
-        if answer.interrupted:
-            return Cancelled("HF-RUN-2", f"{name}: stopped during {phase}, as asked; nothing was changed")
-        if answer.killed:
-            return EngineError(
-                "HF-ENG-6",
-                f"{name}: the engine ended without an answer during {phase} (code {answer.code}): "
-                f"{tail(answer.log)}",
-                hint="Nothing was changed. Run it again; if it happens again, report it with this log.",
-            )
-        return self.said(phase, answer, heard)
-
-    def said(self, phase: str, answer: Answer, heard: Heard) -> HoldfastError:
-        """Terraform's own words, each with its place in the source."""
-        name = self.prepared.stack.name
-        errors = [one for one in heard.diagnostics if one.severity == "error"]
-        if any(one.summary == _LOCKED for one in errors) or _LOCKED.encode() in answer.err:
-            detail = next((one.detail for one in errors if one.summary == _LOCKED), _text(answer, heard))
-            shown = _SAYS_NOT_WHO if self._blind else " ".join(detail.split())
-            return StateLocked(name, None if self._blind else lock_in(detail), shown)
-        if any(one.summary in _STALE for one in errors):
-            return Refused(
-                "HF-BUND-11",
-                f"{name}: its state changed after the plan was made, so the plan was not applied",
-                hint="Make a new plan.",
-            )
-        code = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}.get(
-            phase, "HF-TF-5"
-        )
-        # What names a place says more than the sentence that sums it up, whichever Terraform prints first.
-        problems = tuple(self._problem(code, one) for one in sorted(errors, key=lambda one: one.file is None))
-        message = problems[0].message if problems else _text(answer, heard)
-        return TerraformFailed(
-            code, message or f"{name}: {phase} failed with exit code {answer.code}", problems=problems
-        )
-
-    @property
-    def _blind(self) -> bool:
-        """Terraform before 1.15 names the one who asks for an http lock, not the one who holds it."""
-        terraform = self.identity.product is Product.TERRAFORM
-        return (
-            self.prepared.home.type == "http"
-            and terraform
-            and Version.parse(self.identity.version) < _NAMES_HTTP_HOLDER
-        )
-
-    def _problem(self, code: str, one: Diagnostic) -> Problem:
-        """A diagnostic names files relative to the work directory; a person knows them by the source."""
-        detail = " ".join(one.detail.split())
-        message = f"{one.summary}: {detail}" if detail else one.summary
-        place = None
-        if one.file is not None:
-            place = Place(file=self.source_path(one.file), line=one.line, column=one.column)
-        return Problem(code=code, message=message, place=place)
-
-    def source_path(self, file: str) -> str:
-        return posixpath.normpath(posixpath.join(self.prepared.stack.module, file))
-
-
-def _text(answer: Answer, heard: Heard) -> str:
-    """Words that came outside the JSON stream, for a person to read; nothing is decided by them."""
-    text = "\n".join([answer.err.decode(errors="replace").strip(), *heard.noise]).strip()
-    return text or answer.out.decode(errors="replace").strip()

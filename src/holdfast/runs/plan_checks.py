@@ -9,29 +9,32 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from holdfast.checks.catalogue import rules
 from holdfast.checks.contracts import in_outputs
+from holdfast.checks.covering import is_rule
 from holdfast.checks.interface import Finding, Rule, Severity, Sight, Tool
+from holdfast.checks.levels import wanted
 from holdfast.checks.looking import look_at
-from holdfast.checks.report import Report, Reported, in_order
+from holdfast.checks.report import Report, Unseen, in_order
 from holdfast.checks.running import NO_PLAN, AtHand, Seen, check, where_it_broke
+from holdfast.checks.settling import merged
 from holdfast.checks.subjects import CheckedPlan, CheckedStack, Checkout, EngineSaid
 from holdfast.checks.tools.catalogue import TOOLS, tool
-from holdfast.config.check_valid import Use
+from holdfast.config.check_valid import Level, Use
 from holdfast.config.guard_valid import Effect
 from holdfast.contract.comparison import Kind as Differs
 from holdfast.doors import clock
-from holdfast.guard.checked import named
 from holdfast.guard.situation import Found
-from holdfast.kernel.errors import Failed, HoldfastError, Place
+from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.runs.checking import format_of, paths_to_format
+from holdfast.runs.concerning import BROKEN, NO_TOOL_ANSWER, REGO, errors_of, found_of
 from holdfast.runs.ends import Cancelled
 from holdfast.runs.events import Entered
 from holdfast.runs.policies import policy_files, policy_of
 from holdfast.runs.ready_plan import ReadyPlan
-from holdfast.runs.result import Output, StackResult
+from holdfast.runs.result import Output
 from holdfast.runs.session import Session
 from holdfast.runs.tool_questions import ToolQuestions
 from holdfast.stacks.code import is_code
@@ -42,13 +45,12 @@ from holdfast.terraform.engine import EngineId
 _CODE = frozenset({Sight.SOURCE, Sight.VARIABLES, Sight.STACK, Sight.REPOSITORY})
 _PLAN = frozenset({Sight.PLAN})
 _ENGINE = frozenset({Sight.ENGINE})
-_REGO = "rego"
-_BROKEN = "HF905"
-_NO_TOOL_ANSWER = "HF908"
+_FORMAT = "HF601"
 _CONTRACT = {"HF401": Differs.MISSING, "HF402": Differs.WRONG}
 _HCL = ".hcl"
 """The lock file, and tests."""
 _LARGE = 1_000_000
+_NOT_PLANNED = "no plan of it was looked at"
 _HOLD_UP = frozenset({Effect.APPROVE, Effect.DENY})
 
 
@@ -73,25 +75,38 @@ class PlanChecks:
     # What a stack's run asks
 
     async def of(self, stack: Stack, ready: ReadyPlan) -> tuple[Found, ...]:
-        """The errors that the guard must know of before it judges this plan."""
+        """The errors that the guard must know of before it judges this plan.
+
+        It fails closed: a plan that nobody could look at is not one without findings.
+        """
         self._session.tell(Entered(stack=stack.name, phase="checks"))
+        try:
+            return await self._errors(stack, ready)
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise Failed(
+                "HF-CHECK-6",
+                f"{stack.name}: the checks broke while they looked at the plan: {where_it_broke(error)}",
+                hint="This plan was not applied. Please report it.",
+            ) from error
+
+    async def _errors(self, stack: Stack, ready: ReadyPlan) -> tuple[Found, ...]:
         code = self._begin_code()
         self._begin_format(ready)
         report = self._plans[stack.name] = await self._planned(stack, ready)
         found = [one for one in report.counted if one.severity is Severity.ERROR]
         decides = policy_of(self._session, stack).findings in _HOLD_UP
         if code is not None and (decides or self._asks_policies):
-            checked = self._checked(stack)
-            found += [
-                one
-                for one in (await code).counted
-                if one.severity is Severity.ERROR and _concerns(one, checked)
-            ]
-        if self._session.stop.level and any(one.rule.id == _NO_TOOL_ANSWER for one in found):
+            found += errors_of(await code, self._checked(stack))
+        form = self._formats.get(ready.terraform.identity)
+        if form is not None and decides and self._form_may_be_an_error:
+            found += errors_of(await form, self._checked(stack))
+        if self._session.stop.level and any(one.rule.id == NO_TOOL_ANSWER for one in found):
             # Whoever was asked was ended with everything else: that is no answer, and not its failure.
-            what = f"{stack.name}: stopped during the checks, as asked; nothing was changed"
+            what = f"{stack.name}: stopped during the checks, as asked; this plan was not applied"
             raise Cancelled("HF-RUN-2", what)
-        return tuple(map(found_of, found))
+        return tuple(dict.fromkeys(map(found_of, found)))
 
     def applied(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
         """Outputs that only an apply could tell are held against the contract too.
@@ -111,12 +126,40 @@ class PlanChecks:
         )
         return check(self._bare((checked,)), (), AtHand(outside=answers), sights=frozenset())
 
-    async def report(self) -> Report:
-        """Everything that was found, once."""
+    async def report(self, *, so_far: bool = False) -> Report:
+        """Everything that was found, once. What was applied is told even where this breaks.
+
+        `so_far`: the turn of some stacks is yet to come.
+        """
+        try:
+            found = await self._everything()
+            return (
+                found if so_far else dataclasses.replace(found, skipped=(*found.skipped, *self._unplanned()))
+            )
+        except Exception as error:  # noqa: BLE001 - see above
+            return self._broken(error)
+
+    async def _everything(self) -> Report:
         begun = self._begin_code()
         code = [self._without_answered(await begun)] if begun is not None else []
         formats = await asyncio.gather(*self._formats.values())
         return self._together([*code, *formats, *self._plans.values(), *self._outputs.values()])
+
+    def _unplanned(self) -> Iterator[Unseen]:
+        """What would have been asked about the plans of stacks that have none."""
+        settings = self._session.config.checks
+        valid = [
+            rule for rule in rules() if self._with_code and rule.engine is not None and rule.id != _FORMAT
+        ]
+        asked = [rule.id for rule in (*_plan_rules(), *valid) if rule.id != BROKEN and wanted(settings, rule)]
+        asked += [one.name for one in self._tools]
+        form = wanted(settings, _rule(_FORMAT)) and self._with_form
+        for stack in self._checkout.stacks:
+            if stack.name in self._plans:
+                continue
+            formatted = not form or self._engine_of(stack.stack) in self._formats
+            for id_ in asked if formatted else (*asked, _FORMAT):
+                yield Unseen(rule=id_, reason=_NOT_PLANNED, stack=stack.name)
 
     # The code
 
@@ -158,8 +201,17 @@ class PlanChecks:
         )
         # That `validate` had nothing to say is true: there would be no plan otherwise.
         asked = tuple(rule for rule in rules() if rule.engine is not None)
-        bare = self._bare(tuple(stacks))
+        bare = self._bare(self._checkout.stacks)
         return self._unharmed(lambda: check(bare, asked, AtHand(engine=Seen(items=(about,))), sights=_ENGINE))
+
+    @functools.cached_property
+    def _form_may_be_an_error(self) -> bool:
+        """It is waited for only then: by itself it is none."""
+        settings = self._session.config.checks
+        said = (settings.rules, *settings.environments.values(), *(one.rules for one in settings.paths))
+        return any(
+            one.level is Level.ERROR and is_rule(one.rule, _FORMAT) for levels in said for one in levels
+        )
 
     def _engine_of(self, stack: Stack) -> EngineId | None:
         """None for one that nothing can run: that is its own failure, and nobody else's."""
@@ -171,20 +223,12 @@ class PlanChecks:
     # A plan
 
     async def _planned(self, stack: Stack, ready: ReadyPlan) -> Report:
-        """It fails closed: a plan that nobody could look at is not one without findings."""
         checked = self._checked(stack)
         plan = CheckedPlan(stack=checked, plan=ready.plan, document=ready.json)
-        try:
-            said = await self._questions.about(plan)
-            at_hand = AtHand(plans=Seen(items=(plan,)), outside=said)
-            look = functools.partial(check, self._bare((checked,)), _plan_rules(), at_hand, sights=_PLAN)
-            return await asyncio.to_thread(look) if len(ready.json) > _LARGE else look()
-        except Exception as error:
-            raise Failed(
-                "HF-CHECK-6",
-                f"{stack.name}: the checks broke while they looked at the plan: {where_it_broke(error)}",
-                hint="Nothing was applied. Please report it.",
-            ) from error
+        said = await self._questions.about(plan)
+        at_hand = AtHand(plans=Seen(items=(plan,)), outside=said)
+        look = functools.partial(check, self._bare((checked,)), _plan_rules(), at_hand, sights=_PLAN)
+        return await asyncio.to_thread(look) if len(ready.json) > _LARGE else look()
 
     # What they share
 
@@ -217,14 +261,14 @@ class PlanChecks:
 
     @property
     def _asks_policies(self) -> bool:
-        return any(one.name == _REGO for one in self._tools)
+        return any(one.name == REGO for one in self._tools)
 
     def _wanted_tools(self) -> Iterator[Tool]:
         """Policies wherever there are some; other tools, which are slow, where they are configured on."""
         uses = self._session.config.checks.tools
         for name in TOOLS:
             use = uses.get(name, Use.AUTO)
-            if use is Use.ON or (name == _REGO and use is not Use.OFF and policy_files(self._session).any):
+            if use is Use.ON or (name == REGO and use is not Use.OFF and policy_files(self._session).any):
                 yield tool(name)
 
     def _unharmed(self, look: Callable[[], Report]) -> Report:
@@ -232,16 +276,18 @@ class PlanChecks:
         try:
             return look()
         except Exception as error:  # noqa: BLE001 - see above
-            broken = _rule(_BROKEN)
-            answer = Finding(message=f"the checks broke: {where_it_broke(error)}")
-            nothing = Checkout(
-                config=self._session.config, code=self._session.code, today=clock.now().date(), whole=False
-            )
-            return check(nothing, (), AtHand(outside=((broken, answer),)), sights=frozenset())
+            return self._broken(error)
+
+    def _broken(self, error: Exception) -> Report:
+        answer = Finding(message=f"the checks broke: {where_it_broke(error)}")
+        nothing = Checkout(
+            config=self._session.config, code=self._session.code, today=clock.now().date(), whole=False
+        )
+        return check(nothing, (), AtHand(outside=((_rule(BROKEN), answer),)), sights=frozenset())
 
     def _together(self, parts: Sequence[Report]) -> Report:
         return Report(
-            findings=in_order(dict.fromkeys(one for part in parts for one in part.findings)),
+            findings=in_order(merged(dict.fromkeys(one for part in parts for one in part.findings))),
             skipped=tuple(dict.fromkeys(one for part in parts for one in part.skipped)),
             rules=_rules(),
             files=max((part.files for part in parts), default=0),
@@ -252,11 +298,7 @@ class PlanChecks:
     def _without_answered(self, code: Report) -> Report:
         """What the code could not tell of a stack, its plan was asked."""
         later = {rule.id for rule in rules() if rule.plan is not None}
-        skipped = (
-            one
-            for one in code.skipped
-            if one.rule not in later or one.stack not in self._plans or one.file is not None
-        )
+        skipped = (one for one in code.skipped if one.rule not in later or one.stack not in self._plans)
         return dataclasses.replace(code, skipped=tuple(skipped))
 
 
@@ -272,7 +314,7 @@ def _rules() -> tuple[Rule, ...]:
 @functools.cache
 def _plan_rules() -> tuple[Rule, ...]:
     """Those that look at plans, and the one that says which of them broke."""
-    return tuple(rule for rule in _rules() if rule.plan is not None or rule.id == _BROKEN)
+    return tuple(rule for rule in _rules() if rule.plan is not None or rule.id == BROKEN)
 
 
 def _files(session: Session, checkout: Checkout) -> Iterator[str]:
@@ -287,42 +329,3 @@ def _files(session: Session, checkout: Checkout) -> Iterator[str]:
         yield from (path for path in paths if tree.kind(path) is Kind.FILE)
     yield from {file.path for file in checkout.variables_files}
     yield from policy_files(session).paths
-
-
-def _concerns(one: Reported, stack: CheckedStack) -> bool:
-    """What is said of nothing in particular is that somebody could not look: that concerns everyone."""
-    if one.stack is not None:
-        return one.stack == stack.name
-    if one.file is None:
-        return one.rule.id in {_BROKEN, _NO_TOOL_ANSWER}
-    folder = one.file.rpartition("/")[0] or "."
-    return folder in stack.folders or one.file in stack.stack.variables_files
-
-
-def found_of(one: Reported) -> Found:
-    """As the guard is told of it."""
-    return Found(
-        rule=one.rule.id,
-        message=one.message,
-        where=str(Place(file=one.file, line=one.line)) if one.file is not None else None,
-        address=one.address,
-        policy=one.rule.tool == _REGO,
-    )
-
-
-def unsaid(
-    report: Report, results: Iterable[StackResult], clean: Callable[[str], str]
-) -> tuple[Reported, ...]:
-    """What the guard has not said of its stack yet. The report is clean, the guard's own words are not."""
-    said = {
-        (result.stack.name, one.rule, clean(one.message))
-        for result in results
-        for one in result.decision.reasons
-    }
-    of_any = {(rule, message) for _, rule, message in said}
-
-    def is_said(one: Reported) -> bool:
-        words = named(found_of(one))
-        return words in of_any if one.stack is None else (one.stack, *words) in said
-
-    return tuple(one for one in report.counted if not is_said(one))

@@ -13,21 +13,21 @@ from pathlib import Path
 
 from holdfast.config.valid import SecretRef, Value
 from holdfast.doors import files
-from holdfast.kernel.errors import ConfigError, Problem, Refused, UnknownOutcome, UsageError
+from holdfast.kernel.errors import ConfigError, Problem, Refused, UsageError
 from holdfast.kernel.secret import Secret, revealed
 from holdfast.kernel.values import dataclass, field
 from holdfast.runs.events import Entered
 from holdfast.runs.session import Session
+from holdfast.runs.stray_states import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
 from holdfast.secrets.references import SOURCES
 from holdfast.secrets.uses import references_of
 from holdfast.stacks.code import LOCK_FILE
 from holdfast.stacks.follow import reach_of
 from holdfast.stacks.reach import Reach
 from holdfast.stacks.stack import Stack
-from holdfast.store.folder import FolderShelf
 from holdfast.terraform import cli_config
 from holdfast.terraform.argv import PLAN_FILE
-from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, leftovers, state_home, unasked_home
+from holdfast.terraform.backend import OVERRIDE_FILE, StateHome, state_home, unasked_home
 from holdfast.terraform.credentials import Caller, identity
 from holdfast.terraform.engine import Engine, Product
 from holdfast.terraform.environment import child_environment, terraform_variables
@@ -40,7 +40,6 @@ from holdfast.terraform.work import (
     snapshot,
     sweep,
     sweep_states,
-    unsaved,
     work_directory,
 )
 
@@ -93,10 +92,10 @@ async def prepared(
     given = stack.backend.settings if stack.backend else {}
     settings = {key: _filled(session, value) for key, value in given.items()}
     home = unasked or _home(session, stack, settings)
-    _keep_forgotten(session, stack)
+    keep_forgotten(session, stack)
     if not for_state:
-        _refuse_leftovers(session, stack, home)
-        _refuse_unsaved(session, stack)
+        refuse_leftovers(session, stack, home)
+        refuse_unsaved(session, stack)
     environment = _environment(session, stack, home)
     inline = {key: revealed(_filled(session, value)) for key, value in stack.variables.items()}
     _register_variables(session, stack, environment, inline)
@@ -127,7 +126,7 @@ async def prepared(
                 notes=(
                     *(reached.reasons if reached.everything else ()),
                     *reached.outside,
-                    *_strangers(session, stack, home),
+                    *strangers(session, stack, home),
                 ),
                 bare=unasked is not None,
             )
@@ -297,71 +296,6 @@ def _text(value: object) -> str:
             return json.dumps(revealed(value))
         case _:
             return str(value)
-
-
-def _refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
-    if not home.kept:
-        return
-    _refuse_damaged(session, stack)
-    # A version that cannot be read is said here, at once: behind the door Terraform would ask for it again.
-    if session.store.states.current(stack.name) is not None:
-        return
-    if session.store.last_seen(stack.name) is not None:
-        return
-    found = leftovers(session.root / stack.module)
-    if found:
-        shown = ", ".join(str(path.relative_to(session.root)) for path in found[:3])
-        raise Refused(
-            "HF-STATE-1",
-            f"{stack.name}: its code names no backend, and a state lies beside it already: {shown}",
-            hint=f"Take it over: holdfast state adopt {stack.name} (the original is renamed, never deleted).",
-        )
-
-
-def _refuse_damaged(session: Session, stack: Stack) -> None:
-    """A state from before states were sealed, which could not be taken over: never "new"."""
-    shelf = session.store.shelf
-    if (
-        isinstance(shelf, FolderShelf)
-        and (file := shelf.path(f"state/{stack.name}/terraform.tfstate")).exists()
-    ):
-        raise UnknownOutcome(
-            "HF-STATE-3",
-            f"{stack.name}: its state {file} is empty or cannot be read",
-            hint="A crash leaves such a file. Restore it from a backup "
-            f"(holdfast state push {stack.name} FILE); if it never held anything, remove the file.",
-        )
-
-
-def _strangers(session: Session, stack: Stack, home: StateHome) -> tuple[str, ...]:
-    """States beside a module whose stack has one of its own: not used, and never passed over in silence."""
-    found = leftovers(session.root / stack.module) if home.kept else ()
-    return tuple(
-        f"{path.relative_to(session.root)} lies beside the code and is not this stack's state"
-        for path in found
-    )
-
-
-def _keep_forgotten(session: Session, stack: Stack) -> None:
-    """A killed run could not keep what Terraform had failed to save: it still lies where that run worked."""
-    with unsaved(session.environment.home, session.root, stack.name) as found:
-        for file in found:
-            keep_unsaved(session, stack, file)
-
-
-def keep_unsaved(session: Session, stack: Stack, file: Path) -> None:
-    """Seal a state that could not be saved, and only then take the clear copy away."""
-    session.store.keep_errored(stack.name, file.read_bytes())
-    file.unlink()
-
-
-def _refuse_unsaved(session: Session, stack: Stack) -> None:
-    if session.store.errored(stack.name) is not None:
-        raise UnknownOutcome(
-            "HF-STATE-5",
-            f"{stack.name}: the last apply could not save its state; Holdfast keeps it, encrypted",
-            hint=f"Save it first: holdfast state push {stack.name}",
-        )
 
 
 def _refuse_beyond(stack: Stack, reached: Reach) -> None:

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import dataclass, field
+from holdfast.runs import failures, noting, state_watch
 from holdfast.runs import findings as found
-from holdfast.runs import noting, state_watch
 from holdfast.runs.aftermath import Aftermath, gather, intent_of, state_now
 from holdfast.runs.claiming import journal_of, operation_of
 from holdfast.runs.ends import StateLocked, TerraformFailed
@@ -324,7 +324,7 @@ class _Work:
             given, heard, self._run, journal=importing(self._session, self._aftermath.claim)
         )
         if answer.killed or answer.code != 0:
-            said = self._terraform.said("apply", answer, heard)
+            said = failures.said(self._ready, "apply", answer, heard)
             raise UnknownOutcome(
                 "HF-REC-9",
                 f"{self._ready.stack.name}: the imports were not finished: {said.problem.message}",

@@ -116,7 +116,7 @@ class Repository:
             self.config,
             self.stacks,
             self.code,
-            frozenset(paths),
+            paths,
             old_content=functools.partial(self._old_content, commit, known=since is not None),
             environment=self.environment,
         )
@@ -127,13 +127,13 @@ class Repository:
             selected=tuple(one for one in found if one.stack.name in names),
             gone=gone,
             total=len(self.stacks),
-            changed=len(paths),
+            changed=paths,
             named=bool(arguments),
             policies=changed_policies(self.config, paths),
         )
 
-    def _changed_paths(self, changed: list[str], since: str | None) -> tuple[set[str], str | None]:
-        prefix = self._prefix()
+    def _changed_paths(self, changed: list[str], since: str | None) -> tuple[frozenset[str], str | None]:
+        prefix = self.prefix
         paths: set[str] = set()
         for name in changed:
             for one in listed_paths(sys.stdin.buffer.read()) if name == "-" else (name,):
@@ -142,7 +142,7 @@ class Repository:
                     # As Git names it. Both readings are meant: more is selected, never less.
                     paths.add(one.removeprefix(prefix))
         if since is None:
-            return paths, self.git.head() if self.git is not None else None
+            return frozenset(paths), self.git.head() if self.git is not None else None
         if self.git is None:
             raise UsageError(
                 "HF-GIT-1",
@@ -152,13 +152,14 @@ class Repository:
         commit = self.git.merge_base(since)
         # What lies outside our root counts for stacks that reach out of it.
         paths.update(posixpath.relpath(path, prefix or ".") for path in self.git.changed_since(commit))
-        return paths, commit
+        return frozenset(paths), commit
 
-    def _prefix(self) -> str:
+    @property
+    def prefix(self) -> str:
         """Leads from the top of the Git tree to our root: `infra/`, or nothing."""
-        top = self.git.top.resolve() if self.git is not None else None
         root = self.config.root.resolve()
-        return f"{root.relative_to(top).as_posix()}/" if top is not None and root != top else ""
+        top = self.git.top.resolve() if self.git is not None else root
+        return f"{root.relative_to(top).as_posix()}/" if root != top and root.is_relative_to(top) else ""
 
     def _inside(self, name: str) -> str:
         """A path as the user gave it, relative to the root. It need not exist: deleted files count too."""
@@ -170,7 +171,7 @@ class Repository:
         raise UsageError(
             "HF-USE-6",
             f"--changed {name}: not inside {root}" if name else "--changed without a name",
-            hint="Paths are relative to the repository's root.",
+            hint="Paths are relative to the folder of holdfast.yaml, or to the top of the Git tree.",
         )
 
     def _old_content(self, commit: str | None, path: str, *, known: bool) -> bytes | None:
@@ -181,7 +182,7 @@ class Repository:
         """
         if self.git is None or commit is None:
             return None
-        content = self.git.content(commit, f"{self._prefix()}{path}")
+        content = self.git.content(commit, f"{self.prefix}{path}")
         now = self.config.root / path
         if not known and content is not None and now.is_file() and now.read_bytes() == content:
             return None

@@ -41,8 +41,8 @@ class Selection:
     selected: tuple[Selected, ...]
     gone: tuple[RemovedStack, ...]
     total: int
-    changed: int | None
-    """How many files changed; None when the selection is not by change."""
+    changed: frozenset[str] | None
+    """What changed, relative to the root; None when the selection is not by change."""
     named: bool
     policies: tuple[str, ...] = ()
     """What changed of the policies in Rego. They select no stack, and may speak of any."""
@@ -61,7 +61,7 @@ class Selection:
     def headline(self) -> str:
         count = len(self.selected)
         if self.changed is not None:
-            files = f"{self.changed} changed file{'s' if self.changed != 1 else ''}"
+            files = f"{len(self.changed)} changed file{'s' if len(self.changed) != 1 else ''}"
             verb = "is" if count == 1 else "are"
             return f"{count} of {self.total} stacks {verb} touched by {files}"
         if self.named:

@@ -166,7 +166,11 @@ class StackRun:
         if more:
             self._retrying.note(f"the new plan was not applied, because it would do more: {', '.join(more)}")
             raise failure
-        decision = await judged(self.session, self.stack, after, digest=after.digest)
+        try:
+            decision = await judged(self.session, self.stack, after, digest=after.digest)
+        except HoldfastError as error:
+            self._retrying.note(f"the new plan was not applied: {error.problem.message}")
+            raise failure from error
         if not isinstance(decision, Allow):
             self._retrying.note(f"the new plan was not applied: {decision.reasons[0].message}")
             raise failure

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
-from holdfast.checks.formats.words import verdict
+from holdfast.checks.formats.words import numbers
 from holdfast.checks.interface import Severity
 from holdfast.checks.report import Report, Reported
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
 from holdfast.kernel.quoting import visible
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
-from holdfast.runs.plan_checks import unsaid
+from holdfast.runs.concerning import unsaid
 from holdfast.runs.result import ErrorShown, StackResult
 from holdfast.runs.status import Status
 from holdfast.terraform.plan import Kind, Plan, ResourceChange
@@ -39,6 +39,7 @@ def change_report(
 ) -> ChangeReport:
     """`clean` is the redactor's; `headline` says what was selected; `checked` is what the checks found."""
     plain = _plain(clean)
+    own = unsaid(checked, results, clean) if checked is not None else ()
     left = _MOST_OF_ALL_PLANS
     stacks = []
     for result in results:
@@ -49,23 +50,23 @@ def change_report(
         operation=operation,
         headline=plain(headline),
         stacks=tuple(stacks),
-        findings=tuple(_findings(unsaid(checked, results, clean), plain)) if checked is not None else (),
-        found=verdict(checked) if checked is not None and checked.counted else "",
+        findings=tuple(_finding(one, plain) for one in own if one.severity is Severity.ERROR),
+        warnings=tuple(
+            _finding(one, plain) for one in own if one.severity is Severity.WARNING and one.file is None
+        ),
+        found=numbers(checked) if checked is not None else "",
     )
 
 
-def _findings(found: Iterable[Reported], plain: Clean) -> Iterator[Trouble]:
-    """Errors, and each of them once: what the guard said already stands with its stack."""
-    for one in found:
-        if one.severity is Severity.ERROR:
-            about = f" ({one.stack})" if one.stack and one.file is None else ""
-            yield Trouble(
-                code=plain(one.rule.id),
-                message=plain(f"{one.message}{about}"),
-                hint=plain(one.hint) if one.hint else None,
-                file=plain(one.file) if one.file is not None else None,
-                line=one.line,
-            )
+def _finding(one: Reported, plain: Clean) -> Trouble:
+    where = ", ".join(part for part in (one.stack, one.address) if part) if one.file is None else ""
+    return Trouble(
+        code=plain(one.rule.id),
+        message=plain(f"{one.message} ({where})" if where else one.message),
+        hint=plain(one.hint) if one.hint else None,
+        file=plain(one.file) if one.file is not None else None,
+        line=one.line,
+    )
 
 
 def failure_report(problems: tuple[Problem, ...], *, operation: str, clean: Clean) -> ChangeReport:

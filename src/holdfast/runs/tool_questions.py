@@ -38,7 +38,8 @@ class ToolQuestions:
                 found = await asyncio.to_thread(self._asked, [plan for plan, _ in together])
             except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
                 for _, answer in together:
-                    answer.set_exception(error)
+                    if not answer.done():
+                        answer.set_exception(error)
                 continue
             for (_, answer), answers in zip(together, found, strict=True):
                 if not answer.done():

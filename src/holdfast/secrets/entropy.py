@@ -32,12 +32,12 @@ NO_SECRET_AFTER = (
 )  # fmt: skip
 """…unless it ends in one of these: `secret_name`, `token_type`, `private_key_path`."""
 
-_NAME_REST = r"(?P<rest>[\w.-]*)"
+_NAME_REST = re.compile(r"[\w.-]*")
 _SEPARATOR = r"\\*[\"']?[ \t]*(?:=>|:=|==?|:)[ \t]*"
 _BEFORE_BARE = r"(?<!:)"  # a colon inside a word separates parts of an ARN, not a name from its value
 _QUOTED = r"(?P<open>\\*[\"'])(?P<quoted>(?:(?!(?P=open))[^\r\n])*)(?P=open)"
 _BARE = r"(?P<bare>[^\s\"'`\\,;&<>(){}\[\]][^\s\"'`\\,;&<>()]*)"
-_PAIR = re.compile(f"{_NAME_REST}{_SEPARATOR}(?:{_QUOTED}|{_BEFORE_BARE}{_BARE})")
+_GIVEN = re.compile(f"{_SEPARATOR}(?:{_QUOTED}|{_BEFORE_BARE}{_BARE})")
 _BECOMES = re.compile(rf"[ \t]*->[ \t]*{_QUOTED}")
 _OPEN = re.compile(rf"[\w.-]*(?:\\*[\"']?[ \t]*(?:[=:][=>]?[ \t]*(?:\\*(?:[\"'][^\r\n]*)?|{_BARE})?)?)?\Z")
 LONGEST_OPEN = 1024
@@ -46,7 +46,10 @@ LONGEST_OPEN = 1024
 _SEGMENT = re.compile(r"[A-Za-z0-9!#$%^&*+=~?|<>(){}\[\]]+")
 _SIGNS = re.compile(r"[^A-Za-z0-9]+")
 _WORDLIKE = re.compile(
-    r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[A-Z][a-z]{2,}|[A-Z]{2,})*[0-9]{0,4}"  # password, PASSWORD2, myPassword
+    # password, PASSWORD2, myPassword. Written so that a text can be read in one way only: in several, some
+    # forty capitals with something else at their end would take years.
+    r"(?:[A-Z]?[a-z]+|[A-Z]{2,}[a-z]{2,}|[A-Z]+(?![A-Za-z]))"
+    r"(?:[A-Z](?:[A-Z]{2,})?[a-z]{2,})*(?:[A-Z]{2,}(?![A-Za-z]))?[0-9]{0,4}"
     r"|[a-z]+[0-9]{1,2}[a-z]+"  # s3bucket, ipv4address
     r"|[0-9]+[A-Za-z]{0,3}"  # 100GB
 )
@@ -60,6 +63,10 @@ _OTHERWISE = re.compile(
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}"  # a time
 )
 _REFERENCE = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*|\[[^\]]*\])+")
+_LONGEST_END = 40
+"""Of a name no more than its end tells whether it is harmless."""
+_MOST_WITHIN = 20
+"""Names that are looked at within one value, `a_token=b_token=c_token=…`: none of ours has that many."""
 
 
 @functools.cache
@@ -101,18 +108,27 @@ def _mixes(value: str) -> bool:
 
 def spans(text: str, lowered: str, words: tuple[str, ...], bits: float) -> Iterator[Span]:
     """Where such values stand. `lowered` is the text in lower case, place for place."""
-    at = 0
+    at = name_end = value_end = within = 0
+    given: re.Match[str] | None = None
     names = names_pattern(words)
     while (name := names.search(lowered, at)) is not None:
         at = name.end()
-        pair = _PAIR.match(text, at)
-        if pair is None or _harmless(pair["rest"]):
+        if at > name_end:
+            rest = _NAME_REST.match(text, at)
+            name_end = rest.end() if rest is not None else at
+            given = _GIVEN.match(text, name_end)
+        if given is None or _harmless(text[max(at, name_end - _LONGEST_END) : name_end]):
             continue
-        if pair["bare"] is not None:
-            if not _REFERENCE.fullmatch(pair["bare"]) and random_enough(pair["bare"], bits):
-                yield pair.span("bare")
+        at = name_end  # Another word in the same name has the same value.
+        if given["bare"] is not None:
+            within = within + 1 if given.end() == value_end else 0
+            value_end = given.end()
+            if not _REFERENCE.fullmatch(given["bare"]) and random_enough(given["bare"], bits):
+                yield given.span("bare")
+            if within > _MOST_WITHIN:
+                at = value_end
             continue
-        value: re.Match[str] | None = pair
+        value: re.Match[str] | None = given
         while value is not None:
             if random_enough(value["quoted"], bits):
                 yield value.span("quoted")

@@ -147,7 +147,7 @@ class Redactor:
 
     def spans(self, text: str) -> Iterator[Span]:
         """Where secrets stand, in no order; they may overlap."""
-        lowered = _lowered(text)
+        lowered = lower_case(text)
         yield from self._finder.spans(text)
         yield from self._on.formats.spans(text, lowered)
         if self._on.entropy:
@@ -155,7 +155,7 @@ class Redactor:
 
     def open_at(self, text: str, start: int) -> int:
         """From where on, at the earliest, a secret may have begun that goes on after the end of the text."""
-        lowered = _lowered(text)
+        lowered = lower_case(text)
         return min(
             self._finder.begun_at(text, start),
             self._on.formats.open_at(text, lowered, start),
@@ -179,7 +179,7 @@ class Redactor:
 
     def _inside(self, text: str) -> Iterator[str]:
         """What is secret in a secret: the password of a connection string, the token in a JSON document."""
-        for start, end in self._on.formats.spans(text, _lowered(text)):
+        for start, end in self._on.formats.spans(text, lower_case(text)):
             if end - start < len(text):
                 yield text[start:end]
         if text.lstrip()[:1] in {"{", "["}:
@@ -201,7 +201,7 @@ class Redactor:
                 yield value
 
 
-def _lowered(text: str) -> str:
+def lower_case(text: str) -> str:
     """In lower case, and every character in its place."""
     lowered = text.lower()
     if len(lowered) == len(text):

@@ -6,7 +6,6 @@ sources and outputs of modules decide; everything else that cannot be told is `U
 
 from __future__ import annotations
 
-import operator as operators
 import posixpath
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,6 +28,7 @@ from holdfast.hcl.nodes import (
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
 from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.functions import FUNCTIONS, PARTIAL
+from holdfast.stacks.operators import arithmetic, logic
 from holdfast.stacks.values import bool_of, known, pairs, parts_of, same, strings, text_of, unknown_of
 
 Listing = Callable[[str, str], object]
@@ -39,19 +39,8 @@ _MOST_STEPS = 2_000_000
 _STEPS_OF_ELEMENT = 10
 _MOST_PARTS = 100_000
 _LONGEST_TEXT = 5_000_000
-_LARGEST_NUMBER = 10**30
 _MADE_OF_PATHS = frozenset(("format", "join", "fileset", "abspath", "tostring", "coalesce", "lookup"))
 """Functions through which an absolute path may pass without being looked into."""
-
-_ON_NUMBERS: Mapping[str, Callable[[int, int], object]] = {
-    "+": operators.add,
-    "-": operators.sub,
-    "*": operators.mul,
-    "<": operators.lt,
-    ">": operators.gt,
-    "<=": operators.le,
-    ">=": operators.ge,
-}
 
 
 class _Absent:
@@ -224,33 +213,13 @@ def _binary(expression: Binary, scope: Scope) -> object:
     left, right = _plain(expression.left, scope), _plain(expression.right, scope)
     operator = expression.operator
     if operator in ("&&", "||"):
-        return _logic(operator, left, right)
+        return logic(operator, left, right)
     if not known(left) or not known(right):
         return unknown_of(left, right)
     if operator in ("==", "!="):
         equal = None if _inside(scope, (left, right)) else same(left, right)
         return UNKNOWN if equal is None else equal is (operator == "==")
-    return _arithmetic(operator, left, right)
-
-
-def _logic(operator: str, left: object, right: object) -> object:
-    deciding = operator == "||"
-    if left is deciding or right is deciding:
-        return deciding
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return unknown_of(left, right)
-    return not deciding if left is right is (not deciding) else UNKNOWN
-
-
-def _arithmetic(operator: str, left: object, right: object) -> object:
-    """Whole numbers only: Terraform counts more exactly than floating point does."""
-    if type(left) is not int or type(right) is not int or max(abs(left), abs(right)) > _LARGEST_NUMBER:
-        return UNKNOWN
-    if operator == "/":
-        return left // right if right and left % right == 0 else UNKNOWN
-    if operator == "%":
-        return left % right if right > 0 and left >= 0 else UNKNOWN
-    return _ON_NUMBERS[operator](left, right) if operator in _ON_NUMBERS else UNKNOWN
+    return arithmetic(operator, left, right)
 
 
 def _unary(expression: Unary, scope: Scope) -> object:

@@ -41,6 +41,20 @@ def test_links_are_followed_wherever_they_lead(tmp_path: Path) -> None:
     assert of(part).paths == ("policy/own.rego", "policy/shared/b.rego", "policy/shared/up/a.rego")
 
 
+def test_a_folder_counts_once_however_many_links_lead_to_it(tmp_path: Path) -> None:
+    """Two links in each of 30 folders are more ways than there is time for."""
+    folder = tmp_path / "policy/deep"
+    for number in range(30):
+        here = tmp_path / f"shared/d{number}"
+        here.mkdir(parents=True)
+        (here / "x").symlink_to(f"../d{number + 1}")
+        (here / "y").symlink_to(f"../d{number + 1}")
+    write(tmp_path / "shared/d30/a.rego")
+    folder.mkdir(parents=True)
+    (folder / "z").symlink_to(tmp_path / "shared/d0")
+    assert of(tmp_path).paths == (f"policy/deep/z/{'x/' * 30}a.rego",)
+
+
 def test_what_should_hold_policies_and_does_not_is_noticed(tmp_path: Path) -> None:
     """A submodule that nobody fetched is an empty folder; a folder that only lies there is nothing."""
     assert of(tmp_path) == PolicyFiles()

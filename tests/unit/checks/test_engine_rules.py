@@ -54,6 +54,36 @@ def test_every_place_that_the_format_changes_is_found() -> None:
     assert {one.severity for one in found} == {Severity.WARNING}
 
 
+STACKS = """\
+    version: 1
+    environments: { dev: {} }
+    stacks:
+      - { name: first, module: a, environment: dev }
+      - { name: second, module: b, environment: prod, variables_files: [b.tfvars] }
+    checks: { environments: { prod: { rules: { HF601: error } } } }
+    """
+
+
+def test_a_file_is_said_of_the_stacks_that_it_is_part_of() -> None:
+    """One stack asks Terraform for the files of all: neither its name nor its environment counts for them."""
+    call = 'module "m" {\n  source = "../m"\n}\n'
+    files = {
+        "a/main.tf": call,
+        "b/main.tf": f"{call}\n\n",
+        "m/main.tf": "locals {\n  a=1\n}\n",
+        "b.tfvars": "a=1\n",
+    }
+    made = checkout(files, config=STACKS)
+    formatted = {"b/main.tf": call.encode(), "m/main.tf": b"locals {\n  a = 1\n}\n", "b.tfvars": b"a = 1\n"}
+    said = EngineSaid(stack=made.stacks[0], folder="a", formatted=formatted)
+    found = of(check(FORMAT, made, at_hand=AtHand(engine=Seen(items=(said,)))), FORMAT)
+    assert {(one.file, one.stack, one.stacks, one.severity) for one in found} == {
+        ("b/main.tf", "second", ("second",), Severity.ERROR),
+        ("m/main.tf", None, ("first", "second"), Severity.ERROR),
+        ("b.tfvars", "second", ("second",), Severity.ERROR),
+    }
+
+
 def test_formatted_code_is_not_found() -> None:
     """The same bytes are the same format."""
     assert messages(asked({"main.tf": CODE.encode()}), FORMAT) == []

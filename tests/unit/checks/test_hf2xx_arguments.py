@@ -156,8 +156,8 @@ def test_every_argument_of_the_table_that_a_name_gives_away_is_found() -> None:
         ('provider "datadog" {\n  app_key = "3f1a9c7e5b2d4f6a8c0e1b3d"\n}\n', "HF208", "app_key"),
         ('locals {\n  tokens = { web = "q7Rz2Lw9Xk4Tn8Vb3Md6" }\n}\n', "HF208", "tokens"),
         ('locals {\n  db_pass = "summer"\n}\n', "HF209", "db_pass"),
-        ('module "a" {\n  source = "acme/a/aws"\n  env = [{ key = "DB_PASSWORD", value = "summer" }]\n}\n', "HF209",
-         "DB_PASSWORD"),
+        ('module "a" {\n  source = "a/b/c"\n  env = [{ key = "DB_PASSWORD", value = "summer" }]\n}\n',
+         "HF209", "DB_PASSWORD"),
     ],
 )  # fmt: skip
 def test_more_names_say_that_a_text_is_a_secret(code: str, id_: str, name: str) -> None:

@@ -203,13 +203,13 @@ RIGHT = {"name": after("a"), "address": after("192.0.2.1"), "gateways": after({"
 
 
 def test_the_outputs_of_a_plan_are_compared() -> None:
-    """Right ones pass; missing and wrong ones are told by their address, without a file."""
+    """Right ones pass; missing and wrong ones are told where they stand, or would."""
     assert not planned(RIGHT).findings
     report = planned({"name": after(5), "gateways": after({"prod": None})})
     assert {(one.rule.id, one.address, one.file) for one in report.findings} == {
-        ("HF402", "output.name", None),
-        ("HF401", "output.address", None),
-        ("HF401", "output.gateways", None),
+        ("HF402", "output.name", "outputs.tf"),
+        ("HF401", "output.address", "outputs.tf"),
+        ("HF401", "output.gateways", "outputs.tf"),
     }
     assert all(one.severity is Severity.ERROR and one.stack == "root" for one in report.findings)
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
-from checks_made import check, lines, messages, of, skips
+from checks_made import check, checkout, lines, messages, of, plan_of, skips
+from five_ways import change
 
 from holdfast.checks.catalogue import rule
 from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.report import Report
+from holdfast.checks.running import AtHand, Seen
 
 
 def the(id_: str) -> Rule:
@@ -83,6 +90,11 @@ def test_an_empty_description_says_nothing(found: Rule) -> None:
 # What nothing keeps from being deleted.
 
 
+def unplanned(files: dict[str, str], config: str | None = None) -> Report:
+    """What its code alone shows."""
+    return check(HF708, files, config=config, at_hand=AtHand(plans=Seen()))
+
+
 def database(inside: str) -> dict[str, str]:
     return {"main.tf": f'resource "aws_db_instance" "main" {{\n{inside}\n}}\n'}
 
@@ -99,7 +111,7 @@ def database(inside: str) -> dict[str, str]:
 )
 def test_an_object_that_is_protected_passes(inside: str) -> None:
     """By its provider, or by Terraform; and so does one that is not made at all."""
-    report = check(HF708, database(inside))
+    report = unplanned(database(inside))
     assert not report.findings
     assert not report.skipped
 
@@ -117,7 +129,7 @@ def test_an_object_that_is_protected_passes(inside: str) -> None:
 )
 def test_an_object_that_is_not_is_found(inside: str) -> None:
     """A last snapshot is little where its provider could have refused."""
-    report = check(HF708, database(inside))
+    report = unplanned(database(inside))
     assert lines(report, HF708) == [("main.tf", 1)]
     assert "holds data" in messages(report, HF708)[0]
     assert "`deletion_protection = true`" in (of(report, HF708)[0].hint or "")
@@ -126,12 +138,12 @@ def test_an_object_that_is_not_is_found(inside: str) -> None:
 def test_only_production_counts() -> None:
     """Elsewhere things come and go."""
     config = "version: 1\nenvironments: { dev: {} }\nstacks: [{ name: root, module: ., environment: dev }]\n"
-    assert not check(HF708, database(""), config=config).findings
+    assert not unplanned(database(""), config=config).findings
 
 
 def test_a_value_that_is_not_known_is_skipped() -> None:
     """What a resource decides is known when it is planned."""
-    report = check(HF708, database("deletion_protection = data.a.b.c"))
+    report = unplanned(database("deletion_protection = data.a.b.c"))
     assert not report.findings
     assert skips(report, HF708) == [
         "whether aws_db_instance.main is protected cannot be told before it is planned"
@@ -164,7 +176,7 @@ DYNAMIC = """
 )
 def test_what_may_be_is_neither_fine_nor_found(code: str, said: str) -> None:
     """A block that may not be made does not protect, and one that may be is no reason to complain."""
-    report = check(HF708, {"main.tf": code})
+    report = unplanned({"main.tf": code})
     assert [bool(of(report, HF708)), bool(skips(report, HF708))] == [said == "found", said == "skipped"]
 
 
@@ -174,7 +186,7 @@ def test_blocks_are_objects_in_the_json_syntax() -> None:
     for inside in (settings, f"[{settings}]"):
         body = f'{{"deletion_protection": false, "settings": {inside}}}'
         code = f'{{"resource": {{"google_sql_database_instance": {{"a": {body}}}}}}}'
-        assert not check(HF708, {"main.tf.json": code}).findings
+        assert not unplanned({"main.tf.json": code}).findings
 
 
 @pytest.mark.parametrize(
@@ -189,7 +201,7 @@ def test_blocks_are_objects_in_the_json_syntax() -> None:
 def test_an_override_file_changes_what_protects(written: str, over: str, number: int) -> None:
     """Terraform takes both blocks for one, and the later word counts."""
     files = {"main.tf": database(written)["main.tf"], "main_override.tf": database(over)["main.tf"]}
-    assert lines(check(HF708, files), HF708) == [("main.tf", 1)] * number
+    assert lines(unplanned(files), HF708) == [("main.tf", 1)] * number
 
 
 TWO = """\
@@ -205,7 +217,7 @@ TWO = """\
 def test_each_stack_in_production_gives_its_own_values() -> None:
     """The finding names the one stack that leaves it bare."""
     files = {"main.tf": database("deletion_protection = var.keep")["main.tf"] + 'variable "keep" {}\n'}
-    report = check(HF708, files, config=TWO)
+    report = unplanned(files, config=TWO)
     assert [one.stack for one in of(report, HF708)] == ["two"]
 
 
@@ -225,9 +237,9 @@ def test_a_module_is_looked_at_as_its_caller_calls_it() -> None:
             """,
         "db/main.tf": database("deletion_protection = var.keep")["main.tf"] + 'variable "keep" {}\n',
     }
-    assert not check(HF708, files).findings
+    assert not unplanned(files).findings
     bare = files["main.tf"].replace("count  = 0", "count  = 1")
-    assert lines(check(HF708, {**files, "main.tf": bare}), HF708) == [("db/main.tf", 1)]
+    assert lines(unplanned({**files, "main.tf": bare}), HF708) == [("db/main.tf", 1)]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +270,7 @@ def test_a_module_is_looked_at_as_its_caller_calls_it() -> None:
 )
 def test_what_a_provider_does_unasked_counts(code: str, number: int) -> None:
     """A safe default protects; one of a block only where the block is written."""
-    assert len(of(check(HF708, {"main.tf": f"{code}\n"}), HF708)) == number
+    assert len(of(unplanned({"main.tf": f"{code}\n"}), HF708)) == number
 
 
 def test_the_features_of_a_provider_protect() -> None:
@@ -275,13 +287,95 @@ def test_the_features_of_a_provider_protect() -> None:
             }
             """,
     }
-    assert not check(HF708, files).findings
+    assert not unplanned(files).findings
+
+
+COMPUTED = database("deletion_protection = data.a.b.c")
+FAR = {"main.tf": 'module "m" {\n  source = "acme/db/aws"\n}\n'}
+
+
+def planned(
+    files: dict[str, str], *changes: dict[str, Any], config: str | None = None, **more: Any
+) -> Report:
+    """What the plan shows beside the code, of which nothing is asked here."""
+    made = checkout(files, config=config)
+    document = {"format_version": "1.2", "terraform_version": "1.9.0", "resource_changes": changes, **more}
+    plan = plan_of(made, json.dumps(document).encode(), made.stacks[0].name)
+    return check(replace(HF708, source=None), made, at_hand=AtHand(plans=Seen(items=(plan,))))
+
+
+def main_database(known: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return change("aws_db_instance.main", known, **more)
+
+
+def test_a_plan_tells_what_the_code_does_not() -> None:
+    """A computed value is known by then; where it protects nothing is said, else it is found at its block."""
+    assert not planned(COMPUTED, main_database({"deletion_protection": True})).findings
+    for known in ({"deletion_protection": False}, {"deletion_protection": None}, {}):
+        report = planned(COMPUTED, main_database(known))
+        assert lines(report, HF708) == [("main.tf", 1)]
+        assert [one.stack for one in of(report, HF708)] == ["root"]
+
+
+def test_what_even_a_plan_does_not_know_is_skipped() -> None:
+    """Values that only the apply knows, and objects that a plan of a part leaves out."""
+    later = planned(COMPUTED, main_database({}, after_unknown={"deletion_protection": True}))
+    assert not later.findings
+    told = "whether aws_db_instance.main is protected cannot be told: "
+    assert skips(later, HF708) == [f"{told}the plan does not know it"]
+    assert skips(planned(COMPUTED, complete=False), HF708) == [f"{told}the plan leaves it out"]
+    assert not planned(COMPUTED, complete=True).skipped, "it is not made"
+
+
+def test_a_plan_says_nothing_of_what_the_code_told() -> None:
+    """That is found there, once; and what goes away needs no protection."""
+    gone = {**main_database({}), "change": {"actions": ["delete"], "before": {}, "after": None}}
+    for report in (
+        planned(database(""), main_database({"deletion_protection": False})),
+        planned(database("lifecycle {\n  prevent_destroy = true\n}"), main_database({})),
+        planned(COMPUTED, gone),
+    ):
+        assert not report.findings
+        assert not report.skipped
+
+
+def test_an_object_of_a_module_from_elsewhere_is_looked_at_in_the_plan() -> None:
+    """Its provider's protection is seen. Without one nobody here can tell whether Terraform prevents it."""
+    far = {**main_database({"deletion_protection": True}), "address": "module.m.aws_db_instance.main"}
+    safe = planned(FAR, far)
+    assert not safe.findings
+    assert not safe.skipped
+    bare = planned(FAR, {**far, "change": {"actions": ["create"], "after": {"deletion_protection": False}}})
+    assert not bare.findings
+    (why,) = skips(bare, HF708)
+    assert why.startswith("whether module.m.aws_db_instance.main is protected cannot be told: its module is")
+
+
+def test_blocks_in_a_plan_are_lists_of_objects() -> None:
+    """Some of their values may be unknown."""
+    files = {"main.tf": NESTED.replace("false", "var.x") % (DYNAMIC % "var.x") + MAYBE}
+
+    def report(settings: dict[str, bool], unknown: dict[str, bool]) -> Report:
+        known = {"deletion_protection": False, "settings": [settings]}
+        made = change("google_sql_database_instance.a", known, after_unknown={"settings": [unknown]})
+        return planned(files, made)
+
+    assert not report({"deletion_protection_enabled": True}, {}).findings
+    assert lines(report({"deletion_protection_enabled": False}, {}), HF708) == [("main.tf", 1)]
+    assert skips(report({}, {"deletion_protection_enabled": True}), HF708)
+
+
+def test_each_stack_that_a_plan_could_answer_for_is_named() -> None:
+    """So that its plan takes the question away, and not that of another stack."""
+    config = TWO.replace(", variables: { keep: true }", "").replace(", variables: { keep: false }", "")
+    report = unplanned(COMPUTED, config=config)
+    assert [one.stack for one in report.skipped] == ["one", "two"]
 
 
 def test_an_address_is_less_than_data() -> None:
     """It is a note, and data a warning."""
     code = 'resource "aws_eip" "a" {}\nresource "aws_db_instance" "a" {}\n'
-    found = of(check(HF708, {"main.tf": code}), HF708)
+    found = of(unplanned({"main.tf": code}), HF708)
     assert {one.address: one.severity for one in found} == {
         "aws_eip.a": Severity.NOTE,
         "aws_db_instance.a": Severity.WARNING,

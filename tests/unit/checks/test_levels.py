@@ -123,3 +123,17 @@ def test_names_and_rules() -> None:
     assert not is_name("*", None)
     assert is_rule("hf7*", "HF701")
     assert not is_rule("HF70", "HF701")
+
+
+@pytest.mark.parametrize("id_", ["HF905", "HF908"])
+def test_that_nobody_could_look_is_silenced_by_its_whole_id_only(id_: str) -> None:
+    """`HF*: note` is for findings: a policy that broke must not be let through in passing."""
+    unseen = Rule(id=id_, title="", why="", fix="", severity=Severity.ERROR)
+    for said in (
+        "rules: { 'HF*': note }",
+        "rules: { 'HF9*': off }",
+        "paths: [{ path: a, rules: { 'HF9*': off } }]",
+    ):
+        assert severity_of(settings(f"{{ {said} }}"), unseen, file="a/main.tf") is Severity.ERROR
+    by_name = settings(f"{{ rules: {{ 'HF*': off, {id_}: warning }} }}")
+    assert severity_of(by_name, unseen) is Severity.WARNING

@@ -44,6 +44,13 @@ def test_errors_hold_up_a_stack_only_where_that_is_said(effect: Effect, decision
         assert (made.reasons[0].message, made.reasons[0].rule) == ("main.tf:4: a secret", "check HF207")
 
 
+def test_a_policy_about_code_says_where() -> None:
+    """The same is often said of a file and of the plan: one reason for each, and each tells which it is."""
+    in_file = Found(rule="rego.main.deny", message="not here", where="a/main.tf:3", policy=True)
+    made = judge(CHANGES, IN_PRODUCTION, situation(findings=(in_file, DENIED)))
+    assert [one.message for one in made.reasons] == ["a/main.tf:3: not here", "not here"]
+
+
 def test_a_plan_without_changes_is_not_held_up() -> None:
     """There is nothing to apply."""
     policy = msgspec.structs.replace(IN_PRODUCTION, findings=Effect.DENY)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from reports_made import DIGEST, checked, failed, losing, plain, ready, refused, report
 
 from holdfast.notify.markdown import Surroundings, markdown
 from holdfast.notify.page import COMMENT, SUMMARY, Room, characters
-from holdfast.notify.report import StackReport
+from holdfast.notify.report import ChangeReport, StackReport, Trouble
+from holdfast.notify.verdict import Verdict, verdict_of
 
 GITHUBS_LIMIT = 65_536
 
@@ -36,6 +39,25 @@ def test_the_answer_comes_first_then_danger_then_rows_then_plans() -> None:
         )
     ]
     assert places == sorted(places)
+
+
+def test_what_only_plans_showed_is_told_even_where_it_only_warns() -> None:
+    """A policy that warns speaks to the people who read this. Errors come first, and only they are missed."""
+    warned = Trouble(code="rego.main.warn", message="mind (a)")
+    found = ChangeReport(
+        operation="plan",
+        headline="",
+        stacks=(ready("a"),),
+        findings=(Trouble(code="HF1", message="bad"),) * 29,
+        warnings=(warned,) * 2,
+        found="29 errors, 2 warnings",
+    )
+    text = markdown(found)
+    assert text.count("- ⛔ `HF1` `bad`") == 29
+    assert text.count("- ⚠️ `rego.main.warn` `mind (a)`") == 1
+    assert text.index("- ⛔ `HF1`") < text.index("- ⚠️ `rego.main.warn`")
+    assert "more things that need a person" not in text
+    assert verdict_of(dataclasses.replace(found, findings=())) is Verdict.READY
 
 
 def test_what_the_checks_found_stands_behind_the_rows() -> None:

@@ -63,7 +63,14 @@ def test_paths_from_standard_input(data: bytes, paths: tuple[str, ...]) -> None:
 
 def selection(count: int, *policies: str) -> Selection:
     selected = select_named(STACKS, [one.name for one in STACKS[:count]]) if count else ()
-    return Selection(selected=selected, gone=(), total=len(STACKS), changed=2, named=False, policies=policies)
+    return Selection(
+        selected=selected,
+        gone=(),
+        total=len(STACKS),
+        changed=frozenset({"a", "b"}),
+        named=False,
+        policies=policies,
+    )
 
 
 def test_stacks_that_changed_policies_were_not_asked_about_are_told() -> None:

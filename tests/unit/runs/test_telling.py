@@ -10,7 +10,7 @@ from results_made import stack
 
 from holdfast.checks.interface import Rule as Rule_
 from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report, Reported, Waiver
+from holdfast.checks.report import Report, Reported, Unseen, Waiver
 from holdfast.guard.decision import Deny, Reason
 from holdfast.kernel.errors import Place, Problem
 from holdfast.notify.markdown import markdown
@@ -95,7 +95,10 @@ def test_what_the_guard_said_is_said_once() -> None:
 
 
 def test_errors_that_the_checks_found_are_told_once() -> None:
-    """What the guard made a reason of stands with its stack; what is waived or only warns is not listed."""
+    """What the guard made a reason of stands with its stack; what is waived, or warns of code, is counted.
+
+    What only a plan showed is listed even where it only warns: nobody finds it again in the code.
+    """
     waiver = Waiver(rule="HF1", reason="so", until=date(2027, 1, 1), place=Place(file="a.tf"))
     found = (
         reported(message="denied", stack="a"),
@@ -103,18 +106,21 @@ def test_errors_that_the_checks_found_are_told_once() -> None:
         reported(message="a secret", file="a.tf", line=2),
         reported(message="in the plan", stack="a"),
         reported(message="waived", waiver=waiver),
-        reported(message="mind", severity=Severity.WARNING),
+        reported(message="mind", severity=Severity.WARNING, stack="a", address="x.y"),
+        reported(message="old", severity=Severity.WARNING, file="a.tf"),
     )
     reason = Reason(code="HF-GUARD-19", message="denied", rule="check HF1")
     result = StackResult(stack=stack("a"), status=Status.REFUSED, decision=Deny(reasons=(reason,)))
-    report = Report(findings=found, skipped=(), rules=(), files=1, stacks=1, modules=1)
+    skipped = (Unseen(rule="HF1", reason="no plan", stack="b"),)
+    report = Report(findings=found, skipped=skipped, rules=(), files=1, stacks=1, modules=1)
     told_ = change_report((result,), operation="plan", headline="", clean=Redactor().clean, checked=report)
     assert told_.findings == (
         Trouble(code="HF1", message="denied (b)"),
         Trouble(code="HF1", message="a secret", file="a.tf", line=2),
         Trouble(code="HF1", message="in the plan (a)"),
     )
-    assert told_.found == "4 errors, 1 warning"
+    assert told_.warnings == (Trouble(code="HF1", message="mind (a, x.y)"),)
+    assert told_.found == "4 errors, 2 warnings · 1 waived · 1 rule could not look at everything"
 
 
 def reported(**given: Any) -> Reported:

@@ -76,6 +76,26 @@ def test_a_tool_that_breaks_is_heard_by_everyone_who_waits() -> None:
         asyncio.run(answers(Recorded(breaks=True)))
 
 
+def test_who_no_longer_waits_does_not_keep_the_others_from_hearing() -> None:
+    """A run that was given up between question and answer: the tool breaks, and all others hear of it."""
+
+    async def asked() -> list[BaseException | object]:
+        made = checkout({"main.tf": ""}, config=STACKS)
+        recorded = Recorded(breaks=True)
+        questions = ToolQuestions([recorded.tool], lambda: made)
+        first = asyncio.create_task(questions.about(plan_of(made, EMPTY, "a")))
+        assert await asyncio.to_thread(recorded.begun.wait, 30)
+        second = asyncio.create_task(questions.about(plan_of(made, EMPTY, "b")))
+        await asyncio.sleep(0)
+        first.cancel()
+        recorded.may_answer.set()
+        return list(await asyncio.wait_for(asyncio.gather(first, second, return_exceptions=True), 30))
+
+    first, second = asyncio.run(asked())
+    assert isinstance(first, asyncio.CancelledError)
+    assert isinstance(second, ValueError)
+
+
 def test_without_tools_nobody_waits() -> None:
     made = checkout({"main.tf": ""})
     assert asyncio.run(ToolQuestions([], lambda: made).about(plan_of(made, EMPTY))) == ()

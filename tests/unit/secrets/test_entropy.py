@@ -99,3 +99,27 @@ def test_words_and_the_threshold_can_be_set() -> None:
 def test_which_names_sound_secret(name: str, sounds: bool) -> None:  # noqa: FBT001 - a table of answers
     """A word of the list, unless the name goes on to say that it is something else."""
     assert sounds_secret(name) is sounds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'token = "' + "A" * 200 + 'a"',
+        'token = "' + "A" * 200 + '12345"',
+        "password" * 20_000,
+        "password=" * 20_000,
+        "a.password" * 20_000,
+        'password="' * 20_000,
+    ],
+    ids=["capitals", "capitals and digits", "one name", "values in values", "one dotted name", "quotes"],
+)
+def test_no_text_takes_long(text: str) -> None:
+    """A file of somebody's, or a line of Terraform's, must not keep a command from its end."""
+    assert len(Redactor().clean(text)) <= len(text)
+
+
+def test_of_a_long_name_its_end_counts() -> None:
+    """However long it is, and whichever of its words sounds secret."""
+    name = f"password_{'x' * 300}_token_{'y' * 300}"
+    assert Redactor().clean(f"{name}={VALUE}") == f"{name}=***"
+    assert Redactor().clean(f"{name}_path={VALUE}") == f"{name}_path={VALUE}"

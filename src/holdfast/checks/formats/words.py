@@ -24,6 +24,14 @@ def unseen(report: Report) -> str:
     return f"{counted(number, 'rule')} could not look at everything" if number else ""
 
 
+def numbers(report: Report) -> str:
+    """`2 errors · 1 waived · 3 rules could not look at everything`; nothing where there is nothing to say."""
+    if not (report.counted or report.skipped):
+        return ""
+    waived_ = f"{report.waived} waived" if report.waived else ""
+    return " · ".join(part for part in (verdict(report), waived_, unseen(report)) if part)
+
+
 def waived(waiver: Waiver) -> str:
     """`waived until 2027-01-31, platform: read from the next release on`."""
     owner = f", {waiver.owner}" if waiver.owner else ""

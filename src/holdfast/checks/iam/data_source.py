@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.checks.iam.document import Either, Fields, Node, fields_of, spread
+from holdfast.checks.iam.document import Either, Fields, Node, fields_of, is_list, spread
 from holdfast.checks.iam.filling import Filling
 from holdfast.checks.iam.written import Writing, unknown
 from holdfast.hcl.nodes import Block, Body, Call, Expression, Object, Tuple
@@ -99,7 +99,7 @@ class _Made:
 
     def texts(self, expression: Expression) -> Node:
         node = self.value(expression)
-        if not isinstance(node.content, tuple) or isinstance(node.content, Fields):
+        if not is_list(node):
             return node
         items = (
             item._replace(content=item.content.replace("&{", "${")) if isinstance(item.content, str) else item

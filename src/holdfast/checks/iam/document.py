@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from json import JSONDecodeError
 from typing import Final, NamedTuple
 
@@ -110,6 +110,11 @@ class Malformed(NamedTuple):
     column: int
 
 
+def is_heredoc(lines: Sequence[str], line: int, column: int) -> bool:
+    """Whether the text that begins here is one: what it says begins on the next line."""
+    return line <= len(lines) and lines[line - 1][column - 1 :].startswith("<<")
+
+
 def is_list(node: Node) -> bool:
     return isinstance(node.content, tuple) and not isinstance(node.content, Fields)
 
@@ -124,14 +129,14 @@ def spread(node: Node) -> Iterator[Node]:
             yield item
 
 
-def fields_of(pairs: tuple[tuple[Node, Node], ...], *, more: bool = False) -> Fields:
+def fields_of(pairs: tuple[tuple[Node, Node], ...]) -> Fields:
     """An object of which some keys may be holes."""
     sure = tuple((key, value) for key, value in pairs if key.text is not None)
     if len(sure) == len(pairs):
-        return Fields(sure, more)
+        return Fields(sure)
     unsure = tuple((key, value) for key, value in pairs if key.text is None)
     partly = all(isinstance(key.content, str) for key, _ in unsure)
-    return Fields(sure, more=True, partly=unsure if partly and not more else ())
+    return Fields(sure, more=True, partly=unsure if partly else ())
 
 
 def shown(text: object) -> str:

@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import Final
 
-from holdfast.checks.iam.document import Malformed, Node, compact, plain, read_text
+from holdfast.checks.iam.document import Malformed, Node, compact, is_heredoc, plain, read_text
 from holdfast.checks.iam.kinds import guess, looks_like_policy
 from holdfast.checks.iam.policies import Broken, Policies, policy_of
 from holdfast.checks.subjects import Checkout, VariablesFile
@@ -16,6 +16,8 @@ from holdfast.kernel.patterns import pattern
 
 MARK: Final = b"Statement"
 _NOT_POLICIES: Final = (".tf.json", ".tofu.json", ".tfvars.json")
+_FOREIGN: Final = (b'"acs:', b".aliyuncs.com", b'"qcs:', b'"trn:')
+"""Policies of Alibaba, Tencent and Volcengine have a grammar of their own."""
 _CALLED_POLICY = pattern(r"policy|policies|trust|assume.?role", re.IGNORECASE)
 
 
@@ -28,7 +30,7 @@ def in_file(checkout: Checkout, path: str, name: str = "") -> Policies:
     content = checkout.content(path) if may_be_policy(path) else None
     called = f"{name} {path.rpartition('/')[2]}"
     named = _CALLED_POLICY.search(called) is not None
-    if content is None or not (named or MARK in content):
+    if content is None or not (named or MARK in content) or any(one in content for one in _FOREIGN):
         return Policies()
     text = checkout.text(path) or ""
     document = checkout.code.once(("policy file", path), lambda: read_text(text))
@@ -71,9 +73,8 @@ def has_statement(part: Object) -> bool:
 
 
 def _inline(variables: VariablesFile, name: str, text: str, at: Expression) -> Policies:
-    lines = variables.checkout.lines(variables.path)
-    heredoc = at.line <= len(lines) and lines[at.line - 1][at.column - 1 :].startswith("<<")
-    document = read_text(text, line=at.line + 1 if heredoc else at.line, columns=False)
+    below = is_heredoc(variables.checkout.lines(variables.path), at.line, at.column)
+    document = read_text(text, line=at.line + 1 if below else at.line, columns=False)
     address = f"var.{name}"
     if isinstance(document, Malformed):
         broken = Broken(document, variables.path, address)

@@ -42,6 +42,8 @@ from holdfast.stacks.values import parts_of, text_of
 _MOST_ELEMENTS: Final = 30
 _MOST_WAYS: Final = 8
 _MOST_STEPS: Final = 5000
+_A_STEP: Final = 1000
+"""Characters: texts that are put together of themselves again and again grow fast."""
 _PROVIDER: Final = "aws_iam_openid_connect_provider"
 _THE_SAME: Final = frozenset(
     ("distinct", "compact", "tolist", "toset", "tomap", "sort", "reverse", "sensitive", "nonsensitive")
@@ -97,7 +99,8 @@ class Filling:
         match expression:
             case Reference(root="local") | Call(name="format"):
                 content = self.node(expression).content
-                return content if isinstance(content, str) else None
+                is_text = isinstance(content, str) and self._may_go_on(len(content) // _A_STEP)
+                return content if is_text else None  # type: ignore[return-value] # just asked
             case _:
                 return None
 
@@ -269,7 +272,8 @@ def _over(first: Fields, last: Node) -> Fields:
         return first
     if not isinstance(last.content, Fields):
         return first._replace(more=True)
-    kept = tuple(pair for pair in first.pairs if not last.fields.has(str(pair[0].content)))
+    again = {str(key.content) for key, _ in last.fields.pairs}
+    kept = tuple(pair for pair in first.pairs if str(pair[0].content) not in again)
     return Fields(
         (*kept, *last.fields.pairs), first.more or last.fields.more, (*first.partly, *last.fields.partly)
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from holdfast.checks.bodies import holds, lines_with
 from holdfast.checks.iam import data_source
-from holdfast.checks.iam.document import HOLE, Malformed, Node, compact, spread
+from holdfast.checks.iam.document import HOLE, Fields, Malformed, Node, compact, spread
 from holdfast.checks.iam.files import MARK, beside, has_statement, in_file, may_be_policy
 from holdfast.checks.iam.kinds import USES, Kind, Use, guess, looks_like_policy, together
 from holdfast.checks.iam.policies import Broken, Policies, Policy, policy_of
@@ -24,9 +25,14 @@ from holdfast.hcl.nodes import (
     Template,
     walk,
 )
+from holdfast.kernel.patterns import pattern
 
-_MARKS: Final = ("Statement", "file(")
-"""A line with a document, or with a file that may be one."""
+_MARKS = pattern(rb"Statement|file\(")
+"""A document, or a file that may be one."""
+_CLOUDS: Final = (
+    *("alicloud", "baiducloud", "byteplus", "flexibleengine", "huaweicloud", "ksyun", "opentelekomcloud"),
+    *("sbercloud", "scaleway", "tencentcloud", "volcengine"),
+)
 _TYPES: Final = frozenset(type_ for type_, _ in USES)
 _USES: Final = {
     type_: tuple((name, use) for (other, name), use in USES.items() if other == type_) for type_ in _TYPES
@@ -98,13 +104,15 @@ class _Search:
                 if attribute is not None:
                     self._used(attribute.expression, use, resource)
 
-    def _used(self, expression: Expression, use: Use, resource: Resource) -> None:
+    def _used(self, expression: Expression, use: Use, resource: Resource, *, part: bool = False) -> None:
+        """`part`: another document brings it along, which may be all that has statements."""
         for name in dict.fromkeys(names_data(expression)):
             self._data.setdefault(name, []).append(use)
         file = resource.block.file
         for way in self._writing.written(expression, file):
             if isinstance(way, Written):
-                self._add(way, use, resource.address)
+                if not part or not _is_bare(way.document):
+                    self._add(way, use, resource.address)
             elif not names_data(way.expression):
                 self._untold.append((file, resource.address))
 
@@ -154,7 +162,7 @@ class _Search:
             text = compact(document)
             self._found.append(policy_of(document, use, text, resource.place.file, resource.address))
         for expression in data_source.merged(resource.body):
-            self._used(expression, use, resource)
+            self._used(expression, use, resource, part=True)
 
     def _elsewhere(self) -> None:
         """Documents in locals, arguments of modules and resources that are not in the table."""
@@ -162,16 +170,12 @@ class _Search:
             content = self._module.checkout.content(file.path) or b""
             if MARK not in content and b"file(" not in content:
                 continue
-            marked = self._marked(file.path)
+            marked = lines_with(_MARKS, content)
             for block in file.body.blocks:
-                if not _is_read(block) and _holds(block, marked):
+                if not _is_read(block) and not _is_foreign(block) and holds(block, marked):
                     for body in bodies(block):
                         for attribute in body.attributes:
                             self._expression(attribute, block, file.path)
-
-    def _marked(self, path: str) -> list[int]:
-        lines = self._module.checkout.lines(path)
-        return [number for number, line in enumerate(lines, start=1) if any(mark in line for mark in _MARKS)]
 
     def _expression(self, attribute: Attribute, block: Block, file: str) -> None:
         name = f"{' '.join(block.labels)} {attribute.name}"
@@ -195,6 +199,13 @@ class _Search:
                 self._found.extend(held.found)
                 self._broken.extend(held.broken)
                 self._untold.extend(held.untold)
+
+
+def _is_bare(document: Node | Malformed) -> bool:
+    """An object without statements: `{"Id": "…"}`."""
+    if isinstance(document, Malformed) or not isinstance(document.content, Fields):
+        return False
+    return not document.fields.has("Statement") and not document.fields.more
 
 
 def _untold(document: Node) -> bool:
@@ -224,10 +235,9 @@ def _is_read(block: Block) -> bool:
     return (kind[0] == "resource" and kind[1] in _TYPES) or kind == ("data", DATA_SOURCE)
 
 
-def _holds(block: Block, lines: list[int]) -> bool:
-    """Whether one of these lines is the block's. In JSON syntax a block has no end: then it may be."""
-    first, last = block.line, block.end_line
-    return first == last or any(first <= line <= last for line in lines)
+def _is_foreign(block: Block) -> bool:
+    """A resource of a cloud whose policies look like those of AWS, and have a grammar of their own."""
+    return block.type in ("resource", "data") and "".join(block.labels[:1]).partition("_")[0] in _CLOUDS
 
 
 def _address(block: Block, name: str) -> str | None:

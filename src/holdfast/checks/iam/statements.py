@@ -75,9 +75,6 @@ class Conditions(Struct, frozen=True):
     tests: tuple[Comparison, ...] = ()
     unsure: bool = False
 
-    def on(self, *keys: str) -> Iterator[Comparison]:
-        return (test for test in self.tests if test.key in keys)
-
     def narrowed(self, *keys: str) -> bool:
         """Whether a test on one of these keys must hold and says something; unsure counts as yes."""
         if self.unsure:

@@ -18,6 +18,7 @@ from holdfast.checks.iam.document import (
     Malformed,
     Node,
     compact,
+    is_heredoc,
     pinned,
     read_text,
     shown,
@@ -159,7 +160,7 @@ class Writing(Filling):
     def _from_text(self, expression: Expression, file: str) -> Written:
         text = self.text(expression)
         line, column = expression.line, expression.column
-        if self._is_heredoc(file, line, column):
+        if is_heredoc(self.module.checkout.lines(file), line, column):
             document = read_text(text, line=line + 1, columns=False)
         else:
             document = read_text(text)
@@ -169,10 +170,6 @@ class Writing(Filling):
                 else pinned(document, line, column)
             )
         return Written(document, text, file, line, column)
-
-    def _is_heredoc(self, file: str, line: int, column: int) -> bool:
-        lines = self.module.checkout.lines(file)
-        return line <= len(lines) and lines[line - 1][column - 1 :].startswith("<<")
 
     def decoded(self, argument: Expression) -> Node:
         """`jsondecode` of a document. One of a data source is looked at where that stands."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
 from holdfast.checks.interface import Finding, Rule, Severity, finding
@@ -25,8 +26,12 @@ def _read_together(files: tuple[File, ...]) -> Iterator[list[File]]:
     """
     replaced = {file.path.replace(".tofu", ".tf") for file in files if ".tofu" in file.path}
     own = [file for file in files if file.path not in replaced]
-    yield [file for file in own if not is_override(file.path)]
-    yield from ([file] for file in own if is_override(file.path))
+    yield [file for file in own if not _is_override(file)]
+    yield from ([file] for file in own if _is_override(file))
+
+
+def _is_override(file: File) -> bool:
+    return is_override(posixpath.basename(file.path))
 
 
 def _backends(file: File) -> Iterator[Block]:

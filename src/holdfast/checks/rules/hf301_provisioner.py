@@ -22,6 +22,8 @@ def _does(kind: str) -> str:
 
 def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
     for resource in module.resources(mode="managed"):
+        if b"provisioner" not in (module.checkout.content(resource.block.file) or b""):
+            continue
         for block in resource.body.blocks_of("provisioner"):
             yield block, resource.address, _does(block.labels[0] if block.labels else "")
     for removed in module.blocks("removed"):

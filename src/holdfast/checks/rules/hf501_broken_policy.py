@@ -9,7 +9,7 @@ from holdfast.checks.iam.grammar import grammar
 from holdfast.checks.iam.judging import judged
 from holdfast.checks.iam.policies import Policies, Policy
 from holdfast.checks.iam.said import Said
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.interface import Answer, Rule, Severity, finding, only_terraform_knows
 from holdfast.checks.subjects import Module, VariablesFile
 from holdfast.kernel.errors import Place
 
@@ -29,22 +29,12 @@ def _all(policies: Policies) -> Iterator[Answer]:
         )
     whole = frozenset(policies.untold)
     parts = [one for one in policies.partly if one not in whole]
-    yield from _unseen(policies.untold, "only Terraform knows the policy of {}; no HF5 rule sees it")
-    yield from _unseen(parts, "only Terraform knows all of the policy of {}; no HF5 rule sees the rest")
+    yield from only_terraform_knows("the policy", policies.untold, "; no HF5 rule sees it")
+    yield from only_terraform_knows("all of the policy", parts, "; no HF5 rule sees the rest")
 
 
 def _in_code(module: Module) -> Iterator[Answer]:
     yield from _all(of_module(module))
-
-
-def _unseen(places: Iterable[tuple[str, str]], reason: str) -> Iterator[Skipped]:
-    """One for each file, with the first few addresses in it."""
-    unseen: dict[str, list[str]] = {}
-    for file, address in dict.fromkeys(places):
-        unseen.setdefault(file, []).append(address)
-    for file, addresses in unseen.items():
-        shown = ", ".join(addresses[:3]) + (", …" if len(addresses) > 3 else "")  # noqa: PLR2004 - enough to see
-        yield Skipped(reason=reason.format(shown), file=file)
 
 
 def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
@@ -88,7 +78,8 @@ resource "aws_iam_role" "deploy" {
     more="""\
 Looked at: `jsonencode(…)`, heredocs and quoted JSON in the arguments of AWS's resources that hold a policy,
 in locals and arguments of modules; `file(…)` and `templatefile(…)`; the data source
-`aws_iam_policy_document`; JSON files in a module's folder, beside a variables file, or named by one.
+`aws_iam_policy_document`; JSON files in a module's folder, beside a variables file, or named by one. Policies
+of other clouds, such as Alibaba's, have a grammar of their own and are left alone.
 
 Each is held against its own kind: an identity policy names no principal, a trust policy no resource, a
 bucket policy is about `s3:`. The kind is that of the argument; of a file, what its name says

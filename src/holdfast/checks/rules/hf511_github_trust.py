@@ -19,6 +19,9 @@ from holdfast.checks.interface import Rule, Severity
 _REPOSITORY: Final = ("repository", "repository_id", "job_workflow_ref")
 _OWNER: Final = ("repository_owner", "repository_owner_id", "enterprise", "enterprise_id")
 
+_ALWAYS: Final = ("aud", "iss")
+"""Every token has them, and AWS itself compares them with the provider: such a condition adds little."""
+
 
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
@@ -42,7 +45,7 @@ def _statement(statement: Statement, host: str) -> Iterator[Said]:
     for claim, test in tests:
         if test.holds_without:
             message = f"`{test.operator}` on `{host}:{claim}` also holds where the token has no such claim"
-            yield Said(message, test.at)
+            yield Said(message, test.at, grave=claim not in _ALWAYS)
     yield from _audience(statement, tests, host)
     yield from _subject(statement, tests, host)
 
@@ -162,10 +165,10 @@ Subjects are `repo:OWNER/REPO:` or, for repositories made, renamed or moved afte
 
 An error: no condition on the subject, or only one that says who is not let in; a wildcard in the owner, a
 subject that no job has, `ForAllValues:` and `…IfExists`, which hold where the claim is missing. A warning:
-all repositories of an owner or of an enterprise, everything in a repository, no condition on the audience or
-one for another audience. Conditions on `repository`, `repository_id` or `job_workflow_ref` count in the place
-of the subject, if the owner in them has no wildcard. A subject that an organization has made of other claims
-must say whose repository it is (`repository_owner:acme:…`): claims such as `environment:prod` are everybody's
-to choose.
+those on the audience or the issuer, which no token is without; all repositories of an owner or of an
+enterprise, everything in a repository, no condition on the audience or one for another audience. Conditions
+on `repository`, `repository_id` or `job_workflow_ref` count in the place of the subject, if the owner in
+them has no wildcard. A subject that an organization has made of other claims must say whose repository it is
+(`repository_owner:acme:…`): claims such as `environment:prod` are everybody's to choose.
 """,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.convention import filled, name_of, shown, unseen, wanted_name
+from holdfast.checks.convention import filled, name_of, shown, wanted_name
 from holdfast.checks.covering import is_name
-from holdfast.checks.interface import Answer, Rule, Severity, finding
+from holdfast.checks.interface import Answer, Rule, Severity, finding, only_terraform_knows
 from holdfast.checks.subjects import CheckedStack
 from holdfast.hcl.reader import Unknown
 
@@ -30,7 +30,7 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
             elif isinstance(name, str) and not is_name(wanted, name):
                 message = f"`{shown(name)}` does not follow the convention `{wanted}`"
                 yield finding(attribute, message, address=resource.address)
-    yield from unseen("the name", hidden)
+    yield from only_terraform_knows("the name", hidden)
 
 
 RULE = Rule(

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.checks.convention import default_tags, filled, has_tags, shown, unseen
+from holdfast.checks.convention import default_tags, filled, has_tags, shown
 from holdfast.checks.covering import is_name
-from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.interface import (
+    Answer,
+    Finding,
+    Rule,
+    Severity,
+    Skipped,
+    finding,
+    only_terraform_knows,
+)
 from holdfast.checks.subjects import CheckedStack
 from holdfast.hcl.nodes import Attribute, Block
 from holdfast.hcl.reader import Unknown
@@ -38,7 +46,7 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
                 hidden.append((resource.block.file, resource.address))
             if given is not None:
                 yield from _tags(attribute or resource.block, resource.address, given, wanted)
-    yield from unseen("the tags", hidden)
+    yield from only_terraform_knows("the tags", hidden)
 
 
 def _given(

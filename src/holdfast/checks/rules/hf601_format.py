@@ -21,9 +21,19 @@ def _look(said: EngineSaid) -> Iterator[Answer]:
         content = said.stack.checkout.content(path)
         if content is None or content == formatted:
             continue
+        users = _users(said, path)
         for hunk in hunks(content, formatted):
             place = Place(file=path, line=hunk.line)
-            yield finding(place, _message(hunk), hint=_hint(hunk), end_line=hunk.end_line)
+            for stack in users:
+                yield finding(place, _message(hunk), hint=_hint(hunk), end_line=hunk.end_line, stack=stack)
+
+
+def _users(said: EngineSaid, path: str) -> tuple[str | None, ...]:
+    """The stacks that the file is a part of: the one that Terraform was asked for speaks for others too."""
+    checkout = said.stack.checkout
+    code = checkout.users.get(path.rpartition("/")[0] or ".", ())
+    given = (stack for stack in checkout.stacks if path in stack.stack.variables_files)
+    return tuple({stack.name: None for stack in (*code, *given)}) or (None,)
 
 
 def _message(hunk: Hunk) -> str:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.checks.bodies import lines_with
 from holdfast.checks.interface import Finding, Rule, Severity, finding, place_of
 from holdfast.checks.subjects import Module, expressions
 from holdfast.hcl.nodes import Expression, Literal, Object, Template
+from holdfast.kernel.patterns import pattern
+
+_MARK = pattern(rb'"\$\{')
 
 
 def _look(module: Module) -> Iterator[Finding]:
     for file in module.files:
         # In JSON it is the only way to write an expression.
-        if file.path.endswith(".json") or b'"${' not in (module.checkout.content(file.path) or b""):
+        lines = lines_with(_MARK, module.checkout.content(file.path) or b"")
+        if file.path.endswith(".json") or not lines:
             continue
-        for block, name, expression in expressions(file):
+        for block, name, expression in expressions(file, lines):
             for found in _lone(expression):
                 yield finding(
                     place_of(found, file),

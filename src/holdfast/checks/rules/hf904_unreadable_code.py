@@ -30,7 +30,7 @@ def _calls(module: Module) -> Iterator[Finding]:
             what = f"the module `{name}` lies outside the repository ({source}): no rule looks at it"
             hint = "Put holdfast.yaml at the root of the repository."
         elif not any(map(is_code, tree.names(folder))):
-            what = f"the module `{name}` is called from {folder}, and there is no code"
+            what = f"the code of the module `{name}` should lie in {folder}, and there is none"
             hint = "Mend the path. Is it a submodule of Git: git submodule update --init"
         else:
             continue

@@ -90,9 +90,9 @@ def answers(look: Look, asked: Asked) -> Iterator[Said]:
         yield asked.failed(f"broke while it looked: {where_it_broke(error)}", hint="Please report it.")
 
 
-def words(id_: str, title: str, *, why: str = "", fix: str = "") -> Rule:
+def words(id_: str, title: str) -> Rule:
     """A rule of somebody else's: only an id and words."""
-    return Rule(id=id_, title=title, why=why, fix=fix, severity=NO_ANSWER.severity)
+    return Rule(id=id_, title=title, why="", fix="", severity=NO_ANSWER.severity)
 
 
 def how_it_ended(finished: Finished) -> str:

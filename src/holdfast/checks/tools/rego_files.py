@@ -36,32 +36,37 @@ def policy_files(code: Code) -> PolicyFiles:
     tree = code.tree
     if FOLDER not in tree.names("."):
         return PolicyFiles()
-    found = PolicyFiles()
+    paths: list[str] = []
+    empty: list[str] = []
+    lost: list[str] = []
     submodules = re.findall(_SUBMODULE, (code.content(".gitmodules") or b"").decode(errors="replace"))
-    for path, kind in _below(tree, FOLDER, ()):
+    for path, kind in _below(tree):
         if kind is Kind.FOLDER:
-            if path != FOLDER and path not in submodules:
-                continue
-            found = found._replace(empty=(*found.empty, path))
+            if path == FOLDER or path in submodules:
+                empty.append(path)
         elif kind is Kind.MISSING:
-            found = found._replace(lost=(*found.lost, path))
+            lost.append(path)
         elif is_policy(path):
-            found = found._replace(paths=(*found.paths, path))
-    return found
+            paths.append(path)
+    return PolicyFiles(tuple(paths), tuple(empty), tuple(lost))
 
 
-def _below(tree: Worktree, path: str, above: tuple[Path, ...]) -> Iterator[tuple[str, Kind]]:
-    """Files, empty folders and lost links, in order; a link that leads back up is not followed twice."""
-    kind = tree.kind(path)
-    if kind is not Kind.FOLDER:
-        yield path, kind
-        return
-    real = (tree.root / path).resolve()
-    if real in above:
-        return
-    names = tree.names(path)
-    if not names:
-        yield path, kind
-    for name in names:
-        if name not in NOT_SOURCE:
-            yield from _below(tree, tree.join(path, name), (*above, real))
+def _below(tree: Worktree) -> Iterator[tuple[str, Kind]]:
+    """Files, empty folders and lost links, in order. A folder that several links lead to counts once."""
+    waiting = [(FOLDER, tree.root / FOLDER)]
+    seen: set[Path] = set()
+    while waiting:
+        path, place = waiting.pop()
+        kind = tree.kind(path)
+        if kind is not Kind.FOLDER:
+            yield path, kind
+            continue
+        real = place.resolve() if place.is_symlink() else place
+        if real in seen:
+            continue
+        seen.add(real)
+        names = tree.names(path)
+        if not names:
+            yield path, kind
+        inside = (name for name in reversed(names) if name not in NOT_SOURCE)
+        waiting.extend((tree.join(path, name), real / name) for name in inside)

@@ -6,6 +6,8 @@ the answer that hides nothing.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,7 +18,7 @@ _SUFFIX = ".rego"
 _TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`|#[^\n]*')
 _STEP = r'(?:\.[A-Za-z_]\w*|\["[^"\\\n]+"\])'
 _PACKAGE = re.compile(rf"^[ \t]*package[ \t]+([A-Za-z_]\w*{_STEP}*)[ \t]*(?:[#;\r].*)?$", re.MULTILINE)
-_DATA = rf"(?<![\w.])data((?:{_STEP})+)"
+_DATA = re.compile(rf"(?<![\w.])data((?:{_STEP})+)")
 _NAME = r"(?:deny|violation|warn)(?:_[a-zA-Z0-9]+)*"
 _HEAD = re.compile(rf"^[ \t]*({_NAME})\b(?![ \t]*\()([^\n]*)", re.MULTILINE)
 _OLD = re.compile(rf"^[ \t]*{_NAME}[ \t]*(?:\[[^\]\n]*\])?[ \t]*\{{", re.MULTILINE)
@@ -47,7 +49,15 @@ class Policy:
     @property
     def plain(self) -> str:
         """The text without strings and comments, each line where it was."""
-        return _TOKENS.sub(_blank, self.text)
+        return _plain(self.text)
+
+    def finds(self, what: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int]]:
+        """What is written outside strings and comments, each with its line."""
+        text, at, line = self.plain, 0, 1
+        for found in what.finditer(text):
+            line += text.count("\n", at, found.start())
+            at = found.start()
+            yield found, line
 
     @property
     def is_test(self) -> bool:
@@ -62,6 +72,11 @@ class Policy:
 
 def _is_test(path: str) -> bool:
     return path.endswith("_test.rego")
+
+
+@functools.lru_cache(maxsize=1024)
+def _plain(text: str) -> str:
+    return _TOKENS.sub(_blank, text)
 
 
 def _blank(token: re.Match[str]) -> str:
@@ -92,22 +107,26 @@ def rules_of(policies: Sequence[Policy]) -> Mapping[str, Mapping[str, bool]]:
 def old_rules(policies: Sequence[Policy]) -> Iterator[str]:
     """`deny[msg] {`, as Rego before 1.0 wrote it: where each first one stands."""
     for policy in policies:
-        found = _OLD.search(policy.plain)
-        if found is not None:
-            line = policy.plain.count("\n", 0, found.end()) + 1
+        for _, line in itertools.islice(policy.finds(_OLD), 1):
             yield f"{policy.path}:{line}"
 
 
 def unknown_data(policies: Sequence[Policy]) -> Iterator[str]:
-    """`data.regions`, where no policy is that package: nothing is there, and a rule that asks never fires."""
-    packages = [_steps(policy.package) for policy in policies if policy.package is not None]
+    """`data.regions`, where no policy is that package: nothing is there, and a rule that asks never fires.
+
+    Each with the first place in each file.
+    """
+    packages = {_steps(policy.package) for policy in policies if policy.package is not None}
     for policy in policies:
         if policy.is_test:
             continue
-        for found in re.finditer(_DATA, policy.plain):
+        told: set[str] = set()
+        for found, line in policy.finds(_DATA):
+            if found[1] in told:
+                continue
+            told.add(found[1])
             wanted = _steps(found[1])
             if not any(one[: len(wanted)] == wanted[: len(one)] for one in packages):
-                line = policy.plain.count("\n", 0, found.start()) + 1
                 yield f"`data{found[1]}` ({policy.path}:{line})"
 
 

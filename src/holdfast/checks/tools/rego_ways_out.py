@@ -34,12 +34,15 @@ HINT: Final = (
 
 
 def calls(policies: Sequence[Policy]) -> str | None:
-    """What is wrong, where one of them is written down. Who hides a call is stopped by the evaluator."""
-    found = [
-        (f"`{call[1]}`", f"{policy.path}:{policy.plain.count(chr(10), 0, call.start()) + 1}")
-        for policy in policies
-        for call in _CALL.finditer(policy.plain)
-    ]
+    """What is wrong, where one of them is written down: its first place in each file.
+
+    Who hides a call is stopped by the evaluator.
+    """
+    first: dict[tuple[str, str], int] = {}
+    for policy in policies:
+        for call, line in policy.finds(_CALL):
+            first.setdefault((call[1], policy.path), line)
+    found = [(f"`{name}`", f"{path}:{line}") for (name, path), line in first.items()]
     return refused(found) if found else None
 
 

@@ -1,0 +1,37 @@
+"""Checks that break: one plan fails, and what was done is told all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from checks_made import MemoryCode, configuration
+from results_made import stack
+
+from holdfast.kernel.errors import Failed
+from holdfast.runs.plan_checks import PlanChecks
+from holdfast.runs.ready_plan import ReadyPlan
+from holdfast.runs.session import Session
+
+
+def broken() -> PlanChecks:
+    """Of a repository of which not even the stacks can be listed."""
+    told: list[object] = []
+    session = SimpleNamespace(config=configuration(), code=MemoryCode({}), stacks=None, tell=told.append)
+    return PlanChecks(cast("Session", session), (stack("a"),))
+
+
+def test_a_plan_that_nobody_could_look_at_is_a_failed_one() -> None:
+    """Of that one stack, with a code; never an end of the whole command."""
+    with pytest.raises(Failed, match="a: the checks broke while they looked at the plan") as failed:
+        asyncio.run(broken().of(stack("a"), cast("ReadyPlan", None)))
+    assert failed.value.problem.code == "HF-CHECK-6"
+
+
+def test_a_report_that_breaks_is_a_finding() -> None:
+    """Other stacks may be applied by now, and that must be told."""
+    (found,) = asyncio.run(broken().report()).findings
+    assert (found.rule.id, found.severity.value) == ("HF905", "error")
+    assert "AttributeError in plan_checks.py" in found.message
