@@ -142,11 +142,13 @@ def findings(tmp_path: Path, *, plan: bool, **metadata: object) -> Finding:
 
 
 def test_an_address_is_one_of_the_plan(tmp_path: Path) -> None:
-    """Nobody looks for secrets in an address: anything else is told with the message, which is cleaned."""
+    """It leads to an object: what is none is told with the message, as is what only calls itself one."""
     one = findings(tmp_path, plan=True, address="aws_x.a", severity="HIGH")
     assert (one.address, one.message) == ("aws_x.a", "no (severity: HIGH)")
     one = findings(tmp_path, plan=True, address="hunter2", hint=["x"])
     assert (one.address, one.hint, one.message) == (None, None, 'no (address: hunter2, hint: ["x"])')
+    one = findings(tmp_path, plan=False, address="the bucket hunter2")
+    assert (one.address, one.message) == (None, "no (address: the bucket hunter2)")
 
 
 def test_a_place_is_one_of_the_repository(tmp_path: Path) -> None:

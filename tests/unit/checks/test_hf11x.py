@@ -361,9 +361,11 @@ def test_what_opentofu_encrypts_itself_is_encrypted_everywhere() -> None:
         report = check(CLEAR, {"main.tf": block("s3"), "seal.tofu": text % what})
         assert len(of(report, CLEAR)) == found
     for method, found in (("aes_gcm", 0), ("unencrypted", 1)):
-        json = f'{{"terraform": {{"encryption": {{"state": {{"method": "${{method.{method}.a}}"}}}}}}}}'
-        for name, seal in (("a.tofu", (text % "state").replace("aes_gcm", method)), ("a.tofu.json", json)):
-            assert len(of(check(CLEAR, {"main.tf": block("s3"), name: seal}), CLEAR)) == found
+        native = {"a.tofu": (text % "state").replace("aes_gcm", method)}
+        for written in (f"${{method.{method}.a}}", f"method.{method}.a"):
+            json = f'{{"terraform": {{"encryption": {{"state": {{"method": "{written}"}}}}}}}}'
+            for name, seal in {**native, "a.tofu.json": json}.items():
+                assert len(of(check(CLEAR, {"main.tf": block("s3"), name: seal}), CLEAR)) == found
 
 
 @pytest.mark.parametrize("name", ["kms_key_id", "sse_customer_key"])

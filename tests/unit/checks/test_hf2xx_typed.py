@@ -74,6 +74,7 @@ case $1 in --password=*) P="$${1#*=}";; --password) P=$2;; esac
 tool --password PASSWORD
 PASSWORD=changeme
 password=args.password
+export DB_PASSWORD=module.db.result9
 connect(password=None)
 db_password: {{ lookup('env', 'X9') }}
 password: required
@@ -107,6 +108,14 @@ def test_what_a_shell_or_a_template_puts_in_is_not_typed() -> None:
         "init.sh.tpl": NOT_TYPED,
     }
     assert messages(check(TEXTS, files)) == []
+
+
+def test_what_terraform_fetched_is_not_looked_at_and_code_is_looked_at_once() -> None:
+    """Modules below `.terraform/` are other people's; JSON that is code is no document beside it."""
+    script = "#!/bin/sh\nPGPASSWORD=Summer2024 psql\n"
+    code = '{"locals": {"db_password": "Summer2024"}}\n'
+    report = check(TEXTS, {".terraform/modules/a/init.sh": script, "main.tf.json": code})
+    assert lines(report, WRITTEN) == [("main.tf.json", 1)]
 
 
 def test_a_command_in_a_quoted_text_is_found() -> None:

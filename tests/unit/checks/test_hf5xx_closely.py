@@ -279,6 +279,13 @@ def test_the_beginning_of_a_name_follows_the_convention(argument: str, *, counts
     assert bool(found("HF515", text, CONVENTION)) is counts
 
 
+def test_a_beginning_is_not_the_whole_name() -> None:
+    """HF515: where the convention has an end, what the provider adds does not follow it."""
+    text = 'resource "aws_s3_bucket" "a" {\n  bucket_prefix = "acme-logs"\n}\n'
+    told = "`acme-logs…` does not follow the convention `acme-logs`"
+    assert found("HF515", text, OWN + '  names: { "aws_*": acme-logs }\n') == [(WARNING, told)]
+
+
 def test_a_name_that_is_not_known_is_said_to_be_unseen() -> None:
     """HF515 and HF516: with the addresses, once for a file."""
     text = "".join(

@@ -144,3 +144,4 @@ def test_lines_are_those_that_hcl_counts(end: str) -> None:
     text = f'# a{end}b\n\npassword = "{SECRET}"\r\nnext = 1\n'
     report = reported("main.tf", text, Place(file="main.tf", line=3), Place(file="main.tf", line=4))
     assert [one.source for one in report.findings] == ['password = "…"', "next = 1"]
+    assert checkout({"main.tf": text}).lines("main.tf")[1:] == ("", f'password = "{SECRET}"', "next = 1")

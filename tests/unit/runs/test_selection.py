@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from checks_made import ONE_STACK, configuration
 from results_made import stack
 
 from holdfast.kernel.errors import UsageError
-from holdfast.runs.selection import Selection, listed_paths, select_named
+from holdfast.runs.selection import Selection, changed_policies, listed_paths, select_named
 from holdfast.stacks.stack import RemovedStack
 
 STACKS = (stack("dev/db"), stack("prod/db"), stack("prod/queue"))
@@ -83,3 +84,11 @@ def test_stacks_that_changed_policies_were_not_asked_about_are_told() -> None:
     assert "and 1 stack was not held" in str(selection(2, "policy/a.rego").unasked)
     assert selection(3, "policy/a.rego").unasked is None
     assert selection(1).unasked is None
+
+
+def test_changed_policies_are_told_where_they_are_asked() -> None:
+    """Those that are turned off hold nothing up, changed or not."""
+    changed = ["main.tf", "policy/b.rego", "policy/a.rego", "policy/a_test.rego"]
+    assert changed_policies(configuration(), changed) == ("policy/a.rego", "policy/b.rego")
+    off = configuration(f"{ONE_STACK}checks: {{ tools: {{ rego: off }} }}\n")
+    assert changed_policies(off, changed) == ()

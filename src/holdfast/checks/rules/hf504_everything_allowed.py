@@ -51,6 +51,6 @@ data "aws_iam_policy_document" "deploy" {
 }
 """,
     more="In a resource's own policy, which is about that resource alone, it is a warning. Policies of "
-    "organizations and of VPC endpoints and permissions boundaries only bound what others allow: there it is "
-    "no finding.\n",
+    "organizations, those of VPC endpoints and permissions boundaries only bound what others allow: there it "
+    "is no finding.\n",
 )

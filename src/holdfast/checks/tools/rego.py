@@ -143,7 +143,7 @@ def _said(asked: Asked, about: Document, result: Result) -> Said:
 def _finding(checkout: Checkout, about: Document, result: Result) -> Finding:
     """Metadata that says where and what to do goes where that is shown; the rest is told with the message.
 
-    An address is shown as it is, and nobody looks for secrets in it: what is none is told with the message.
+    An address leads to an object, in reports and in waivers: what is none is told with the message.
     """
     metadata = result.metadata
     own = Severity.ERROR if result.kind is Kind.FAILURE else Severity.WARNING

@@ -57,6 +57,12 @@ DANGEROUS = {
         '[for a in ["s3:Get*", "*"] : { Effect = "Allow", Action = a, Resource = "*" }]'
     ),
     "lists in lists": statements(f"flatten([[{SOME}], [[{ALL}]], var.x])"),
+    "a list of what a function is given": policy(
+        f"jsonencode(merge([{{ {VERSION} }}, {{ Statement = [{ALL}] }}]...))"
+    ),
+    "a local that names itself": policy(
+        "jsonencode(local.a)", f"locals {{\n a = {{ {VERSION}, Statement = [{ALL}, local.a] }}\n}}\n"
+    ),
     "objects put together": statements(f"[merge({ALL}, var.x ? {{ Sid = null }} : {{}})]"),
     "an object over one that is not known": policy(
         f"jsonencode(merge(var.x, {{ {VERSION}, Statement = [{ALL}] }}))"
@@ -96,6 +102,28 @@ def test_a_document_is_as_dangerous_as_its_most_dangerous_way(name: str) -> None
     one = rule("HF504")
     report = check(one, {"main.tf": DANGEROUS[name], **FILES})
     assert len(of(report, one)) == 1
+
+
+def test_a_condition_that_is_known_has_one_side() -> None:
+    """What a constant leaves out is nowhere."""
+    for decided, found in (("true", 1), ("false", 0)):
+        code = statements(f"[local.open ? {ALL} : {SOME}]") + f"locals {{\n  open = {decided}\n}}\n"
+        assert len(of(check(rule("HF504"), {"main.tf": code}), rule("HF504"))) == found
+
+
+def test_what_may_not_be_there_takes_nothing_back() -> None:
+    """A denial that only some elements of a `for` have may be none."""
+    allow = '{ Effect = "Allow", Action = "s3:*", Resource = "*", Principal = "*" }'
+    deny = (
+        '{ Effect = "Deny", Action = "s3:*", Resource = "*", Principal = "*", '
+        'Condition = { StringNotEquals = { "aws:PrincipalOrgID" = "o-1234567890" } } }'
+    )
+    one = rule("HF508")
+    for condition, found in (("true", 0), ("var.x", 1)):
+        listed = f"concat([{allow}], [for a in [1] : {deny} if {condition}])"
+        code = f"jsonencode({{ {VERSION}, Statement = {listed} }})"
+        report = check(one, {"main.tf": f'resource "aws_s3_bucket_policy" "a" {{\n  policy = {code}\n}}\n'})
+        assert len(of(report, one)) == found
 
 
 ANYTHING = {

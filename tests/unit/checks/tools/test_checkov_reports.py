@@ -90,8 +90,9 @@ def test_what_could_not_be_read_is_told() -> None:
         Finished(code=0, out=b"", err=b""),
         Finished(code=0, out=b'{"check_type": "terraform"}', err=b""),
         Finished(code=0, out=b"[1]", err=b""),
+        Finished(code=0, out=b"{}", err=b""),
     ],
-    ids=["usage", "killed", "text", "nothing", "no results", "shape"],
+    ids=["usage", "killed", "text", "nothing", "no results", "shape", "an empty object"],
 )
 def test_nonsense_is_no_report(finished: Finished) -> None:
     """It is an error, and never a report without findings."""
