@@ -18,6 +18,8 @@ from holdfast.kernel.values import dataclass, field
 _CHUNK = 1 << 18
 _DISPENSABLE: set[int] = set()
 _ENDING = threading.Lock()
+_ENDED = threading.Event()
+"""Nobody wants to hear what is dispensable any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +152,8 @@ def run(
     `given` is what it reads from its standard input. One that is `dispensable` is killed by
     `end_dispensable`: it only tells something, to somebody who may want to hear no more.
     """
+    if dispensable and _ENDED.is_set():
+        return Finished(code=-signal.SIGKILL, out=b"", err=b"not started: everything is being ended")
     try:
         process = subprocess.Popen(
             list(argv),
@@ -169,6 +173,8 @@ def run(
     if dispensable:
         with _ENDING:
             _DISPENSABLE.add(process.pid)
+            if _ENDED.is_set():
+                _kill_group(process.pid)
     try:
         out, err = process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -187,8 +193,9 @@ def run(
 
 
 def end_dispensable() -> None:
-    """A person wants to end: nobody waits any longer for what is only told."""
+    """A person wants to end: nobody waits any longer for what is only told, now or later."""
     with _ENDING:
+        _ENDED.set()
         for pid in _DISPENSABLE:
             _kill_group(pid)
 
