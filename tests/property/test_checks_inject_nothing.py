@@ -7,7 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 from datetime import date
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.checks.formats.catalogue import format_of
@@ -76,7 +76,17 @@ def test_every_format_is_whole_whatever_the_texts_hold(report: Report, verbose: 
     assert all("##[" not in line for line in commands)
 
 
-@given(st.lists(ANY | st.text(max_size=40).map(lambda text: f"# holdfast:ignore {text}"), max_size=8))
+WAIVERS = st.builds(
+    lambda before, reason: f"{before}# holdfast:ignore HF101 until=2027-01-31 reason={reason}",
+    st.sampled_from(["", "  ", "a = 1  "]),
+    ANY | st.just("a test"),
+)
+
+
+@given(
+    st.lists(ANY | WAIVERS | st.text(max_size=40).map(lambda text: f"# holdfast:ignore {text}"), max_size=8)
+)
+@example(["# holdfast:ignore HF101 until=2027-01-31 reason=a test", "a = 1"])
 def test_waivers_are_read_or_reported_and_stand_in_the_file(lines: list[str]) -> None:
     """Each is about a line of the file, and names a rule that there is."""
     for found in read_waivers("a.tf", lines, frozenset({"HF101"})):

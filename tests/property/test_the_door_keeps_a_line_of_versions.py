@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from memory_keeper import MINE, OTHER, MemoryKeeper, info, state
 
@@ -21,12 +21,17 @@ STATES = st.builds(
     LINEAGES,
     st.sampled_from([None, "a", "b"]),
 )
+WRITES = st.tuples(st.just("POST"), st.just(MINE), STATES)
 REQUESTS = st.one_of(
+    WRITES,
+    WRITES,
     st.tuples(st.just("LOCK"), st.none(), LOCKS.map(info)),
     st.tuples(st.just("UNLOCK"), st.none(), st.one_of(LOCKS.map(info), st.just(b""))),
     st.tuples(st.just("POST"), st.one_of(st.none(), LOCKS), st.one_of(STATES, st.binary(max_size=8))),
     st.tuples(st.sampled_from(["GET", "DELETE"]), st.none(), st.just(b"")),
 )
+LOCKED = ("LOCK", None, info(MINE))
+"""Most scripts begin with it: without a lock nothing is written, and there is nothing to compare."""
 FAULTS = st.lists(st.sampled_from(["", "", "before", "after"]), max_size=40)
 
 
@@ -41,7 +46,16 @@ def faulty(faults: list[str], at: str) -> Callable[[str], None]:
     return fail
 
 
-@given(requests=st.lists(REQUESTS, max_size=40), faults=FAULTS)
+@given(
+    requests=st.builds(
+        lambda first, rest: [*first, *rest],
+        st.sampled_from([[LOCKED], [LOCKED], []]),
+        st.lists(REQUESTS, max_size=40),
+    ),
+    faults=FAULTS,
+)
+@example(requests=[LOCKED, ("POST", MINE, state(1)), ("POST", MINE, state(2, value="b"))], faults=[])
+@example(requests=[("GET", None, b"")], faults=[])
 def test_versions_are_one_line(requests: list[tuple[str, str | None, bytes]], faults: list[str]) -> None:
     """Each version has a greater serial than the one before, and its lineage unless that held nothing.
 
