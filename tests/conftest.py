@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from program import Program, path_without_engines, real_or_launcher
 
 from provider import mirror
+
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")  # how fast a machine is says nothing about a property
 
 
 @pytest.fixture(scope="session")
