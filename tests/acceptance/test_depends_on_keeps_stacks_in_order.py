@@ -210,4 +210,5 @@ def test_who_says_no_changes_nothing(holdfast: Program) -> None:
     assert "cancelled" in shown
     assert "blocked" in shown
     assert not (holdfast.folder / ".holdfast/used").exists()
-    assert not list((holdfast.folder / ".holdfast").rglob("terraform.tfstate"))
+    assert not (holdfast.folder / ".holdfast/states").exists()
+    assert holdfast.ok("state", "pull", "a").out == ""

@@ -97,6 +97,7 @@ def test_what_validate_finds_is_shown_with_its_place_in_the_source(
     holdfast.write("vars/b.tfvars", 'x = "b"\n')
     fake.validates(valid=False, diagnostics=[DIAGNOSTIC])
     results = holdfast.results("plan", code=1)
+    assert set(results) == {"a", "b"}
     for one in results.values():
         assert one["status"] == "failed"
         error = one["error"]

@@ -113,6 +113,6 @@ class FakeTerraform:
         (self.folder / "plan.json").write_text(json.dumps(document))
 
     def calls(self, command: str) -> list[list[str]]:
-        file = self.folder / "calls"
-        lines = file.read_text().splitlines() if file.exists() else []
+        """The calls of one command. It must have been called at all, for its version at least."""
+        lines = (self.folder / "calls").read_text().splitlines()
         return [words for words, _ in map(json.loads, lines) if words[0] == command]

@@ -195,8 +195,7 @@ class World:
         if self.scenario.home is Home.LOCAL:
             file = self.program.folder / "a/terraform.tfstate"
             return file.read_bytes() if file.exists() else b""
-        ran = self.program.run("state", "pull", STACK)
-        return ran.out.encode() if ran.code == 0 else b""
+        return self.program.ok("state", "pull", STACK).out.encode()
 
     def _s3_object(self, method: str, content: bytes | None = None) -> bytes:
         assert self.at.s3 is not None
