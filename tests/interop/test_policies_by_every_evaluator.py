@@ -476,7 +476,9 @@ def test_code_is_to_policies_what_conftest_makes_of_it(tmp_path: Path) -> None:
     conftest = other_tools.real("conftest")
     odd = tmp_path / "odd.tf"
     odd.write_text(SYNTAX)
-    files = [odd, *sorted((REPOSITORY / "examples").rglob("*.tf"))]
+    examples = sorted((REPOSITORY / "examples").rglob("*.tf"))
+    assert examples
+    files = [odd, *examples]
     for file in files:
         parsed = subprocess.run(
             [str(conftest), "parse", "--parser=hcl2", str(file)], capture_output=True, check=True

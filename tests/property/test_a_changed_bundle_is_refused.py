@@ -23,7 +23,9 @@ def test_any_bit_of_any_byte_counts(places: list[float], mask: int) -> None:
     """Flip any bits of any bytes of any file: the change is refused, and nothing else happens."""
     with tempfile.TemporaryDirectory() as folder:
         out = written(Path(folder) / "out", bundle("team/a"))
-        for file in [path for path in out.rglob("*") if path.is_file()]:
+        files = [path for path in out.rglob("*") if path.is_file()]
+        assert files
+        for file in files:
             content = file.read_bytes()
             changed = bytearray(content)
             for place in {int(place * len(content)) for place in places}:

@@ -351,6 +351,7 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert document["stacks"] == []
     assert document["held_back"] == ["dev", "prod"]
     assert document["guesses"]
+    assert document["mend"]
     assert all(set(one) == {"title", "file", "line", "what"} for one in document["mend"])
     errors = json.loads(run("--json").stdout)
     assert errors["errors"][0]["code"] == "HF-INIT-1"

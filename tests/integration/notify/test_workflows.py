@@ -67,9 +67,10 @@ def test_no_script_is_put_together_from_texts() -> None:
 
 def test_a_checkout_leaves_no_token_behind() -> None:
     """Planning runs code of others; it finds no credentials of Git."""
-    for _, step in steps():
-        if step.get("uses", "").startswith("actions/checkout@"):
-            assert step["with"]["persist-credentials"] is False
+    checkouts = [step for _, step in steps() if step.get("uses", "").startswith("actions/checkout@")]
+    assert checkouts
+    for step in checkouts:
+        assert step["with"]["persist-credentials"] is False
 
 
 def test_plans_are_of_our_own_code_only() -> None:
@@ -105,12 +106,14 @@ def test_what_is_applied_is_what_was_planned() -> None:
 
 def test_examples_use_what_the_action_has() -> None:
     """Inputs and outputs that are named exist, and the action passes on what Holdfast writes."""
-    for _, step in steps():
-        if step.get("uses", "").startswith(OURS):
-            assert set(step["with"]) <= set(ACTION["inputs"])
-    for workflow in WORKFLOWS.values():
-        for name in re.findall(r"steps\.plan\.outputs\.([a-z-]+)", yaml.safe_dump(workflow)):
-            assert name in ACTION["outputs"]
+    ours = [step for _, step in steps() if step.get("uses", "").startswith(OURS)]
+    assert ours
+    for step in ours:
+        assert set(step["with"]) <= set(ACTION["inputs"])
+    everything = "".join(map(yaml.safe_dump, WORKFLOWS.values()))
+    used = set(re.findall(r"steps\.plan\.outputs\.([a-z-]+)", everything))
+    assert used
+    assert used <= set(ACTION["outputs"])
     written = {*outputs_of(report(ready("a")), exit_code=0), "report"}
     for name, output in ACTION["outputs"].items():
         assert output["value"] == f"${{{{ steps.run.outputs.{name} }}}}"
