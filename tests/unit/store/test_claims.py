@@ -78,6 +78,26 @@ def test_a_late_release_leaves_the_next_one_alone() -> None:
     assert held.run == "r2"
 
 
+class LetsGo(MemoryShelf):
+    """Whoever holds something lets go of it as soon as somebody else has found it taken."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        created = super().create(name, data)
+        if not created:
+            self.remove(name)
+        return created
+
+
+def test_a_claim_released_while_it_is_taken_is_taken_again() -> None:
+    """Nobody believes to have a stack without a claim in the store that says so."""
+    claims = Claims(SealedShelf(LetsGo(), lambda: KEY))
+    claims.take(claim("r1"))
+    assert claims.take(claim("r2")).run == "r2"
+    held = claims.of("a/b")
+    assert held is not None
+    assert held.run == "r2"
+
+
 def test_claims_of_stacks_of_any_name_are_listed(claims: Claims) -> None:
     """Also those whose name begins with a dot."""
     for stack in ("a/b", ".hidden/x", "c"):
