@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from flaky_s3 import Fault, FlakyS3, LostAnswer, Twice
+from memory_shelf import MemoryShelf
 
 from holdfast.doors import living
 from holdfast.doors.living import Life, ProcessId
@@ -103,12 +104,61 @@ def test_a_holder_out_of_sight_is_passed_over_only_on_somebodys_word(leases: Lea
     assert isinstance(leases.take_over(LANE, holder("two"), number=old.number, declared=None), Held)
     assert isinstance(leases.take_over(LANE, holder("two"), number=old.number + 1, declared="ann"), Held)
     new = taken(leases.take_over(LANE, holder("two"), number=old.number, declared="ann: the runner is gone"))
+    renewed = leases.renew(new)
     again = taken(leases.take(LANE, holder("two")))
-    for one in (new, leases.renew(new), again):
+    for one in (new, renewed, again):
         assert one.taken_from is not None
         assert one.taken_from.declared == "ann: the runner is gone"
     with pytest.raises(LeaseLost):
         leases.renew(old)
+
+
+def test_another_process_of_the_same_change_is_another_holder(leases: Leases) -> None:
+    """A job that is run again under its old id waits for the process that still holds the lane."""
+    taken(leases.take(LANE, holder("one", SOMEWHERE_ELSE)))
+    assert isinstance(leases.take(LANE, holder("one")), Held)
+
+
+def test_a_dead_holder_is_spared_while_its_work_goes_on(
+    leases: Leases, other: subprocess.Popen[bytes]
+) -> None:
+    """The one who takes is asked: what the dead holder began may still be at work."""
+    old = taken(leases.take(LANE, holder("one", living.process(other.pid))))
+    other.kill()
+    other.wait()
+    asked: list[Held] = []
+
+    def spare(held: Held) -> bool:
+        asked.append(held)
+        return True
+
+    assert isinstance(leases.take(LANE, holder("two"), spare=spare), Held)
+    assert [(held.number, held.life) for held in asked] == [(old.number, Life.DEAD)]
+    assert taken(leases.take(LANE, holder("two"), spare=lambda _: False)).number == old.number + 1
+
+
+class BeatsBetween(MemoryShelf):
+    """Just before the next record is replaced, its holder's heartbeat comes between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beats: list[Callable[[], object]] = []
+
+    def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
+        if self.beats:
+            self.beats.pop()()
+        return super().replace(name, data, tag=tag)
+
+
+def test_a_heartbeat_does_not_undo_a_release() -> None:
+    """A lease is free when its release returns, even if a heartbeat was written meanwhile."""
+    shelf = BeatsBetween()
+    leases = Leases(SealedShelf(shelf, lambda: Key.of(bytes(32))))
+    lease = taken(leases.take(LANE, holder("one")))
+    shelf.beats.append(lambda: leases.renew(lease))
+    leases.release(lease)
+    assert shelf.beats == []
+    assert leases.look(LANE) is None
 
 
 def test_many_takers_at_once(leases: Leases) -> None:
