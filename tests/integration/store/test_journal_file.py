@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,43 @@ def test_a_journal_has_its_name_with_its_first_word(tmp_path: Path) -> None:
     journal = runs.journal("r1", KEY)
     assert (journal.started, journal.lines, journal.ended) == ({"pid": 1}, (b"a", b"b"), {"code": 0})
     assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_every_word_is_flushed_before_anybody_hears_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Content first, then the name, then the folder that holds the name; only then is the frame passed on."""
+    done: list[str] = []
+
+    def noted(name: str, real: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            done.append(name)
+            real(*arguments)
+
+        return call
+
+    monkeypatch.setattr(os, "fdatasync", noted("content", os.fdatasync))
+    monkeypatch.setattr(os, "link", noted("name", os.link))
+    monkeypatch.setattr(os, "fsync", noted("folder", os.fsync))
+    writer = JournalWriter(str(tmp_path / "journal"), KEY, "r", grown=lambda _: done.append("heard"))
+    writer.append(STARTED, b"{}")
+    assert done == ["content", "name", "folder", "heard"]
+    done.clear()
+    writer.append(LINES, b"a")
+    assert done == ["content", "heard"]
+    writer.close()
+
+
+def test_a_journal_is_its_owners_alone(tmp_path: Path) -> None:
+    """Nobody else on the machine can read it, however the process was started."""
+    before = os.umask(0)
+    try:
+        writer = JournalWriter(str(tmp_path / "journal"), KEY, "r")
+        writer.append(STARTED, b"{}")
+        writer.close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_barred_run_is_not_begun(tmp_path: Path) -> None:
