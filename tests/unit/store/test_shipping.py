@@ -7,6 +7,7 @@ import threading
 import pytest
 from memory_shelf import MemoryShelf
 
+from holdfast.store import shipping
 from holdfast.store.run_records import journal_name
 from holdfast.store.shipping import Shipper, catch_up
 
@@ -54,8 +55,26 @@ def test_everything_arrives_once_and_in_order(troubles: tuple[str, ...]) -> None
     assert len(said) == len(troubles)
 
 
-def test_what_is_urged_arrives_at_once() -> None:
-    """Whoever waits until all has arrived finds it there."""
+def test_what_grows_is_shipped_without_being_urged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to ask: another machine sees an apply go on while it goes on."""
+    monkeypatch.setattr(shipping, "_BEHIND", 0.0)
+    came = threading.Event()
+
+    class Tells(MemoryShelf):
+        def create(self, name: str, data: bytes) -> bool:
+            created = super().create(name, data)
+            came.set()
+            return created
+
+    shipper = Shipper(Tells(), "r")
+    shipper.grown(b"started")
+    assert came.wait(LONG)
+    assert shipper.finish(LONG)
+
+
+def test_what_is_urged_arrives_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits until all has arrived finds it there, however long others may be behind."""
+    monkeypatch.setattr(shipping, "_BEHIND", 3600.0)
     shelf = Troubled()
     shipper = Shipper(shelf, "r")
     shipper.grown(b"started")
@@ -98,3 +117,22 @@ def test_what_a_dead_process_left_is_brought_after_it(there: int) -> None:
     for _ in range(2):
         catch_up(shelf, "r", written)
     assert arrived(shelf) == written
+
+
+def test_what_a_dead_process_left_follows_every_piece_and_nothing_else() -> None:
+    """Several pieces had arrived, and the run's folder holds other records beside its journal."""
+    shelf, written = MemoryShelf(), b"0123456"
+    for piece, data in enumerate((b"01", b"2", b"34"), start=1):
+        shelf.create(journal_name("r", piece), data)
+    shelf.create("runs/r/pulse", b"a moment ago")
+    catch_up(shelf, "r", written)
+    assert shelf.remove("runs/r/pulse")
+    assert arrived(shelf) == written
+
+
+def test_nothing_is_brought_after_a_journal_of_another() -> None:
+    """What does not go on where the store ends is not added: a mixed journal could never be read."""
+    shelf = MemoryShelf()
+    shelf.create(journal_name("r", 1), b"abc")
+    catch_up(shelf, "r", b"0123456")
+    assert arrived(shelf) == b"abc"
