@@ -9,54 +9,27 @@ from pathlib import Path
 
 import pytest
 from results_made import result, stack
+from session_made import ALIVE, DEAD, ELSEWHERE, claim, journal, session
 
-from holdfast.config.valid import Config, Target
+from holdfast.audit.looking import newest
+from holdfast.config.valid import Target
 from holdfast.doors import clock, living
-from holdfast.doors.environment import Environment
 from holdfast.doors.living import Life, ProcessId
-from holdfast.kernel.errors import Busy
+from holdfast.kernel.errors import Busy, Failed
 from holdfast.runs import lanes
+from holdfast.runs.events import Event, Note
 from holdfast.runs.session import Session
 from holdfast.runs.status import Status
-from holdfast.secrets.keys import Key
-from holdfast.secrets.redact import Redactor
-from holdfast.stacks.code import Code
 from holdfast.stacks.stack import Stack
-from holdfast.store.claims import Claim
-from holdfast.store.folder import FolderShelf
+from holdfast.store.journal import STARTED
 from holdfast.store.leases import Held, Holder, Lease, Leases
-from holdfast.store.run_store import RunStore
-from holdfast.terraform.choose import Choice
-from holdfast.terraform.engine import Stop
+from holdfast.store.run_records import journal_name
 
-ELSEWHERE = ProcessId(host="runner-7", boot="b", pid=4711, started="1", machine="m", space="s")
 LANE = "lanes/east"
 
 
 def in_lane(name: str, lane: str = "east") -> Stack:
     return replace(stack(name), target=Target(name="t", lane=lane))
-
-
-def session(folder: Path, *, change: str, wait: float = 0.0) -> Session:
-    key = Key.of(b"k" * 32)
-
-    def choose(_: Stack) -> Choice:
-        raise AssertionError("nothing is run here")
-
-    return Session(
-        config=Config(file=folder / "holdfast.yaml", root=folder),
-        environment=Environment(variables={"HOLDFAST_HOME": str(folder / "home")}),
-        code=Code(folder),
-        store=RunStore(FolderShelf(folder / "store"), lambda: key),
-        key=lambda: key,
-        choose=choose,
-        redactor=Redactor(),
-        who="tester@here",
-        stop=Stop(),
-        scratch=folder,
-        change=change,
-        wait=wait,
-    )
 
 
 def taken(at: Session, process: ProcessId, *, change: str = "01DEAD", beat: str | None = None) -> Held:
@@ -72,17 +45,6 @@ def taken(at: Session, process: ProcessId, *, change: str = "01DEAD", beat: str 
     now = at.store.leases.look(LANE)
     assert now is not None
     return now
-
-
-def claim(at: Session, stack_: str, process: ProcessId, *, change: str) -> None:
-    intent: dict[str, object] = {
-        "operation": "apply",
-        "who": "ci",
-        "started": clock.now().isoformat(),
-        "process": process.document(),
-        "intent": {"version": 1, "intent": {"change": change}},
-    }
-    at.store.claims.take(Claim(stack=stack_, run="01RUN", intent=intent))
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -148,7 +110,7 @@ def test_who_is_out_of_sight_keeps_the_lane_until_a_person_says_otherwise(tmp_pa
     """Silence proves nothing; a declaration frees every lane of that change, and of no other."""
     ours = session(tmp_path, change="01A")
     taken(ours, ELSEWHERE)
-    claim(ours, "x", ELSEWHERE, change="01DEAD")
+    ours.store.claims.take(claim(ELSEWHERE, stack="x", change="01DEAD"))
 
     async def apply() -> None:
         async with lanes.held(ours, (in_lane("a"),)):
@@ -160,6 +122,12 @@ def test_who_is_out_of_sight_keeps_the_lane_until_a_person_says_otherwise(tmp_pa
     assert lanes.declare_dead(ours, "01OTHER", "no") == ()
     assert lanes.holders(ours) == {"east": "01DEAD"}
     assert lanes.declare_dead(ours, "01DEAD", "the runner was shut down") == ("east",)
+    (line, *_) = newest(ours.store, limit=1)
+    assert (line["what"], line["run"], line["reason"]) == (
+        "holder-dead",
+        "01DEAD",
+        "the runner was shut down",
+    )
     assert lanes.holders(ours) == {}
     asyncio.run(apply())
 
@@ -177,7 +145,194 @@ def test_nobody_can_declare_dead_what_lives(tmp_path: Path) -> None:
 def test_the_hint_for_a_silent_holder_names_what_to_say(tmp_path: Path) -> None:
     """The run that is open, or the change where none is."""
     ours = session(tmp_path, change="01A")
+    ours.store.claims.take(claim(ELSEWHERE, stack="y", run="01AAA", change="01OTHER"))
     now = replace(taken(ours, ELSEWHERE), beat="2026-01-02T14:02:00+00:00")
     assert "runs reconcile 01DEAD --holder-dead" in str(lanes.busy(ours, "east", now).problem.hint)
-    claim(ours, "x", ELSEWHERE, change="01DEAD")
+    ours.store.claims.take(claim(ELSEWHERE, stack="x", change="01DEAD"))
     assert "runs reconcile 01RUN --holder-dead" in str(lanes.busy(ours, "east", now).problem.hint)
+    seen = replace(now, life=Life.ALIVE)
+    assert "--wait" in str(lanes.busy(ours, "east", seen).problem.hint)
+
+
+async def hold(at: Session, *stacks: Stack) -> None:
+    """The lanes of these stacks, for a moment."""
+    async with lanes.held(at, stacks):
+        pass
+
+
+@pytest.fixture
+def never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To wait for a lane is an error in the test that asks for this; a heartbeat may wait."""
+    real = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        assert seconds == lanes.BEAT_SECONDS, "it waits"
+        await real(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+
+
+def test_lanes_are_taken_in_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two changes of the same two lanes cannot each hold one and wait for the other."""
+    ours = session(tmp_path)
+    order: list[str] = []
+    take = ours.store.leases.take
+
+    def noted(name: str, holder: Holder, *, spare: Callable[[Held], bool]) -> Lease | Held:
+        order.append(name)
+        return take(name, holder, spare=spare)
+
+    monkeypatch.setattr(ours.store.leases, "take", noted)
+    asyncio.run(hold(ours, in_lane("a", "west"), in_lane("b", "north"), in_lane("c", "east")))
+    assert order == ["lanes/east", "lanes/north", "lanes/west"]
+
+
+@pytest.mark.parametrize("trouble", [OSError("gone"), Failed("HF-STORE-5", "the store does not answer")])
+def test_a_store_that_does_not_answer_takes_no_lane_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    """Heartbeats that fail stop nothing, and the next one is tried."""
+    ours = session(tmp_path)
+    renew, tried = ours.store.leases.renew, 0
+
+    def stumbles(lease: Lease) -> Lease:
+        nonlocal tried
+        tried += 1
+        if tried < 3:
+            raise trouble
+        return renew(lease)
+
+    monkeypatch.setattr(ours.store.leases, "renew", stumbles)
+
+    async def story() -> lanes.Holding:
+        async with lanes.held(ours, (in_lane("a"),), beat=0.001) as holding:
+            await until(lambda: tried > 3)
+        return holding
+
+    assert asyncio.run(story()).lost is None
+    assert ours.stop.level == 0
+    assert lanes.holders(ours) == {}
+
+
+@pytest.mark.parametrize("trouble", [OSError("gone"), Failed("HF-STORE-5", "the store does not answer")])
+def test_a_lane_that_cannot_be_released_is_said_and_harms_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    """The change is over all the same, and its other lanes are free."""
+    ours, told = session(tmp_path), list[Event]()
+    ours.tell = told.append
+    release, stumbles = ours.store.leases.release, True
+
+    def once(lease: Lease) -> None:
+        nonlocal stumbles
+        if stumbles:
+            stumbles = False
+            raise trouble
+        release(lease)
+
+    monkeypatch.setattr(ours.store.leases, "release", once)
+    asyncio.run(hold(ours, in_lane("a"), in_lane("b", "west")))
+    assert lanes.holders(ours) == {"east": "01A"}
+    (note,) = told
+    assert isinstance(note, Note)
+    assert note.text.startswith("lane `east` could not be released")
+
+
+def test_a_change_that_is_ending_is_not_hurried_by_a_lost_lane(tmp_path: Path) -> None:
+    """A second wish would end Terraform at once: a lost lane never adds one to a person's."""
+    ours = session(tmp_path)
+
+    async def story() -> None:
+        async with lanes.held(ours, (in_lane("a"),), beat=0.001) as holding:
+            ours.stop.ask()
+            now = ours.store.leases.look(LANE)
+            assert now is not None
+            blind = Leases(ours.store.sealed, life=lambda _: Life.UNKNOWN)
+            other = replace(now.holder, change="01B")
+            assert isinstance(blind.take_over(LANE, other, number=now.number, declared="gone"), Lease)
+            await until(lambda: holding.lost)
+
+    asyncio.run(story())
+    assert ours.stop.level == 1
+
+
+@pytest.mark.usefixtures("never_waits")
+def test_a_wish_to_stop_ends_the_waiting_for_a_lane(tmp_path: Path) -> None:
+    """Ctrl-C while another change has the lane takes nothing and leaves that one alone."""
+    ours = session(tmp_path, wait=3600.0)
+    taken(ours, ALIVE, change="01B")
+    ours.stop.ask()
+    with pytest.raises(Busy):
+        asyncio.run(hold(ours, in_lane("a")))
+    assert lanes.holders(ours) == {"east": "01B"}
+
+
+@pytest.mark.usefixtures("never_waits")
+def test_a_holder_that_stays_silent_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of sight and without a sign for a minute: a person has to say what became of it."""
+    ours = session(tmp_path, wait=3600.0)
+    taken(ours, ELSEWHERE)
+    monkeypatch.setattr(lanes._Silence, "too_long", lambda *_: True)
+    with pytest.raises(Busy):
+        asyncio.run(hold(ours, in_lane("a")))
+
+
+def test_silence_is_counted_from_the_last_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new heartbeat begins it anew, and who is seen to live may be as silent as it likes."""
+    now = 0.0
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    seen = taken(session(tmp_path), ELSEWHERE)
+    silence = lanes._Silence()
+    story = [
+        (0.0, seen, False),
+        (60.0, seen, False),
+        (60.5, seen, True),
+        (61.0, replace(seen, beat="later"), False),
+        (121.5, replace(seen, beat="later"), True),
+        (122.0, replace(seen, beat="later", life=Life.ALIVE), False),
+        (900.0, replace(seen, beat="later", life=Life.ALIVE), False),
+    ]
+    for now, held, expected in story:  # noqa: B007 - read by the clock
+        assert silence.too_long(held) is expected
+
+
+def test_a_dead_holder_keeps_its_lane_while_terraform_works(tmp_path: Path) -> None:
+    """What it began goes on without it; once that is over too, the lane is free for the next."""
+    ours = session(tmp_path)
+    taken(ours, DEAD)
+    ours.store.claims.take(claim(DEAD, change="01DEAD"))
+    path = tmp_path / "store" / journal_name("01RUN")
+    journal(path, (STARTED, {"process": ALIVE.document(), "spill": None}))
+    with pytest.raises(Busy) as caught:
+        asyncio.run(hold(ours, in_lane("a")))
+    assert "its Holdfast is gone, and Terraform is still at work; on a now, run 01RUN" in str(caught.value)
+    path.unlink()
+    journal(path, (STARTED, {"process": DEAD.document(), "spill": None}))
+    asyncio.run(hold(ours, in_lane("a")))
+
+
+def test_a_waiting_change_says_once_for_whom_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at every look: a log of a long wait stays readable."""
+    ours, told = session(tmp_path, wait=3600.0), list[Event]()
+    ours.tell = told.append
+    taken(ours, ALIVE, change="01B")
+    looks = 0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal looks
+        if seconds == lanes.BEAT_SECONDS:
+            await asyncio.Event().wait()
+        looks += 1
+        if looks == 3:
+            ours.stop.ask()
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(Busy):
+        asyncio.run(hold(ours, in_lane("a")))
+    (note,) = told
+    assert isinstance(note, Note)
+    assert "waiting: lane `east` is held by change 01B" in note.text

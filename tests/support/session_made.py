@@ -1,0 +1,82 @@
+"""A session that runs nothing, and claims and journals as a run would have written them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.config.valid import Config
+from holdfast.doors import clock, living
+from holdfast.doors.environment import Environment
+from holdfast.doors.living import ProcessId
+from holdfast.runs.session import Session
+from holdfast.secrets.keys import Key
+from holdfast.secrets.redact import Redactor
+from holdfast.stacks.code import Code
+from holdfast.stacks.stack import Stack
+from holdfast.store.claims import Claim
+from holdfast.store.folder import FolderShelf
+from holdfast.store.journal import JournalWriter
+from holdfast.store.run_store import RunStore
+from holdfast.store.shelf import Shelf
+from holdfast.terraform.choose import Choice
+from holdfast.terraform.engine import Stop
+
+KEY = Key.of(b"k" * 32)
+ALIVE = living.this_process()
+DEAD = replace(ALIVE, started="1")
+"""Another process had the number of this one before."""
+ELSEWHERE = ProcessId(host="runner-7", boot="b", pid=4711, started="1", machine="m", space="s")
+LONG_AGO = "2020-01-02T03:04:05+00:00"
+
+
+def session(folder: Path, *, change: str = "01A", wait: float = 0.0, shelf: Shelf | None = None) -> Session:
+    def choose(_: Stack) -> Choice:
+        raise AssertionError("nothing is run here")
+
+    return Session(
+        config=Config(file=folder / "holdfast.yaml", root=folder),
+        environment=Environment(variables={"HOLDFAST_HOME": str(folder / "home")}),
+        code=Code(folder),
+        store=RunStore(shelf or FolderShelf(folder / "store"), lambda: KEY),
+        key=lambda: KEY,
+        choose=choose,
+        redactor=Redactor(),
+        who="tester@here",
+        stop=Stop(),
+        scratch=folder,
+        change=change,
+        wait=wait,
+    )
+
+
+def claim(
+    process: ProcessId,
+    *,
+    stack: str = "a",
+    run: str = "01RUN",
+    change: str = "01A",
+    operation: str = "apply",
+    started: str | None = None,
+) -> Claim:
+    intent: dict[str, object] = {
+        "operation": operation,
+        "who": "ci",
+        "started": started or clock.now().isoformat(),
+        "process": process.document(),
+        "intent": {"version": 1, "intent": {"change": change, "digest": "d1"}},
+    }
+    return Claim(stack=stack, run=run, intent=intent)
+
+
+def journal(
+    path: Path, *frames: tuple[bytes, dict[str, object] | bytes], run: str = "01RUN", key: Key = KEY
+) -> bytes:
+    """Written to this path with these frames; what was written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = JournalWriter(str(path), key, run)
+    for kind, data in frames:
+        writer.append(kind, data if isinstance(data, bytes) else json.dumps(data).encode())
+    writer.close()
+    return path.read_bytes()
