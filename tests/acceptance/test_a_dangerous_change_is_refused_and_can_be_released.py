@@ -169,11 +169,12 @@ def test_the_budget_of_a_change_is_for_all_its_stacks(holdfast: Program) -> None
     assert holdfast.results("apply", "stacks/a", "--yes")["stacks/a"]["status"] == "applied"
 
 
-@pytest.mark.parametrize(("reads", "codes"), [("outputs.id", ["HF-GUARD-2"]), ("outputs.other", [])])
-def test_an_output_that_others_read_is_not_taken_away(
-    holdfast: Program, reads: str, codes: list[str]
-) -> None:
-    """In production; one that nobody reads may go."""
+def _reading(program: Program, reads: str) -> None:
+    program.write("app/main.tf", f'output "x" {{\n  value = data.terraform_remote_state.net.{reads}\n}}\n')
+
+
+def _with_an_output_less(holdfast: Program, reads: str) -> None:
+    """A stack in production whose one output is applied and no longer in its code; another one reads it."""
     holdfast.write(
         "holdfast.yaml",
         """
@@ -184,9 +185,37 @@ def test_an_output_that_others_read_is_not_taken_away(
         engine: { use: embedded }
         """,
     )
-    holdfast.write("app/main.tf", f'output "x" {{\n  value = data.terraform_remote_state.net.{reads}\n}}\n')
+    _reading(holdfast, reads)
     holdfast.write("net/main.tf", 'output "id" {\n  value = 1\n}\n')
     holdfast.ok("apply", "net", "--yes")
     holdfast.write("net/main.tf", "")
+
+
+@pytest.mark.parametrize(
+    ("reads", "codes"),
+    [
+        ("outputs.id", ["HF-GUARD-2"]),
+        ('outputs["id"]', ["HF-GUARD-2"]),
+        ("outputs", ["HF-GUARD-2"]),
+        ("outputs.other", []),
+    ],
+)
+def test_an_output_that_others_read_is_not_taken_away(
+    holdfast: Program, reads: str, codes: list[str]
+) -> None:
+    """In production, by name, by key or all together; one that nobody reads may go."""
+    _with_an_output_less(holdfast, reads)
     planned = holdfast.results("plan", "net", code=3 if codes else 0)["net"]
     assert [one["code"] for one in planned["guard"]["reasons"]] == codes
+
+
+def test_a_rejection_outlasts_what_it_was_about(holdfast: Program, tmp_path: Path) -> None:
+    """Nothing else speaks against the plan any more: a person's no still does."""
+    _with_an_output_less(holdfast, "outputs.id")
+    bundle = tmp_path / "bundle"
+    run = holdfast.results("plan", "net", "--out", str(bundle), code=3)["net"]["run"]
+    holdfast.ok("runs", "reject", run, "--reason", "somebody may read it")
+    _reading(holdfast, "outputs.other")
+    refused = holdfast.results("apply", "--plan", str(bundle), code=3)["net"]
+    assert refused["error"]["code"] == "HF-GUARD-17"
+    assert holdfast.json("output", "net")["outputs"]["id"]["value"] == 1

@@ -53,11 +53,17 @@ def _read_outputs(session: Session, stack: Stack, ready: ReadyPlan) -> Iterator[
                 yield from (read,) if read else names
 
 
-async def judged(session: Session, stack: Stack, ready: ReadyPlan, *, digest: str) -> Decision:
-    """What the rules say of this plan, with what people said about this very digest."""
+async def judged(
+    session: Session, stack: Stack, ready: ReadyPlan, *, digest: str, saved: bool = False
+) -> Decision:
+    """What the rules say of this plan, with what people said about this very digest.
+
+    Only about a saved plan can anybody have spoken. A rejection counts also where nothing else speaks against
+    the plan any more.
+    """
     found = await checks_of(session, stack).of(stack, ready)
     decision = judge(ready.plan, policy_of(session, stack), situation_of(session, stack, ready, found))
-    return consented(session, decision, digest)
+    return consented(session, decision, digest) if saved or not isinstance(decision, Allow) else decision
 
 
 def checks_of(session: Session, stack: Stack) -> PlanChecks:
@@ -70,8 +76,6 @@ def checks_of(session: Session, stack: Stack) -> PlanChecks:
 
 
 def consented(session: Session, decision: Decision, digest: str) -> Decision:
-    if isinstance(decision, Allow):
-        return decision
     return with_consent(decision, said_of(session, digest))
 
 

@@ -200,7 +200,9 @@ class StackRun:
             saved=self._saved is not None,
             notes=(*self._found, *ready.notes, *self._retrying.notes),
         )
-        return self._decided(result, await judged(self.session, self.stack, ready, digest=ready.digest))
+        saved = self._options is None
+        decision = await judged(self.session, self.stack, ready, digest=ready.digest, saved=saved)
+        return self._decided(result, decision)
 
     def _decided(self, result: StackResult, decision: Decision) -> StackResult:
         if isinstance(decision, Allow):
