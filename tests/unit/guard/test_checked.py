@@ -51,6 +51,16 @@ def test_a_policy_about_code_says_where() -> None:
     assert [one.message for one in made.reasons] == ["a/main.tf:3: not here", "not here"]
 
 
+def test_what_a_policy_says_is_no_finding_of_the_checks() -> None:
+    """Each is one reason, with the effect that the guard has for its kind."""
+    policy = msgspec.structs.replace(IN_PRODUCTION, findings=Effect.APPROVE)
+    made = judge(CHANGES, policy, situation(findings=(DENIED, LEAKED)))
+    assert [(one.code, one.effect) for one in made.reasons] == [
+        ("HF-GUARD-18", Effect.DENY),
+        ("HF-GUARD-19", Effect.APPROVE),
+    ]
+
+
 def test_a_plan_without_changes_is_not_held_up() -> None:
     """There is nothing to apply."""
     policy = msgspec.structs.replace(IN_PRODUCTION, findings=Effect.DENY)

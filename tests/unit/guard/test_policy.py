@@ -9,7 +9,7 @@ import pytest
 from guard_made import codes, plan, resource, situation
 
 from holdfast.config.guard_valid import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings
-from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason, released, with_reasons
+from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason, decided, released, with_reasons
 from holdfast.guard.judge import StackLosses, judge, judge_change, losses_of
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, Policy, policy_for, policy_version
 
@@ -122,6 +122,29 @@ def test_further_reasons_never_make_it_milder() -> None:
     assert isinstance(denied, Deny)
     assert codes(denied) == ["HF-GUARD-5", "HF-GUARD-1"]
     assert with_reasons(denied, ()) == denied
+
+
+def test_further_reasons_keep_the_approvals_that_are_needed() -> None:
+    """What a release would leave to be approved is not forgotten over the budget of a change."""
+    waiting = judge(DELETED, msgspec.structs.replace(ELSEWHERE, approvals=2), situation(production=False))
+    assert isinstance(waiting, NeedApproval)
+    denied = with_reasons(waiting, (Reason(code="HF-GUARD-5", message="too much"),))
+    assert isinstance(denied, Deny)
+    assert denied.approvals == 2
+
+
+def test_the_greatest_danger_is_said_first() -> None:
+    """What is not understood before all else that denies; what denies before what waits or warns."""
+    given = [
+        Reason(code="HF-GUARD-0", message="", effect=Effect.WARN),
+        Reason(code="HF-GUARD-14", message="", effect=Effect.APPROVE),
+        *(Reason(code=f"HF-GUARD-{number}", message="") for number in (1, 10, 3, 7, 6, 0)),
+    ]
+    assert codes(decided(given)) == [
+        *(f"HF-GUARD-{number}" for number in (0, 6, 7, 3, 10, 1)),
+        "HF-GUARD-14",
+        "HF-GUARD-0",
+    ]
 
 
 def test_a_release_lifts_what_was_denied_and_keeps_approvals() -> None:

@@ -1,0 +1,96 @@
+"""What a person's word changes about a decision, word by word."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.config.guard_valid import Effect
+from holdfast.guard.consent import REJECTED, Said, still_needed, with_consent
+from holdfast.guard.decision import (
+    NOT_UNDERSTOOD,
+    Allow,
+    Decision,
+    Deny,
+    NeedApproval,
+    Reason,
+    decided,
+    with_reasons,
+)
+
+
+def word(kind: str, by: str = "ada", *, valid: bool = True) -> Said:
+    return Said(kind=kind, by=by, shown=f"{by}, unproved", reason="why", valid=valid)
+
+
+def reason(code: str, effect: Effect) -> Reason:
+    return Reason(code=code, message=code, effect=effect)
+
+
+DENIED = decided([reason("HF-GUARD-1", Effect.DENY)])
+WAITING = decided([reason("HF-GUARD-14", Effect.APPROVE)], approvals=2)
+BOTH = decided([reason("HF-GUARD-1", Effect.DENY), reason("HF-GUARD-14", Effect.APPROVE)], approvals=2)
+ALLOWED = decided([reason("HF-GUARD-1", Effect.WARN)])
+
+
+def test_a_release_lifts_a_denial_while_it_lasts() -> None:
+    """One that has expired lifts nothing."""
+    assert isinstance(with_consent(DENIED, [word("release")]), Allow)
+    assert with_consent(DENIED, [word("release", valid=False)]) == DENIED
+
+
+def test_an_approval_lifts_no_denial() -> None:
+    """However many there are."""
+    assert with_consent(DENIED, [word("approve", by) for by in "abc"]) == DENIED
+
+
+def test_a_release_leaves_the_approvals_to_be_given() -> None:
+    """As many as before, and with them the plan is allowed."""
+    released = with_consent(BOTH, [word("release")])
+    assert isinstance(released, NeedApproval)
+    assert released.approvals == 2
+    said = [word("release"), word("approve", "bob"), word("approve", "eve")]
+    assert isinstance(with_consent(BOTH, said), Allow)
+
+
+def test_what_is_not_understood_is_never_released() -> None:
+    """Nobody can answer for what nobody can read."""
+    decision = decided([reason(NOT_UNDERSTOOD, Effect.DENY)])
+    assert with_consent(decision, [word("release")]) == decision
+
+
+@pytest.mark.parametrize(
+    ("said", "missing"),
+    [
+        ([], 2),
+        ([word("approve")], 1),
+        ([word("approve"), word("approve")], 1),
+        ([word("approve"), word("approve", "bob", valid=False)], 1),
+        ([word("approve"), word("release", "bob")], 1),
+    ],
+)
+def test_each_person_counts_once_while_the_word_lasts(said: list[Said], missing: int) -> None:
+    """Fewer valid words of different people than needed leave the plan waiting, and say how many miss."""
+    left = with_consent(WAITING, said)
+    assert isinstance(left, NeedApproval)
+    assert still_needed(left, said) == missing
+
+
+def test_enough_people_let_it_pass() -> None:
+    """What had to be approved stays as a warning."""
+    left = with_consent(WAITING, [word("approve"), word("approve", "bob")])
+    assert left == Allow(reasons=(reason("HF-GUARD-14", Effect.WARN),))
+    assert still_needed(left, []) == 0
+
+
+@pytest.mark.parametrize("decision", [DENIED, WAITING, BOTH, ALLOWED])
+def test_a_rejection_ends_it_whatever_else_is_said(decision: Decision) -> None:
+    """It stands first among the reasons, with who said it and why; an end it does not have."""
+    others = [word("release"), word("approve"), word("approve", "bob"), word("approve", "eve")]
+    for said in ([word("reject"), *others], [*others, word("reject", valid=False)]):
+        left = with_consent(decision, said)
+        assert isinstance(left, Deny)
+        assert left.reasons[0].code == REJECTED
+        assert left.reasons[0].message == "rejected by ada, unproved: why"
+        assert left.reasons[1:] == decision.reasons
+        more = with_reasons(left, [reason("HF-GUARD-5", Effect.DENY)])
+        assert more.reasons[0].code == REJECTED
