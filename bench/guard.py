@@ -27,9 +27,9 @@ import msgspec
 from holdfast.config.guard_valid import Budget
 from holdfast.guard.decision import Decision
 from holdfast.guard.judge import judge
+from holdfast.guard.plan_context import Situation
 from holdfast.guard.policy import IN_PRODUCTION
-from holdfast.guard.situation import Situation
-from holdfast.terraform.plan_json import read_plan
+from holdfast.terraform.plan.reader import read_plan
 
 TIME_BAR, MEMORY_BAR = 2.0, 5.0
 _ACTIONS = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from holdfast.checks import catalogue, pages
+from holdfast.checks.engine import catalogue, pages
 from holdfast.cli import reference
 from holdfast.config import schema
 

@@ -16,11 +16,11 @@ from lab_stacks import held, in_state, none_left, one_stack, warm_processes, wit
 from program import Program, eventually
 from small import on_a_terminal
 
-from holdfast.doors import clock, living
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.run_store import RunStore
+from holdfast.system import clock, process_table
 from provider.service import Fault, LabService
 
 
@@ -222,7 +222,7 @@ def left_by_the_dead(program: Program, *, host: str | None, operation: str = "ap
     gone = subprocess.Popen(["true"])
     gone.wait()
     store = store_of(program)
-    process: dict[str, Any] = dict(living.this_process().document(), pid=gone.pid, started="1")
+    process: dict[str, Any] = dict(process_table.this_process().document(), pid=gone.pid, started="1")
     if host is not None:
         process |= {"host": host, "machine": "elsewhere"}
     run = clock.new_id()

@@ -10,11 +10,11 @@ import pytest
 from audit_made import act, applied
 from program import Program
 
-from holdfast.audit.identity import GITHUB_ACTIONS, Who
+from holdfast.audit.actor import GITHUB_ACTIONS, Who
 from holdfast.audit.log import Audit
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.run_store import RunStore
 
 SECRET = b"an audit key of the tests, 32 by"

@@ -17,12 +17,12 @@ import sarif_read
 from program import Program
 from tools_made import asked, found
 
-from holdfast.checks.interface import Finding, Skipped
+from holdfast.checks.model.interface import Finding, Skipped
 from holdfast.checks.tools import checkov
 from holdfast.checks.tools.checkov_report import Report, read_report
 from holdfast.config.check_valid import Use
-from holdfast.doors import processes
-from holdfast.doors.environment import Environment
+from holdfast.system import processes
+from holdfast.system.environment import Environment
 
 CODE = 'resource "aws_s3_bucket" "a" {\n  bucket = "quote \\" inside"\n  acl    = "public-read"\n}\n'
 BROKEN = 'resource "aws_s3_bucket" "b" {\n  bucket = = 1\n}\n'

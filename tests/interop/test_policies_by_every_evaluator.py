@@ -18,8 +18,8 @@ import pytest
 from program import Program
 from tools_made import asked
 
-from holdfast.checks.interface import Finding, Skipped
-from holdfast.checks.tools import rego
+from holdfast.checks.model.interface import Finding, Skipped
+from holdfast.checks.tools.rego import tool
 from holdfast.checks.tools.source_documents import document
 
 REPOSITORY = Path(__file__).parents[2]
@@ -147,7 +147,7 @@ class Evaluator:
     def said(self, files: dict[str, str], plans: dict[str, bytes] | None = None) -> list[tuple[str, Any]]:
         """Through the tool's own way in, with plans as a run hands them over."""
         about = asked("rego", files, root=self._root, plans=plans)
-        return [(rule.id, one) for rule, one in rego.TOOL.run(about.checkout, about.plans)]
+        return [(rule.id, one) for rule, one in tool.TOOL.run(about.checkout, about.plans)]
 
     def found(self, files: dict[str, str], plans: dict[str, bytes] | None = None) -> list[tuple[str, str]]:
         said = self.said(files, plans)

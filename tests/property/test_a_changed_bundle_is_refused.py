@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.kernel.errors import Refused
-from holdfast.runs import bundle as bundles
+from holdfast.plans import saved_plan as bundles
 
 
 @settings(max_examples=40, deadline=None)

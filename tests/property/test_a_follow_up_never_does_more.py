@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans_made import change, plan
 
-from holdfast.runs.follow_up import ApplyEnd, in_doubt, may_follow, within
+from holdfast.runs.auto_replan import ApplyEnd, in_doubt, may_follow, within
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.refused_creates import RefusedCreate
+from holdfast.terraform.tables.refused_creates import RefusedCreate
 
 ADDRESSES = [f"lab_object.o{number}" for number in range(4)]
 ACTIONS = [("no-op",), ("create",), ("update",), ("delete",), ("delete", "create"), ("create", "delete")]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.secrets.redact import Redactor
-from holdfast.state.diff import diff
-from holdfast.terraform.sensitive import sensitive_in_state
+from holdfast.terraform.statefile.diff import diff
+from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 SECRETS = tuple(f"s3cret-{word}-{number}" for number, word in enumerate(("apple", "brick", "cloud", "delta")))
 NAMES = ("a", "b", "c")

@@ -8,12 +8,12 @@ from audit_made import act, applied, audit_on, store_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.audit.break_glass import open_acts
 from holdfast.audit.chain import End, Piece, beginning, linked
-from holdfast.audit.checking import check
 from holdfast.audit.entry import Entry
-from holdfast.audit.glass import open_acts
-from holdfast.audit.looking import newest, verify
 from holdfast.audit.marks import open_break_glass
+from holdfast.audit.reader import newest, verify
+from holdfast.audit.verify import check
 
 BEGINS = beginning("01STORE")
 Log = tuple[list[Piece], End]

@@ -10,11 +10,11 @@ from datetime import date
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.formats.catalogue import format_of
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report, Reported, Unseen, Waiver
-from holdfast.checks.waivers import LineWaiver, read_waivers
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report, Reported, Unseen, Waiver
 from holdfast.kernel.errors import Place
 
 ANY = st.text(st.characters(codec=None), max_size=60) | st.sampled_from(

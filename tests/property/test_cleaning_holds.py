@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config.valid import Work
-from holdfast.terraform.cleaning import Entry, decide
+from holdfast.terraform.workdirs.gc_policy import Entry, decide
 
 NOW = 10_000.0
 LIMITS = st.builds(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config.guard_valid import Effect
-from holdfast.guard.consent import Said, still_needed, with_consent
+from holdfast.guard.approvals import Said, still_needed, with_consent
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason, decided
 
 CODES = (NOT_UNDERSTOOD, "HF-GUARD-1", "HF-GUARD-3", "HF-GUARD-12", "HF-GUARD-14")

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from results_made import result, stack
 
+from holdfast.changes.dependencies import needs, with_dependencies
 from holdfast.kernel.errors import GRAVEST_FIRST
-from holdfast.runs.dependencies import needs, with_dependencies
-from holdfast.runs.result import exit_of
-from holdfast.runs.status import SETTLED, STOPS_DEPENDENTS, Status
+from holdfast.plans.result import exit_of
+from holdfast.plans.status import SETTLED, STOPS_DEPENDENTS, Status
 from holdfast.stacks.order import dependents_of, waves
 from holdfast.stacks.stack import Stack
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from recovery_made import state
 from wrecks_made import Wreck, wrecks
 
-from holdfast.runs import findings as found
-from holdfast.runs.imports import Resolution, imports
-from holdfast.state.contents import read_contents
+from holdfast.recovery import change_outcome as found
+from holdfast.recovery.imports import Resolution, imports
+from holdfast.terraform.statefile.contents import read_contents
 
 
 def looked_after(wreck: Wreck, resolution: Resolution) -> set[str]:

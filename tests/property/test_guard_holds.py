@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from holdfast.config.guard_valid import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, gravest
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, released
 from holdfast.guard.judge import StackLosses, judge, judge_change
+from holdfast.guard.plan_context import Situation
 from holdfast.guard.policy import Policy, policy_for, policy_version
-from holdfast.guard.situation import Situation
 from holdfast.kernel.errors import EngineError
-from holdfast.terraform.plan_json import KNOWN_FORMATS, read_plan
+from holdfast.terraform.plan.reader import KNOWN_FORMATS, read_plan
 
 SECRET = "hunter2-very-secret"
 ADDRESSES = ("x.y", "x.y[0]", 'x.z["a"]', "module.m.x.y", "module.m[1].aws_db_instance.d", "lab_object.o")

@@ -24,7 +24,7 @@ from msgspec import structs
 
 from holdfast.checks.iam.document import Either, Fields, Malformed, Node, is_list, plain, read_text
 from holdfast.checks.iam.grammar import grammar
-from holdfast.checks.iam.kinds import Kind, guess, looks_like_policy
+from holdfast.checks.iam.policy_types import Kind, guess, looks_like_policy
 from holdfast.checks.iam.statements import statements
 from holdfast.hcl.reader import UNKNOWN
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from memory_shelf import MemoryShelf
 
-from holdfast.doors.living import Life, ProcessId
 from holdfast.secrets.keys import Key
+from holdfast.store.encrypted_blobs import SealedShelf
 from holdfast.store.leases import Held, Holder, Lease, LeaseLost, Leases
-from holdfast.store.sealed import SealedShelf
+from holdfast.system.process_table import Life, ProcessId
 
 LANE = "lanes/aws"
 TAKERS = range(4)

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checks.interface import Finding, Rule, Severity
-from holdfast.checks.source_lines import Secrets
+from holdfast.checks.engine.source_lines import Secrets
+from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.kernel.errors import Place
 
 RULE = Rule(id="HF208", title="t", why="w.", fix="f.", severity=Severity.ERROR, secret=True)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.errors import EngineError
-from holdfast.terraform.plan_json import read_plan
-from holdfast.terraform.plan_values import differences, sensitive_values
+from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.values import differences, sensitive_values
 
 MARK = "hunter"
 leaves = st.sampled_from(["plain", 1, None, True]) | st.integers(0, 9).map(lambda number: f"{MARK}{number}")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.state.retention import Aged, expired
+from holdfast.terraform.statefile.retention import Aged, expired
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

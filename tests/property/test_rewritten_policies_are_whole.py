@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checks.tools import rego_exact
-from holdfast.checks.tools.rego_names import doubtful_names
-from holdfast.checks.tools.rego_order import ordered
-from holdfast.checks.tools.rego_policies import Policy
-from holdfast.checks.tools.rego_steps import stepped
-from holdfast.checks.tools.rego_tokens import tokens_of
+from holdfast.checks.tools.rego import exact
+from holdfast.checks.tools.rego.names import doubtful_names
+from holdfast.checks.tools.rego.order import ordered
+from holdfast.checks.tools.rego.policies import Policy
+from holdfast.checks.tools.rego.steps import stepped
+from holdfast.checks.tools.rego.tokens import tokens_of
 
 WORDS = (
     *("if", "else", "not", "some", "every", "in", "with", "as", "default", "import", "contains", "walk"),
@@ -24,7 +24,7 @@ TEXTS = st.lists(st.sampled_from(WORDS), max_size=40).map("".join) | st.text(max
 def test_no_policy_breaks_its_rewriting(text: str) -> None:
     """A broken policy is for the evaluator to refuse."""
     assert "".join(tokens_of(text)) == text
-    rego_exact.for_tests(text)
+    exact.for_tests(text)
     list(doubtful_names([Policy(path="policy/a.rego", text=text)]))
 
 

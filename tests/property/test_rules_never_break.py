@@ -6,10 +6,10 @@ from checks_made import checkout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.checks import catalogue
+from holdfast.checks.engine import catalogue
+from holdfast.checks.engine.running import check
 from holdfast.checks.formats.catalogue import FORMATS, format_of
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.running import check
 from holdfast.kernel.errors import ConfigError
 
 RULES = catalogue.rules()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from holdfast.checks.formats import sarif
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report, Reported, Unseen, Waiver
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report, Reported, Unseen, Waiver
 from holdfast.kernel.errors import Place
 
 TEXTS = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(

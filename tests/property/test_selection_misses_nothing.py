@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.valid import RuleKind
+from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Place
-from holdfast.stacks.code import Code
-from holdfast.stacks.follow import reach_of
+from holdfast.stacks.reads.walk import reach_of
 from holdfast.stacks.select import select
 from holdfast.stacks.stack import Stack
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.read import parse
+from holdfast.onboarding.scan import Look, Module, VariablesFile
+from holdfast.onboarding.starter import starter
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
-from holdfast.stacks.look import Look, Module, VariablesFile
-from holdfast.stacks.starter import starter
 
 PARTS = st.sampled_from(
     ("Accounts", "envs", "live", "modules", "dev", "prod", "a-dev", "eu-west-1", "net", "db", "common")

@@ -8,8 +8,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.state.contents import read_contents
-from holdfast.state.surgery import Instance, instance, raised, with_deposed, without, without_deposed
+from holdfast.terraform.statefile.contents import read_contents
+from holdfast.terraform.statefile.edit import (
+    Instance,
+    instance,
+    raised,
+    with_deposed,
+    without,
+    without_deposed,
+)
 
 KEYS = st.none() | st.integers(0, 2) | st.text(st.sampled_from('a"].[0${%\\\n é'), max_size=4)
 NAMES = st.tuples(

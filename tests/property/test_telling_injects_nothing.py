@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from holdfast.kernel.quoting import one_line, visible
-from holdfast.kernel.workflow_commands import command, harmless
+from holdfast.notify.action_items import is_ours
 from holdfast.notify.commands import annotation_lines, folded
-from holdfast.notify.concerns import is_ours
 from holdfast.notify.markdown import markdown
 from holdfast.notify.outputs import output_lines, outputs_of
-from holdfast.notify.page import COMMENT
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
+from holdfast.notify.size_budget import COMMENT
+from holdfast.system.markup import one_line, visible
+from holdfast.system.workflow_commands import command, harmless
 
 PIECES = [
     "`", "``", "```", "~~~", "|", "\\|", "\\", "\n", "\n\n", "\r", "\r\n", "\t", "    ", " ", "\u2028",

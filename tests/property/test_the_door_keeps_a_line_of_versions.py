@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from memory_keeper import MINE, OTHER, MemoryKeeper, info, state
 
-from holdfast.terraform.door import Refusal
-from holdfast.terraform.door_rules import Rules
+from holdfast.terraform.backend.rules import Rules
+from holdfast.terraform.backend.server import Refusal
 
 LOCKS = st.sampled_from([MINE, OTHER])
 LINEAGES = st.sampled_from(["one", "two"])

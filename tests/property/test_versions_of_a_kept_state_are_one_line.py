@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from memory_shelf import MemoryShelf
 
 from holdfast.secrets.keys import Key
-from holdfast.store.copies import StateCopy
-from holdfast.store.sealed import SealedShelf
+from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.snapshots import StateCopy
 from holdfast.store.states import KeptStates
 
 KEY = Key.of(b"k" * 32)

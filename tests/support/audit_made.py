@@ -7,13 +7,13 @@ from typing import Any
 
 from memory_shelf import MemoryShelf
 
+from holdfast.audit.actor import PERSON, Who
 from holdfast.audit.entry import Entry, What
-from holdfast.audit.identity import PERSON, Who
 from holdfast.audit.log import Audit
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
+from holdfast.store.blobs import Shelf
 from holdfast.store.run_store import RunStore
-from holdfast.store.shelf import Shelf
 
 KEY = Key.of(b"a key of the tests, 32 bytes it is"[:32])
 ADA = Who(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing proves it", claims={})

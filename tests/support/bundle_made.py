@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.runs import bundle as bundles
-from holdfast.runs.bundle import Bundle, StateSeen
-from holdfast.runs.digest import DigestParts, sha256
+from holdfast.plans import saved_plan as bundles
+from holdfast.plans.digest import DigestParts, sha256
+from holdfast.plans.saved_plan import Bundle, StateSeen
 from holdfast.secrets.keys import Key
 
 KEY = Key.of(bytes(range(32)))

@@ -14,24 +14,24 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from holdfast.checks.catalogue import rules
-from holdfast.checks.interface import Rule
-from holdfast.checks.looking import look_at
-from holdfast.checks.report import Report, Reported
-from holdfast.checks.running import AtHand
-from holdfast.checks.running import check as run
-from holdfast.checks.subjects import CheckedPlan, CheckedState, Checkout
+from holdfast.checks.engine.catalogue import rules
+from holdfast.checks.engine.inputs import look_at
+from holdfast.checks.engine.running import AtHand
+from holdfast.checks.engine.running import check as run
+from holdfast.checks.model.interface import Rule
+from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout
 from holdfast.config import read as config_read
 from holdfast.config.valid import Config
+from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.worktree import Kind, Worktree
 from holdfast.hcl.reader import read, values
-from holdfast.stacks.code import Code
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
 from holdfast.stacks.stack import Stack, matches
-from holdfast.stacks.worktree import Kind, Worktree
-from holdfast.state.contents import read_contents
-from holdfast.terraform.plan_json import read_plan
+from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.statefile.contents import read_contents
 
 TODAY = date(2026, 6, 15)
 ROOT = Path("/repository")

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from recovery_made import body, intent, planned, state
 
-from holdfast.runs.evidence import Evidence, compare
+from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.intent import PlannedChange
-from holdfast.state.contents import NOTHING, read_contents
+from holdfast.terraform.statefile.contents import NOTHING, read_contents
 
 A = "lab_object.a"
 B = "lab_object.b"

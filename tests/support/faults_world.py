@@ -323,7 +323,7 @@ def _words(pid: int) -> list[bytes]:
 
 
 def _is(victim: Victim, words: list[bytes]) -> bool:
-    supervisor = any(word.endswith(b"supervisor.py") for word in words)
+    supervisor = any(word.endswith(b"supervisor/main.py") for word in words)
     provider = any(word.endswith(b"provider/main.py") for word in words)
     holdfast = b"holdfast" in words
     match victim:

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from checks_made import checkout, plan_of, state_of
 
-from holdfast.checks.interface import Rule
-from holdfast.checks.running import AtHand, Seen
-from holdfast.checks.subjects import Checkout, Commit, EngineSaid, History
+from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.model.interface import Rule
+from holdfast.checks.model.subjects import Checkout, Commit, EngineSaid, History
 
 Files = Mapping[str, str | bytes]
 Hand = Callable[[Checkout], AtHand]

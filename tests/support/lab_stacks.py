@@ -86,7 +86,7 @@ def warm_processes(program: Program, text: str = "") -> list[int]:
             children = [one.read_text() for one in Path(f"/proc/{pid}/task").glob("*/children")]
         except OSError:
             continue
-        if b"supervisor.py" in command and text.encode() in environment and any(children):
+        if b"supervisor/main.py" in command and text.encode() in environment and any(children):
             found.append(pid)
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 
-from holdfast.store.shelf import Item
+from holdfast.store.blobs import Item
 
 
 class MemoryShelf:

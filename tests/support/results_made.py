@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from holdfast.config.valid import RuleKind
 from holdfast.kernel.errors import Place
-from holdfast.runs.result import ErrorShown, StackResult
-from holdfast.runs.status import Status
+from holdfast.plans.result import ErrorShown, StackResult
+from holdfast.plans.status import Status
 from holdfast.stacks.stack import Stack
 
 

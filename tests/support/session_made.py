@@ -7,24 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.config.valid import Config
-from holdfast.doors import clock, living
-from holdfast.doors.environment import Environment
-from holdfast.doors.living import ProcessId
-from holdfast.runs.session import Session
+from holdfast.hcl.eval.code import Code
+from holdfast.plans.context import Session
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
-from holdfast.stacks.code import Code
 from holdfast.stacks.stack import Stack
+from holdfast.store.blobs import Shelf
 from holdfast.store.claims import Claim
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.journal import JournalWriter
 from holdfast.store.run_store import RunStore
-from holdfast.store.shelf import Shelf
-from holdfast.terraform.choose import Choice
-from holdfast.terraform.engine import Stop
+from holdfast.system import clock, process_table
+from holdfast.system.environment import Environment
+from holdfast.system.process_table import ProcessId
+from holdfast.terraform.engine.interface import Stop
+from holdfast.terraform.engine.selection import Choice
 
 KEY = Key.of(b"k" * 32)
-ALIVE = living.this_process()
+ALIVE = process_table.this_process()
 DEAD = replace(ALIVE, started="1")
 """Another process had the number of this one before."""
 ELSEWHERE = ProcessId(host="runner-7", boot="b", pid=4711, started="1", machine="m", space="s")

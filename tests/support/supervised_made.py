@@ -16,17 +16,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.doors.environment import Environment
 from holdfast.secrets.keys import Key
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.journal import Journal
 from holdfast.store.place import describe
 from holdfast.store.run_store import RunStore
-from holdfast.terraform.binary import BinaryEngine
-from holdfast.terraform.engine import Answer, Command, EngineId, Kind, Product, Stop
-from holdfast.terraform.environment import child_environment
-from holdfast.terraform.found import Engines
-from holdfast.terraform.warm import WarmEngine
+from holdfast.system.environment import Environment
+from holdfast.terraform.engine.binary import BinaryEngine
+from holdfast.terraform.engine.discovery import Engines
+from holdfast.terraform.engine.environment import child_environment
+from holdfast.terraform.engine.interface import Answer, Command, EngineId, Kind, Product, Stop
+from holdfast.terraform.engine.pool import WarmEngine
 
 SECRET = b"k" * 32
 KEY = Key.of(SECRET)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from checks_made import checkout, plan_of
 
-from holdfast.checks.interface import Finding, Skipped
+from holdfast.checks.model.interface import Finding, Skipped
 from holdfast.checks.tools.interface import Asked, Look, answers
 from holdfast.config.check_valid import Use
-from holdfast.doors.environment import Environment
+from holdfast.system.environment import Environment
 
 
 def asked(

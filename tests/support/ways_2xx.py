@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from five_ways import Files, Way, Ways, change, found, held, kept, past, planned, quiet, skipped, state
 
-from holdfast.checks.running import AtHand, Seen
-from holdfast.checks.subjects import Checkout, History
-from holdfast.checks.traces import Mark, Trace
+from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.model.subjects import Checkout, History
+from holdfast.checks.model.traces import Mark, Trace
 
 STATE = '{"version": 4, "terraform_version": "1.9.0", "serial": 3, "lineage": "a", "resources": []}'
 KEY = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEpAIBAAKCAQEA7Qw2ErTy9UiOp3LkJhGfDsA1\n-----END"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from five_ways import Hand, Ways, change, found, planned, quiet, said, skipped
 
-from holdfast.checks.running import AtHand
+from holdfast.checks.engine.running import AtHand
 from holdfast.kernel.errors import Place, Problem
 
 UNFORMATTED = "locals {\n  a=1\n}\n"

@@ -14,9 +14,9 @@ from typing import Any
 from hypothesis import strategies as st
 from recovery_made import SERIAL, body, complete, errored, intent, planned, start, state
 
-from holdfast.runs.evidence import Evidence, compare
+from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.intent import PlannedChange
-from holdfast.state.contents import read_contents
+from holdfast.terraform.statefile.contents import read_contents
 
 Held = dict[str, list[dict[str, Any]]]
 ACTIONS = [

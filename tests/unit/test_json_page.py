@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from holdfast.checks.tools import rego_tests
-from holdfast.cli import policy
+from holdfast.checks.tools.rego import policy_tests
+from holdfast.cli.commands import policy
 
 PAGE = Path(__file__).parents[2] / "docs/json.md"
 
@@ -18,9 +18,9 @@ def fields_under(heading: str) -> set[str]:
 
 def test_every_field_of_tests_of_policies_is_on_the_page() -> None:
     """And no other."""
-    one = rego_tests.Test(package="main", name="test_a", file=None, outcome=rego_tests.Outcome.PASSED)
+    one = policy_tests.Test(package="main", name="test_a", file=None, outcome=policy_tests.Outcome.PASSED)
     assert fields_under("policy test") == {
         *("version", "by", "tests", "summary"),
         *policy._document(one),
-        *(outcome.value for outcome in rego_tests.Outcome),
+        *(outcome.value for outcome in policy_tests.Outcome),
     }

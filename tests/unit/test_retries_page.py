@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.terraform.refused_creates import shipped_refused
-from holdfast.terraform.transient import Row, shipped_table
+from holdfast.terraform.tables.refused_creates import shipped_refused
+from holdfast.terraform.tables.transient import Row, shipped_table
 
 PAGE = Path(__file__).parent.parent.parent / "docs/retries.md"
 

@@ -1,1 +1,1 @@
-"""The record: who did what, when, why and how it ended, in a chain that shows when it was touched."""
+"""The audit log: a hash chain that shows tampering."""

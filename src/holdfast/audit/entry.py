@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-from holdfast.audit.identity import Who
+from holdfast.audit.actor import Who
 from holdfast.kernel.values import dataclass
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.redact_document import Structure, clean_document

@@ -14,15 +14,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from holdfast.audit.actor import Who
 from holdfast.audit.chain import End, Piece, beginning, content_of, hash_of, linked, read
 from holdfast.audit.entry import HEAD_LOST, Entry, document_of
-from holdfast.audit.identity import Who
+from holdfast.audit.layout import HEAD, head_data, head_in, piece_name, piece_seqs, read_piece, unreadable
 from holdfast.audit.marks import keep_marks
-from holdfast.audit.places import HEAD, head_data, head_in, piece_name, piece_seqs, read_piece, unreadable
-from holdfast.doors import clock
 from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
 from holdfast.secrets.redact import Redactor
 from holdfast.store.run_store import RunStore
+from holdfast.system import clock
 
 Document = dict[str, object]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from holdfast.audit.glass import Act, Open, after, breaks_glass, closes
-from holdfast.audit.places import MARKS, unreadable
+from holdfast.audit.break_glass import Act, Open, after, breaks_glass, closes
+from holdfast.audit.layout import MARKS, unreadable
 from holdfast.kernel.errors import Busy
+from holdfast.store.encrypted_blobs import Opened, packed
 from holdfast.store.names import stack_of, word
 from holdfast.store.run_store import RunStore
-from holdfast.store.sealed import Opened, packed
 
 _ROUNDS = 100
 

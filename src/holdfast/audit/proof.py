@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from holdfast.audit.identity import CLAIMS, GITHUB_ACTIONS, Who
-from holdfast.doors import clock
-from holdfast.doors.environment import Environment
+from holdfast.audit.actor import CLAIMS, GITHUB_ACTIONS, Who
 from holdfast.kernel.values import dataclass
+from holdfast.system import clock
+from holdfast.system.environment import Environment
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -100,7 +100,7 @@ def _meant(claims: Claims, *, issuer: str, audience: str, at: float) -> Claims |
 
 
 def _asked(environment: Environment, issuer: str) -> Claims | Unproved:
-    from holdfast.doors.http import HttpError  # noqa: PLC0415 - only in a job that can prove who it is
+    from holdfast.system.http import HttpError  # noqa: PLC0415 - only in a job that can prove who it is
 
     url = environment.get("ACTIONS_ID_TOKEN_REQUEST_URL")
     secret = environment.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
@@ -118,7 +118,7 @@ def _asked(environment: Environment, issuer: str) -> Claims | Unproved:
 
 
 def _got(url: str, environment: Environment, headers: Mapping[str, str]) -> bytes:
-    from holdfast.doors import http  # noqa: PLC0415
+    from holdfast.system import http  # noqa: PLC0415
 
     answer = http.request("GET", url, environment=environment, headers=headers, seconds=_SECONDS)
     if answer.status != _OK:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.audit.chain import Piece, content_of, read
-from holdfast.audit.places import HEAD, SHIPPED, head_in, read_piece
+from holdfast.audit.layout import HEAD, SHIPPED, head_in, read_piece
 from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.kernel.values import dataclass
+from holdfast.store.blobs import Shelf
+from holdfast.store.encrypted_blobs import packed
 from holdfast.store.names import word
 from holdfast.store.place import open_shelf
 from holdfast.store.run_store import RunStore
-from holdfast.store.sealed import packed
-from holdfast.store.shelf import Shelf
 
 SECONDS: Final = 10.0
 _AT_ONCE: Final = 8

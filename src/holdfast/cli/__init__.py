@@ -1,1 +1,1 @@
-"""One module per command group."""
+"""The command line: the only package that prints."""

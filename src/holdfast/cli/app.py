@@ -7,7 +7,7 @@ import sys
 import click
 
 from holdfast import __version__
-from holdfast.cli.frame import Group
+from holdfast.cli.command import Group
 from holdfast.kernel.errors import Exit, Problem
 
 app = Group(
@@ -19,7 +19,7 @@ app = Group(
 click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")(app)
 
 app.later = {
-    name: f"holdfast.cli.{module}"
+    name: f"holdfast.cli.commands.{module}"
     for name, module in (
         ("init", "init"),
         ("stacks", "stacks"),
@@ -34,7 +34,7 @@ app.later = {
         ("audit", "audit"),
         ("secrets", "secrets"),
         ("doctor", "doctor"),
-        ("terraform", "engine_command"),
+        ("terraform", "terraform"),
         ("tools", "tools"),
         ("clean", "clean"),
     )
@@ -58,8 +58,8 @@ def run(arguments: list[str]) -> int:
 def _usage(arguments: list[str], error: click.UsageError) -> int:
     """A mistake that Click found: an unknown option, a missing argument."""
     from holdfast.cli.console import Console
-    from holdfast.doors import environment
     from holdfast.runs.document import errors_document
+    from holdfast.system import environment
 
     message = error.format_message()
     path = error.ctx.command_path if error.ctx is not None else "holdfast"

@@ -61,7 +61,7 @@ class _Screen:
     def write_plain(self, text: str, *, command: bool = False) -> None:
         """In GitHub Actions a line can be a command: no text from elsewhere becomes one."""
         if self._actions and not command:
-            from holdfast.kernel.workflow_commands import harmless
+            from holdfast.system.workflow_commands import harmless
 
             text = harmless(text)
         self._stream.write(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from holdfast.cli.frame import Argument, Option
+from holdfast.cli.command import Argument, Option
 
 CI_WAIT = 1800.0
 """Seconds. Nobody sits before a CI job to try again, so there a lock is waited for."""

@@ -1,1 +1,1 @@
-"""holdfast.yaml: what the file says (raw) becomes what the program believes (valid)."""
+"""holdfast.yaml: reading, validation, JSON Schema."""

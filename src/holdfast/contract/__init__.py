@@ -1,1 +1,1 @@
-"""The output contract: what stacks promise to give, and whether they do."""
+"""The output contract: its schema, and outputs compared with it."""

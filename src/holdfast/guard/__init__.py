@@ -1,1 +1,1 @@
-"""From a plan to one decision."""
+"""From a plan to a decision: allow, needs approval, deny. Pure."""

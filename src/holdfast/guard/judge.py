@@ -9,33 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from holdfast.config.guard_valid import ANY
-from holdfast.guard import checked, kinds, losses
+from holdfast.guard import change_rules, deletion_rules, finding_rules
 from holdfast.guard.decision import Decision, Reason, decided
+from holdfast.guard.plan_context import Case, Situation, case_of
 from holdfast.guard.policy import EVERYWHERE, Policy
-from holdfast.guard.situation import Case, Situation, case_of
 from holdfast.kernel.values import dataclass
-from holdfast.terraform.plan import Plan
+from holdfast.terraform.plan.model import Plan
 
 Rule = Callable[[Case], Iterator[Reason]]
 
 RULES: tuple[Rule, ...] = (
-    kinds.understood,
-    losses.protected_addresses,
-    losses.protected_tags,
-    losses.protected_types,
-    losses.whole_stack,
-    losses.deletions,
-    losses.removed_outputs,
-    checked.policies,
-    checked.findings,
-    kinds.actions,
-    kinds.provisioners,
-    kinds.partial,
-    kinds.freezes,
-    kinds.size,
-    kinds.approvals,
-    losses.moved_out,
-    losses.found_gone,
+    change_rules.understood,
+    deletion_rules.protected_addresses,
+    deletion_rules.protected_tags,
+    deletion_rules.protected_types,
+    deletion_rules.whole_stack,
+    deletion_rules.deletions,
+    deletion_rules.removed_outputs,
+    finding_rules.policies,
+    finding_rules.findings,
+    change_rules.actions,
+    change_rules.provisioners,
+    change_rules.partial,
+    change_rules.freezes,
+    change_rules.size,
+    change_rules.approvals,
+    deletion_rules.moved_out,
+    deletion_rules.found_gone,
 )
 
 
@@ -87,7 +87,9 @@ def _overdrawn(group: str, members: list[StackLosses]) -> Reason | None:
     of = f" of {group}" if group != EVERYWHERE else ""
     return Reason(
         code="HF-GUARD-5",
-        message=f"{losses.objects(lost)} in {losing} {'stack' if losing == 1 else 'stacks'}{of} would be "
-        f"deleted, replaced or forgotten, and the budget of a change is {losses.budget_says(budget, prior)}",
+        message=f"{deletion_rules.objects(lost)} in {losing} {'stack' if losing == 1 else 'stacks'}{of} "
+        "would be "
+        "deleted, replaced or forgotten, and the budget of a change is "
+        f"{deletion_rules.budget_says(budget, prior)}",
         rule="budget of a change",
     )

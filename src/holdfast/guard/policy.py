@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.config.guard_valid import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings, gravest
-from holdfast.terraform.stateful_types import table_bytes
+from holdfast.terraform.tables.stateful_types import table_bytes
 
 _T = TypeVar("_T")
 

@@ -7,8 +7,8 @@ import re
 
 from holdfast.guard.policy import Policy
 from holdfast.kernel.values import dataclass
-from holdfast.terraform.plan import ResourceChange
-from holdfast.terraform.stateful_types import stateful_types
+from holdfast.terraform.plan.model import ResourceChange
+from holdfast.terraform.tables.stateful_types import stateful_types
 
 
 def protecting_address(change: ResourceChange, patterns: tuple[str, ...]) -> str | None:
@@ -50,7 +50,7 @@ def protecting_tag(
     """
     if not tags:
         return None
-    from holdfast.terraform.plan_tags import tags_before  # noqa: PLC0415  most policies name no tags
+    from holdfast.terraform.plan.tags import tags_before  # noqa: PLC0415  most policies name no tags
 
     has = tags_before(change)
     for name, values in tags:

@@ -1,1 +1,1 @@
-"""The HCL reader: blocks, positions, references; nothing about meaning."""
+"""HCL: the reader, and an evaluator for what is known without running Terraform."""

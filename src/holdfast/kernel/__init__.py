@@ -1,1 +1,1 @@
-"""What every room may use and nothing else: errors, ids, secrets. Imports nothing of ours."""
+"""What every package may use: errors, secrets as a type, values."""

@@ -1,1 +1,1 @@
-"""Telling people: the report of a change as Markdown, the pull-request comment, what GitHub Actions shows."""
+"""Reports for people: Markdown, the pull-request comment, GitHub Actions annotations."""

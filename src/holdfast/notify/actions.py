@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import Problem
 from holdfast.kernel.secret import Secret
 from holdfast.kernel.values import dataclass, field
+from holdfast.system.environment import Environment
 
 API = "https://api.github.com"
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}\Z")

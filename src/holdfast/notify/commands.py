@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from holdfast.kernel.quoting import one_line, visible
-from holdfast.kernel.workflow_commands import MOST_OF_A_LEVEL, WIDEST, command, data, harmless_line
 from holdfast.notify.report import ChangeReport, StackReport, Trouble
 from holdfast.notify.verdict import Verdict, verdict_of_stack
+from holdfast.system.markup import one_line, visible
+from holdfast.system.workflow_commands import MOST_OF_A_LEVEL, WIDEST, command, data, harmless_line
 
 _ERRORS = frozenset({Verdict.UNKNOWN, Verdict.FAILED, Verdict.REFUSED, Verdict.LOCKED})
 _WARNINGS = frozenset({Verdict.APPROVAL, Verdict.CAREFUL})

@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 
-from holdfast.doors import http
-from holdfast.doors.environment import Environment
-from holdfast.doors.http import HttpError, Response
 from holdfast.kernel.secret import Secret
 from holdfast.notify.actions import same_origin
 from holdfast.notify.comment import Comment
-from holdfast.notify.patience import Patience
+from holdfast.notify.retry import Patience
+from holdfast.system import http
+from holdfast.system.environment import Environment
+from holdfast.system.http import HttpError, Response
 
 WORKFLOW_AUTHOR = "github-actions[bot]"
 """Who writes with the token that a workflow has by itself."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 
-from holdfast.kernel.quoting import cell, code, fenced, html_code, said
 from holdfast.kernel.values import dataclass
-from holdfast.notify.concerns import WIDEST_NAME, WIDEST_TEXT, add_concerns, is_ours, status_text
-from holdfast.notify.page import ANYWHERE, Page, Room
+from holdfast.notify.action_items import WIDEST_NAME, WIDEST_TEXT, add_concerns, is_ours, status_text
 from holdfast.notify.report import ChangeReport, StackReport, Trouble, counts_text
+from holdfast.notify.size_budget import ANYWHERE, Page, Room
 from holdfast.notify.verdict import SIGNS, verdict_line, verdict_of_stack
+from holdfast.system.markup import cell, code, fenced, html_code, said
 
 _ROWS_SHARE = 0.4
 """Of all room: the rows of stacks are not crowded out by one stack's many deletes."""

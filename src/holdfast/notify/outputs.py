@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.kernel.quoting import one_line
 from holdfast.notify.report import GRAVE_FIRST, ChangeReport
 from holdfast.notify.verdict import verdict_of
+from holdfast.system.markup import one_line
 
 _COUNTS = ("create", "update", "replace", "delete", "forget", "import", "move")
 _CHANGED = frozenset({"planned", "applied", "refused", "waiting"})

@@ -1,1 +1,1 @@
-"""The life of a run and of a change. Only this room puts stages in order."""
+"""The life of one run: claim, apply, journal, outcome."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 
 from holdfast.checks.formats.json import document as report_document
-from holdfast.checks.report import Report
+from holdfast.checks.model.report import Report
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
-from holdfast.runs.result import ErrorShown, StackResult
-from holdfast.runs.status import Status
-from holdfast.terraform.engine import EngineId
-from holdfast.terraform.plan import Counts, Plan
+from holdfast.plans.result import ErrorShown, StackResult
+from holdfast.plans.status import Status
+from holdfast.terraform.engine.interface import EngineId
+from holdfast.terraform.plan.model import Counts, Plan
 
 Document = dict[str, object]
 

@@ -13,10 +13,10 @@ import msgspec
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass, field
-from holdfast.terraform.import_ids import attributes_needed
-from holdfast.terraform.plan import Kind, Plan, ResourceChange, kind_of
-from holdfast.terraform.plan_json import read_plan
-from holdfast.terraform.plan_wire import FALSE
+from holdfast.terraform.plan.model import Kind, Plan, ResourceChange, kind_of
+from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.wire import FALSE
+from holdfast.terraform.tables.import_ids import attributes_needed
 
 VERSION = 1
 TELLING = (

@@ -11,19 +11,19 @@ import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Iterable
 
-from holdfast.doors import clock, living
-from holdfast.doors.living import Life
 from holdfast.kernel.errors import Busy, HoldfastError
-from holdfast.runs import noting
-from holdfast.runs.claiming import alive, change_of
-from holdfast.runs.events import Note
-from holdfast.runs.result import ErrorShown, StackResult
-from holdfast.runs.session import Session
-from holdfast.runs.status import Status
+from holdfast.plans.context import Session
+from holdfast.plans.events import Note
+from holdfast.plans.result import ErrorShown, StackResult
+from holdfast.plans.status import Status
+from holdfast.runs import audit_trail
+from holdfast.runs.claims import alive, change_of
 from holdfast.stacks.stack import Stack
 from holdfast.store.claims import Claim
 from holdfast.store.leases import Held, Holder, Lease, LeaseLost
 from holdfast.store.names import stack_of, word
+from holdfast.system import clock, process_table
+from holdfast.system.process_table import Life
 
 BEAT_SECONDS = 10.0
 _LOOK_AGAIN = 0.5
@@ -155,7 +155,7 @@ def declare_dead(session: Session, change: str, reason: str) -> tuple[str, ...]:
 
     One that is seen to live keeps them, whatever is said.
     """
-    noting.declared_dead(session, None, change, reason)
+    audit_trail.declared_dead(session, None, change, reason)
     leases = session.store.leases
     freed = []
     for lane in _lanes(session):
@@ -218,7 +218,7 @@ def _holder(session: Session, what: str) -> Holder:
         change=session.change,
         who=session.who,
         what=what,
-        process=living.this_process(),
+        process=process_table.this_process(),
         since=clock.now().isoformat(),
     )
 

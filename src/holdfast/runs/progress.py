@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.runs.events import Resource
-from holdfast.runs.follow_up import ApplyEnd
-from holdfast.runs.heard import plugin_died
-from holdfast.runs.session import Session
+from holdfast.plans.context import Session
+from holdfast.plans.events import Resource
+from holdfast.runs.auto_replan import ApplyEnd
 from holdfast.terraform import events
+from holdfast.terraform.apply_log import plugin_died
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.plan import Kind, Plan
+from holdfast.terraform.plan.model import Kind, Plan
 
 _LEAVES_NOTHING_NEW = frozenset({"update", "delete", "read", "forget"})
 

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable
 
 from holdfast.kernel.errors import HoldfastError
-from holdfast.runs.session import Session
+from holdfast.plans.context import Session
 from holdfast.secrets.references import SOURCES
-from holdfast.secrets.uses import references_of
+from holdfast.secrets.references_in import references_of
 from holdfast.store.run_store import RunStore
-from holdfast.terraform.sensitive import sensitive_in_state
+from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 _SECRETS = "secrets"
 

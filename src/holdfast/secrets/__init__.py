@@ -1,1 +1,1 @@
-"""Sources by reference, encryption, redaction."""
+"""Secret references and their sources, encryption, redaction."""

@@ -13,8 +13,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from holdfast.secrets.either import either
 from holdfast.secrets.finder import Span
+from holdfast.secrets.trie_regex import either
 
 BITS = 2.75
 SHORTEST_VALUE = 8

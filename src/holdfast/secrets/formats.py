@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from holdfast.kernel.values import dataclass
-from holdfast.secrets.either import either
 from holdfast.secrets.finder import Span
+from holdfast.secrets.trie_regex import either
 
 _OPEN = r"[^\s\"']*\Z"
 

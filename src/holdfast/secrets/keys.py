@@ -15,10 +15,10 @@ import stat
 from enum import StrEnum
 from pathlib import Path
 
-from holdfast.doors import clock, files
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import Failed, UsageError
 from holdfast.kernel.values import dataclass, field
+from holdfast.system import clock, files
+from holdfast.system.environment import Environment
 
 VARIABLE = "HOLDFAST_KEY"
 FILE_VARIABLE = "HOLDFAST_KEY_FILE"

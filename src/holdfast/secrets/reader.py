@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.config.valid import SecretRef
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.references import SOURCES, resolve, unknown_source
 from holdfast.secrets.sources.interface import Found, Patience, Source
+from holdfast.system.environment import Environment
 
 _AT_ONCE = 8
 _HERE = {"env": "the environment of this command", "file": "this user", "dotenv": "this user"}

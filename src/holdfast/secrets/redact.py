@@ -19,9 +19,9 @@ from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.kernel.values import dataclass
 from holdfast.secrets import entropy, formats
-from holdfast.secrets.either import beginnings
+from holdfast.secrets.encodings import SHORTEST, forms_of
 from holdfast.secrets.finder import Finder, Span, merged
-from holdfast.secrets.forms import SHORTEST, forms_of
+from holdfast.secrets.trie_regex import beginnings
 
 __all__ = ["MASK", "SHORTEST", "Layer", "RedactionSettings", "Redactor", "layers", "settings_of"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from holdfast.config.valid import SECRET_SCHEMES, SecretRef
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
+from holdfast.system.environment import Environment
 
 MOST_BYTES = 64 * 1024
 _ASSIGNMENT = re.compile(

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from holdfast.doors import clock
 from holdfast.kernel.errors import Failed, UsageError
 from holdfast.secrets.keys import Key, derive
+from holdfast.system import clock
 
 MAGIC = b"HFSEAL"
 _VERSION = 1

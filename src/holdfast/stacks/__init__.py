@@ -1,1 +1,1 @@
-"""Discover stacks, select them by change, put them in order."""
+"""Discover stacks, select them by change, order them."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.values import known
 from holdfast.stacks.backend import CodeBackend
-from holdfast.stacks.code import Code
-from holdfast.stacks.values import known
 
 
 def code_backend(code: Code, module: str) -> CodeBackend | None:

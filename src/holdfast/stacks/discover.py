@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 from holdfast.config.needs import Needs
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.valid import Backend, Config, RuleKind, StackRule, Target, Value
+from holdfast.hcl.eval.code import is_own_variables
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass
 from holdfast.stacks import names, order
 from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_place, type_mismatch
-from holdfast.stacks.code import is_own_variables
 from holdfast.stacks.listing import Listing, Tree, has_file
 from holdfast.stacks.pattern import compiled, walk
 from holdfast.stacks.scope import MissingValueError, PathError, Scope, VariablesFiles, needs_of

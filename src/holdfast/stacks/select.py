@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from holdfast.config.valid import RuleKind
-from holdfast.stacks.code import Code
-from holdfast.stacks.follow import reach_of
-from holdfast.stacks.reach import Kind, Reach, touched, words
+from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.worktree import Kind as FileKind
+from holdfast.stacks.reads.inputs import Kind, Reach, touched, words
+from holdfast.stacks.reads.walk import reach_of
 from holdfast.stacks.stack import RemovedStack, Selected, Stack
-from holdfast.stacks.worktree import Kind as FileKind
 
 _ORDER = tuple(Kind)
 

@@ -1,1 +1,1 @@
-"""The run store: marks, states' places, what must outlive a run."""
+"""The run store: everything that must outlive a run."""

@@ -21,10 +21,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 from botocore.session import Session
 
-from holdfast.doors import clock, processes
 from holdfast.kernel.values import dataclass, field
 from holdfast.store import aws_caller
-from holdfast.store.s3_answers import StoreUnreachable
+from holdfast.store.s3_errors import StoreUnreachable
+from holdfast.system import clock, processes
 
 _PROGRAM = Path(aws_caller.__file__)
 _ASKING_SECONDS = 60.0

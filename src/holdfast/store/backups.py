@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.doors import clock
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass
-from holdfast.store.copies import KeptCopy, StateCopy, pack, unpack
+from holdfast.store.encrypted_blobs import SealedShelf
 from holdfast.store.names import word
-from holdfast.store.sealed import SealedShelf
+from holdfast.store.snapshots import KeptCopy, StateCopy, pack, unpack
+from holdfast.system import clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from holdfast.kernel.values import dataclass, field
+from holdfast.store.encrypted_blobs import SealedShelf, packed
 from holdfast.store.names import stack_of, word
-from holdfast.store.sealed import SealedShelf, packed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

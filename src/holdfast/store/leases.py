@@ -13,11 +13,11 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.doors import clock, living
-from holdfast.doors.living import Life, ProcessId
 from holdfast.kernel.errors import Busy, UnknownOutcome
 from holdfast.kernel.values import dataclass
-from holdfast.store.sealed import Opened, SealedShelf, packed
+from holdfast.store.encrypted_blobs import Opened, SealedShelf, packed
+from holdfast.system import clock, process_table
+from holdfast.system.process_table import Life, ProcessId
 
 _ROUNDS = 30
 """So often somebody else can come between before that is called a fault of the store."""
@@ -71,7 +71,9 @@ class LeaseLost(Busy):
 
 
 class Leases:
-    def __init__(self, sealed: SealedShelf, *, life: Callable[[ProcessId], Life] = living.life) -> None:
+    def __init__(
+        self, sealed: SealedShelf, *, life: Callable[[ProcessId], Life] = process_table.life
+    ) -> None:
         self._sealed = sealed
         self._life = life
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.kernel.errors import UsageError
-from holdfast.store.folder import FolderShelf
-from holdfast.store.shelf import Shelf
-from holdfast.terraform.environment import ALWAYS, ALWAYS_PREFIXES
+from holdfast.store.blobs import Shelf
+from holdfast.store.folder_blobs import FolderShelf
+from holdfast.terraform.engine.environment import ALWAYS, ALWAYS_PREFIXES
 
 if TYPE_CHECKING:
-    from holdfast.store.s3 import S3Shelf
+    from holdfast.store.s3_blobs import S3Shelf
 
 
 def open_shelf(name: str, root: Path, variables: Mapping[str, str]) -> Shelf:
@@ -63,7 +63,7 @@ def wanted(variables: Mapping[str, str]) -> dict[str, str]:
 
 def _s3() -> type[S3Shelf]:
     try:
-        from holdfast.store.s3 import S3Shelf  # noqa: PLC0415 - an extra, and slow to import: only where it is used
+        from holdfast.store.s3_blobs import S3Shelf  # noqa: PLC0415 - an extra, and slow to import: only where it is used
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("boto"):
             raise

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.secrets.keys import Key
+from holdfast.store.encrypted_blobs import SealedShelf, packed
 from holdfast.store.journal import Journal, read_journal
-from holdfast.store.sealed import SealedShelf, packed
 
 PULSE = "pulse"
 """When the process that runs Terraform was last at work, where the store is not on its machine."""

@@ -11,22 +11,22 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from holdfast.doors import clock, files
 from holdfast.kernel.errors import UnknownOutcome, UsageError
 from holdfast.kernel.values import dataclass
 from holdfast.secrets.keys import Key
 from holdfast.store.backups import Backups
+from holdfast.store.blobs import Shelf
 from holdfast.store.claims import Claims
-from holdfast.store.folder import FolderShelf
+from holdfast.store.encrypted_blobs import SealedShelf, packed
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.names import stack_of, word
 from holdfast.store.run_records import RunRecords
-from holdfast.store.sealed import SealedShelf, packed
-from holdfast.store.shelf import Shelf
 from holdfast.store.states import KeptStates
 from holdfast.store.upgrade import OLD_VERSION, require_openable, upgrade
+from holdfast.system import clock, files
 
 if TYPE_CHECKING:
-    from holdfast.store.consents import Consents
+    from holdfast.store.approvals import Consents
     from holdfast.store.leases import Leases
 
 IDENTITY = "store.json"
@@ -58,7 +58,7 @@ class RunStore:
 
     @functools.cached_property
     def consents(self) -> Consents:
-        from holdfast.store.consents import Consents  # noqa: PLC0415 - only where the guard stops something
+        from holdfast.store.approvals import Consents  # noqa: PLC0415 - only where the guard stops something
 
         return Consents(self.sealed)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from holdfast.store.blobs import Shelf
 from holdfast.store.run_records import journal_name
-from holdfast.store.shelf import Shelf
 
 _BEHIND = 0.5
 _AFTER_A_FAILURE = 1.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass
-from holdfast.store.copies import KeptCopy, StateCopy, pack, unpack
+from holdfast.store.encrypted_blobs import SealedShelf
 from holdfast.store.names import stack_of, word
-from holdfast.store.sealed import SealedShelf
+from holdfast.store.snapshots import KeptCopy, StateCopy, pack, unpack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from holdfast.doors import files
 from holdfast.kernel.errors import Busy, UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.secrets.sealing import open_
-from holdfast.store.copies import StateCopy
-from holdfast.store.folder import FolderShelf
+from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.names import stack_of, word
-from holdfast.store.sealed import SealedShelf
+from holdfast.store.snapshots import StateCopy
 from holdfast.store.states import KeptStates
-from holdfast.terraform.state_json import Readable, read_state
+from holdfast.system import files
+from holdfast.terraform.statefile.reader import Readable, read_state
 
 OLD_VERSION = 1
 

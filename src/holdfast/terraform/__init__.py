@@ -1,1 +1,1 @@
-"""All that speaks Terraform: argv, environment, engines, work directories, plan and state JSON."""
+"""Everything that is specific to Terraform: engines, command lines, plan, state, work directories."""

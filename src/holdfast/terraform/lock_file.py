@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.reader import constant, read
 from holdfast.kernel.values import dataclass
-from holdfast.stacks.code import LOCK_FILE
 from holdfast.terraform.versions import Version
 
 

@@ -13,10 +13,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from holdfast.audit.identity import who_acts
+from holdfast.audit.actor import who_acts
 from holdfast.audit.proof import proved
-from holdfast.doors import clock
-from holdfast.doors.environment import Environment
+from holdfast.system import clock
+from holdfast.system.environment import Environment
 
 THE_JOB = "the-job"
 

@@ -16,14 +16,14 @@ import pytest
 from audit_made import applied, audit_on, store_on
 from flaky_s3 import Fails, FlakyS3, LostAnswer
 
-from holdfast.audit.looking import newest, verify
-from holdfast.audit.places import piece_name
+from holdfast.audit.layout import piece_name
+from holdfast.audit.reader import newest, verify
 from holdfast.audit.sink import ship, waiting
 from holdfast.store.aws import AwsCaller, Patience
-from holdfast.store.folder import FolderShelf
+from holdfast.store.blobs import Shelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.run_store import RunStore
-from holdfast.store.s3 import S3Shelf
-from holdfast.store.shelf import Shelf
+from holdfast.store.s3_blobs import S3Shelf
 
 WRITER = """
 import sys, time

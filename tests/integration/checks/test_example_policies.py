@@ -6,9 +6,9 @@ from pathlib import Path
 
 from checks_made import checkout
 
-from holdfast.checks.iam.found import of_variables
+from holdfast.checks.iam.collect import of_variables
 from holdfast.checks.iam.grammar import grammar
-from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.policy_types import Kind
 
 
 def test_the_policies_of_the_example_are_found_and_right() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stacks.code import Code
+from holdfast.hcl.eval.code import Code
 
 
 @pytest.fixture

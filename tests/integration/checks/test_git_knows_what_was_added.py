@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.doors import git as git_door
-from holdfast.doors.git import Git
+from holdfast.system import git as git_door
+from holdfast.system.git import Git
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "n",

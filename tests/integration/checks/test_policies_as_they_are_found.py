@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tools_made import asked, found, program, skipped
 
-from holdfast.checks.interface import Finding
-from holdfast.checks.tools import rego, rego_ways_out
+from holdfast.checks.model.interface import Finding
 from holdfast.checks.tools.interface import answers
-from holdfast.checks.tools.rego_files import PolicyFiles, policy_files
-from holdfast.stacks.code import Code
+from holdfast.checks.tools.rego import forbidden_calls, tool
+from holdfast.checks.tools.rego.files import PolicyFiles, policy_files
+from holdfast.hcl.eval.code import Code
 
 POLICY = "package main\n\ndeny contains 1 if true\n"
 CODE = 'resource "aws_x" "a" {\n  name = "hunter2"\n}\n'
@@ -87,7 +87,7 @@ def test_what_should_hold_policies_and_does_not_is_noticed(tmp_path: Path) -> No
         ),
         (
             'package main\ndeny contains http.send({"url": "x"}).body\n',
-            f"rego: {rego_ways_out.refused([('`http.send`', 'policy/a.rego:2')])}",
+            f"rego: {forbidden_calls.refused([('`http.send`', 'policy/a.rego:2')])}",
         ),
     ],
 )
@@ -97,14 +97,14 @@ def test_policies_that_would_never_fire_or_lead_out_are_errors(
     """Whoever evaluates them here: it is not asked."""
     files = {"main.tf": CODE, "policy/a.rego": text, "policy/lib/b.rego": "package lib.b\n\nx := 1\n"}
     path = program(tmp_path / "bin", "opa", "raise SystemExit('nobody may be asked')")
-    assert found(rego.look, asked("rego", files, root=tmp_path, path=path)) == [("HF908", message)]
+    assert found(tool.look, asked("rego", files, root=tmp_path, path=path)) == [("HF908", message)]
 
 
 def test_policies_that_say_nothing_are_a_skip(tmp_path: Path) -> None:
     """They are there, and nothing was held against them."""
     files = {"main.tf": CODE, "policy/a.rego": "package main\n\nallow := true\n"}
     about = asked("rego", files, root=tmp_path)
-    assert skipped(rego.look, about) == [("rego", "no policy in `policy/` denies or warns")]
+    assert skipped(tool.look, about) == [("rego", "no policy in `policy/` denies or warns")]
 
 
 CHANGE = {"actions": ["create"], "before": None, "after": {"name": "hunter2"}, "after_unknown": {}}
@@ -137,7 +137,7 @@ def findings(tmp_path: Path, *, plan: bool, **metadata: object) -> Finding:
     files = {"main.tf": CODE, "policy/a.rego": POLICY}
     plans = {"root": json.dumps(PLAN).encode()} if plan else None
     about = asked("rego", files, root=tmp_path, path=path, plans=plans)
-    (one,) = [answer for _, answer in answers(rego.look, about) if isinstance(answer, Finding)]
+    (one,) = [answer for _, answer in answers(tool.look, about) if isinstance(answer, Finding)]
     return one
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tools_made import asked, found, skipped
 
-from holdfast.checks.interface import Finding, Severity
-from holdfast.checks.tools import rego
+from holdfast.checks.model.interface import Finding, Severity
 from holdfast.checks.tools.interface import answers
-from holdfast.checks.tools.rego_by_regopy import Regopy
-from holdfast.checks.tools.rego_interface import Document, NoAnswer
-from holdfast.checks.tools.rego_policies import Policy
+from holdfast.checks.tools.rego import tool
+from holdfast.checks.tools.rego.by_regopy import Regopy
+from holdfast.checks.tools.rego.interface import Document, NoAnswer
+from holdfast.checks.tools.rego.policies import Policy
 from holdfast.config.check_valid import Use
 
 pytest.importorskip("regopy", reason="the extra `rego` is not installed")
@@ -41,7 +41,7 @@ def plan(**after: object) -> bytes:
 
 def of_plan(tmp_path: Path, rules: str, **after: object) -> list[tuple[str, str]]:
     files = {"main.tf": "", "policy/a.rego": HEAD + rules}
-    return found(rego.look, asked("rego", files, root=tmp_path, plans={"root": plan(**after)}))
+    return found(tool.look, asked("rego", files, root=tmp_path, plans={"root": plan(**after)}))
 
 
 AFTER = "some r in input.resource_changes; a := r.change.after"
@@ -57,7 +57,7 @@ def test_code_and_plans_are_asked(tmp_path: Path) -> None:
     about = asked(
         "rego", {**CODE, "policy/a.rego": policy}, root=tmp_path, plans={"root": plan(acl="private")}
     )
-    assert found(rego.look, about) == [("rego.team.a.warn", "planned"), ("rego.team.a.deny_acl", "a")]
+    assert found(tool.look, about) == [("rego.team.a.warn", "planned"), ("rego.team.a.deny_acl", "a")]
 
 
 def test_metadata_says_where_and_what_to_do(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_metadata_says_where_and_what_to_do(tmp_path: Path) -> None:
         '"team": "core"} if input.resource\n'
     )
     about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
-    (one,) = [one for _, one in answers(rego.look, about) if isinstance(one, Finding)]
+    (one,) = [one for _, one in answers(tool.look, about) if isinstance(one, Finding)]
     assert (one.message, one.hint, one.address) == ("no (team: core)", "Mend it.", "aws_x.a")
     assert one.severity is Severity.NOTE
     assert one.place is not None
@@ -78,14 +78,14 @@ def test_an_exception_is_a_skip_with_its_reason(tmp_path: Path) -> None:
     """It is counted and shown, and fails nothing."""
     rules = 'deny_x contains "no" if input.resource\nexception contains rules if { rules := ["x"] }\n'
     about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
-    assert found(rego.look, about) == []
-    assert ("rego.main.deny_x", "an exception of the policy holds: no") in skipped(rego.look, about)
+    assert found(tool.look, about) == []
+    assert ("rego.main.deny_x", "an exception of the policy holds: no") in skipped(tool.look, about)
 
 
 def test_without_a_plan_that_is_said(tmp_path: Path) -> None:
     """Policies about plans looked at nothing."""
     about = asked("rego", {**CODE, "policy/a.rego": HEAD + "deny contains 1 if input.x\n"}, root=tmp_path)
-    assert [id_ for id_, _ in skipped(rego.look, about)] == ["rego"]
+    assert [id_ for id_, _ in skipped(tool.look, about)] == ["rego"]
 
 
 # Where the library is right, also about texts with escapes.
@@ -247,7 +247,7 @@ def test_a_large_plan_is_slimmed_and_judged_rightly(tmp_path: Path) -> None:
         root=tmp_path,
         plans={"root": json.dumps(document).encode()},
     )
-    assert found(rego.look, about) == [("rego.main.deny", "public")]
+    assert found(tool.look, about) == [("rego.main.deny", "public")]
 
 
 def test_what_stays_too_large_is_an_error(tmp_path: Path) -> None:
@@ -263,8 +263,8 @@ def test_what_stays_too_large_is_an_error(tmp_path: Path) -> None:
 
 def test_without_policies_nothing_is_said(tmp_path: Path) -> None:
     """Most repositories have none; one that wants them asked is told."""
-    assert found(rego.look, asked("rego", CODE, root=tmp_path)) == []
-    ((id_, _),) = found(rego.look, asked("rego", CODE, root=tmp_path, use=Use.ON))
+    assert found(tool.look, asked("rego", CODE, root=tmp_path)) == []
+    ((id_, _),) = found(tool.look, asked("rego", CODE, root=tmp_path, use=Use.ON))
     assert id_ == "HF908"
 
 
@@ -272,4 +272,4 @@ def test_a_broken_file_is_skipped_with_its_name(tmp_path: Path) -> None:
     """Nobody can ask policies about it; HF904 says what is wrong with it."""
     files = {"main.tf": "resource {{{\n", "policy/a.rego": HEAD + "deny contains 1 if input.resource\n"}
     about = asked("rego", files, root=tmp_path)
-    assert ("rego", "a part of the file could not be read") in skipped(rego.look, about)
+    assert ("rego", "a part of the file could not be read") in skipped(tool.look, about)

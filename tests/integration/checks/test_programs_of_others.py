@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from tools_made import asked, found, program, skipped
 
-from holdfast.checks.interface import Finding
-from holdfast.checks.tools import checkov, rego
-from holdfast.checks.tools.rego_tests import Outcome, opa_tests
+from holdfast.checks.model.interface import Finding
+from holdfast.checks.tools import checkov
+from holdfast.checks.tools.rego import tool
+from holdfast.checks.tools.rego.policy_tests import Outcome, opa_tests
 from holdfast.config.check_valid import Use
-from holdfast.doors.processes import Finished
+from holdfast.system.processes import Finished
 
 POLICY = "package main\nimport rego.v1\ndeny contains 1 if input.resource\n"
 FILES = {"main.tf": 'resource "aws_x" "a" {\n  acl = "public"\n}\n', "policy/a.rego": POLICY}
@@ -55,13 +56,13 @@ def test_opa_is_preferred_and_asked_once_for_all(tmp_path: Path) -> None:
     path = program(tmp_path / "bin", "opa", OPA)
     program(tmp_path / "bin", "conftest", "raise SystemExit(9)")
     about = asked("rego", FILES, root=tmp_path, path=path)
-    assert found(rego.look, about) == [("rego.main.deny", "seen resource")]
+    assert found(tool.look, about) == [("rego.main.deny", "seen resource")]
 
 
 def test_conftest_is_asked_the_same(tmp_path: Path) -> None:
     """By a policy of ours, and not where a `conftest.toml` could say otherwise."""
     about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "conftest", CONFTEST))
-    assert found(rego.look, about) == [("rego.main.deny", "seen resource")]
+    assert found(tool.look, about) == [("rego.main.deny", "seen resource")]
 
 
 @pytest.mark.parametrize("name", ["opa", "conftest"])
@@ -76,7 +77,7 @@ def test_conftest_is_asked_the_same(tmp_path: Path) -> None:
 def test_an_evaluator_that_gives_no_answer_is_an_error(tmp_path: Path, name: str, text: str) -> None:
     """Whatever it prints: policies that were not evaluated are never passed."""
     about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", name, text))
-    assert [id_ for id_, _ in found(rego.look, about)] == ["HF908"]
+    assert [id_ for id_, _ in found(tool.look, about)] == ["HF908"]
 
 
 def test_an_error_of_opa_is_told_with_its_place(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_an_error_of_opa_is_told_with_its_place(tmp_path: Path) -> None:
         raise SystemExit(2 if asked else 0)
         """
     about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "opa", text))
-    assert found(rego.look, about) == [("HF908", "rego: opa: unsafe var (policy/a.rego:3)")]
+    assert found(tool.look, about) == [("HF908", "rego: opa: unsafe var (policy/a.rego:3)")]
 
 
 def test_tests_of_opa_are_read() -> None:

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import init
-from holdfast.cli.frame import Group
+from holdfast.cli.command import Group
+from holdfast.cli.commands import init
 from holdfast.kernel.errors import ConfigError, Failed
-from holdfast.stacks.look import look
+from holdfast.onboarding.scan import look
+from holdfast.onboarding.starter import Starter, starter
 from holdfast.stacks.stack import Stack
-from holdfast.stacks.starter import Starter, starter
 
 CODE = 'resource "terraform_data" "x" {}\n'
 OPEN = 'terraform {\n  backend "s3" {}\n}\n'

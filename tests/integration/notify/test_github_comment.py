@@ -12,13 +12,13 @@ import pytest
 from github_server import LONGEST, TOKEN, GithubServer, Misbehaviour
 from reports_made import losing, ready, refused, report
 
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import Problem
 from holdfast.notify.actions import read_run
 from holdfast.notify.comment import marker
-from holdfast.notify.patience import Patience
+from holdfast.notify.publish import REPORT_FILE, Telling, tell
 from holdfast.notify.report import ChangeReport
-from holdfast.notify.tell import REPORT_FILE, Telling, tell
+from holdfast.notify.retry import Patience
+from holdfast.system.environment import Environment
 
 NOW = 1_700_000_000.0
 NAME = "Plan/aws"

@@ -11,13 +11,13 @@ from github_server import TOKEN, GithubServer
 from plans_made import change, plan
 from results_made import stack
 
+from holdfast.cli.command import Invocation
 from holdfast.cli.console import Console
-from holdfast.cli.frame import Invocation
-from holdfast.cli.github_report import show_folded, show_markdown, tell_github, tell_github_failure
-from holdfast.doors.environment import Environment
+from holdfast.cli.views.github_report import show_folded, show_markdown, tell_github, tell_github_failure
 from holdfast.kernel.errors import Exit, Place, UsageError
-from holdfast.runs.result import StackResult
-from holdfast.runs.status import Status
+from holdfast.plans.result import StackResult
+from holdfast.plans.status import Status
+from holdfast.system.environment import Environment
 
 RESULTS = (
     StackResult(

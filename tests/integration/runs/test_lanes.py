@@ -11,19 +11,19 @@ import pytest
 from results_made import result, stack
 from session_made import ALIVE, DEAD, ELSEWHERE, claim, journal, session
 
-from holdfast.audit.looking import newest
+from holdfast.audit.reader import newest
 from holdfast.config.valid import Target
-from holdfast.doors import clock, living
-from holdfast.doors.living import Life, ProcessId
 from holdfast.kernel.errors import Busy, Failed
+from holdfast.plans.context import Session
+from holdfast.plans.events import Event, Note
+from holdfast.plans.status import Status
 from holdfast.runs import lanes
-from holdfast.runs.events import Event, Note
-from holdfast.runs.session import Session
-from holdfast.runs.status import Status
 from holdfast.stacks.stack import Stack
 from holdfast.store.journal import STARTED
 from holdfast.store.leases import Held, Holder, Lease, Leases
 from holdfast.store.run_records import journal_name
+from holdfast.system import clock, process_table
+from holdfast.system.process_table import Life, ProcessId
 
 LANE = "lanes/east"
 
@@ -135,7 +135,7 @@ def test_who_is_out_of_sight_keeps_the_lane_until_a_person_says_otherwise(tmp_pa
 def test_nobody_can_declare_dead_what_lives(tmp_path: Path) -> None:
     """A holder that is seen to live keeps its lane whatever is said."""
     ours = session(tmp_path, change="01A")
-    taken(ours, living.this_process(), change="01LIVES")
+    taken(ours, process_table.this_process(), change="01LIVES")
     with pytest.raises(Busy) as caught:
         lanes.declare_dead(ours, "01LIVES", "I thought so")
     assert caught.value.problem.code == "HF-LOCK-4"

@@ -15,7 +15,7 @@ from typing import Self
 import pytest
 from program import eventually
 
-from holdfast.terraform.worker import NOT_STARTED, Attention, Program, Worker
+from holdfast.terraform.engine.worker import NOT_STARTED, Attention, Program, Worker
 
 
 def test_a_wish_to_stop_is_for_one_command(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 from holdfast.config.valid import BackupSettings
 from holdfast.kernel.errors import UsageError
 from holdfast.runs.run_secrets import remember_secrets, remembered_secrets
-from holdfast.runs.state_versions import _chosen, _Row, prune
 from holdfast.secrets.keys import Key
-from holdfast.store.copies import StateCopy
-from holdfast.store.folder import FolderShelf
+from holdfast.states.versions import _chosen, _Row, prune
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.run_store import RunStore
+from holdfast.store.snapshots import StateCopy
 
 STACK = "prod/net"
 

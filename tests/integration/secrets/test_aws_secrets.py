@@ -12,10 +12,10 @@ from botocore.session import Session
 from moto.server import ThreadedMotoServer
 
 from holdfast.config.valid import SecretRef
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.secrets.reader import Reader
 from holdfast.secrets.sources.interface import Found, Patience
+from holdfast.system.environment import Environment
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "hunter2-of-aws"}
 NOWHERE = {

@@ -11,10 +11,10 @@ from answering import Answering
 from key_vault_server import TOKEN, AzureWorld, azure_server
 
 from holdfast.config.valid import SecretRef
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.secrets.reader import Reader
 from holdfast.secrets.sources.interface import Found, Patience
+from holdfast.system.environment import Environment
 
 QUICK = Patience(request=2.0, whole=5.0, tries=2, pause=0.01)
 CLIENT = {"AZURE_TENANT_ID": "tenant-1", "AZURE_CLIENT_ID": "client-1"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import Failed, UsageError
 from holdfast.secrets.keys import Key, Source, configured, obtain
+from holdfast.system.environment import Environment
 
 GIVEN = base64.b64encode(bytes(range(32))).decode()
 

@@ -8,11 +8,11 @@ import pytest
 from vault_server import VaultWorld, vault_server
 
 from holdfast.config.valid import SecretRef
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import Failed, UsageError
 from holdfast.secrets.reader import Reader
 from holdfast.secrets.references import resolve
 from holdfast.secrets.sources.interface import Found, Patience
+from holdfast.system.environment import Environment
 
 QUICK = Patience(request=2.0, whole=4.0, tries=1, pause=0.01)
 TOKEN = SecretRef(scheme="vault", locator="kv/app#token")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.valid import SECRET_SCHEMES, SecretRef
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import UsageError
 from holdfast.secrets.references import MOST_BYTES, SOURCES, resolve
+from holdfast.system.environment import Environment
 
 EMPTY = Environment(variables={})
 

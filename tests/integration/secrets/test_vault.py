@@ -10,10 +10,10 @@ from answering import Answering
 from vault_server import VaultWorld, vault_server
 
 from holdfast.config.valid import SecretRef
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.secrets.reader import Reader
 from holdfast.secrets.sources.interface import Found, Patience
+from holdfast.system.environment import Environment
 
 TOKEN = "hvs.token-of-the-test"
 QUICK = Patience(request=2.0, whole=4.0, tries=3, pause=0.01)

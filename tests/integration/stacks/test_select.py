@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.valid import ContractUse, RuleKind, Target, frozen
+from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Place
-from holdfast.stacks.code import Code
 from holdfast.stacks.select import removed, select
 from holdfast.stacks.stack import Stack
 

@@ -16,11 +16,11 @@ from small import obey_permissions
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim
-from holdfast.store.copies import StateCopy
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.journal import LINES, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
 from holdfast.store.run_store import RunStore, StateRecord
+from holdfast.store.snapshots import StateCopy
 
 SECRET = b"k" * 32
 KEY = Key.of(SECRET)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.secrets.keys import Key
-from holdfast.store.folder import FolderShelf
+from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter, read_journal
 from holdfast.store.run_records import RunRecords, journal_name
-from holdfast.store.sealed import SealedShelf
 
 KEY = Key.of(b"k" * 32)
 

@@ -12,15 +12,15 @@ import pytest
 from flaky_s3 import Fault, FlakyS3, LostAnswer, Twice
 from memory_shelf import MemoryShelf
 
-from holdfast.doors import living
-from holdfast.doors.living import Life, ProcessId
 from holdfast.kernel.errors import Exit, UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.aws import Patience
-from holdfast.store.folder import FolderShelf
+from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.leases import Held, Holder, Lease, LeaseLost, Leases
-from holdfast.store.s3 import S3Shelf
-from holdfast.store.sealed import SealedShelf
+from holdfast.store.s3_blobs import S3Shelf
+from holdfast.system import process_table
+from holdfast.system.process_table import Life, ProcessId
 
 LANE = "lanes/aws"
 SOMEWHERE_ELSE = ProcessId(host="another", boot="b", pid=1, started="1")
@@ -50,7 +50,7 @@ def holder(change: str, process: ProcessId | None = None) -> Holder:
         change=change,
         who=f"{change}@host",
         what="apply of 4 stacks",
-        process=process or living.this_process(),
+        process=process or process_table.this_process(),
         since="2026-01-01T00:00:00+00:00",
     )
 
@@ -79,7 +79,7 @@ def test_a_killed_holder_is_passed_over_and_cannot_come_back(
     leases: Leases, other: subprocess.Popen[bytes]
 ) -> None:
     """As long as it lives, no word of a person takes it away; once it is dead, nobody has to say a word."""
-    old = taken(leases.take(LANE, holder("one", living.process(other.pid))))
+    old = taken(leases.take(LANE, holder("one", process_table.process(other.pid))))
     answer = leases.take_over(LANE, holder("two"), number=old.number, declared="ann: it hangs")
     assert isinstance(answer, Held)
     other.kill()
@@ -123,7 +123,7 @@ def test_a_dead_holder_is_spared_while_its_work_goes_on(
     leases: Leases, other: subprocess.Popen[bytes]
 ) -> None:
     """The one who takes is asked: what the dead holder began may still be at work."""
-    old = taken(leases.take(LANE, holder("one", living.process(other.pid))))
+    old = taken(leases.take(LANE, holder("one", process_table.process(other.pid))))
     other.kill()
     other.wait()
     asked: list[Held] = []

@@ -26,8 +26,8 @@ from flaky_s3 import (
 from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 from holdfast.store.aws import AwsCaller, Known, Patience
 from holdfast.store.place import describe, from_description, open_shelf
-from holdfast.store.s3 import S3Shelf
-from holdfast.store.s3_answers import StoreUnreachable
+from holdfast.store.s3_blobs import S3Shelf
+from holdfast.store.s3_errors import StoreUnreachable
 
 TRUSTING = Patience(tries=3, pause=0.01)
 HURRIED = Patience(read=0.5, tries=6, pause=0.01)

@@ -13,9 +13,9 @@ from flaky_s3 import FlakyS3
 from memory_shelf import MemoryShelf
 
 from holdfast.store.aws import AwsCaller, Patience
-from holdfast.store.folder import FolderShelf
-from holdfast.store.s3 import S3Shelf
-from holdfast.store.shelf import Shelf
+from holdfast.store.blobs import Shelf
+from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.s3_blobs import S3Shelf
 
 RACERS = 16
 T = TypeVar("T")

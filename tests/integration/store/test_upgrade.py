@@ -13,7 +13,7 @@ from old_store import BEFORE, ID, KEY, MARK, NOW, SECRET, SEEN, UNSAVED, old_sto
 
 from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome, UsageError
 from holdfast.secrets.keys import Key
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.run_store import RunStore, StateRecord
 
 OTHER = Key.of(b"o" * 32)

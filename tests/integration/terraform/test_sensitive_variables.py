@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.stacks.code import Code
-from holdfast.terraform.sensitive import sensitive_variables
+from holdfast.hcl.eval.code import Code
+from holdfast.terraform.statefile.sensitive import sensitive_variables
 
 
 def test_sensitive_variables_are_known_before_there_is_a_plan(tmp_path: Path) -> None:

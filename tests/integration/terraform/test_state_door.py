@@ -17,12 +17,12 @@ import pytest
 from memory_keeper import OTHER, MemoryKeeper, info
 from program import eventually
 
-from holdfast.doors.environment import Environment
-from holdfast.terraform.door import Door, Keeper, variables
-from holdfast.terraform.engine import Answer, Command, Stop
-from holdfast.terraform.environment import child_environment
-from holdfast.terraform.found import Engines
-from holdfast.terraform.warm import WarmEngine
+from holdfast.system.environment import Environment
+from holdfast.terraform.backend.server import Door, Keeper, variables
+from holdfast.terraform.engine.discovery import Engines
+from holdfast.terraform.engine.environment import child_environment
+from holdfast.terraform.engine.interface import Answer, Command, Stop
+from holdfast.terraform.engine.pool import WarmEngine
 
 MODULE = """
 terraform {

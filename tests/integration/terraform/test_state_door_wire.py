@@ -15,8 +15,8 @@ from memory_keeper import MINE, MemoryKeeper, info, state
 from program import eventually
 
 from holdfast.kernel.errors import Failed
-from holdfast.terraform.door import Door, Limits, Refusal, _Visit
-from holdfast.terraform.door_http import Head
+from holdfast.terraform.backend.http import Head
+from holdfast.terraform.backend.server import Door, Limits, Refusal, _Visit
 
 USER, WORD = "door", "a word for life"
 AUTHORISED = f"Authorization: Basic {base64.b64encode(f'{USER}:{WORD}'.encode()).decode()}\r\n"

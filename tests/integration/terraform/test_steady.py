@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.terraform import argv
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.engine import Command, EngineId, Kind, Product, Stop
-from holdfast.terraform.warm import Recycling, WarmEngine, library_path
+from holdfast.terraform.engine.interface import Command, EngineId, Kind, Product, Stop
+from holdfast.terraform.engine.pool import Recycling, WarmEngine, library_path
 
 CYCLES = 300
 

@@ -8,9 +8,9 @@ import pytest
 from audit_made import act, applied, audit_on, store_on
 from memory_shelf import MemoryShelf
 
-from holdfast.audit.looking import all_lines, newest, verify
+from holdfast.audit.layout import HEAD, piece_name, piece_seqs
 from holdfast.audit.marks import open_break_glass
-from holdfast.audit.places import HEAD, piece_name, piece_seqs
+from holdfast.audit.reader import all_lines, newest, verify
 from holdfast.kernel.errors import Failed, HoldfastError
 
 

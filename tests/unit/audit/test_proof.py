@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from holdfast.audit.identity import GITHUB_ACTIONS, Who
+from holdfast.audit.actor import GITHUB_ACTIONS, Who
 from holdfast.audit.proof import Claims, Unproved, checked, with_claims
 
 NOW = datetime(2026, 7, 25, 10, tzinfo=UTC)

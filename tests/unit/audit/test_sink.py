@@ -7,8 +7,8 @@ from audit_made import act, applied, audit_on, store_on
 from memory_shelf import MemoryShelf
 
 from holdfast.audit.sink import ship_to, waiting
-from holdfast.doors import clock
 from holdfast.kernel.errors import Failed
+from holdfast.system import clock
 
 ADDRESS = "s3://acme/audit"
 

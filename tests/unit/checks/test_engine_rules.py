@@ -8,13 +8,13 @@ from checks_made import check, checkout, messages, of, skips
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checks.formatting import diff, hunks
-from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report
+from holdfast.checks.code.formatting import diff, hunks
+from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import Report
+from holdfast.checks.model.subjects import EngineSaid
 from holdfast.checks.rules.hf601_format import RULE as FORMAT
 from holdfast.checks.rules.hf602_validity import RULE as VALIDITY
-from holdfast.checks.running import AtHand, Seen
-from holdfast.checks.subjects import EngineSaid
 from holdfast.kernel.errors import Place, Problem
 
 CODE = 'locals {\n  a=1\n  b = 2\n}\n\n\noutput "x" {\n  value="secret-word"\n}\n'

@@ -19,11 +19,11 @@ import ways_6xx_9xx
 from checks_made import check
 from five_ways import Says, Way, Ways, all_ways
 
-from holdfast.checks import catalogue
-from holdfast.checks.interface import Answer, Rule, Severity, Sight
-from holdfast.checks.report import Report, Reported
+from holdfast.checks.engine import catalogue
+from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, NO_PLAN, NO_STACKS, NO_STATE
+from holdfast.checks.model.interface import Answer, Rule, Severity, Sight
+from holdfast.checks.model.report import Report, Reported
 from holdfast.checks.rules.hf701_unused_variable import RULE as UNUSED
-from holdfast.checks.running import NO_ENGINE, NO_HISTORY, NO_PLAN, NO_STACKS, NO_STATE
 
 WAYS: dict[str, Ways] = {
     **ways_1xx.WAYS,
@@ -33,7 +33,7 @@ WAYS: dict[str, Ways] = {
     **ways_6xx_9xx.WAYS,
 }
 SHOWN_ELSEWHERE = {
-    "HF905": "tests/unit/checks/test_running.py",
+    "HF905": "tests/unit/checks/engine/test_running.py",
     "HF908": "tests/integration/checks/test_programs_of_others.py",
 }
 """Rules that find a mistake of ours or of another program's: no repository can show that."""

@@ -15,8 +15,8 @@ import sarif_read
 
 from holdfast.checks.formats.catalogue import FORMATS, format_of
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report, Reported, Unseen, Waiver, cleaned, in_order
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report, Reported, Unseen, Waiver, cleaned, in_order
 from holdfast.kernel.errors import Place
 
 RULE = Rule(id="HF701", title="A thing", why="Why.", fix="Mend it.", severity=Severity.WARNING)

@@ -9,13 +9,13 @@ import pytest
 from checks_made import check, checkout, lines, messages, of, plan_of, skips, state_of
 from plans_made import change
 
-from holdfast.checks.interface import Rule
-from holdfast.checks.ownership import side_of
-from holdfast.checks.report import Report
+from holdfast.checks.boundary.ownership import side_of
+from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.model.interface import Rule
+from holdfast.checks.model.report import Report
 from holdfast.checks.rules.hf101_gitops_resource import RULE as WRITES
 from holdfast.checks.rules.hf102_gitops_read import RULE as READS
 from holdfast.checks.rules.hf103_gitops_provider import RULE as PROVIDER
-from holdfast.checks.running import AtHand, Seen
 from holdfast.config.boundary_valid import BoundarySettings, Side
 
 HELM = 'resource "helm_release" "a" {\n  name = "a"\n}\n'

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from checks_made import check, lines, messages, of, skips
 
-from holdfast.checks.backend_kinds import KINDS
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report
+from holdfast.checks.backends.backend_types import KINDS
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report
 from holdfast.checks.rules.hf111_no_backend import RULE as MISSING
 from holdfast.checks.rules.hf112_local_backend import RULE as LOCAL
 from holdfast.checks.rules.hf113_unknown_backend import RULE as NO_SUCH

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from checks_made import check, checkout, lines, messages, of, skips
 
-from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import Report
 from holdfast.checks.rules.hf120_backend_credentials import RULE as SECRET
 from holdfast.checks.rules.hf121_identity_in_code import RULE as IDENTITY
 from holdfast.checks.rules.hf122_place_in_code import RULE as PLACE

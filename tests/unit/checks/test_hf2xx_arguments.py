@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from checks_made import check, lines, of
 
-from holdfast.checks import secret_facts
-from holdfast.checks.catalogue import rule
-from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.secrets import secret_facts
 
 
 def the(id_: str) -> Rule:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from checks_made import check, messages, of, skips
 
-from holdfast.checks.catalogue import rule
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report
+from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report
 
 
 def the(id_: str) -> Rule:

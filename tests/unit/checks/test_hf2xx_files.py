@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from checks_made import check, checkout, messages, of, skips
 
-from holdfast.checks.catalogue import rule
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.kept_files import NO_GIT
-from holdfast.checks.report import Report
-from holdfast.checks.running import NO_HISTORY, AtHand, Seen
-from holdfast.checks.subjects import Commit, History
+from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.engine.running import NO_HISTORY, AtHand, Seen
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report
+from holdfast.checks.model.subjects import Commit, History
+from holdfast.checks.secrets.committed_files import NO_GIT
 
 
 def the(id_: str) -> Rule:

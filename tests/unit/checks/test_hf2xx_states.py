@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from checks_made import check, checkout, of, plan_of, skips, state_of
 
-from holdfast.checks import secret_facts
-from holdfast.checks.catalogue import rule
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report
-from holdfast.checks.running import NO_PLAN, NO_STATE, AtHand, Seen
+from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.engine.running import NO_PLAN, NO_STATE, AtHand, Seen
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report
+from holdfast.checks.secrets import secret_facts
 
 
 def the(id_: str) -> Rule:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from checks_made import check, checkout, lines, messages, of, skips
 
-from holdfast.checks.catalogue import rule
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.running import NO_HISTORY
+from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.engine.running import NO_HISTORY
+from holdfast.checks.model.interface import Rule, Severity
 from holdfast.secrets.formats import shipped_formats
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from checks_made import check, lines, messages, skips
 
-from holdfast.checks.catalogue import rule
-from holdfast.checks.interface import Rule
+from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.model.interface import Rule
 
 
 def the(id_: str) -> Rule:

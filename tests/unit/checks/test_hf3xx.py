@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from checks_made import check, checkout, lines, messages, of, plan_of, skips
 
-from holdfast.checks.catalogue import rule
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.pins import loose_constraint, loose_module, loose_provider, provider_constraint
-from holdfast.checks.report import Report
-from holdfast.checks.running import AtHand, Seen
+from holdfast.checks.code.pins import loose_constraint, loose_module, loose_provider, provider_constraint
+from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report
 from holdfast.terraform.versions import Version
 
 

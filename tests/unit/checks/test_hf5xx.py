@@ -7,8 +7,8 @@ import json
 import pytest
 from checks_made import check, configuration, lines, messages, of, skips
 
-from holdfast.checks import catalogue
-from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.engine import catalogue
+from holdfast.checks.model.interface import Rule, Severity
 from holdfast.kernel.errors import ConfigError
 
 GITHUB = "token.actions.githubusercontent.com"

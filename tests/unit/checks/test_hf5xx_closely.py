@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 from checks_made import check, lines, messages, of, skips
 
-from holdfast.checks import catalogue
-from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.engine import catalogue
+from holdfast.checks.model.interface import Rule, Severity
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 GITHUB = "token.actions.githubusercontent.com"

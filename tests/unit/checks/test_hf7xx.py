@@ -10,10 +10,10 @@ import pytest
 from checks_made import check, checkout, lines, messages, of, plan_of, skips
 from five_ways import change
 
-from holdfast.checks.catalogue import rule
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report
-from holdfast.checks.running import AtHand, Seen
+from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report
 
 
 def the(id_: str) -> Rule:

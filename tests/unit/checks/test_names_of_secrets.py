@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.checks.known_secrets import may_name_secrets, names_secret
+from holdfast.checks.secrets.known_secrets import may_name_secrets, names_secret
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import json
 import pytest
 from checks_made import check, lines, messages, of
 
-from holdfast.checks import catalogue
-from holdfast.checks.bodies import holds, lines_with
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.known_secrets import names_secret
+from holdfast.checks.code.bodies import holds, lines_with
+from holdfast.checks.engine import catalogue
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.secrets.known_secrets import names_secret
 from holdfast.hcl.reader import read
 from holdfast.kernel.patterns import pattern
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from checks_made import check, messages
 
-from holdfast.checks.catalogue import rule
-from holdfast.checks.contents import holds_key
-from holdfast.checks.interface import Rule
-from holdfast.checks.known_secrets import known_in
-from holdfast.checks.pins import loose_module
-from holdfast.checks.tools.rego_policies import Policy, unknown_data
-from holdfast.checks.tools.rego_ways_out import calls
-from holdfast.checks.waivers import LineWaiver, read_waivers
-from holdfast.checks.written import named_texts
+from holdfast.checks.code.argument_values import named_texts
+from holdfast.checks.code.pins import loose_module
+from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.engine.waivers import LineWaiver, read_waivers
+from holdfast.checks.model.contents import holds_key
+from holdfast.checks.model.interface import Rule
+from holdfast.checks.secrets.known_secrets import known_in
+from holdfast.checks.tools.rego.forbidden_calls import calls
+from holdfast.checks.tools.rego.policies import Policy, unknown_data
 
 MANY = 20_000
 FEWER = MANY // 10

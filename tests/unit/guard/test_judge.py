@@ -13,7 +13,7 @@ from holdfast.config.guard_valid import ANY, Budget, Effect, Freeze
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
 from holdfast.guard.judge import judge
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, Policy
-from holdfast.terraform.plan import Plan
+from holdfast.terraform.plan.model import Plan
 
 PROD, DEV = situation(), situation(production=False)
 KEPT = resource("x.kept", "no-op")

@@ -10,8 +10,8 @@ import pytest
 from guard_made import plan, resource
 
 from holdfast.guard.protected import covering, protecting_tag
-from holdfast.terraform.plan_tags import Tags, tags_before
-from holdfast.terraform.stateful_types import stateful_types
+from holdfast.terraform.plan.tags import Tags, tags_before
+from holdfast.terraform.tables.stateful_types import stateful_types
 
 ROOT = Path(__file__).parents[3]
 
@@ -107,7 +107,7 @@ def test_every_row_of_the_table_can_be_said() -> None:
 
 def test_the_table_has_no_type_twice() -> None:
     """JSON would keep the last one without a word."""
-    text = (ROOT / "src/holdfast/terraform/stateful_types.json").read_text("utf-8")
+    text = (ROOT / "src/holdfast/terraform/tables/stateful_types.json").read_text("utf-8")
     pairs = json.loads(text, object_pairs_hook=list)
     names = [name for name, _ in pairs]
     assert len(names) == len(set(names)) == len(stateful_types())

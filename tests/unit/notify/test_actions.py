@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.doors.environment import Environment
 from holdfast.notify.actions import PullRequest, in_actions, pull_request_of, read_run, same_origin
+from holdfast.system.environment import Environment
 
 SHA = "a1" * 20
 BASE = {"sha": "b" * 40, "repo": {"full_name": "acme/infra"}}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from reports_made import checked, failed, losing, plain, ready, refused, report
 
-from holdfast.kernel.workflow_commands import harmless
 from holdfast.notify.commands import annotation_lines, folded
 from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.report import ChangeReport, Trouble
+from holdfast.system.workflow_commands import harmless
 
 
 def test_an_error_stands_where_it_is() -> None:

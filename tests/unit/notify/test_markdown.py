@@ -8,8 +8,8 @@ import pytest
 from reports_made import DIGEST, checked, failed, losing, plain, ready, refused, report
 
 from holdfast.notify.markdown import Surroundings, markdown
-from holdfast.notify.page import COMMENT, SUMMARY, Room, characters
 from holdfast.notify.report import ChangeReport, StackReport, Trouble
+from holdfast.notify.size_budget import COMMENT, SUMMARY, Room, characters
 from holdfast.notify.verdict import Verdict, verdict_of
 
 GITHUBS_LIMIT = 65_536

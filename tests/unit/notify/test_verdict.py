@@ -9,7 +9,7 @@ from reports_made import checked, failed, losing, plain, ready, refused, report
 
 from holdfast.notify.report import ChangeReport, StackReport, Trouble
 from holdfast.notify.verdict import Verdict, verdict_line, verdict_of
-from holdfast.runs.status import Status
+from holdfast.plans.status import Status
 
 
 @pytest.mark.parametrize(

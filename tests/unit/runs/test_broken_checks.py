@@ -11,9 +11,9 @@ from checks_made import MemoryCode, configuration
 from results_made import stack
 
 from holdfast.kernel.errors import Failed
-from holdfast.runs.plan_checks import PlanChecks
-from holdfast.runs.ready_plan import ReadyPlan
-from holdfast.runs.session import Session
+from holdfast.plans.context import Session
+from holdfast.plans.plan_file import ReadyPlan
+from holdfast.review.plan_checks import PlanChecks
 
 
 def broken() -> PlanChecks:

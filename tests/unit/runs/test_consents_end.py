@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.doors import clock
-from holdfast.runs.consenting import RELEASE
-from holdfast.runs.guarding import said
-from holdfast.store.consents import Consent, Word
+from holdfast.review.decide import said
+from holdfast.runs.approval import RELEASE
+from holdfast.store.approvals import Consent, Word
+from holdfast.system import clock
 
 
 @pytest.mark.parametrize(

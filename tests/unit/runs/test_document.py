@@ -8,13 +8,13 @@ from documents import CHANGE, ERRORS, STATUSES, require
 from results_made import result, stack
 
 from holdfast.kernel.errors import Place, Problem
+from holdfast.plans.result import ErrorShown, Output
+from holdfast.plans.status import Status
 from holdfast.runs.document import change_document, errors_document, summary_document
-from holdfast.runs.result import ErrorShown, Output
-from holdfast.runs.status import Status
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.redact_document import clean_document
-from holdfast.terraform.engine import EngineId, Kind, Product
-from holdfast.terraform.plan_json import read_plan
+from holdfast.terraform.engine.interface import EngineId, Kind, Product
+from holdfast.terraform.plan.reader import read_plan
 
 ENGINE = EngineId(kind=Kind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib")
 

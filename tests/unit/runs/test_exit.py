@@ -6,8 +6,8 @@ import pytest
 from results_made import result, stack
 
 from holdfast.kernel.errors import Exit, gravest
-from holdfast.runs.result import exit_of
-from holdfast.runs.status import EXITS, STATUS_OF_EXIT, Status
+from holdfast.plans.result import exit_of
+from holdfast.plans.status import EXITS, STATUS_OF_EXIT, Status
 
 EXPECTED = {
     "unchanged": 0,

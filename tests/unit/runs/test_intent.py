@@ -9,7 +9,7 @@ from recovery_made import intent, planned
 
 from holdfast.kernel.errors import Exit, UnknownOutcome
 from holdfast.runs.intent import Intent, PlannedChange, planned_changes
-from holdfast.terraform.plan import Kind
+from holdfast.terraform.plan.model import Kind
 
 PLANS = Path(__file__).parents[1] / "terraform" / "plans"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.audit.identity import GITHUB_ACTIONS, Who
+from holdfast.audit.actor import GITHUB_ACTIONS, Who
 from holdfast.kernel.errors import Refused
-from holdfast.runs.consenting import require_not_own
+from holdfast.runs.approval import require_not_own
 
 
 def who(name: str, *, proved: bool) -> Who:

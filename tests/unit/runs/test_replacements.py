@@ -18,11 +18,11 @@ from recovery_made import (
     state,
 )
 
-from holdfast.runs import findings as found
-from holdfast.runs.evidence import compare
-from holdfast.runs.findings import Record, Standing
-from holdfast.runs.imports import Import, imports
-from holdfast.state.contents import read_contents
+from holdfast.recovery import change_outcome as found
+from holdfast.recovery.change_outcome import Record, Standing
+from holdfast.recovery.evidence import compare
+from holdfast.recovery.imports import Import, imports
+from holdfast.terraform.statefile.contents import read_contents
 
 
 @pytest.mark.parametrize(

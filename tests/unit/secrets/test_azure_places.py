@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.doors.environment import Environment
 from holdfast.secrets.sources.azure_places import cloud_of
+from holdfast.system.environment import Environment
 
 
 @pytest.mark.parametrize(

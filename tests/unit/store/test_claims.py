@@ -8,8 +8,8 @@ from memory_shelf import MemoryShelf
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim, Claims
+from holdfast.store.encrypted_blobs import SealedShelf
 from holdfast.store.run_records import RunRecords, journal_name
-from holdfast.store.sealed import SealedShelf
 
 KEY = Key.of(b"k" * 32)
 

@@ -8,8 +8,8 @@ from memory_shelf import MemoryShelf
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.backups import Backups
-from holdfast.store.copies import StateCopy
-from holdfast.store.sealed import SealedShelf
+from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.snapshots import StateCopy
 from holdfast.store.states import KeptStates, Version
 
 KEY = Key.of(b"k" * 32)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.terraform.engine import Command, Ladder, Lines, Patience, Stop
+from holdfast.terraform.engine.interface import Command, Ladder, Lines, Patience, Stop
 
 LONG = 3600.0
 QUICK = Patience(apply=0.0, reading=0.0, otherwise=0.0, before_kill=0.0)

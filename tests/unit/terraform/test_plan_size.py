@@ -5,8 +5,8 @@ import tracemalloc
 
 import pytest
 
-from holdfast.terraform.plan_json import read_plan
-from holdfast.terraform.plan_values import sensitive_values
+from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.values import sensitive_values
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.formats.words import unseen, verdict
-from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report, Reported
-from holdfast.kernel.quoting import one_line
-from holdfast.kernel.workflow_commands import MOST_OF_A_LEVEL, command, harmless
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import Report, Reported
+from holdfast.system.markup import one_line
+from holdfast.system.workflow_commands import MOST_OF_A_LEVEL, command, harmless
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 

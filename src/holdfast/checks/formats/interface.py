@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import Report
 from holdfast.kernel.values import dataclass
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report, Reported, Unseen
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import Report, Reported, Unseen
 
 
 def show(shown: Shown) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.report import Reported
-from holdfast.kernel.quoting import one_line
+from holdfast.checks.model.report import Reported
 from holdfast.kernel.values import dataclass
+from holdfast.system.markup import one_line
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COMMAND = re.compile(r"^(\s*):(?=:)", re.MULTILINE)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.formats.words import counted, unseen, verdict
-from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report, Reported
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import Report, Reported
 from holdfast.kernel.patterns import pattern
-from holdfast.kernel.quoting import cell, code
-from holdfast.kernel.workflow_commands import harmless
+from holdfast.system.markup import cell, code
+from holdfast.system.workflow_commands import harmless
 
 _ROOM = 40_000
 _ROOM_ASIDE = 10_000

@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.formats.words import waived
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.report import Report, Reported, Unseen, Waiver
-from holdfast.kernel.quoting import one_line
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report, Reported, Unseen, Waiver
+from holdfast.system.markup import one_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 5_000

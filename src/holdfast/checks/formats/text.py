@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.formats.words import counted, unseen, verdict, waived
-from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report, Reported
-from holdfast.kernel.quoting import one_line
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import Report, Reported
+from holdfast.system.markup import one_line
 
 MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
 _WIDEST = 72

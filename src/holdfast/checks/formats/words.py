@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.checks.interface import Severity
-from holdfast.checks.report import Report, Waiver
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import Report, Waiver
 
 
 def counted(number: int, word: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.checks.iam.document import Fields, Node, is_list
-from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.issue import Said
 from holdfast.config.problems import did_you_mean
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.patterns import pattern

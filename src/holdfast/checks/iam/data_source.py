@@ -8,13 +8,13 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.checks.iam.document import Either, Fields, Node, fields_of, is_list, spread
-from holdfast.checks.iam.filling import Filling
-from holdfast.checks.iam.written import Writing, unknown
+from holdfast.checks.iam.expressions import Writing, unknown
+from holdfast.checks.iam.partial_eval import Filling
+from holdfast.hcl.eval.evaluate import evaluate
+from holdfast.hcl.eval.values import pairs
 from holdfast.hcl.nodes import Block, Body, Call, Expression, Object, Tuple
 from holdfast.hcl.nodes import Traversal as Reference
 from holdfast.hcl.reader import UNKNOWN, Unknown
-from holdfast.stacks.evaluate import evaluate
-from holdfast.stacks.values import pairs
 
 _MERGED: Final = (
     *("source_json", "override_json", "source_policy_documents", "override_policy_documents"),

@@ -7,9 +7,9 @@ import re
 from typing import Final
 
 from holdfast.checks.iam.document import Malformed, Node, compact, is_heredoc, plain, read_text
-from holdfast.checks.iam.kinds import guess, looks_like_policy
 from holdfast.checks.iam.policies import Broken, Policies, policy_of
-from holdfast.checks.subjects import Checkout, VariablesFile
+from holdfast.checks.iam.policy_types import guess, looks_like_policy
+from holdfast.checks.model.subjects import Checkout, VariablesFile
 from holdfast.hcl.nodes import Expression, Literal, Object, walk
 from holdfast.hcl.reader import constant
 from holdfast.kernel.patterns import pattern

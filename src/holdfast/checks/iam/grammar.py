@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from holdfast.checks.iam.arns import PARTITIONS, arn_of, sure, wild
 from holdfast.checks.iam.conditions import conditions
 from holdfast.checks.iam.document import Either, Fields, Node, doubles, is_list, shown, spread
-from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.issue import Said
+from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.principals import principals
-from holdfast.checks.iam.said import Said
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.patterns import pattern
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.iam.arns import ACCOUNT, account_in
-from holdfast.checks.subjects import CheckedStack, Checkout
+from holdfast.checks.model.subjects import CheckedStack, Checkout
 from holdfast.stacks.stack import Stack
 
 VARIABLES = ("account_id", "aws_account_id")

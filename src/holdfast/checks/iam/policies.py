@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from holdfast.checks.iam.document import Malformed, Node
-from holdfast.checks.iam.kinds import Kind, Use
+from holdfast.checks.iam.policy_types import Kind, Use
 from holdfast.checks.iam.statements import Statement, statements
 
 

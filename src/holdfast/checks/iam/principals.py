@@ -7,8 +7,8 @@ from typing import Final
 
 from holdfast.checks.iam.arns import ACCOUNT, arn_of, wild
 from holdfast.checks.iam.document import HOLE, Fields, Node, is_list
-from holdfast.checks.iam.kinds import Kind
-from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.issue import Said
+from holdfast.checks.iam.policy_types import Kind
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.patterns import pattern
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from holdfast.checks.iam.condition_scope import narrow
 from holdfast.checks.iam.conditions import OPERATORS, bare
 from holdfast.checks.iam.document import HOLE, Either, Fields, Node, spread
-from holdfast.checks.iam.narrowing import narrow
 from holdfast.hcl.reader import Unknown
 
 

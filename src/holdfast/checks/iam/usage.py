@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.kinds import BOUNDARY, RESOURCE_CONTROL, Kind, Use
-from holdfast.checks.subjects import Module, Resource, bodies, value
+from holdfast.checks.iam.policy_types import BOUNDARY, RESOURCE_CONTROL, Kind, Use
+from holdfast.checks.model.subjects import Module, Resource, bodies, value
 from holdfast.hcl.nodes import references
 
 _POLICY = "aws_iam_policy"

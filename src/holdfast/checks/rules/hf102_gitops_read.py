@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks import ownership
-from holdfast.checks.interface import Answer, Finding, Rule, Severity
-from holdfast.checks.subjects import CheckedPlan, CheckedState, Module
+from holdfast.checks.boundary import ownership
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity
+from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
 
 
 def _words(type_: str) -> str:

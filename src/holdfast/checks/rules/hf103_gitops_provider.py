@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.ownership import may_name_providers, may_write, settings_of, side_of
-from holdfast.checks.planned_providers import set_up_in
-from holdfast.checks.subjects import CheckedPlan, CheckedStack, Module
+from holdfast.checks.boundary.ownership import may_name_providers, may_write, settings_of, side_of
+from holdfast.checks.code.planned_providers import set_up_in
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.boundary_valid import Side
 from holdfast.hcl.nodes import Attribute, Block
 from holdfast.terraform.addresses import without_keys

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backend_kinds import KEPT
-from holdfast.checks.backends import shared_because
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.subjects import CheckedStack
+from holdfast.checks.backends.backend_types import KEPT
+from holdfast.checks.backends.backends import shared_because
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import CheckedStack
 from holdfast.config.valid import Owner
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends import home_of, shared_because
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.subjects import CheckedStack
+from holdfast.checks.backends.backends import home_of, shared_because
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import CheckedStack
 
 _WHERE = {"local": "lies in a file of one machine", "inmem": "is gone when Terraform ends"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backend_kinds import KINDS, REMOVED
-from holdfast.checks.backends import Home, of_orphans, of_stacks
-from holdfast.checks.interface import Finding, Rule, Severity, finding
+from holdfast.checks.backends.backend_types import KINDS, REMOVED
+from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.config.problems import did_you_mean
 
 

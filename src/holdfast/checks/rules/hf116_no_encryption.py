@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends import Home, address_of, loopback, of_orphans, of_stacks
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import ABSENT, UNKNOWN
+from holdfast.checks.backends.backends import Home, address_of, loopback, of_orphans, of_stacks
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import ABSENT, UNKNOWN
 from holdfast.kernel.patterns import pattern
 
 _PLAIN = pattern(r"\bsslmode\s*=\s*'?disable\b")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends import Home, of_orphans, of_stacks
-from holdfast.checks.interface import Answer, Rule, Severity, finding
+from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
+from holdfast.checks.model.interface import Answer, Rule, Severity, finding
 
 
 def _judge(home: Home) -> Iterator[Answer]:

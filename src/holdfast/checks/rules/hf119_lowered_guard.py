@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.backends import Home, of_orphans, of_stacks
-from holdfast.checks.interface import Answer, Rule, Severity, finding
+from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
+from holdfast.checks.model.interface import Answer, Rule, Severity, finding
 
 _ANYBODY: Final = "no certificate is checked, so anybody on the way can read and change the state"
 _FLAGS: Final[Mapping[str, Mapping[str, str]]] = {

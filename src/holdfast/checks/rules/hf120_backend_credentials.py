@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from urllib.parse import parse_qsl
 
-from holdfast.checks.backends import Home, address_of, of_orphans, of_stacks
-from holdfast.checks.interface import Answer, Finding, Rule, Severity, finding
-from holdfast.checks.remote_states import TYPE, settings_in
-from holdfast.checks.subjects import Module
+from holdfast.checks.backends.backends import Home, address_of, of_orphans, of_stacks
+from holdfast.checks.backends.remote_states import TYPE, settings_in
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import Module
 from holdfast.kernel.patterns import pattern
 
 _PASSWORD = pattern(r"\bpassword\s*=\s*(?!'')\S")

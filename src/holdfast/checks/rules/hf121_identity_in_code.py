@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.backends import Home, of_orphans, of_stacks
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.subjects import UNKNOWN
+from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import UNKNOWN
 
 _KEY_FILES: Final = {"gcs": ("credentials",)}
 """Settings that name a file with a key, or hold what is in it: the second is HF120's."""

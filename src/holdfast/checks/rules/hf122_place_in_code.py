@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends import Home, of_orphans, of_stacks
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.subjects import UNKNOWN
+from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import UNKNOWN
 
 
 def _judge(home: Home) -> Iterator[Finding]:

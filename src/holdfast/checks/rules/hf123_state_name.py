@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends import home_of
-from holdfast.checks.interface import Answer, Rule, Severity, finding
-from holdfast.checks.state_naming import follows, name_in, named_settings, wanted
-from holdfast.checks.subjects import ABSENT, CheckedStack
+from holdfast.checks.backends.backends import home_of
+from holdfast.checks.backends.state_naming import follows, name_in, named_settings, wanted
+from holdfast.checks.model.interface import Answer, Rule, Severity, finding
+from holdfast.checks.model.subjects import ABSENT, CheckedStack
 from holdfast.config.boundary_valid import StateNames
 
 

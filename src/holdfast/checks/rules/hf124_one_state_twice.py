@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backend_kinds import KEPT
-from holdfast.checks.backends import home_of, home_of_module, same_state, used
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import CheckedStack, Checkout
+from holdfast.checks.backends.backend_types import KEPT
+from holdfast.checks.backends.backends import home_of, home_of_module, same_state, used
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import CheckedStack, Checkout
 from holdfast.config.valid import RuleKind
 from holdfast.stacks.backend import Identity
 from holdfast.stacks.stack import Stack

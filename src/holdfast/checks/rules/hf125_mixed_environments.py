@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.checks.backends import Home, home_of
-from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import UNKNOWN, CheckedStack, Checkout
+from holdfast.checks.backends.backends import Home, home_of
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import UNKNOWN, CheckedStack, Checkout
 
 
 def _look(checkout: Checkout) -> Iterator[Answer]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.remote_states import reads_of_stack
-from holdfast.checks.subjects import CheckedStack
+from holdfast.checks.backends.remote_states import reads_of_stack
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import CheckedStack
 from holdfast.stacks.backend import StatePlace
 
 

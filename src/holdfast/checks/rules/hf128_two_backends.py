@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.subjects import Module
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import Module
+from holdfast.hcl.eval.code import is_override
 from holdfast.hcl.nodes import Block, File
-from holdfast.stacks.code import is_override
 
 
 def _look(module: Module) -> Iterator[Finding]:

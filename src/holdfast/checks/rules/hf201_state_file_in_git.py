@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from holdfast.checks.contents import is_state
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.kept_files import Content, Suspect, history, is_written, name_of, tree
-from holdfast.checks.traces import Mark
+from holdfast.checks.model.contents import is_state
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.traces import Mark
+from holdfast.checks.secrets.committed_files import Content, Suspect, history, is_written, name_of, tree
 from holdfast.kernel.patterns import pattern
 
 _NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)

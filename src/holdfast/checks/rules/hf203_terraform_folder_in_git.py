@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.kept_files import Content, Suspect, history, tree
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.secrets.committed_files import Content, Suspect, history, tree
 
 _FOLDERS = (".terraform", ".terragrunt-cache")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.kept_files import Content, Suspect, history, name_of, tree
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.secrets.committed_files import Content, Suspect, history, name_of, tree
 from holdfast.kernel.patterns import pattern
 
 _CRASH = pattern(r"^crash(?:\.[\w-]+)*\.log$", re.IGNORECASE)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from holdfast.checks.contents import holds_key
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.kept_files import Content, Suspect, history, name_of, tree
-from holdfast.checks.traces import Mark
+from holdfast.checks.model.contents import holds_key
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.traces import Mark
+from holdfast.checks.secrets.committed_files import Content, Suspect, history, name_of, tree
 from holdfast.kernel.patterns import pattern
 
 _ALWAYS = pattern(

@@ -6,8 +6,8 @@ import re
 
 from msgspec import Struct
 
-from holdfast.checks.interface import Rule, Severity
-from holdfast.checks.kept_files import Content, Suspect, history, tree
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.secrets.committed_files import Content, Suspect, history, tree
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import sounds_secret
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.contents import in_utf8
-from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.known_secrets import known_in
-from holdfast.checks.subjects import Checkout, History, Module, VariablesFile
-from holdfast.checks.traces import Mark
+from holdfast.checks.model.contents import in_utf8
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Checkout, History, Module, VariablesFile
+from holdfast.checks.model.traces import Mark
+from holdfast.checks.secrets.known_secrets import known_in
+from holdfast.hcl.eval.code import is_code
+from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.kernel.errors import Place
-from holdfast.stacks.code import is_code
-from holdfast.stacks.worktree import NOT_SOURCE
 
 _BESIDE = (
     ".json", ".yaml", ".yml", ".tpl", ".tftpl", ".tmpl", ".sh", ".ps1", ".hcl", ".tfbackend", ".ini", ".conf",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks import literals, texts
-from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import Checkout, Module, VariablesFile
-from holdfast.checks.suspicion import Kind, Suspicious
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
+from holdfast.checks.secrets import literals, texts
+from holdfast.checks.secrets.suspicion import Kind, Suspicious
 
 
 def _module(module: Module) -> Iterator[Finding]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks import literals, secret_facts, texts
-from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import Checkout, Module, VariablesFile
-from holdfast.checks.suspicion import Kind, Suspicious
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
+from holdfast.checks.secrets import literals, secret_facts, texts
+from holdfast.checks.secrets.suspicion import Kind, Suspicious
 
 _FIX = "Take it as a sensitive variable without a default, or read it from a secret store; and change it."
 

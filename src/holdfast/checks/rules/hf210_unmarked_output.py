@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.carrying import Carried, carried, is_marked, start
-from holdfast.checks.held_secrets import outputs_in_plan, outputs_in_state
-from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import CheckedPlan, CheckedState, Module
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
+from holdfast.checks.secrets.held_secrets import outputs_in_plan, outputs_in_state
+from holdfast.checks.secrets.secret_flow import Carried, carried, is_marked, start
 from holdfast.hcl.nodes import Opaque, walk
 from holdfast.hcl.reader import UNKNOWN, constant
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.carrying import is_marked
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.known_secrets import names_secret
-from holdfast.checks.subjects import Module
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Module
+from holdfast.checks.secrets.known_secrets import names_secret
+from holdfast.checks.secrets.secret_flow import is_marked
 from holdfast.hcl.nodes import Block, Call, Expression, Literal, Traversal
 from holdfast.hcl.reader import UNKNOWN, constant
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks import secret_facts
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.secret_facts import Twin
-from holdfast.checks.subjects import ABSENT, COMPUTED, UNKNOWN, Module, Resource, value
-from holdfast.checks.written import written
+from holdfast.checks.code.argument_values import written
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import ABSENT, COMPUTED, UNKNOWN, Module, Resource, value
+from holdfast.checks.secrets import secret_facts
+from holdfast.checks.secrets.secret_facts import Twin
 
 
 def _look(module: Module) -> Iterator[Answer]:

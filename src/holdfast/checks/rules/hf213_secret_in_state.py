@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks import secret_facts
-from holdfast.checks.held_secrets import Held, in_plan, in_state
-from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped
-from holdfast.checks.subjects import CheckedPlan, CheckedState
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped
+from holdfast.checks.model.subjects import CheckedPlan, CheckedState
+from holdfast.checks.secrets import secret_facts
+from holdfast.checks.secrets.held_secrets import Held, in_plan, in_state
 
 _MOST = 6
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks import secret_facts
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import ABSENT, COMPUTED, UNKNOWN, Module, Resource, value
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import ABSENT, COMPUTED, UNKNOWN, Module, Resource, value
+from holdfast.checks.secrets import secret_facts
 
 _MADE = frozenset(
     {

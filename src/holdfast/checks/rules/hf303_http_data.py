@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.hermetic import SHARED, data_of, planned_data, planned_elsewhere, where_shared
-from holdfast.checks.interface import Answer, Finding, Rule, Severity
-from holdfast.checks.subjects import CheckedPlan, Module
+from holdfast.checks.boundary.hermetic import SHARED, data_of, planned_data, planned_elsewhere, where_shared
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity
+from holdfast.checks.model.subjects import CheckedPlan, Module
 from holdfast.hcl.nodes import Block
 
 _TYPES = ("http", "terracurl_request")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.pins import loose_module
-from holdfast.checks.subjects import ABSENT, Module, value
+from holdfast.checks.code.pins import loose_module
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import ABSENT, Module, value
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import Unknown
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.pins import loose_provider
-from holdfast.checks.required import needed_by
-from holdfast.checks.subjects import Module
+from holdfast.checks.code.pins import loose_provider
+from holdfast.checks.code.required import needed_by
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Module
 from holdfast.hcl.reader import Unknown
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.locked import lock_of, lock_path, needed_by_root
-from holdfast.checks.pins import is_elsewhere
-from holdfast.checks.subjects import Module
-from holdfast.stacks.evaluate import evaluate
+from holdfast.checks.code.locked import lock_of, lock_path, needed_by_root
+from holdfast.checks.code.pins import is_elsewhere
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Module
+from holdfast.hcl.eval.evaluate import evaluate
 
 
 def _look(module: Module) -> Iterator[Answer]:

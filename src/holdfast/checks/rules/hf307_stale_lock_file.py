@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.locked import Lock, lock_of, needed_by_root
-from holdfast.checks.pins import provider_constraint
-from holdfast.checks.required import Needed
-from holdfast.checks.subjects import Module
+from holdfast.checks.code.locked import Lock, lock_of, needed_by_root
+from holdfast.checks.code.pins import provider_constraint
+from holdfast.checks.code.required import Needed
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Module
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place, UsageError
 from holdfast.terraform.lock_file import LockedProvider

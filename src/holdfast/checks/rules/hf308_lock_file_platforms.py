@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Answer, Rule, Severity, finding
-from holdfast.checks.locked import Lock, lock_of
-from holdfast.checks.subjects import Module
+from holdfast.checks.code.locked import Lock, lock_of
+from holdfast.checks.model.interface import Answer, Rule, Severity, finding
+from holdfast.checks.model.subjects import Module
 from holdfast.terraform.lock_file import LockedProvider
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.contracts import SETTINGS, in_plan, in_source, in_state
-from holdfast.checks.interface import Answer, Rule, Severity
-from holdfast.checks.subjects import CheckedPlan, CheckedStack, CheckedState
+from holdfast.checks.boundary.contracts import SETTINGS, in_plan, in_source, in_state
+from holdfast.checks.model.interface import Answer, Rule, Severity
+from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState
 from holdfast.contract.comparison import Kind
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.contracts import SETTINGS, contract_of
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.subjects import Checkout
+from holdfast.checks.boundary.contracts import SETTINGS, contract_of
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import Checkout
 from holdfast.config.valid import ContractUse
 from holdfast.contract.reading import Broken
 from holdfast.stacks.stack import matches

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.iam.found import files_beside, of_module, of_variables
+from holdfast.checks.iam.collect import files_beside, of_module, of_variables
 from holdfast.checks.iam.grammar import grammar
-from holdfast.checks.iam.judging import judged
+from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policies, Policy
-from holdfast.checks.iam.said import Said
-from holdfast.checks.interface import Answer, Rule, Severity, finding, only_terraform_knows
-from holdfast.checks.subjects import Module, VariablesFile
+from holdfast.checks.iam.to_findings import judged
+from holdfast.checks.model.interface import Answer, Rule, Severity, finding, only_terraform_knows
+from holdfast.checks.model.subjects import Module, VariablesFile
 from holdfast.kernel.errors import Place
 
 

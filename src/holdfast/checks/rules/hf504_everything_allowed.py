@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.found import files_beside
-from holdfast.checks.iam.judging import in_code, in_variables
-from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.collect import files_beside
+from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.said import Said
-from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.iam.policy_types import Kind
+from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.model.interface import Rule, Severity
 
 
 def _judge(policy: Policy) -> Iterator[Said]:

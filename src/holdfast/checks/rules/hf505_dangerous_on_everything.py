@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from holdfast.checks.iam.collect import files_beside
+from holdfast.checks.iam.condition_scope import narrow
 from holdfast.checks.iam.danger import ESCALATING, REVEALING, first_danger
 from holdfast.checks.iam.document import Node, shown
-from holdfast.checks.iam.found import files_beside
-from holdfast.checks.iam.judging import in_code, in_variables
-from holdfast.checks.iam.kinds import Kind
-from holdfast.checks.iam.narrowing import narrow
+from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.statements import Comparison, Statement
-from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.model.interface import Rule, Severity
 
 _NO_BOUND: Final = ("aws:securetransport", "aws:requestedregion")
 _ALWAYS_THERE: Final = ("iam:passedtoservice",)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.iam.arns import account_in
-from holdfast.checks.iam.found import files_beside, of_module, of_variables
-from holdfast.checks.iam.judging import found
-from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.collect import files_beside, of_module, of_variables
+from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.ownership import own_accounts
 from holdfast.checks.iam.policies import Policies
-from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.statements import Statement
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped
-from holdfast.checks.subjects import Checkout, Module, VariablesFile
+from holdfast.checks.iam.to_findings import found
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped
+from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 
 _OWN = ("aws:principalorgid", "aws:principalorgpaths")
 

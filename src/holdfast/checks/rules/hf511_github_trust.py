@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.checks.iam.arns import wild
+from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.document import HOLE
-from holdfast.checks.iam.found import files_beside
 from holdfast.checks.iam.github import ASSUMES, AUDIENCES, HOST, host_of, width
-from holdfast.checks.iam.judging import in_code, in_variables
-from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.statements import Comparison, Conditions, Statement
-from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.model.interface import Rule, Severity
 
 _REPOSITORY: Final = ("repository", "repository_id", "job_workflow_ref")
 _OWNER: Final = ("repository_owner", "repository_owner_id", "enterprise", "enterprise_id")

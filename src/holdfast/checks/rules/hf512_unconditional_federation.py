@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.checks.iam.arns import wild
+from holdfast.checks.iam.collect import files_beside
+from holdfast.checks.iam.condition_scope import narrow
 from holdfast.checks.iam.document import HOLE
-from holdfast.checks.iam.found import files_beside
 from holdfast.checks.iam.github import host_of
-from holdfast.checks.iam.judging import in_code, in_variables
-from holdfast.checks.iam.kinds import Kind
-from holdfast.checks.iam.narrowing import narrow
+from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.said import Said
+from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.statements import Comparison, Conditions, Who
-from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.model.interface import Rule, Severity
 
 _EVERYBODYS: Final = ("agent.buildkite.com", "app.terraform.io", "gitlab.com")
 """Providers that sign for the pipelines of all companies, for whatever audience these ask."""

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from holdfast.checks.iam.arns import ACCOUNT, PARTITIONS, arn_of, partition_of
+from holdfast.checks.iam.collect import files_beside, of_module, of_variables
 from holdfast.checks.iam.document import Node, shown
-from holdfast.checks.iam.found import files_beside, of_module, of_variables
-from holdfast.checks.iam.judging import found
+from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.ownership import account_of_checked, accounts_of_all
 from holdfast.checks.iam.policies import Policies
-from holdfast.checks.iam.said import Said
 from holdfast.checks.iam.statements import Statement
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped
-from holdfast.checks.subjects import CheckedStack, VariablesFile
+from holdfast.checks.iam.to_findings import found
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped
+from holdfast.checks.model.subjects import CheckedStack, VariablesFile
 
 
 class _Home(Struct, frozen=True):

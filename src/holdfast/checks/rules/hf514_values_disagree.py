@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from holdfast.checks.iam.arns import ACCOUNT
 from holdfast.checks.iam.ownership import VARIABLES, account_of
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.subjects import CheckedStack
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import CheckedStack
 from holdfast.kernel.errors import Place
 
 

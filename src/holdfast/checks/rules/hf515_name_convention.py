@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.convention import filled, name_of, shown, wanted_name
-from holdfast.checks.covering import is_name
-from holdfast.checks.interface import Answer, Rule, Severity, finding, only_terraform_knows
-from holdfast.checks.subjects import CheckedStack
+from holdfast.checks.code.convention import filled, name_of, shown, wanted_name
+from holdfast.checks.model.globs import is_name
+from holdfast.checks.model.interface import Answer, Rule, Severity, finding, only_terraform_knows
+from holdfast.checks.model.subjects import CheckedStack
 from holdfast.hcl.reader import Unknown
 
 

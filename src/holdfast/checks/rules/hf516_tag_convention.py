@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.checks.convention import default_tags, filled, has_tags, shown
-from holdfast.checks.covering import is_name
-from holdfast.checks.interface import (
+from holdfast.checks.code.convention import default_tags, filled, has_tags, shown
+from holdfast.checks.model.globs import is_name
+from holdfast.checks.model.interface import (
     Answer,
     Finding,
     Rule,
@@ -15,10 +15,10 @@ from holdfast.checks.interface import (
     finding,
     only_terraform_knows,
 )
-from holdfast.checks.subjects import CheckedStack
+from holdfast.checks.model.subjects import CheckedStack
+from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.nodes import Attribute, Block
 from holdfast.hcl.reader import Unknown
-from holdfast.stacks.evaluate import Scope, evaluate
 
 
 def _look(stack: CheckedStack) -> Iterator[Answer]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.formatting import Hunk, hunks
-from holdfast.checks.interface import Answer, Rule, Severity, Skipped, finding
-from holdfast.checks.source_lines import names_of
-from holdfast.checks.subjects import EngineSaid
+from holdfast.checks.code.formatting import Hunk, hunks
+from holdfast.checks.engine.source_lines import names_of
+from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import EngineSaid
 from holdfast.kernel.errors import Place
 
 _SHOWN = 3

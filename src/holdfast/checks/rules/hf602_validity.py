@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Answer, Finding, Rule, Severity, Skipped
-from holdfast.checks.subjects import EngineSaid
+from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped
+from holdfast.checks.model.subjects import EngineSaid
 
 
 def _look(said: EngineSaid) -> Iterator[Answer]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.reads import reads_of
-from holdfast.checks.subjects import Module
+from holdfast.checks.code.reads import reads_of
+from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Module
 
 
 def _look(module: Module) -> Iterator[Finding | Skipped]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import VariablesFile
+from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import VariablesFile
 from holdfast.config.problems import did_you_mean
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.bodies import lines_with
-from holdfast.checks.interface import Finding, Rule, Severity, finding, place_of
-from holdfast.checks.subjects import Module, expressions
+from holdfast.checks.code.bodies import lines_with
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding, place_of
+from holdfast.checks.model.subjects import Module, expressions
 from holdfast.hcl.nodes import Expression, Literal, Object, Template
 from holdfast.kernel.patterns import pattern
 

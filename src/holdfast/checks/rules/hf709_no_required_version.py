@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.subjects import Module
+from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Module
 
 
 def _look(module: Module) -> Iterator[Finding | Skipped]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.checks.interface import Rule, Severity
+from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF903",

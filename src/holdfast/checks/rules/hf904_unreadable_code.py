@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.interface import Finding, Rule, Severity, finding
-from holdfast.checks.pins import is_elsewhere
-from holdfast.checks.subjects import Checkout, Module, VariablesFile, value
+from holdfast.checks.code.pins import is_elsewhere
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import Checkout, Module, VariablesFile, value
+from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.nodes import File
 from holdfast.kernel.errors import Place
-from holdfast.stacks.code import is_code
 
 
 def _module(module: Module) -> Iterator[Finding]:

@@ -6,15 +6,16 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.interface import Answer, Finding, Rule, Tool
+from holdfast.checks.model.interface import Answer, Finding, Rule, Tool
+from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.rules.hf908_tool_without_answer import RULE
-from holdfast.checks.subjects import CheckedPlan, Checkout
 from holdfast.config.problems import did_you_mean
 
 TOOLS: Final[tuple[str, ...]] = (
     "checkov",
     "rego",
 )
+_MODULES: Final = {"rego": "rego.tool"}
 
 
 def tools() -> tuple[Tool, ...]:
@@ -23,7 +24,7 @@ def tools() -> tuple[Tool, ...]:
 
 
 def tool(name: str) -> Tool:
-    found: Tool = importlib.import_module(f"holdfast.checks.tools.{name}").TOOL
+    found: Tool = importlib.import_module(f"holdfast.checks.tools.{_MODULES.get(name, name)}").TOOL
     return found
 
 

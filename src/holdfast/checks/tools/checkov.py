@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.checks.interface import Finding, Rule, Severity, Skipped
-from holdfast.checks.subjects import CheckedPlan, Checkout
+from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
+from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.tools.checkov_report import SEEN, SEEN_CHECK, UNNAMED, Checked, Report, read_report
 from holdfast.checks.tools.checkov_settings import FILES, Settings, settings
 from holdfast.checks.tools.interface import Asked, Said, child_variables, tool, words
 from holdfast.config.check_valid import Use
-from holdfast.doors import files, processes
 from holdfast.kernel.errors import Place
 from holdfast.secrets.redact import MASK
-from holdfast.terraform.scratch import scratch_folder
-from holdfast.terraform.sensitive import without_marked
+from holdfast.system import files, processes
+from holdfast.terraform.statefile.sensitive import without_marked
+from holdfast.terraform.workdirs.scratch import scratch_folder
 
 _SECONDS = 900.0
 ALWAYS = (

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.checks.tools.interface import how_it_ended
-from holdfast.doors.processes import Finished
 from holdfast.kernel.values import dataclass
+from holdfast.system.processes import Finished
 
 SEEN: Final = "HOLDFAST_SEEN"
 SEEN_CHECK: Final = f"""metadata:

@@ -22,15 +22,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.checks.interface import Answer, Finding, Rule, Skipped, Tool
+from holdfast.checks.engine.running import where_it_broke
+from holdfast.checks.model.interface import Answer, Finding, Rule, Skipped, Tool
+from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
-from holdfast.checks.running import where_it_broke
-from holdfast.checks.subjects import CheckedPlan, Checkout
 from holdfast.config.check_valid import Use
-from holdfast.doors import environment as environment_door
-from holdfast.doors.environment import Environment
-from holdfast.doors.processes import Finished
 from holdfast.kernel.values import dataclass
+from holdfast.system import environment as environment_door
+from holdfast.system.environment import Environment
+from holdfast.system.processes import Finished
 
 Said = tuple[Rule, Answer]
 _SHOWN = 300

@@ -15,11 +15,11 @@ from typing import Any
 
 from holdfast.config.locators import Locator
 from holdfast.config.valid import SecretRef
-from holdfast.doors import processes
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.sources import aws_reading, failures, values
 from holdfast.secrets.sources.interface import Found, Patience, locator_of
+from holdfast.system import processes
+from holdfast.system.environment import Environment
 
 _PROGRAM = Path(aws_reading.__file__)
 _SERVICES = {"aws-sm": "secretsmanager", "aws-ssm": "ssm"}

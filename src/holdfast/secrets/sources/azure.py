@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from holdfast.config.valid import SecretRef
-from holdfast.doors.environment import Environment
-from holdfast.doors.http import Response
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.sources import failures, values
-from holdfast.secrets.sources.asking import Asking, document
 from holdfast.secrets.sources.azure_identity import AzureIdentity, AzureToken
 from holdfast.secrets.sources.azure_places import Cloud, cloud_of
 from holdfast.secrets.sources.interface import Found, Patience, locator_of
+from holdfast.secrets.sources.request import Asking, document
+from holdfast.system.environment import Environment
+from holdfast.system.http import Response
 
 _API = "7.4"
 _OK, _ABSENT = 200, 404

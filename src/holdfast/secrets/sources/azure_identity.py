@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from holdfast.doors import clock, processes
-from holdfast.doors.environment import Environment
-from holdfast.doors.http import Response
 from holdfast.kernel.errors import Failed
 from holdfast.kernel.values import dataclass, field
 from holdfast.secrets.sources import failures
-from holdfast.secrets.sources.asking import Asking, document
 from holdfast.secrets.sources.azure_places import Cloud
+from holdfast.secrets.sources.request import Asking, document
+from holdfast.system import clock, processes
+from holdfast.system.environment import Environment
+from holdfast.system.http import Response
 
 _OK = 200
 _MOST_BYTES = 64 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from holdfast.doors.environment import Environment
+from holdfast.system.environment import Environment
 
 _PUBLIC = "login.microsoftonline.com"
 _SUFFIXES: Mapping[str, str] = {

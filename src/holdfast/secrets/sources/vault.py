@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from holdfast.config.valid import SecretRef
-from holdfast.doors.environment import Environment
-from holdfast.doors.http import Response
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.sources import failures, values
-from holdfast.secrets.sources.asking import Asking, document
 from holdfast.secrets.sources.interface import Found, Patience, locator_of
+from holdfast.secrets.sources.request import Asking, document
 from holdfast.secrets.sources.vault_login import Token, VaultLogin
+from holdfast.system.environment import Environment
+from holdfast.system.http import Response
 
 _OK, _FORBIDDEN, _ABSENT, _SEALED = 200, 403, 404, 503
 _NEEDS = "Its policy needs `read` on this path (for version 2 of the engine: MOUNT/data/PATH)."

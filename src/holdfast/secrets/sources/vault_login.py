@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.config.valid import SecretRef
-from holdfast.doors.environment import Environment
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.values import dataclass, field
 from holdfast.secrets.sources import failures
-from holdfast.secrets.sources.asking import Asking, document
+from holdfast.secrets.sources.request import Asking, document
+from holdfast.system.environment import Environment
 
 _OK = 200
 _MOST_BYTES = 16 * 1024

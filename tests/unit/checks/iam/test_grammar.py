@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.checks.iam.document import Malformed, Node, read_text
 from holdfast.checks.iam.grammar import grammar
-from holdfast.checks.iam.kinds import Kind
+from holdfast.checks.iam.policy_types import Kind
 
 GITHUB = "token.actions.githubusercontent.com"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from checks_made import check, checkout, of, skips
 
-from holdfast.checks import catalogue
-from holdfast.checks.iam.found import of_module
-from holdfast.checks.iam.kinds import Kind
-from holdfast.checks.interface import Rule
+from holdfast.checks.engine import catalogue
+from holdfast.checks.iam.collect import of_module
+from holdfast.checks.iam.policy_types import Kind
+from holdfast.checks.model.interface import Rule
 
 ALL = '{ Effect = "Allow", Action = "*", Resource = "*" }'
 SOME = '{ Effect = "Allow", Action = "s3:GetObject", Resource = "arn:aws:s3:::a/*" }'

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from checks_made import check
 
-from holdfast.checks import catalogue
+from holdfast.checks.engine import catalogue
 
 OWN = """\
 version: 1

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from holdfast.checks.tools.checkov_report import SEEN, Report, read_report
-from holdfast.doors.processes import Finished
+from holdfast.system.processes import Finished
 
 FAILED = {
     "check_id": "CKV_AWS_18",

@@ -1,0 +1,84 @@
+"""Stacks that a change took away: what their states still hold, so that nobody forgets it."""
+
+from __future__ import annotations
+
+from holdfast.config.valid import RuleKind
+from holdfast.kernel.errors import HoldfastError, Place
+from holdfast.kernel.values import dataclass
+from holdfast.plans.backend_config import kept_place
+from holdfast.plans.context import Session
+from holdfast.plans.result import ErrorShown, StackResult
+from holdfast.plans.status import Status
+from holdfast.stacks.stack import RemovedStack, Stack
+from holdfast.states.operations import pull, resources_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """`resources` None: nobody could look, and `note` says why."""
+
+    removed: RemovedStack
+    resources: tuple[str, ...] | None
+    note: str | None = None
+
+    def document(self) -> dict[str, object]:
+        return {
+            "name": self.removed.name,
+            "variables": self.removed.variables,
+            "resources": list(self.resources) if self.resources is not None else None,
+            "reason": self.reason,
+        }
+
+    @property
+    def reason(self) -> str:
+        if self.resources is None:
+            return f"{self.removed.reason}; what its state holds was not looked at: {self.note}"
+        if not self.resources:
+            return f"{self.removed.reason}; its state holds nothing"
+        return f"{self.removed.reason}; its state still holds {len(self.resources)} resources"
+
+    def result(self) -> StackResult:
+        name = self.removed.name
+        return StackResult(
+            stack=self.removed.stack or _stranger(name),
+            status=Status.REMOVED,
+            error=ErrorShown(
+                code="HF-STACK-20",
+                message=self.reason,
+                hint=f"If they are to go: bring the file back, `holdfast plan {name} --destroy --out DIR`, "
+                "apply that, and remove the file again."
+                if self.resources != ()
+                else None,
+            ),
+            removed_resources=self.resources,
+        )
+
+
+def _stranger(name: str) -> Stack:
+
+    return Stack(name=name, kind=RuleKind.NAMED, place=Place(file="holdfast.yaml"), module=".")
+
+
+async def look_into(session: Session, removed: tuple[RemovedStack, ...]) -> tuple[Gone, ...]:
+    return tuple([await _look(session, one) for one in removed])
+
+
+async def _look(session: Session, removed: RemovedStack) -> Gone:
+    kept = session.store.states.current(removed.name)
+    seen = session.store.last_seen(removed.name)
+    if kept is not None and (seen is None or seen.place == kept_place(removed.name)):
+        return _gone(removed, kept.state)
+    if removed.stack is None:
+        return Gone(removed=removed, resources=None, note="what the stack was cannot be told any more")
+    if not (session.root / removed.stack.module).is_dir():
+        return Gone(removed=removed, resources=None, note=f"its code in {removed.stack.module} is gone too")
+    try:
+        return _gone(removed, await pull(session, removed.stack))
+    except HoldfastError as error:
+        return Gone(removed=removed, resources=None, note=error.problem.message)
+
+
+def _gone(removed: RemovedStack, state: bytes) -> Gone:
+    resources = resources_of(state)
+    note = None if resources is not None else "the state cannot be read"
+    return Gone(removed=removed, resources=resources, note=note)

@@ -1,0 +1,199 @@
+"""Results of a change as the report that people are told. Every text in it has passed the redactor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from holdfast.checks.formats.words import numbers
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import Report, Reported
+from holdfast.guard.decision import NAMES
+from holdfast.kernel.errors import Problem
+from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
+from holdfast.plans.result import ErrorShown, StackResult
+from holdfast.plans.status import Status
+from holdfast.review.findings_by_stack import unsaid
+from holdfast.system.markup import visible
+from holdfast.terraform.plan.model import Kind, Plan, ResourceChange
+from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
+
+_MOST_OF_A_PLAN = 300_000
+_MOST_OF_ALL_PLANS = 1_500_000
+"""Characters. More than any place shows; a plan of 100 MB is not turned into text for nobody."""
+_MOST_ATTRIBUTES = 20
+_WIDEST_VALUE = 200
+_LOSING = frozenset({Kind.FORGET, Kind.CREATE_THEN_FORGET, Kind.FORGET_THEN_CREATE, Kind.UNKNOWN})
+_SIGNS = {Kind.CREATE: "+", Kind.DELETE: "-", Kind.FORGET: "-", Kind.READ: "#", Kind.NO_OP: "#"}
+_CHANGES = "!"
+
+Clean = Callable[[str], str]
+
+
+def change_report(
+    results: tuple[StackResult, ...],
+    *,
+    operation: str,
+    headline: str,
+    clean: Clean,
+    checked: Report | None = None,
+) -> ChangeReport:
+    """`clean` is the redactor's; `headline` says what was selected; `checked` is what the checks found."""
+    plain = _plain(clean)
+    own = unsaid(checked, results, clean) if checked is not None else ()
+    left = _MOST_OF_ALL_PLANS
+    stacks = []
+    for result in results:
+        report = _stack(result, plain, min(left, _MOST_OF_A_PLAN))
+        left -= sum(map(len, report.diff))
+        stacks.append(report)
+    return ChangeReport(
+        operation=operation,
+        headline=plain(headline),
+        stacks=tuple(stacks),
+        findings=tuple(_finding(one, plain) for one in own if one.severity is Severity.ERROR),
+        warnings=tuple(
+            _finding(one, plain) for one in own if one.severity is Severity.WARNING and one.file is None
+        ),
+        found=numbers(checked) if checked is not None else "",
+    )
+
+
+def _finding(one: Reported, plain: Clean) -> Trouble:
+    where = ", ".join(part for part in (one.stack, one.address) if part) if one.file is None else ""
+    return Trouble(
+        code=plain(one.rule.id),
+        message=plain(f"{one.message} ({where})" if where else one.message),
+        hint=plain(one.hint) if one.hint else None,
+        file=plain(one.file) if one.file is not None else None,
+        line=one.line,
+    )
+
+
+def failure_report(problems: tuple[Problem, ...], *, operation: str, clean: Clean) -> ChangeReport:
+    """Of a change that could not even begin. Else an older report would go on saying "may be merged"."""
+    plain = _plain(clean)
+    return ChangeReport(
+        operation=operation,
+        headline="",
+        stacks=(),
+        troubles=tuple(_trouble(one, plain) for one in problems),
+    )
+
+
+def _plain(clean: Clean) -> Clean:
+    """Looked at twice: what does not show may have been part of a secret, or may have hidden one."""
+
+    def plain(text: str) -> str:
+        cleaned = clean(text)
+        shown = "\n".join(map(visible, cleaned.split("\n")))
+        return shown if shown == cleaned else clean(shown)
+
+    return plain
+
+
+def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
+    plan = result.plan if result.status is not Status.APPLIED else None
+    diff, cut = _diff(plan, plain, most) if plan is not None else ((), False)
+    errors = dict.fromkeys([*([result.error] if result.error is not None else []), *result.problems])
+    told = {(one.code, one.message) for one in result.decision.reasons}
+    name = f"{result.stack.name}: "
+    problems = [one for one in errors if (one.code, one.message.removeprefix(name)) not in told]
+    return StackReport(
+        name=plain(result.stack.name),
+        environment=plain(result.stack.environment) if result.stack.environment else None,
+        production=result.stack.production,
+        status=result.status.value,
+        decision=NAMES[type(result.decision)],
+        counts=result.plan.counts.document() if result.plan is not None else {},
+        risks=tuple(_risks(plan, plain)) if plan is not None else (),
+        rules=tuple(
+            Rule(
+                code=one.code,
+                message=plain(one.message),
+                address=plain(one.address) if one.address else None,
+                rule=plain(one.rule),
+            )
+            for one in result.decision.reasons
+        ),
+        troubles=tuple(_trouble(one, plain) for one in problems),
+        notes=tuple(map(plain, result.notes)),
+        remains=tuple(map(plain, result.removed_resources or ())),
+        diff=diff,
+        diff_cut=cut,
+        digest=result.digest if result.saved else None,
+        run=result.run,
+    )
+
+
+def _trouble(error: ErrorShown | Problem, plain: Clean) -> Trouble:
+    return Trouble(
+        code=error.code,
+        message=plain(error.message),
+        hint=plain(error.hint) if error.hint else None,
+        file=plain(error.place.file) if error.place is not None else None,
+        line=error.place.line if error.place is not None else None,
+    )
+
+
+def _risks(plan: Plan, plain: Clean) -> Iterator[Risk]:
+    """What would be destroyed or forgotten, or is not understood; deletes before replacements."""
+    found = [one for one in plan.changes if one.destroys or one.kind in _LOSING or not one.understood]
+    for change in sorted(found, key=lambda one: (one.replaces, one.address)):
+        yield Risk(address=plain(change.address), what=plain(f"{change.explanation}{_forced(change, plain)}"))
+
+
+def _forced(change: ResourceChange, plain: Clean) -> str:
+    """What an attribute becomes that cannot be changed in place."""
+    if not change.replaces:
+        return ""
+    forcing = [one for one in differences(change, clean=plain).shown if one.forces_replacement]
+    texts = [f"{one.path}: {one.before or 'nothing'} → {one.after or 'nothing'}" for one in forcing[:2]]
+    return f" ({'; '.join(texts)})" if texts else ""
+
+
+def _diff(plan: Plan, plain: Clean, most: int) -> tuple[tuple[str, ...], bool]:
+    """The plan, what destroys first, as far as there is room; and whether there was more."""
+    chosen: list[str] = []
+    for line in _lines(plan, plain):
+        most -= len(line) + 1
+        if most < 0:
+            return tuple(chosen), True
+        chosen.append(line)
+    return tuple(chosen), False
+
+
+def _lines(plan: Plan, plain: Clean) -> Iterator[str]:
+    changes = [one for one in plan.changes if one.has_effect]
+    for change in sorted(changes, key=lambda one: (not one.destroys, one.kind is Kind.READ, one.address)):
+        yield from _lines_of_change(change, plain)
+    for output in plan.outputs:
+        if output.kind is not Kind.NO_OP:
+            yield f"{_SIGNS.get(output.kind, _CHANGES)} output {plain(output.name)}"
+    for action in plan.action_invocations:
+        cause = f" because of {plain(action.triggered_by)}" if action.triggered_by else ""
+        yield f"{_CHANGES} {plain(action.address)}  invoked{cause}"
+    for deferred in plan.deferred:
+        yield f"# {plain(deferred.change.address)}  postponed by Terraform: {plain(deferred.reason)}"
+
+
+def _lines_of_change(change: ResourceChange, plain: Clean) -> Iterator[str]:
+    yield f"{_SIGNS.get(change.kind, _CHANGES)} {plain(change.address)}  {plain(change.explanation)}"
+    if change.kind in (Kind.DELETE, Kind.FORGET):
+        return
+    found = differences(change, clean=plain, at_most=_MOST_ATTRIBUTES, width=_WIDEST_VALUE)
+    for one in found.shown:
+        if change.kind is not Kind.CREATE or one.after != KNOWN_AFTER_APPLY:
+            yield from _lines_of_attribute(one, plain)
+    if found.hidden:
+        yield f"      … and {found.hidden} more attributes"
+
+
+def _lines_of_attribute(one: Difference, plain: Clean) -> Iterator[str]:
+    path = plain(one.path)
+    forces = "   (forces replacement)" if one.forces_replacement else ""
+    if one.before is not None:
+        yield f"-     {path}: {one.before}"
+    if one.after is not None:
+        yield f"+     {path}: {one.after}{forces}"
+    elif forces or one.before is None:
+        yield f"{_CHANGES}     {path}: nothing{forces}"

@@ -1,0 +1,64 @@
+"""After a reconcile: the ordinary plan of what is left, applied as a run of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+
+from holdfast.changes.apply_rules import require_owner
+from holdfast.kernel.errors import Busy, Refused
+from holdfast.plans.context import Session
+from holdfast.plans.result import StackResult
+from holdfast.plans.status import Status
+from holdfast.runs import audit_trail, lanes
+from holdfast.runs.intent import Intent
+from holdfast.runs.run import StackRun
+from holdfast.stacks.stack import Stack
+from holdfast.terraform.argv import PlanOptions
+
+Ask = Callable[[StackResult], Awaitable[bool]]
+
+
+async def go_on(session: Session, stack: Stack, intent: Intent, ask: Ask | None) -> StackResult:
+    """Without `ask` only what the dead run meant to do is done; what goes beyond waits for its own plan."""
+    run = StackRun(session, stack, operation="apply")
+    try:
+        require_owner(session, stack)
+        async with lanes.held(session, (stack,)) as holding:
+            return holding.explained((await _rest(run, intent, ask),))[0]
+    except (Busy, Refused) as error:
+        # The run is settled all the same; what is left of it waits for an apply of its own.
+        run.refuse(error)
+        return run.result
+    finally:
+        await run.close()
+        audit_trail.ended(session, run.result, what="apply", released=None)
+        await audit_trail.closed(session)
+
+
+async def _rest(run: StackRun, intent: Intent, ask: Ask | None) -> StackResult:
+    result = await run.plan(PlanOptions(destroy=_destroys(intent)))
+    if result.status is not Status.PLANNED:
+        return result
+    more = beyond(intent, result)
+    if ask is None and more:
+        note = f"not applied: the plan goes beyond what the run meant to do ({', '.join(more)})"
+        return dataclasses.replace(result, notes=(*result.notes, note))
+    if ask is not None and not await ask(result):
+        run.decline()
+        return run.result
+    return await run.apply()
+
+
+def _destroys(intent: Intent) -> bool:
+    """A run that only deleted is not followed by one that makes everything again."""
+    return bool(intent.changes) and all(change.actions == ("delete",) for change in intent.changes)
+
+
+def beyond(intent: Intent, result: StackResult) -> tuple[str, ...]:
+    """What the new plan would change that the old one did not mean to touch."""
+    meant = {change.address for change in intent.changes}
+    changes = result.plan.changes if result.plan is not None else ()
+    return tuple(
+        sorted({change.address for change in changes if change.has_effect and change.address not in meant})
+    )

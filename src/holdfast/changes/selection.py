@@ -1,0 +1,270 @@
+"""What a command is about: stacks with reasons, and stacks that a change took away."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from holdfast.config import read as config_read
+from holdfast.config.check_valid import Use
+from holdfast.config.valid import Config, RuleKind
+from holdfast.hcl.eval.code import Code
+from holdfast.hcl.reader import read, values
+from holdfast.kernel.errors import HoldfastError, UsageError
+from holdfast.kernel.values import dataclass
+from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.discover import discover
+from holdfast.stacks.listing import FolderTree, Listing
+from holdfast.stacks.names import without_suffix
+from holdfast.stacks.pattern import compiled
+from holdfast.stacks.select import removed, select
+from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches
+from holdfast.stacks.variables import values_in
+from holdfast.system.environment import Environment
+from holdfast.terraform.engine.environment import terraform_variables
+
+OldContent = Callable[[str], bytes | None]
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
+_ESCAPES = {
+    b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r",
+    b'"': b'"', b"\\": b"\\",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    selected: tuple[Selected, ...]
+    gone: tuple[RemovedStack, ...]
+    total: int
+    changed: frozenset[str] | None
+    """What changed, relative to the root; None when the selection is not by change."""
+    named: bool
+    policies: tuple[str, ...] = ()
+    """What changed of the policies in Rego. They select no stack, and may speak of any."""
+
+    @property
+    def unasked(self) -> str | None:
+        """Which stacks were not held against policies that changed."""
+        left = self.total - len(self.selected)
+        if not self.policies or not left:
+            return None
+        more = f" and {len(self.policies) - 1} more" if len(self.policies) > 1 else ""
+        stacks = "1 stack was" if left == 1 else f"{left} stacks were"
+        what = f"policies changed ({self.policies[0]}{more}), and {stacks} not held against them"
+        return f"{what}: holdfast plan does that, without --since and --changed"
+
+    def headline(self) -> str:
+        count = len(self.selected)
+        if self.changed is not None:
+            files = f"{len(self.changed)} changed file{'s' if len(self.changed) != 1 else ''}"
+            verb = "is" if count == 1 else "are"
+            return f"{count} of {self.total} stacks {verb} touched by {files}"
+        if self.named:
+            return f"{count} of {self.total} stacks"
+        return f"{self.total} stack{'s' if self.total != 1 else ''}"
+
+    def single(self, name: str) -> Stack:
+        if len(self.selected) != 1:
+            names = ", ".join(one.stack.name for one in self.selected[:5])
+            raise UsageError(
+                "HF-USE-7",
+                f"{name} means {len(self.selected)} stacks ({names}); this command takes one",
+                hint="Give the full name of one stack.",
+            )
+        return self.selected[0].stack
+
+
+def listed_paths(data: bytes) -> tuple[str, ...]:
+    """Paths from standard input, one per line or each ended by a NUL byte.
+
+    Git puts a name with unusual letters in quotes. Whether a quoted line is such a name or is called so
+    cannot be told, so both are meant: more is selected, never less.
+    """
+    text = data.decode(errors="surrogateescape")
+    if "\0" in text:
+        return tuple(name for name in text.split("\0") if name)
+    names: list[str] = []
+    for line in text.split("\n"):
+        name = line.removesuffix("\r")
+        if not name.strip():
+            continue
+        names.append(name)
+        if quoted := _QUOTED.fullmatch(name):
+            names.append(_unquoted(quoted[1]))
+    return tuple(names)
+
+
+def _unquoted(text: str) -> str:
+    def meaning(found: re.Match[bytes]) -> bytes:
+        escaped = found[1]
+        return bytes([int(escaped, 8) & 0xFF]) if escaped.isdigit() else _ESCAPES.get(escaped, found[0])
+
+    return _ESCAPE.sub(meaning, text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+
+
+def meant(gone: RemovedStack, argument: str) -> bool:
+    """Whether an argument names a stack that is gone."""
+    if gone.stack is not None:
+        return matches(gone.stack, argument)
+    return gone.name == argument or fnmatch.fnmatchcase(gone.name, argument)
+
+
+def select_named(
+    stacks: tuple[Stack, ...], arguments: list[str], gone: tuple[RemovedStack, ...] = ()
+) -> tuple[Selected, ...]:
+    """By name, glob or filter. An argument that means nothing is a mistake, never an empty answer."""
+    if not arguments:
+        return tuple(Selected(stack=stack, reasons=()) for stack in stacks)
+    reasons: dict[str, list[str]] = {}
+    for argument in arguments:
+        hits = [stack for stack in stacks if matches(stack, argument)]
+        if not hits and not any(meant(one, argument) for one in gone):
+            near = difflib.get_close_matches(argument, [stack.name for stack in stacks], n=1)
+            raise UsageError(
+                "HF-USE-8",
+                f"no stack is called or matches `{argument}`",
+                hint=f"Did you mean `{near[0]}`?" if near else "holdfast stacks shows what there is.",
+            )
+        for stack in hits:
+            reasons.setdefault(stack.name, []).append(f"matches {argument}")
+    return tuple(
+        Selected(stack=stack, reasons=tuple(reasons[stack.name])) for stack in stacks if stack.name in reasons
+    )
+
+
+def select_changed(
+    config: Config,
+    stacks: tuple[Stack, ...],
+    code: Code,
+    changed: frozenset[str],
+    *,
+    old_content: OldContent,
+    environment: Environment,
+) -> tuple[tuple[Selected, ...], tuple[RemovedStack, ...]]:
+    """Stacks that changed files touch, and stacks that they took away.
+
+    A file outside the root (`../x`) counts for stacks that reach out of it, and never was one itself.
+    """
+    inside = frozenset(path for path in changed if not path.startswith("../"))
+    before = _Before(config, code, inside, old_content)
+    old = before.stacks()
+    found = select(
+        stacks,
+        changed,
+        code,
+        config_file=config.file.name,
+        old_stacks=old,
+        env_variables=terraform_variables(environment.variables),
+    )
+    gone = removed(
+        stacks,
+        inside,
+        code,
+        lambda path: before.stack_of(path, old),
+        config_file=config.file.name,
+        old_stacks=old,
+    )
+    return found, gone
+
+
+def changed_policies(config: Config, changed: Iterable[str]) -> tuple[str, ...]:
+    """Those of the changed paths that make policies in Rego say something else, where these are asked."""
+    from holdfast.checks.tools.rego.policies import changes_policies  # noqa: PLC0415 - only by change
+
+    if config.checks.tools.get("rego") is Use.OFF:
+        return ()
+    return tuple(sorted(filter(changes_policies, changed)))
+
+
+class _WithGone:
+    """The tree as it is, and beside it the files that a change took away."""
+
+    def __init__(self, tree: FolderTree, gone: frozenset[str]) -> None:
+        self._tree = tree
+        self._files: dict[str, set[str]] = {}
+        self._folders: dict[str, set[str]] = {}
+        for path in gone:
+            folder, name = posixpath.split(path)
+            self._files.setdefault(folder or ".", set()).add(name)
+            while folder:
+                parent, name = posixpath.split(folder)
+                self._folders.setdefault(parent or ".", set()).add(name)
+                folder = parent
+
+    def listing(self, folder: str) -> Listing | None:
+        now = self._tree.listing(folder)
+        files, folders = self._files.get(folder, set()), self._folders.get(folder, set())
+        if now is None and not files and not folders:
+            return None
+        now = now or Listing()
+        return Listing(files=now.files | files, folders=now.folders | folders)
+
+
+class _Before:
+    """The repository as it was, as far as its old configuration and the files that are gone tell."""
+
+    def __init__(self, config: Config, code: Code, changed: frozenset[str], old_content: OldContent) -> None:
+        self._config = config
+        self._code = code
+        self._changed = changed
+        self._old_content = old_content
+        self._gone = frozenset(path for path in changed if not (config.root / path).exists())
+
+    def stacks(self) -> Mapping[str, Stack] | None:
+        """By name; None when the old configuration cannot be read or makes no sense any more."""
+        try:
+            found = discover(
+                self._old_config(),
+                files=_WithGone(FolderTree(self._config.root), self._gone),
+                read_values=self._values,
+                code_backend=lambda module: code_backend(self._code, module),
+            )
+        except HoldfastError:
+            return None
+        return {stack.name: stack for stack in found}
+
+    def _old_config(self) -> Config:
+        name = self._config.file.name
+        if name not in self._changed:
+            return self._config
+        content = self._old_content(name)
+        if content is None:
+            raise UsageError("HF-CONF-1", f"{name} was not there before")
+        return config_read.parse(
+            config_read.decode(content, file=name),
+            file=name,
+            root=self._config.root,
+            path=self._config.file,
+        )
+
+    def _values(self, path: str) -> Mapping[str, object]:
+        content = self._old_content(path) if path in self._gone else None
+        if content is None:
+            return {} if path in self._gone else values_in(self._config.root)(path)
+        return values(read(content, path))
+
+    def stack_of(self, path: str, old: Mapping[str, Stack] | None) -> Stack | None:
+        """The stack that a path which is gone used to give."""
+        folder = posixpath.dirname(path) or "."
+        for stack in (old or {}).values():
+            if stack.own_file == path or (stack.kind is RuleKind.FOLDER and stack.module == folder):
+                return stack
+        return None if old is not None else self._by_pattern(path)
+
+    def _by_pattern(self, path: str) -> Stack | None:
+        """Nobody knows what the stack was; that there was one must still be said."""
+        for rule in self._config.stacks:
+            if rule.kind is RuleKind.VARIABLES and rule.pattern and compiled(rule.pattern).match(path):
+                return Stack(
+                    name=without_suffix(path),
+                    kind=rule.kind,
+                    place=rule.place,
+                    module=rule.module or ".",
+                    variables_files=(path,),
+                )
+        return None

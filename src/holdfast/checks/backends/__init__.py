@@ -1,0 +1,1 @@
+"""What rules ask about backends: type, settings, names, remote state."""

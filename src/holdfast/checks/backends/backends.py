@@ -1,0 +1,317 @@
+"""A backend as the rules look at it: of a stack, or of a root module that no stack uses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from holdfast.checks.backends.backend_types import KEPT, KINDS, Kind
+from holdfast.checks.code.argument_values import written
+from holdfast.checks.model.interface import Answer, Look, Skipped
+from holdfast.checks.model.subjects import ABSENT, UNKNOWN, CheckedStack, Module
+from holdfast.config.valid import EngineUse, Owner, SecretRef
+from holdfast.hcl.eval.values import bool_of, known
+from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
+from holdfast.hcl.reader import Unknown, constant
+from holdfast.kernel.errors import Place
+from holdfast.kernel.values import dataclass, field
+from holdfast.stacks.backend import CodeBackend, StatePlace, state_place
+
+_HOST: Final = "app.terraform.io"
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """Where a state lies. A setting is a plain value, `UNKNOWN`, or a reference to a secret."""
+
+    type: str
+    settings: Mapping[str, object]
+    given: Mapping[str, object] = field(default_factory=dict)
+    """Those that the configuration gives; the others stand in the code."""
+    block: Block | None
+    place: Place
+    """Where the configuration speaks of it, or the block."""
+    env: frozenset[str] = frozenset()
+    """Names of the environment variables that the stack is given."""
+    by_variable: Mapping[str, str] = field(default_factory=dict)
+    """Settings that one of these variables gives, with its name."""
+    entry: Place | None = None
+    """Where the configuration speaks of the stack."""
+    tofu: bool = False
+    sealed: bool = False
+    """OpenTofu encrypts the state before it is handed to the backend."""
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS.get(self.type, Kind())
+
+    def value(self, name: str) -> object:
+        """`ABSENT`, `UNKNOWN` (a secret is not looked at), or the plain value; `a.b` is inside `a`."""
+        found: object = self.settings
+        for part in name.split("."):
+            if isinstance(found, Unknown | SecretRef):
+                return UNKNOWN
+            if not isinstance(found, Mapping) or part not in found:
+                return ABSENT
+            found = found[part]
+        if found is None or found == "":
+            return ABSENT
+        return UNKNOWN if isinstance(found, Unknown | SecretRef) else found
+
+    def has(self, name: str) -> bool:
+        return self.value(name) is not ABSENT
+
+    def flag(self, name: str, *, default: bool = False) -> bool | None:
+        """None where it cannot be told."""
+        found = self.value(name)
+        if found is ABSENT:
+            return default
+        told = bool_of(found)
+        return None if isinstance(told, Unknown) else told
+
+    def text(self, name: str) -> str | None:
+        found = self.value(name)
+        return found if isinstance(found, str) else None
+
+    def in_code(self, name: str) -> bool:
+        """Whether what counts of this setting is written in the code."""
+        first = name.partition(".")[0]
+        return self.has(name) and first not in self.given and first not in self.by_variable
+
+    def spot(self, name: str) -> Block | Attribute | Place:
+        """Where a setting stands, or should stand."""
+        first = name.partition(".")[0]
+        if first in self.by_variable and self.entry is not None:
+            return self.entry
+        if self.block is not None and first not in self.given:
+            body = self.block.body
+            found = body.attribute(first) or next(body.blocks_of(first), None)
+            if found is not None:
+                return found
+        return self.where
+
+    @property
+    def where(self) -> Block | Place:
+        """Where what is missing would be added."""
+        return self.place if self.given or self.block is None else self.block
+
+    def named(self, name: str) -> str:
+        """A setting as it is called where it is given: the variable of the environment, or its own name."""
+        return self.by_variable.get(name, name)
+
+    def unknown(self, name: str) -> Skipped:
+        secret = isinstance(self.settings.get(name.partition(".")[0]), SecretRef)
+        comes = "comes from a secret store" if secret else "is computed"
+        return Skipped(
+            reason=f"`{name}` of the {self.type} backend {comes}: its value cannot be told here",
+            file=self.block.place.file if self.block is not None else None,
+        )
+
+
+def home_of(stack: CheckedStack) -> Home:
+    return stack.checkout.code.once(("home", stack.name, stack.stack.module), lambda: _home_of(stack))
+
+
+def _home_of(stack: CheckedStack) -> Home:
+    found, configured, code = stack.backend, stack.stack.backend, stack.module.code
+    pin = stack.stack.engine or stack.checkout.config.engine.pin
+    block = _block(stack.module)
+    type_ = code.backend.type if code.backend is not None else found.type
+    settings = found.settings if code.cloud is None else _cloud(block)
+    variables = {
+        setting: variable
+        for variable, setting in KINDS.get(type_, Kind()).variables.items()
+        if variable in stack.stack.env and setting not in settings
+    }
+    from_env = {setting: stack.stack.env[variable] for setting, variable in variables.items()}
+    return Home(
+        type=type_,
+        settings={**from_env, **settings},
+        given=dict(configured.settings) if configured is not None else {},
+        block=block,
+        place=stack.stack.place if configured is not None else found.place,
+        env=frozenset(stack.stack.env),
+        by_variable=variables,
+        entry=stack.stack.place,
+        tofu=pin.use is EngineUse.TOFU or bool(code.tofu),
+        sealed=_sealed(stack.module),
+    )
+
+
+def home_of_module(module: Module) -> Home | None:
+    """Of a folder that names a backend; None of any other."""
+    code, block = module.code, _block(module)
+    if block is None or (code.backend is None and code.cloud is None):
+        return None
+    return Home(
+        type=code.backend.type if code.backend is not None else "cloud",
+        settings=code.backend.settings if code.backend is not None else _cloud(block),
+        block=block,
+        place=block.place,
+        tofu=module.checkout.config.engine.pin.use is EngineUse.TOFU or bool(code.tofu),
+        sealed=_sealed(module),
+    )
+
+
+def _block(module: Module) -> Block | None:
+    """The `backend` or `cloud` block that counts: the last one, as Terraform has it with override files."""
+    found: Block | None = None
+    for block in module.blocks("terraform"):
+        for inner in block.body.blocks_of("backend", "cloud"):
+            found = inner
+    return found
+
+
+def _cloud(block: Block | None) -> dict[str, object]:
+    """What a `cloud` block says, in the words of the `remote` backend."""
+    if block is None:
+        return {}
+    found: dict[str, object] = {one.name: constant(one.expression) for one in block.body.attributes}
+    for inner in block.body.blocks_of("workspaces"):
+        found["workspaces"] = {one.name: constant(one.expression) for one in inner.body.attributes}
+    return found
+
+
+def _sealed(module: Module) -> bool:
+    return any(
+        not _leaves_open(one.expression)
+        for block in module.blocks("terraform")
+        for inner in block.body.blocks_of("encryption")
+        for one in written(inner.body, ("state", "method"))
+    )
+
+
+def _leaves_open(method: Expression | None) -> bool:
+    """The method that is there for moving a state into encryption or out of it."""
+    match method:
+        case Traversal(root="method", steps=("unencrypted", *_)):
+            return True
+        case Template(pieces=(one,)):
+            return _leaves_open(one)
+        case Literal(value=str() as text):
+            return text.startswith("method.unencrypted.")
+        case _:
+            return False
+
+
+# How rules are asked.
+
+Judge = Callable[[Home], Iterable[Answer]]
+
+
+def of_stacks(judge: Judge) -> Look[CheckedStack]:
+    def look(stack: CheckedStack) -> Iterator[Answer]:
+        home = home_of(stack)
+        if home.type != KEPT:
+            yield from judge(home)
+
+    return look
+
+
+def of_orphans(judge: Judge, *, written: bool = False) -> Look[Module]:
+    """Root modules that no stack uses. What the code leaves open may come from elsewhere: that is a skip.
+
+    `written`: the rule only judges what is written, so that is no matter.
+    """
+
+    def look(module: Module) -> Iterator[Answer]:
+        home = None if used(module) else home_of_module(module)
+        if home is None:
+            return
+        missing = [name for name in home.kind.needs if not home.has(name)]
+        if missing and not written:
+            yield Skipped(
+                reason=f"`{missing[0]}` of the {home.type} backend is not in the code, and no stack uses it",
+                file=home.place.file,
+            )
+            return
+        yield from judge(home)
+
+    return look
+
+
+def used(module: Module) -> bool:
+    """Whether a stack, selected or not, has it as its root module."""
+    return module.folder in module.checkout.roots
+
+
+def shared_because(stack: CheckedStack) -> str | None:
+    """Why more than one machine needs this state, in words; None where one developer's is enough."""
+    if stack.stack.target is not None and stack.stack.target.owner is Owner.CI:
+        return f"CI owns the target {stack.stack.target.name}"
+    if not stack.stack.production:
+        return None
+    return "nothing says that it is not production" if stack.stack.environment_unclear else "it is production"
+
+
+# Addresses.
+
+
+def address_of(text: str) -> SplitResult | None:
+    """The parts of an address with a scheme; None of anything else."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.hostname, parts.port
+    except ValueError:
+        return None
+    return parts if parts.scheme and parts.netloc else None
+
+
+def loopback(host: str | None) -> bool:
+    return host is not None and (host in _LOOPBACK or host.startswith("127.") or host.endswith(".localhost"))
+
+
+# Which state it is.
+
+
+def state_of_stack(stack: CheckedStack) -> StatePlace | None:
+    """The same value for the same state, however it is written; None where that cannot be told."""
+    home = home_of(stack)
+    if home.type == KEPT:
+        return None
+    return same_state(stack, home.type, home.settings, stack.stack.workspace)
+
+
+def same_state(
+    stack: CheckedStack, type_: str, settings: Mapping[str, object], workspace: str
+) -> StatePlace | None:
+    """The state that these settings mean when they are read from a stack's root module."""
+    if type_ in ("cloud", "remote"):
+        return _hosted(settings)
+    if any(name not in settings for name in KINDS.get(type_, Kind()).needs):
+        return None
+    plain = {name: _smooth(name, value) for name, value in settings.items() if value is not None}
+    told = {name: value for name, value in plain.items() if known(value)}
+    bare = replace(stack.stack, backend=None, workspace=workspace)
+    code = CodeBackend(type=type_, settings=told, computed=tuple(name for name in plain if name not in told))
+    return state_place(bare, code)
+
+
+def _hosted(settings: Mapping[str, object]) -> StatePlace | None:
+    """A workspace by its name; those that are found by tag or prefix are told apart only when they run."""
+    match settings:
+        case {"organization": str() as organization, "workspaces": {"name": str() as name}}:
+            host = settings.get("hostname", _HOST)
+            if not isinstance(host, str):
+                return None
+            shown = f"workspace {name} of {organization}"
+            return StatePlace(identity=("remote", host.lower(), organization, name), shown=shown)
+        case _:
+            return None
+
+
+def _smooth(name: str, value: object) -> object:
+    """What writes one place in several ways, written in one."""
+    if not isinstance(value, str):
+        return value
+    if name in ("key", "prefix", "path") and not value.startswith(("/", ".")):
+        return value.rstrip("/")
+    if name == "storage_account_name":
+        return value.lower()
+    if name == "address" and (parts := address_of(value)) is not None:
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme.lower()}://{parts.hostname}{port}{parts.path.rstrip('/')}"
+    return value

@@ -1,0 +1,81 @@
+"""States that code reads through `terraform_remote_state`, and whose they are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from holdfast.checks.backends.backends import same_state, state_of_stack
+from holdfast.checks.model.subjects import ABSENT, CheckedStack, Checkout, Resource, value
+from holdfast.hcl.eval.evaluate import Scope, evaluate
+from holdfast.hcl.eval.values import pairs
+from holdfast.kernel.values import dataclass
+from holdfast.stacks.backend import DEFAULT_WORKSPACE, Identity, StatePlace
+from holdfast.stacks.stack import Stack
+
+TYPE: Final = "terraform_remote_state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteRead:
+    """One read of a state, as one stack makes it."""
+
+    resource: Resource
+    state: StatePlace | None
+    """None where it cannot be told."""
+    owner: Stack | None
+    """The stack of this repository whose state it is."""
+
+
+def settings_in(resource: Resource, scope: Scope | None = None) -> tuple[str, Mapping[str, object]] | None:
+    """The type of the backend and its settings, as far as they are written out; None where they are not."""
+    kind, config = value(resource.body, "backend", scope), value(resource.body, "config", scope)
+    if config is ABSENT:
+        config = {}
+    if not isinstance(kind, str) or not isinstance(config, Mapping):
+        return None
+    return kind, {str(name): item for name, item in config.items()}
+
+
+def reads_of_stack(stack: CheckedStack) -> Iterator[RemoteRead]:
+    """Through every local module; not through one that is called with `count = 0`."""
+    for visited in stack.scopes:
+        if visited.dormant:
+            continue
+        for resource in stack.checkout.module(visited.folder).resources(TYPE, mode="data"):
+            for scope in _instances(resource, visited.scope):
+                yield _read(stack, resource, scope)
+
+
+def _instances(resource: Resource, scope: Scope) -> Iterator[Scope]:
+    for_each = resource.body.attribute("for_each")
+    if value(resource.body, "count", scope) == 0:
+        return
+    found = pairs(evaluate(for_each.expression, scope)) if for_each is not None else None
+    if found is None:
+        yield scope
+        return
+    for key, item in found:
+        yield scope.bind({"each": {"key": key, "value": item}})
+
+
+def _read(stack: CheckedStack, resource: Resource, scope: Scope) -> RemoteRead:
+    found = settings_in(resource, scope)
+    workspace = value(resource.body, "workspace", scope)
+    if workspace is ABSENT or workspace is None:
+        workspace = DEFAULT_WORKSPACE
+    state = same_state(stack, *found, workspace) if found is not None and isinstance(workspace, str) else None
+    owner = _owners(stack.checkout).get(state.identity) if state is not None else None
+    return RemoteRead(resource=resource, state=state, owner=owner)
+
+
+def _owners(checkout: Checkout) -> Mapping[Identity, Stack]:
+    def make() -> dict[Identity, Stack]:
+        found: dict[Identity, Stack] = {}
+        for stack in checkout.all_stacks:
+            place = state_of_stack(CheckedStack(checkout=checkout, stack=stack))
+            if place is not None:
+                found[place.identity] = stack
+        return found
+
+    return checkout.code.once(("whose state", id(checkout)), make)

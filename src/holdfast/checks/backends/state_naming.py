@@ -1,0 +1,104 @@
+"""The convention for names of buckets, lock tables and keys: what a stack's must look like. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.checks.backends.backends import Home
+from holdfast.checks.model.subjects import CheckedStack
+from holdfast.config.boundary_valid import ANY, StateNames
+from holdfast.config.placeholders import Literal, Placeholder, parse
+from holdfast.kernel.patterns import pattern
+
+_FREE: Final = r"[A-Za-z0-9._@+-]+"
+_FREE_PATH: Final = rf"{_FREE}(?:/{_FREE})*"
+_PATHS: Final = ("component", "name")
+_ACCOUNT_OF_COS: Final = pattern(r"-[0-9]+$")
+
+
+class Named(Struct, frozen=True):
+    """A setting that has a convention."""
+
+    setting: str
+    what: str
+    pattern: str
+
+
+def named_settings(type_: str, names: StateNames) -> Iterator[Named]:
+    """Those of one type of backend; a pattern of `any` asks for nothing."""
+    table = {
+        "s3": (
+            Named("bucket", "bucket", names.bucket),
+            Named("key", "key", names.key),
+            Named("dynamodb_table", "lock table", names.lock_table),
+        ),
+        "gcs": (Named("bucket", "bucket", names.bucket),),
+        "cos": (Named("bucket", "bucket", names.bucket), Named("key", "key", names.key)),
+        "oss": (Named("bucket", "bucket", names.bucket), Named("key", "key", names.key)),
+        "oci": (Named("bucket", "bucket", names.bucket), Named("key", "key", names.key)),
+        "azurerm": (
+            Named("storage_account_name", "storage account", names.storage_account),
+            Named("container_name", "container", names.container),
+            Named("key", "key", names.key),
+        ),
+    }
+    return (one for one in table.get(type_, ()) if one.pattern != ANY)
+
+
+def name_in(home: Home, setting: str) -> object:
+    """The value as the convention sees it: a prefix is a part of the key, an account no part of a bucket."""
+    found = home.value(setting)
+    if not isinstance(found, str):
+        return found
+    if home.type == "cos" and setting == "bucket":
+        return _ACCOUNT_OF_COS.sub("", found)
+    if home.type in ("cos", "oss") and setting == "key":
+        prefix = home.text("prefix")
+        return f"{prefix.strip('/')}/{found}" if prefix else found
+    return found
+
+
+def follows(name: str, pattern: str, stack: CheckedStack, home: Home) -> bool:
+    """Upper and lower case are alike: buckets have only one of them."""
+    known = _values(stack, home)
+    expression = _filled(
+        pattern, lambda placeholder: re.escape(known.get(placeholder) or "") or _free(placeholder), re.escape
+    )
+    return re.fullmatch(expression, name, re.IGNORECASE) is not None
+
+
+def wanted(pattern: str, stack: CheckedStack, home: Home) -> str:
+    """The convention with everything filled in that is known of this stack."""
+    known = _values(stack, home)
+    return _filled(pattern, lambda placeholder: known.get(placeholder) or f"{{{placeholder}}}", str)
+
+
+def _values(stack: CheckedStack, home: Home) -> dict[str, str | None]:
+    one = stack.stack
+    return {
+        "company": stack.checkout.config.company,
+        "environment": one.environment,
+        "region": one.region or home.text("region"),
+        "account": one.account,
+        "target": one.target.name if one.target is not None else None,
+        "name": one.name,
+    }
+
+
+def _free(placeholder: str) -> str:
+    return _FREE_PATH if placeholder in _PATHS else _FREE
+
+
+def _filled(pattern: str, placeholder: Callable[[str], str], literal: Callable[[str], str]) -> str:
+    found: list[str] = []
+    for part in parse(pattern).parts:
+        match part:
+            case Literal():
+                found.append(literal(part.text))
+            case Placeholder():
+                found.append(placeholder(part.name))
+    return "".join(found)

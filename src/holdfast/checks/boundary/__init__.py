@@ -1,0 +1,1 @@
+"""Who owns which resource types, hermetic code, output contracts."""

@@ -1,0 +1,223 @@
+"""Which contract a stack is held against, and its outputs as code, a plan or a state has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from holdfast.checks.model.interface import Answer, Finding, Skipped, finding
+from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Checkout, value
+from holdfast.config.valid import ContractUse
+from holdfast.contract.comparison import NOT_KNOWN, Difference, Given, Kind, compare
+from holdfast.contract.reading import BUILT_IN, Broken, built_in, read_contract
+from holdfast.contract.schema import Contract, Part
+from holdfast.hcl.nodes import Block
+from holdfast.hcl.reader import UNKNOWN
+from holdfast.kernel.errors import Place, Problem
+from holdfast.terraform.plan.model import Kind as PlannedKind
+from holdfast.terraform.plan.model import OutputChange
+from holdfast.terraform.statefile.reader import Readable, read_state
+
+SETTINGS = (
+    "Which stacks are held against a contract is said in `holdfast.yaml`:\n\n"
+    "```yaml\ntargets:\n  aws:\n    owner: ci\n"
+    "    contract: { schema: platform-v1, stacks: [aws/cluster] }\n```\n\n"
+    "`schema` is `platform-v1`, which comes with Holdfast, or the path of a file of your own "
+    "([the output contract](../contract.md)). Without `stacks` it holds for all of the target. Outputs are "
+    "looked at in the code, in a plan and in the state; what the code cannot tell is said to be skipped."
+)
+
+
+def use_of(stack: CheckedStack) -> ContractUse | None:
+    """What its target asks of it."""
+    return stack.stack.contract
+
+
+def contract_of(checkout: Checkout, use: ContractUse) -> Contract | Broken:
+    return checkout.code.once(("contract", use.schema), lambda: _contract(checkout, use))
+
+
+def _contract(checkout: Checkout, use: ContractUse) -> Contract | Broken:
+    if use.schema in BUILT_IN:
+        return built_in(use.schema)
+    text = checkout.text(use.schema)
+    if text is None:
+        problem = Problem(
+            code="HF-CONTRACT-1",
+            message=f"there is no contract `{use.schema}`: no file of this name can be read, and none is "
+            f"built in",
+            hint=f"Name a file of the repository, or {' or '.join(f'`{name}`' for name in BUILT_IN)}.",
+            place=use.place,
+        )
+        return Broken(problems=(problem,))
+    return read_contract(text, file=use.schema)
+
+
+def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[Answer]:
+    """What of these kinds the code of a stack shows, each at its output."""
+    contract = _held_against(stack)
+    if not isinstance(contract, Contract):
+        yield from contract
+        return
+    blocks = _outputs(stack)
+    given = {name: _written(block, stack) for name, block in blocks.items()}
+    broken = next((file.path for file in stack.module.files if file.problems), None)
+    if broken is not None:
+        yield Skipped(reason=f"{broken} could not be read in full", file=broken)
+        return
+    found = list(compare(contract, given))
+    for one in found:
+        if one.kind in kinds:
+            yield _at(stack, blocks, one, contract)
+    yield from _not_known(found, "until it is planned")
+
+
+def _at(stack: CheckedStack, blocks: Mapping[str, Block], one: Difference, contract: Contract) -> Finding:
+    """At its output, whoever showed it: what code, plan and apply say of one value is said once."""
+    block = blocks.get(one.output)
+    attribute = block.body.attribute("value") if block is not None else None
+    return finding(
+        attribute or block or _where_outputs_are(stack),
+        f"{one.message} ({contract.name})",
+        address=f"output.{one.output}",
+    )
+
+
+def _outputs(stack: CheckedStack) -> dict[str, Block]:
+    """The block of each that says its value: that of an override file, if it does."""
+    found: dict[str, Block] = {}
+    for block in stack.module.blocks("output"):
+        if block.labels and (block.labels[0] not in found or block.body.attribute("value") is not None):
+            found[block.labels[0]] = block
+    return found
+
+
+def _written(block: Block, stack: CheckedStack) -> Given:
+    same = (one for one in stack.module.blocks("output") if one.labels[:1] == block.labels[:1])
+    sensitive = any(value(one.body, "sensitive", stack.scope) is True for one in same)
+    found = value(block.body, "value", stack.scope)
+    return Given(value=found if block.body.attribute("value") else UNKNOWN, sensitive=sensitive)
+
+
+def _where_outputs_are(stack: CheckedStack) -> Place:
+    """The file that an output would be added to."""
+    paths = [file.path for file in stack.module.files]
+    likely = [path for path in paths if path.rpartition("/")[2].startswith("output")]
+    main = [path for path in paths if path.rpartition("/")[2] == "main.tf"]
+    first = next(iter((*likely, *main, *paths)), None)
+    return Place(file=first) if first is not None else stack.place
+
+
+def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[Answer]:
+    contract = _held_against(plan.stack)
+    if not isinstance(contract, Contract):
+        yield from contract
+        return
+    changes = [
+        one for one in plan.plan.changes if one.mode == "managed" and one.kind is not PlannedKind.NO_OP
+    ]
+    kept = [one for one in plan.plan.outputs if not one.removed]
+    if not kept and changes and all(one.kind is PlannedKind.DELETE for one in changes):
+        yield Skipped(reason="the plan takes everything away")
+        return
+    given = {one.name: _planned(one) for one in kept}
+    if any(not _has(given, name, part) for name, part in contract.outputs.items()):
+        left_out = _declared(plan.document) - {one.name for one in plan.plan.outputs}
+        given |= dict.fromkeys(left_out, NOT_KNOWN)
+    yield from _told(plan.stack, compare(contract, given), contract, kinds, "until it is applied")
+
+
+def _has(given: Mapping[str, Given], name: str, part: Part) -> bool:
+    return any(one in given for one in (name, *part.aliases))
+
+
+class _RootModule(msgspec.Struct, frozen=True, gc=False):
+    outputs: dict[str, msgspec.Raw] | None = None
+
+
+class _Configuration(msgspec.Struct, frozen=True, gc=False):
+    root_module: _RootModule | None = None
+
+
+class _Document(msgspec.Struct, frozen=True, gc=False):
+    configuration: _Configuration | None = None
+
+
+def _declared(document: bytes) -> set[str]:
+    """The outputs that the planned code has. A plan of a part (`--target`) says nothing about the rest."""
+    configuration = msgspec.json.decode(document, type=_Document).configuration
+    root = configuration.root_module if configuration is not None else None
+    return set(root.outputs or ()) if root is not None else set()
+
+
+def _planned(output: OutputChange) -> Given:
+    """Terraform says `after_unknown: true` where any part of an output is not known yet."""
+    change = output.change
+    sensitive = b"true" in bytes(change.after_sensitive)
+    if b"true" in bytes(change.after_unknown):
+        return NOT_KNOWN
+    return Given(value=msgspec.json.decode(change.after), sensitive=sensitive)
+
+
+def in_outputs(
+    stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], *kinds: Kind
+) -> Iterator[Answer]:
+    """As an apply told them: the value, and whether it is sensitive. Those values are kept from everyone."""
+    contract = _held_against(stack)
+    if not isinstance(contract, Contract):
+        yield from contract
+        return
+    given = {
+        name: Given(value=UNKNOWN if sensitive else value_, sensitive=sensitive)
+        for name, (value_, sensitive) in outputs.items()
+    }
+    yield from _told(stack, compare(contract, given), contract, kinds, "because it is sensitive")
+
+
+def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:
+    contract = _held_against(state.stack)
+    if not isinstance(contract, Contract):
+        yield from contract
+        return
+    if state.contents.unseen is not None:
+        yield Skipped(reason=state.contents.unseen)
+        return
+    file = read_state(state.data)
+    outputs = (file.outputs or ()) if isinstance(file, Readable) else ()
+    if not outputs and not state.contents.current:
+        yield Skipped(reason="nothing is applied yet")
+        return
+    given = {one.name: Given(value=one.read(), sensitive=one.sensitive) for one in outputs}
+    yield from _told(state.stack, compare(contract, given), contract, kinds, "")
+
+
+def _told(
+    stack: CheckedStack,
+    found: Iterable[Difference],
+    contract: Contract,
+    kinds: tuple[Kind, ...],
+    until: str,
+) -> Iterator[Answer]:
+    every = list(found)
+    blocks = _outputs(stack) if any(one.kind in kinds for one in every) else {}
+    for one in every:
+        if one.kind in kinds:
+            yield _at(stack, blocks, one, contract)
+    yield from _not_known(every, until)
+
+
+def _not_known(found: Iterable[Difference], until: str) -> Iterator[Skipped]:
+    paths = [f"`{one.path}`" for one in found if one.kind is Kind.UNKNOWN]
+    if paths:
+        yield Skipped(reason=f"not known {until}: {', '.join(paths)}")
+
+
+def _held_against(stack: CheckedStack) -> Contract | tuple[Skipped, ...]:
+    use = use_of(stack)
+    if use is None:
+        return ()
+    contract = contract_of(stack.checkout, use)
+    if isinstance(contract, Broken):
+        return (Skipped(reason=f"the contract {use.schema} cannot be used"),)
+    return contract

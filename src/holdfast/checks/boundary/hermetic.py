@@ -1,0 +1,87 @@
+"""What leaves Terraform's own world, and where that matters: in stacks of CI's, and in production."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from holdfast.checks.model.interface import Answer, Finding, Skipped, finding
+from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
+from holdfast.config.valid import Owner
+from holdfast.hcl.nodes import Block
+from holdfast.terraform.addresses import without_keys
+
+
+def is_shared(stack: CheckedStack) -> bool:
+    """Whether others depend on what it does: its target is CI's, or it is production."""
+    target = stack.stack.target
+    return stack.stack.production or (target is not None and target.owner is Owner.CI)
+
+
+def where_shared(module: Module, found: Iterable[tuple[Block, str, str]]) -> Iterator[Answer]:
+    """A finding for each block, address and message, in code that a shared stack uses."""
+    for block, address, message in found:
+        if not module.stacks:
+            yield Skipped(
+                reason=f"no stack of this selection uses {module.folder}: whether it is shared is not known",
+                file=block.place.file,
+            )
+            return
+        sharing = [stack for stack in module.stacks if is_shared(stack)]
+        if not sharing:
+            return
+        yield finding(block, message, address=address, stack=sharing[0].name if len(sharing) == 1 else None)
+
+
+def data_of(module: Module, types: tuple[str, ...]) -> Iterator[tuple[Block, str]]:
+    """Data sources, and what is read for one run only, of these types, with their addresses."""
+    for resource in module.resources(*types):
+        if resource.mode != "managed":
+            yield resource.block, resource.address
+
+
+def planned_elsewhere(plan: CheckedPlan, found: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """A finding for each address (without keys) and message that stands in no code of this repository.
+
+    What stands in it was found there already, with a file and a line.
+    """
+    if not is_shared(plan.stack):
+        return
+    here: set[str] | None = None
+    for address, message in found:
+        here = _addresses(plan.stack) if here is None else here
+        if address not in here:
+            yield Finding(message=message, address=address)
+
+
+def _addresses(stack: CheckedStack) -> set[str]:
+    """Of everything in the code of a stack, without the keys of instances."""
+    return {
+        f"{without_keys(visited.address)}.{resource.address}".removeprefix(".")
+        for visited in stack.scopes
+        for resource in stack.checkout.module(visited.folder).resources()
+    }
+
+
+def planned_data(plan: CheckedPlan, types: tuple[str, ...], resources: tuple[str, ...] = ()) -> Iterator[str]:
+    """The addresses of data sources of these types, and of these resources, that the configuration of a plan
+    has, modules included.
+    """
+    configuration = plan.plan.document.configuration
+    root = configuration.root_module if configuration is not None else None
+    modules = [("", root)] if root is not None else []
+    beginnings = tuple(f"{mode}.{type_}." for mode in ("data", "ephemeral") for type_ in types)
+    beginnings += tuple(f"{type_}." for type_ in resources)
+    while modules:
+        prefix, module = modules.pop()
+        for resource in module.resources or ():
+            if resource.address.startswith(beginnings):
+                yield f"{prefix}{resource.address}"
+        for name, call in (module.module_calls or {}).items():
+            if call.module is not None:
+                modules.append((f"{prefix}module.{name}.", call.module))
+
+
+SHARED = (
+    "It looks at stacks whose target belongs to CI (`owner: ci`) and at stacks in production. In code that "
+    "no stack of the selection uses it says that it could not tell. A plan shows modules from elsewhere, too."
+)

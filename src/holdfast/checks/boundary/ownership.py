@@ -1,0 +1,170 @@
+"""The boundary: which types GitOps writes and Terraform must not, and which stacks may all the same. Pure."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from holdfast.checks.code.protection import is_made
+from holdfast.checks.model.interface import Answer, Finding, Skipped, finding
+from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Module, Resource
+from holdfast.config.boundary_valid import BoundarySettings, Side
+from holdfast.config.valid import Config
+from holdfast.stacks.stack import matches
+from holdfast.terraform.addresses import without_keys
+from holdfast.terraform.plan.model import Kind
+
+BUILT_IN: Final[Mapping[str, Side]] = dict.fromkeys(
+    (
+        "argocd_*",
+        "carvel_*",
+        "devtron_*",
+        "flux_*",
+        "helm_*",
+        "helmfile_*",
+        "k8s_*",
+        "kubectl_*",
+        "kubernetes_*",
+        "kustomization_*",
+        "rancher2_app_v2",
+    ),
+    Side.GITOPS,
+)
+"""What is in a cluster. What is under it (networks, the cluster itself, its roles) is Terraform's."""
+
+WRITING: Final = frozenset(("managed",))
+READING: Final = frozenset(("data", "ephemeral"))
+_LEAVING: Final = frozenset((Kind.DELETE, Kind.FORGET))
+
+
+def settings_of(config: Config) -> BoundarySettings:
+    return config.checks.boundary or BoundarySettings()
+
+
+def side_of(type_: str, settings: BoundarySettings) -> Side:
+    """The most exact pattern decides: one without a star, then the longest."""
+    return _side(type_, tuple(settings.types.items()))
+
+
+@functools.lru_cache(maxsize=4096)
+def _side(type_: str, said: tuple[tuple[str, Side], ...]) -> Side:
+    table = {**BUILT_IN, **dict(said)}
+    found = [pattern for pattern in table if fnmatch.fnmatchcase(type_, pattern)]
+    if not found:
+        return Side.TERRAFORM
+    return table[max(found, key=lambda pattern: ("*" not in pattern, len(pattern)))]
+
+
+def may_name_providers(document: bytes, settings: BoundarySettings) -> bool:
+    """Whether a plan can have a provider of GitOps' at all: most have none, and then nobody need look."""
+    sides = {**BUILT_IN, **settings.types}
+    names = {pattern.partition("_")[0] for pattern, side in sides.items() if side is Side.GITOPS}
+    return any("*" in name or f'/{name}"'.encode() in document for name in names)
+
+
+def may_write(stack: CheckedStack, type_: str) -> bool:
+    """Whether the type is Terraform's anyway, or an exemption lets this stack have it."""
+    settings = settings_of(stack.checkout.config)
+    if side_of(type_, settings) is Side.TERRAFORM:
+        return True
+    return any(
+        matches(stack.stack, one.stack)
+        and (not one.types or any(fnmatch.fnmatchcase(type_, pattern) for pattern in one.types))
+        for one in settings.exempt
+    )
+
+
+def _trespassers(module: Module, resource: Resource) -> tuple[CheckedStack | None, ...]:
+    """Stacks for which a resource reaches over the boundary; None: the code by itself.
+
+    Where an exempt stack has a right to the code, others that use it and make none of it do no harm.
+    """
+    wrong = tuple(stack for stack in module.stacks if not may_write(stack, resource.type))
+    if len(wrong) < len(module.stacks):
+        return tuple(stack for stack in wrong if _makes(stack, module.folder, resource))
+    return (None,) if side_of(resource.type, settings_of(module.checkout.config)) is Side.GITOPS else ()
+
+
+def _makes(stack: CheckedStack, folder: str, resource: Resource) -> bool:
+    """Unless its values say that there is none: `count = 0`, nothing to repeat it for, a call like that."""
+    return any(
+        not visited.dormant and is_made(resource.body, visited.scope)
+        for visited in stack.scopes
+        if visited.folder == folder
+    )
+
+
+Words = Callable[[str], str]
+"""From a type to what is wrong."""
+
+
+def in_source(module: Module, modes: frozenset[str], words: Words) -> Iterator[Finding]:
+    for resource in module.resources():
+        if resource.mode not in modes:
+            continue
+        for stack in _trespassers(module, resource):
+            yield _of(resource, words, stack)
+
+
+def in_plan(checked: CheckedPlan, modes: frozenset[str], words: Words) -> Iterator[Finding]:
+    """What the plan would keep or make; what it deletes or forgets is on its way out."""
+    changes = (*checked.plan.changes, *(deferred.change for deferred in checked.plan.deferred))
+    told: set[str] = set()
+    for change in changes:
+        if change.mode not in modes or change.kind in _LEAVING or may_write(checked.stack, change.type):
+            continue
+        address = without_keys(change.address)
+        if address not in told:
+            told.add(address)
+            yield _at(checked.stack, address, change.type, words)
+
+
+def in_state(checked: CheckedState, modes: frozenset[str], words: Words) -> Iterator[Answer]:
+    if checked.contents.unseen is not None:
+        yield Skipped(reason=checked.contents.unseen)
+        return
+    told = {without_keys(address) for address in (*checked.contents.current, *checked.contents.deposed)}
+    for address in sorted(told):
+        mode, type_, _ = parts_of(address)
+        if mode in modes and not may_write(checked.stack, type_):
+            yield _at(checked.stack, address, type_, words)
+
+
+def parts_of(address: str) -> tuple[str, str, str]:
+    """The mode, the type and the name in an address without keys."""
+    names = _inner(address)
+    mode = names.pop(0) if names[:1] in (["data"], ["ephemeral"]) else "managed"
+    type_, name = (*names, "", "")[:2]
+    return mode, type_, name
+
+
+def _inner(address: str) -> list[str]:
+    names = address.split(".")
+    while names[:1] == ["module"]:
+        del names[:2]
+    return names
+
+
+def _at(stack: CheckedStack, address: str, type_: str, words: Words) -> Finding:
+    """At the block that makes it, so that what is said of the code is not said twice; else by its address."""
+    resource = _written(stack, address)
+    if resource is not None:
+        return _of(resource, words)
+    return Finding(message=words(type_), address=address, stack=stack.name)
+
+
+def _written(stack: CheckedStack, address: str) -> Resource | None:
+    inner = ".".join(_inner(address))
+    home = address.removesuffix(inner).removesuffix(".")
+    for visited in stack.scopes:
+        if without_keys(visited.address) == home:
+            module = stack.checkout.module(visited.folder)
+            return next((one for one in module.resources() if one.address == inner), None)
+    return None
+
+
+def _of(resource: Resource, words: Words, stack: CheckedStack | None = None) -> Finding:
+    name = stack.name if stack is not None else None
+    return finding(resource.block, words(resource.type), address=resource.address, stack=name)

@@ -1,0 +1,1 @@
+"""What rules ask about Terraform code: blocks, providers, pins, lock file, names."""

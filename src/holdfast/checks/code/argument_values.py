@@ -1,0 +1,134 @@
+"""Where an argument of a resource is written: in blocks, in `dynamic` ones, in objects (the JSON syntax).
+
+And which texts are written in an expression, or stand in a value, under which names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from holdfast.checks.model.interface import place_of
+from holdfast.checks.model.subjects import nested
+from holdfast.hcl.nodes import Body, Call, Conditional, Expression, Literal, Object, Traversal, Tuple
+from holdfast.kernel.errors import Place
+
+_PASSES = frozenset(
+    (
+        "base64encode", "coalesce", "concat", "jsonencode", "merge", "nonsensitive", "sensitive", "tolist",
+        "tomap", "toset", "tostring", "trimspace", "try", "yamlencode",
+    )
+)  # fmt: skip
+"""What these are given comes out of them again."""
+
+_STORES = ("PARAMETER_STORE", "SECRETS_MANAGER")
+
+
+class Written(Struct, frozen=True):
+    steps: tuple[str, ...]
+    """The steps it stands at, without indexes; `*` replaced by what is written."""
+    expression: Expression | None
+    """None where the steps lead to a block as a whole."""
+    place: Place
+
+
+def written(body: Body, steps: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[Written]:
+    """Every place where a path is written out. `null` is not counted: it is as if nothing were written."""
+    first, *rest = steps
+    for attribute in body.attributes:
+        if first in ("*", attribute.name):
+            here = (*above, attribute.name)
+            yield from _inside(attribute.expression, tuple(rest), here, attribute.place)
+    types = {
+        block.labels[0] if block.type == "dynamic" and block.labels else block.type for block in body.blocks
+    }
+    for type_ in sorted(types if first == "*" else types & {first}):
+        for block in nested(body, type_):
+            if rest:
+                yield from written(block.body, tuple(rest), (*above, type_))
+            else:
+                yield Written((*above, type_), None, block.place)
+
+
+def _inside(
+    expression: Expression, steps: tuple[str, ...], above: tuple[str, ...], place: Place
+) -> Iterator[Written]:
+    match expression:
+        case Literal(value=None):
+            return
+        case Tuple() if steps:
+            for item in expression.items:
+                yield from _inside(item, steps, above, place_of(item, place.file))
+        case Object() if steps:
+            for key, value in expression.items:
+                if isinstance(key, Literal) and steps[0] in ("*", key.value):
+                    here = (*above, str(key.value))
+                    yield from _inside(value, steps[1:], here, place_of(value, place.file))
+        case _ if not steps:
+            yield Written(above, expression, place)
+        case _:
+            return
+
+
+def plain(expression: Expression | None) -> str | None:
+    """The text of a literal; None for anything else."""
+    return expression.value if isinstance(expression, Literal) and isinstance(expression.value, str) else None
+
+
+def texts_in(
+    expression: Expression, above: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Literal, str]]:
+    """The texts in an expression, each with the steps that lead to it and the literal it stands in.
+
+    An entry of an environment (`{ name = "TOKEN", value = "…" }`) counts under its name.
+    """
+    waiting: list[tuple[tuple[str, ...], Expression]] = [(above, expression)]
+    while waiting:
+        steps, found = waiting.pop()
+        if isinstance(found, Literal) and isinstance(found.value, str):
+            yield steps, found, found.value
+        else:
+            waiting.extend(reversed([*_within(found, steps)]))
+
+
+def _within(expression: Expression, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Expression]]:
+    match expression:
+        case Tuple():
+            yield from ((above, item) for item in expression.items)
+        case Conditional():
+            yield from ((above, side) for side in (expression.yes, expression.no))
+        case Call() if expression.name in _PASSES:
+            yield from ((above, argument) for argument in expression.arguments)
+        case Object():
+            keys = {key: value for key, value in ((_key(one), two) for one, two in expression.items) if key}
+            entry = plain(keys.get("name")) or plain(keys.get("key"))
+            if entry is not None and "value" in keys and not names_a_store(keys.get("type")):
+                yield (*above, entry), keys["value"]
+            yield from (((*above, key), value) for key, value in keys.items())
+        case _:
+            return
+
+
+def named_texts(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The same of a value that was read from JSON: its texts, each with the names that lead to it."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), value)]
+    while waiting:
+        above, found = waiting.pop()
+        if isinstance(found, str):
+            yield above, found
+        elif isinstance(found, dict):
+            waiting.extend(((*above, str(name)), part) for name, part in reversed(found.items()))
+        elif isinstance(found, list):
+            waiting.extend((above, part) for part in reversed(found))
+
+
+def names_a_store(type_: Expression | None) -> bool:
+    """Whether the `type` of an entry of an environment says that its value is only the name of a secret."""
+    return plain(type_) in _STORES
+
+
+def _key(expression: Expression) -> str | None:
+    if isinstance(expression, Traversal):
+        return expression.root if not expression.steps else None
+    return plain(expression)

@@ -1,0 +1,87 @@
+"""What stands in the bodies of blocks: attributes with their values, blocks, expressions at any depth."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from holdfast.hcl.eval.evaluate import Scope, evaluate
+from holdfast.hcl.nodes import Block, Body, Expression, File
+from holdfast.hcl.reader import constant
+
+
+class Absent:
+    """The answer of `value` where an attribute is not written at all. There is only one of it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+ABSENT: Final = Absent()
+
+
+def value(body: Body, name: str, scope: Scope | None = None) -> object:
+    """`ABSENT` if it is not written, `UNKNOWN` or `COMPUTED` if it cannot be told, else the plain value.
+
+    Without a scope only what is written out is told; `CheckedStack.scopes` knows variables and locals too.
+    """
+    attribute = body.attribute(name)
+    if attribute is None:
+        return ABSENT
+    return constant(attribute.expression) if scope is None else evaluate(attribute.expression, scope)
+
+
+def nested(body: Body, *types: str) -> Iterator[Block]:
+    """The blocks of these types inside a body, and the content of `dynamic` blocks that make such."""
+    for block in body.blocks:
+        if block.type in types:
+            yield block
+        elif block.type == "dynamic" and block.labels[:1] and block.labels[0] in types:
+            yield from block.body.blocks_of("content")
+
+
+def expressions(
+    file: File, lines: Sequence[int] | None = None
+) -> Iterator[tuple[Block | None, str, Expression]]:
+    """Those of one file: each with the block at the top and the attribute's name.
+
+    With `lines`, blocks that have none of them are left out.
+    """
+    for attribute in file.body.attributes:
+        yield None, attribute.name, attribute.expression
+    for block in file.body.blocks:
+        for body in bodies(block) if lines is None or holds(block, lines) else ():
+            for attribute in body.attributes:
+                yield block, attribute.name, attribute.expression
+
+
+def bodies(block: Block) -> Iterator[Body]:
+    """The body of a block and of every block inside it."""
+    waiting = [block]
+    while waiting:
+        found = waiting.pop()
+        yield found.body
+        waiting.extend(reversed(found.body.blocks))
+
+
+def lines_with(mark: re.Pattern[bytes], content: bytes) -> list[int]:
+    """The lines in which it stands. To look for it takes far less time than to read what is written there."""
+    lines, line, at = [], 1, 0
+    for found in mark.finditer(content):
+        line, at = line + content.count(b"\n", at, found.start()), found.start()
+        lines.append(line)
+    return lines
+
+
+def holds(block: Block, lines: Sequence[int]) -> bool:
+    """Whether one of these lines is the block's. In JSON syntax a block has no end: then it may be."""
+    first, last = block.line, block.end_line
+    at = bisect.bisect_left(lines, first)
+    return first == last or (at < len(lines) and lines[at] <= last)

@@ -1,0 +1,207 @@
+"""Whether an object that cannot simply be made again is kept from being deleted: by its code, or by what
+a plan says of it. Pure.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sized
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from holdfast.checks.model.subjects import ABSENT, Module, Resource, value
+from holdfast.hcl.eval.evaluate import Scope
+from holdfast.hcl.nodes import Block, Body
+from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.terraform.plan.model import ResourceChange
+from holdfast.terraform.tables.stateful_types import Stateful
+
+
+class Kept(Enum):
+    """What the code says. Of several answers the best one counts: one protection is enough."""
+
+    YES = 2
+    UNKNOWN = 1
+    NO = 0
+
+
+def objects(module: Module) -> Iterator[tuple[Resource, Body]]:
+    """Its resources, each once, with the body that counts: override files change parts of it."""
+    bodies: dict[str, list[Body]] = {}
+    first: dict[str, Resource] = {}
+    for resource in module.resources(mode="managed"):
+        first.setdefault(resource.address, resource)
+        bodies.setdefault(resource.address, []).append(resource.body)
+    return ((first[address], functools.reduce(_overridden, found)) for address, found in bodies.items())
+
+
+def _overridden(body: Body, by: Body) -> Body:
+    """As Terraform has it: attributes, and all blocks of a type, are replaced; `lifecycle` is merged."""
+    names = {attribute.name for attribute in by.attributes}
+    types = {_type(block) for block in by.blocks} - {"lifecycle"}
+    return Body(
+        attributes=(*by.attributes, *(one for one in body.attributes if one.name not in names)),
+        blocks=(*by.blocks, *(one for one in body.blocks if _type(one) not in types)),
+    )
+
+
+def _type(block: Block) -> str:
+    return block.labels[0] if block.type == "dynamic" and block.labels else block.type
+
+
+def is_made(body: Body, scope: Scope) -> bool:
+    """False only where the code surely makes none of it."""
+    each = value(body, "for_each", scope)
+    enabled = next(_lifecycle(body, "enabled", scope), ABSENT)
+    is_empty = isinstance(each, Sized) and len(each) == 0
+    return value(body, "count", scope) != 0 and not is_empty and enabled is not False
+
+
+def _lifecycle(body: Body, name: str, scope: Scope) -> Iterator[object]:
+    found = (value(block.body, name, scope) for block in body.blocks_of("lifecycle"))
+    return (one for one in found if one is not ABSENT)
+
+
+def kept(
+    body: Body | None,
+    row: Stateful,
+    scope: Scope,
+    providers: Iterator[tuple[Body, Scope]],
+    planned: Mapping[str, object] | None = None,
+) -> Kept:
+    """`providers`: the bodies of the blocks of its provider, with what names mean there.
+
+    `planned`: its values in a plan, which count then; but no plan tells `prevent_destroy`. Without a `body`
+    its code is elsewhere, and what stands there is not known.
+    """
+    prevented = next(_lifecycle(body, "prevent_destroy", scope), ABSENT) if body is not None else UNKNOWN
+    if prevented is True:
+        return Kept.YES
+    best = Kept.UNKNOWN if isinstance(prevented, Unknown) else Kept.NO
+    for name, safe in _counting(row):
+        best = max(best, _kept_by(row, name, safe, body if planned is None else planned, scope), key=_rank)
+    if row.features:
+        blocks = [
+            (features.body, known) for own, known in providers for features in own.blocks_of("features")
+        ]
+        for name, safe in row.features.items():
+            for inside, known in blocks:
+                best = max(best, _kept_by(row, name, safe, inside, known), key=_rank)
+            if not blocks and name in row.unwritten:
+                best = max(best, Kept.YES, key=_rank)
+    return best
+
+
+def _rank(found: Kept) -> int:
+    return int(found.value)
+
+
+def _counting(row: Stateful) -> Iterator[tuple[str, Any]]:
+    """What keeps an object from being deleted; where a type has no such thing, what limits the loss.
+
+    A last snapshot or a time in which a deletion can be taken back is little beside a real protection.
+    """
+    strong = {name: safe for name, safe in row.protect.items() if _refuses(safe)}
+    yield from (strong or row.protect).items()
+
+
+def _refuses(safe: Any) -> bool:
+    return safe is True or isinstance(safe, list) or (isinstance(safe, str) and safe != "set")
+
+
+def _kept_by(row: Stateful, name: str, safe: Any, body: object, scope: Scope) -> Kept:
+    *blocks, last = name.split(".")
+    places: list[object] = [body]
+    for block in blocks:
+        places = [inner for place in places for inner in _inside(place, block, scope)]
+    found = [_given(place, last, scope) for place in places]
+    written = [one for one in found if one is not ABSENT and one is not None]
+    if any(_is_safe(one, safe) for one in written):
+        return Kept.YES
+    if any(isinstance(one, Unknown) for one in written):
+        return Kept.UNKNOWN
+    holds_unwritten = name in row.unwritten and (not blocks or bool(places) or name in row.features)
+    return Kept.YES if holds_unwritten and not written else Kept.NO
+
+
+def _inside(place: object, type_: str, scope: Scope) -> Iterator[object]:
+    """The blocks of a type in a body; in the JSON syntax they are objects, or lists of them.
+
+    Of a `dynamic` one whose number is not known, nothing is: it may make none.
+    """
+    if not isinstance(place, Body):
+        yield from _members(_given(place, type_, scope))
+        return
+    for block in place.blocks:
+        if block.type == type_:
+            yield block.body
+        elif _type(block) == type_:
+            each = value(block.body, "for_each", scope)
+            if isinstance(each, Unknown):
+                yield each
+            elif isinstance(each, Sized) and len(each) > 0:
+                yield from (content.body for content in block.body.blocks_of("content"))
+    yield from _members(value(place, type_, scope))
+
+
+def _members(found: object) -> Iterator[object]:
+    if isinstance(found, Unknown | Mapping):
+        yield found
+    elif isinstance(found, list | tuple):
+        yield from found
+
+
+def _given(place: object, name: str, scope: Scope) -> object:
+    match place:
+        case Body():
+            return value(place, name, scope)
+        case Mapping():
+            return place.get(name, ABSENT)
+        case Unknown():
+            return place
+        case _:
+            return ABSENT
+
+
+def _is_safe(found: object, safe: Any) -> bool:  # noqa: PLR0911 - one for each form in the table
+    if isinstance(found, Unknown):
+        return False
+    match safe:
+        case "set":
+            return bool(found)
+        case {"min": int() | float() as least}:
+            return isinstance(found, int | float) and not isinstance(found, bool) and found >= least
+        case list():
+            return found in safe
+        case bool():
+            return found is safe or found == str(safe).lower()
+        case int() | float():
+            return isinstance(found, int | float) and not isinstance(found, bool) and found >= safe
+        case _:
+            return bool(found == safe)
+
+
+def provider_bodies(module: Module, provider: str, scope: Scope) -> Iterator[tuple[Body, Scope]]:
+    """The configurations of a provider in a root module."""
+    return ((block.body, scope) for block in module.blocks("provider") if block.labels[:1] == (provider,))
+
+
+def planned_values(change: ResourceChange) -> Mapping[str, object]:
+    """What an object becomes; `UNKNOWN` where only the apply will tell."""
+    after, unknown = (msgspec.json.decode(one) for one in (change.change.after, change.change.after_unknown))
+    found = _with_unknown(after, unknown)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _with_unknown(known: Any, mask: Any) -> Any:
+    """The mask is `true`, or follows the shape of the value, in which what is not known is missing."""
+    if mask is True:
+        return UNKNOWN
+    if isinstance(mask, dict) and isinstance(known, dict):
+        return {name: _with_unknown(known.get(name), mask.get(name)) for name in {**known, **mask}}
+    if isinstance(mask, list) and isinstance(known, list):
+        masks = [*mask, *(False for _ in known[len(mask) :])]
+        return [_with_unknown(one, masks[index]) for index, one in enumerate(known)]
+    return known

@@ -1,0 +1,139 @@
+"""Which providers code needs, by which constraints, and where it says so. Worked out once for each module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from holdfast.checks.model.subjects import MODES, Module
+from holdfast.hcl.nodes import Block, Expression, Literal, Traversal
+from holdfast.hcl.reader import Unknown, constant
+from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
+
+_BUILT_IN = "terraform"
+_DEFAULT_HOSTS = ("registry.terraform.io", "registry.opentofu.org")
+_SOURCE = pattern(r"(?:(?P<host>[^/\s]+)/)?(?:(?P<namespace>[^/\s]+)/)(?P<type>[^/\s]+)|(?P<alone>[^/\s]+)")
+
+
+class Needed(Struct, frozen=True):
+    """A provider that one module needs."""
+
+    name: str
+    """As the module calls it."""
+    host: str | None
+    """None: the registry of whichever engine runs it."""
+    namespace: str
+    type: str
+    version: str | Unknown | None
+    """The constraint as it is written; None where there is none, unknown where it cannot be told."""
+    place: Place
+
+    @property
+    def source(self) -> str:
+        """`hashicorp/aws`, with the host where it is said."""
+        return "/".join(part for part in (self.host, self.namespace, self.type) if part)
+
+    def is_locked_as(self, address: str) -> bool:
+        """Whether this is its address in a lock file."""
+        hosts = (self.host,) if self.host is not None else _DEFAULT_HOSTS
+        wanted = f"{self.namespace}/{self.type}".lower()
+        return any(address.lower() == f"{host.lower()}/{wanted}" for host in hosts)
+
+
+def needed_by(module: Module) -> tuple[Needed, ...]:
+    """What `required_providers` names, and what blocks use without it; not the one built into Terraform."""
+    return module.checkout.code.once(("required", module.folder), lambda: tuple(_needed(module)))
+
+
+def _needed(module: Module) -> Iterator[Needed]:
+    said: dict[str, tuple[object, Place]] = {}
+    for block in module.blocks("terraform"):
+        for inner in block.body.blocks_of("required_providers"):
+            for attribute in inner.body.attributes:
+                said[attribute.name] = (constant(attribute.expression), attribute.place)
+    versions = _old_versions(module)
+    for name, (value, place) in said.items():
+        source, version = _said(value)
+        if isinstance(source, Unknown):
+            continue
+        yield from _made(name, source, version if version is not None else versions.get(name), place)
+    for name, place in _used(module).items():
+        if name not in said:
+            yield from _made(name, None, versions.get(name), place)
+
+
+def _said(value: object) -> tuple[str | Unknown | None, str | Unknown | None]:
+    """Source and version of one entry: an object, or only a version."""
+    if isinstance(value, Mapping):
+        source, version = value.get("source"), value.get("version")
+        return (
+            source if isinstance(source, str | Unknown) else None,
+            version if isinstance(version, str | Unknown) else None,
+        )
+    if isinstance(value, Unknown):
+        return value, value
+    return None, value if isinstance(value, str) else None
+
+
+def _old_versions(module: Module) -> dict[str, str | Unknown]:
+    """`version` in a `provider` block: out of date, and still heard."""
+    found: dict[str, str | Unknown] = {}
+    for block in module.blocks("provider"):
+        attribute = block.body.attribute("version")
+        version = constant(attribute.expression) if attribute is not None else None
+        if block.labels and isinstance(version, str | Unknown):
+            found[block.labels[0]] = version
+    return found
+
+
+def _made(name: str, source: str | None, version: str | Unknown | None, place: Place) -> Iterator[Needed]:
+    match = _SOURCE.fullmatch(source or f"hashicorp/{name}")
+    if match is None:
+        return
+    host, type_ = match["host"], match["type"] or match["alone"]
+    if host is not None and host.lower() in _DEFAULT_HOSTS:
+        host = None
+    if (name == _BUILT_IN and source is None) or host == "terraform.io":
+        return
+    yield Needed(
+        name=name,
+        host=host,
+        namespace=match["namespace"] or "hashicorp",
+        type=type_,
+        version=version,
+        place=place,
+    )
+
+
+def _used(module: Module) -> dict[str, Place]:
+    """Names of providers that blocks use, each with the first of these."""
+    found: dict[str, Place] = {}
+    for block in module.blocks("provider", *MODES):
+        name = _provider_of(block, module.checkout.content(block.file) or b"")
+        if name and name not in found:
+            found[name] = block.place
+    return found
+
+
+def _provider_of(block: Block, content: bytes) -> str | None:
+    """`content` is that of its file: where the word is not in it, the body need not be read."""
+    first = block.labels[0] if block.labels else ""
+    if block.type == "provider":
+        return first
+    chosen = block.body.attribute("provider") if b"provider" in content else None
+    if chosen is not None:
+        return _chosen(chosen.expression)
+    return first.partition("_")[0]
+
+
+def _chosen(expression: Expression) -> str | None:
+    """`aws.west`, or the same in quotes, as it was written long ago."""
+    match expression:
+        case Traversal():
+            return expression.root
+        case Literal(value=str() as text):
+            return text.partition(".")[0]
+        case _:
+            return None

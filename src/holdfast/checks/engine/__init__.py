@@ -1,0 +1,1 @@
+"""Runs the rules: catalogue, severity, waivers, coverage, report, rule pages."""

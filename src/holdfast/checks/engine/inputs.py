@@ -1,0 +1,94 @@
+"""From a repository and a selection of its stacks to what the rules are handed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from holdfast.checks.model.subjects import CheckedStack, Checkout, VariablesFile
+from holdfast.config.valid import Config
+from holdfast.hcl.eval.code import Code, is_code, is_own_variables
+from holdfast.hcl.eval.worktree import NOT_SOURCE
+from holdfast.hcl.nodes import File
+from holdfast.stacks.stack import Stack
+
+_VARIABLES = (".tfvars", ".tfvars.json")
+
+
+def look_at(
+    config: Config,
+    code: Code,
+    *,
+    stacks: Sequence[Stack],
+    all_stacks: Sequence[Stack],
+    files: Iterable[str],
+    tracked: frozenset[str] | None,
+    today: date,
+    whole: bool = True,
+    changed: Iterable[str] = (),
+) -> Checkout:
+    """`whole`: every folder of code counts, used by a stack or not; else those of `stacks`, and those of
+    `changed` files that no stack at all uses.
+    """
+    listed = tuple(sorted(files))
+    found = Checkout(
+        config=config,
+        code=code,
+        all_stacks=tuple(all_stacks),
+        files=listed,
+        tracked=tracked,
+        today=today,
+        whole=whole,
+    )
+    found.stacks = tuple(CheckedStack(checkout=found, stack=stack) for stack in stacks)
+    folders = {folder for stack in found.stacks for folder in stack.folders}
+    alone = listed if whole else _orphans(found, changed, folders)
+    folders.update(_folder(path) for path in alone if _is_source(path) and is_code(_name(path)))
+    found.modules = tuple(
+        module for folder in sorted(folders) if (module := found.module(folder)).code.exists
+    )
+    found.variables_files = tuple(_variables_files(found, alone))
+    return found
+
+
+def _orphans(checkout: Checkout, changed: Iterable[str], folders: set[str]) -> tuple[str, ...]:
+    """Changed files that no stack of the repository uses: nobody else would look at them."""
+    others = tuple(path for path in sorted(changed) if _folder(path) not in folders)
+    if not others:
+        return ()
+    used = {
+        folder
+        for stack in checkout.all_stacks
+        for folder in CheckedStack(checkout=checkout, stack=stack).folders
+    }
+    given = {path for stack in checkout.all_stacks for path in stack.variables_files}
+    return tuple(path for path in others if _folder(path) not in used and path not in given)
+
+
+def _variables_files(checkout: Checkout, alone: Iterable[str]) -> Iterable[VariablesFile]:
+    users: dict[str, list[CheckedStack]] = {}
+    for stack in checkout.stacks:
+        folder = stack.stack.module
+        names = checkout.code.tree.names(folder)
+        own = [checkout.code.tree.join(folder, name) for name in names if is_own_variables(name)]
+        for path in dict.fromkeys((*own, *stack.stack.variables_files)):
+            users.setdefault(path, []).append(stack)
+    for path in alone:
+        if path.endswith(_VARIABLES) and _is_source(path):
+            users.setdefault(path, [])
+    for path in sorted(users):
+        file: File | None = checkout.code.file(path)
+        if file is not None:
+            yield VariablesFile(checkout=checkout, path=path, file=file, stacks=tuple(users[path]))
+
+
+def _is_source(path: str) -> bool:
+    return not any(part in NOT_SOURCE for part in path.split("/"))
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0] or "."
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

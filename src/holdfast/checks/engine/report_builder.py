@@ -1,0 +1,246 @@
+"""From answers to a report: how grave each finding is, what is waived, and what is wrong with the waivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from holdfast.checks.engine import catalogue
+from holdfast.checks.engine.coverage import Asked, Ledger
+from holdfast.checks.engine.levels import severity_of
+from holdfast.checks.engine.source_lines import Secrets
+from holdfast.checks.engine.waivers import (
+    MARK,
+    Broken,
+    LineWaiver,
+    expired,
+    from_config,
+    is_unknown,
+    read_waivers,
+    waiver_of,
+)
+from holdfast.checks.model.globs import is_path
+from holdfast.checks.model.interface import Finding, Rule, Severity
+from holdfast.checks.model.report import Report, Reported, Waiver, in_order
+from holdfast.checks.model.subjects import CheckedStack, Checkout
+from holdfast.config.check_valid import ConfigWaiver
+from holdfast.kernel.errors import Place
+
+_MARK = MARK.encode()
+_FIRST = tuple(Severity)
+
+
+def settle(
+    checkout: Checkout,
+    asked: Sequence[Rule],
+    rules: Mapping[str, Rule],
+    ledger: Ledger,
+    *,
+    waivers: bool = True,
+) -> Report:
+    """`asked` are the rules that were wanted, `rules` all that were given.
+
+    `waivers`: what is wrong with the waivers and levels themselves belongs into this report.
+    """
+    return _Settling(checkout, rules, ledger).report(asked, waivers=waivers)
+
+
+class _Settling:
+    def __init__(self, checkout: Checkout, rules: Mapping[str, Rule], ledger: Ledger) -> None:
+        self._checkout = checkout
+        self._settings = checkout.config.checks
+        self._rules = rules
+        self._ids = frozenset((*rules, *catalogue.ids()))
+        self._ledger = ledger
+        self._secrets = Secrets((asked.rule, one) for asked, one in ledger.found if not asked.past)
+        self._stacks = {stack.name: stack for stack in checkout.stacks}
+        self._used: set[int] = set()
+        self._elsewhere: frozenset[str] | None = None
+
+    def report(self, asked: Sequence[Rule], *, waivers: bool) -> Report:
+        plain = list(self._reported())
+        lines, broken = self._line_waivers(one.file for one in plain)
+        # A waiver may be for one stack only: it counts before findings of several stacks become one.
+        findings = list(merged(self._waived(one, lines) for one in plain))
+        if waivers:
+            findings += self._about_waivers(lines, broken)
+            findings += self._unknown_rules()
+        shown = tuple(replace(one, source=self._source(one)) for one in in_order(findings))
+        files = {file.path for module in self._checkout.modules for file in module.files}
+        files.update(file.path for file in self._checkout.variables_files)
+        return Report(
+            findings=shown,
+            skipped=tuple(self._ledger.skipped),
+            rules=tuple(asked),
+            files=len(files),
+            stacks=len(self._checkout.stacks),
+            modules=len(self._checkout.modules),
+        )
+
+    # What the rules found.
+
+    def _reported(self) -> Iterator[Reported]:
+        for asked, finding in self._ledger.found:
+            made = self._make(asked, finding)
+            if made is not None:
+                yield made
+        for asked, how in self._ledger.broken:
+            place = Place(file=asked.files[0]) if asked.files and not asked.whole else None
+            message = f"{asked.rule.id} broke here: {how}"
+            made = self._own("HF905", Finding(message=message, place=place, stack=asked.stack))
+            if made is not None:
+                yield made
+
+    def _own(self, id_: str, finding: Finding) -> Reported | None:
+        rule = self._rules.get(id_)
+        return self._make(Asked(rule=rule), finding) if rule is not None else None
+
+    def _make(self, asked: Asked, finding: Finding) -> Reported | None:
+        """None where its rule is off."""
+        rule, place = asked.rule, finding.place
+        file = place.file if place is not None else None
+        severity = severity_of(
+            self._settings,
+            rule,
+            own=finding.severity,
+            file=file,
+            environments=self._environments(asked, finding),
+        )
+        if severity is None:
+            return None
+        return Reported(
+            rule=rule,
+            severity=severity,
+            message=finding.message,
+            hint=finding.hint or rule.fix or None,
+            file=file,
+            line=place.line if place is not None else None,
+            column=place.column if place is not None else None,
+            end_line=finding.end_line or (place.line if place is not None else None),
+            stack=finding.stack or asked.stack,
+            address=finding.address,
+            stacks=(finding.stack,) if finding.stack else tuple(one.name for one in asked.stacks),
+        )
+
+    def _environments(self, asked: Asked, finding: Finding) -> tuple[str | None, ...]:
+        named = self._stacks.get(finding.stack or "")
+        stacks = (named,) if named is not None else asked.stacks
+        return tuple(stack.stack.environment for stack in stacks)
+
+    def _source(self, one: Reported) -> str | None:
+        # A link may lead to a file of the machine that the one who made it must not see.
+        if one.file is None or one.line is None or self._checkout.code.tree.real(one.file) is None:
+            return None
+        return self._secrets.shown(one.file, self._checkout.lines(one.file), one.line)
+
+    # Waivers.
+
+    def _line_waivers(self, found: Iterable[str | None]) -> tuple[list[LineWaiver], list[Broken]]:
+        looked = (file.path for module in self._checkout.modules for file in module.files)
+        given = (file.path for file in self._checkout.variables_files)
+        lines: list[LineWaiver] = []
+        broken: list[Broken] = []
+        for path in dict.fromkeys((*looked, *given, *found)):
+            content = self._checkout.content(path) if path is not None else None
+            if path is None or content is None or _MARK not in content:
+                continue
+            for one in read_waivers(path, self._checkout.lines(path), self._ids):
+                if isinstance(one, LineWaiver):
+                    lines.append(one)
+                else:
+                    broken.append(one)
+        return lines, broken
+
+    def _waived(self, one: Reported, lines: Sequence[LineWaiver]) -> Reported:
+        found = waiver_of(one, lines, self._settings.waivers, self._checkout.today)
+        if found is None:
+            return one
+        self._used.add(id(found))
+        waiver = found.waiver if isinstance(found, LineWaiver) else from_config(found)
+        return replace(one, waiver=waiver)
+
+    def _about_waivers(self, lines: Sequence[LineWaiver], broken: Sequence[Broken]) -> Iterator[Reported]:
+        today = self._checkout.today
+        found: list[tuple[str, str, Place]] = [
+            ("HF903", f"this waiver cannot be understood: {one.message}", one.place) for one in broken
+        ]
+        every: tuple[LineWaiver | ConfigWaiver, ...] = (*lines, *self._settings.waivers)
+        for one in every:
+            waiver = one.waiver if isinstance(one, LineWaiver) else from_config(one)
+            if expired(waiver, today):
+                found.append(
+                    ("HF901", f"the waiver of {_words(waiver)} ended on {waiver.until}", waiver.place)
+                )
+            elif id(one) not in self._used and self._looked(one):
+                found.append(("HF902", f"the waiver of {_words(waiver)} waives nothing", waiver.place))
+        for id_, message, place in found:
+            made = self._own(id_, Finding(message=message, place=place))
+            if made is not None:
+                yield made
+
+    def _looked(self, one: LineWaiver | ConfigWaiver) -> bool:
+        """Whether the rule of a waiver did look at all that the waiver is about."""
+        if isinstance(one, LineWaiver):
+            return self._saw(one.waiver.rule.upper(), one.file)
+        rule = one.rule.upper()
+        if not self._checkout.whole or (one.stack is not None and not self._ledger.saw_all(rule)):
+            return False
+        if one.path is None:
+            return self._ledger.saw_all(rule)
+        files = [file for file in self._ledger.files_of(rule) if is_path(one.path, file)]
+        return bool(files) and self._ledger.saw_past(rule) and all(self._saw(rule, file) for file in files)
+
+    def _saw(self, rule: str, file: str) -> bool:
+        known = self._rules.get(rule)
+        return (
+            known is not None
+            and self._ledger.saw(rule, file)
+            and severity_of(self._settings, known, file=file) is not None
+            and file.rpartition("/")[0] not in self._used_elsewhere()
+        )
+
+    def _used_elsewhere(self) -> frozenset[str]:
+        """Folders that stacks use which were not selected: for those, a waiver may still be needed."""
+        if self._elsewhere is None:
+            others = (stack for stack in self._checkout.all_stacks if stack.name not in self._stacks)
+            self._elsewhere = frozenset(
+                "" if folder == "." else folder
+                for stack in others
+                for folder in CheckedStack(checkout=self._checkout, stack=stack).folders
+            )
+        return self._elsewhere
+
+    def _unknown_rules(self) -> Iterator[Reported]:
+        settings = self._settings
+        levels = (
+            *settings.rules,
+            *(one for levels in settings.environments.values() for one in levels),
+            *(one for path in settings.paths for one in path.rules),
+        )
+        named = [(one.rule, one.place) for one in levels]
+        named += [(one.rule, one.place) for one in settings.waivers]
+        for name, place in named:
+            if is_unknown(name, self._ids):
+                made = self._own("HF907", Finding(message=f"there is no rule `{name}`", place=place))
+                if made is not None:
+                    yield made
+
+
+def _words(waiver: Waiver) -> str:
+    return f"{waiver.rule} ({waiver.reason})"
+
+
+def merged(findings: Iterable[Reported]) -> Iterator[Reported]:
+    """What is said of one line because of several stacks is said once, as gravely as for any of them."""
+    found: dict[tuple[object, ...], Reported] = {}
+    for number, one in enumerate(findings):
+        apart = number if one.file is None else None
+        key = (one.rule.id, one.file, one.line, one.address, one.message, one.waived, apart)
+        before = found.get(key)
+        if before is not None:
+            severity = min(before.severity, one.severity, key=_FIRST.index)
+            stack = one.stack if one.stack == before.stack else None
+            stacks = tuple(dict.fromkeys((*before.stacks, *one.stacks)))
+            one = replace(before, severity=severity, stack=stack, stacks=stacks)  # noqa: PLW2901 - one now
+        found[key] = one
+    return iter(found.values())

@@ -1,0 +1,148 @@
+"""Asks the rules: each about everything it looks at, then what counts of their answers."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePath
+from typing import Any, Generic, TypeVar
+
+from holdfast.checks.engine import report_builder
+from holdfast.checks.engine.coverage import Asked, Ledger
+from holdfast.checks.engine.levels import wanted
+from holdfast.checks.model.interface import Answer, Finding, Rule, Sight, Skipped
+from holdfast.checks.model.report import Report
+from holdfast.checks.model.subjects import (
+    CheckedPlan,
+    CheckedStack,
+    CheckedState,
+    Checkout,
+    EngineSaid,
+    History,
+)
+from holdfast.kernel.errors import Problem
+from holdfast.kernel.values import dataclass
+
+T = TypeVar("T")
+
+NO_PLAN = "no plan is at hand: `holdfast plan` looks at it"
+NO_STATE = "no state is at hand"
+NO_ENGINE = "Terraform was not asked: --engine does that"
+NO_HISTORY = "the history was not read: --history does that"
+NO_STACKS = "the stacks could not be found"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen(Generic[T]):
+    """What there is to look at, and why it is not all that there should be."""
+
+    items: tuple[T, ...] = ()
+    unseen: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtHand:
+    """What the rules can look at beside the repository itself."""
+
+    plans: Seen[CheckedPlan] = Seen(unseen=NO_PLAN)
+    states: Seen[CheckedState] = Seen(unseen=NO_STATE)
+    engine: Seen[EngineSaid] = Seen(unseen=NO_ENGINE)
+    history: Seen[History] = Seen(unseen=NO_HISTORY)
+    no_stacks: tuple[Problem, ...] = ()
+    """What kept the stacks from being found: each is a finding."""
+    outside: tuple[tuple[Rule, Answer], ...] = ()
+    """What other people's tools found."""
+
+
+_NOTHING = AtHand()
+
+
+def check(
+    checkout: Checkout,
+    rules: Sequence[Rule],
+    at_hand: AtHand = _NOTHING,
+    *,
+    sights: frozenset[Sight] = frozenset(Sight),
+) -> Report:
+    """Everything that these rules find, and everything that they could not look at. Pure.
+
+    With less than all `sights` the rest is somebody else's to ask for: it is not counted as skipped.
+    """
+    settings = checkout.config.checks
+    ledger = Ledger()
+    asked = tuple(rule for rule in rules if wanted(settings, rule))
+    for rule in asked:
+        for sight in rule.sights:
+            if sight in sights:
+                _ask(rule, sight, checkout, at_hand, ledger)
+            else:
+                ledger.left_out(rule)
+    by_id = {rule.id: rule for rule in rules}
+    for problem in at_hand.no_stacks:
+        if (not_found := by_id.get("HF906")) is not None:
+            said = f"{problem.code} {problem.message}"
+            ledger.add(Asked(rule=not_found), Finding(message=said, place=problem.place, hint=problem.hint))
+    for rule, answer in at_hand.outside:
+        ledger.add(Asked(rule=rule), answer)
+    return report_builder.settle(checkout, asked, by_id, ledger, waivers=Sight.SOURCE in sights)
+
+
+def _ask(rule: Rule, sight: Sight, checkout: Checkout, at_hand: AtHand, ledger: Ledger) -> None:
+    look: Callable[[Any], Iterable[Answer]] = getattr(rule, sight)
+    for asked, subject in _subjects(rule, sight, checkout, at_hand):
+        if isinstance(subject, Skipped):
+            ledger.add(asked, subject)
+            continue
+        ledger.looked(asked)
+        try:
+            for answer in look(subject):
+                ledger.add(asked, answer)
+            if rule.beside is not None:
+                ledger.looked(asked, rule.beside(subject))
+        except Exception as error:  # noqa: BLE001 - one rule that breaks must not silence the others
+            ledger.broke(asked, where_it_broke(error))
+
+
+def where_it_broke(error: Exception) -> str:
+    """The kind of error and the line of ours: never its text, which may hold what the file holds."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {PurePath(last.filename).name}, line {last.lineno}"
+
+
+def _subjects(  # noqa: C901 - one row per kind
+    rule: Rule, sight: Sight, checkout: Checkout, at_hand: AtHand
+) -> Iterator[tuple[Asked, object]]:
+    """What a rule is asked about, each with the files and stacks it stands for."""
+    match sight:
+        case Sight.SOURCE:
+            for module in checkout.modules:
+                yield Asked(rule=rule, files=module.paths, stacks=module.stacks), module
+        case Sight.VARIABLES:
+            for file in checkout.variables_files:
+                yield Asked(rule=rule, files=(file.path,), stacks=file.stacks), file
+        case Sight.STACK:
+            if at_hand.no_stacks:
+                yield Asked(rule=rule), Skipped(reason=NO_STACKS)
+            for stack in checkout.stacks:
+                yield Asked(rule=rule, files=stack.paths, stacks=(stack,), one=True), stack
+        case Sight.REPOSITORY:
+            yield Asked(rule=rule, files=checkout.files, whole=True), checkout
+        case Sight.HISTORY:
+            yield from _seen(rule, at_hand.history, lambda _: None, past=True)
+        case Sight.ENGINE:
+            yield from _seen(rule, at_hand.engine, lambda said: said.stack)
+        case Sight.PLAN:
+            yield from _seen(rule, at_hand.plans, lambda plan: plan.stack)
+        case Sight.STATE:
+            yield from _seen(rule, at_hand.states, lambda state: state.stack)
+
+
+def _seen(
+    rule: Rule, seen: Seen[T], stack_of: Callable[[T], CheckedStack | None], *, past: bool = False
+) -> Iterator[tuple[Asked, object]]:
+    if seen.unseen is not None:
+        yield Asked(rule=rule, past=past), Skipped(reason=seen.unseen)
+    for item in seen.items:
+        stack = stack_of(item)
+        stacks = (stack,) if stack is not None else ()
+        yield Asked(rule=rule, stacks=stacks, one=bool(stacks), past=past), item

@@ -1,0 +1,126 @@
+"""The line of a finding as it may be shown: as it is, without what may be a secret, or not at all. Pure.
+
+Where a secret was found, and in variables files, where any value may be one, only names stay. What is not
+surely a name becomes `…`; a line that cannot be taken apart, or stands in a longer text, is not shown.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+
+from holdfast.checks.model.interface import Finding, Rule
+from holdfast.checks.secrets.known_secrets import is_known
+
+_NATIVE = (".tf", ".tofu", ".tfvars", ".hcl", ".tfbackend")
+_VARIABLES = (".tfvars", ".tfvars.json")
+_TEXT = r'"(?:[^"\\$%]|\\.|[$%](?!\{)|[$%]\{[^"{}]*\})*"'
+_TOKEN = (
+    rf"(?P<text>{_TEXT})|(?P<heredoc><<[-~]?[A-Za-z_][\w-]*$)|(?P<comment>(?:#|//).*|/\*.*\*/$)"
+    r"|(?P<reference>(?:var|local|module|data|each|count|self|path)(?:\.[A-Za-z_][\w-]*)+)"
+    r"|(?P<name>[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)|(?P<number>\d[\w.]*)"
+    r"|(?P<mark>[-=:,?!<>&|+*/%()\[\]{}.])|(?P<space>\s+)"
+)
+_HIDDEN = {"text": '"…"', "heredoc": "<<…", "comment": "# …", "name": "…", "number": "…"}
+_GIVEN = r"\s*(?:=(?![=>])\s*\S|\{)"
+_LONGEST_NAME = 64
+_LONGEST_LINE = 2000
+"""Nobody reads a longer one, and taking it apart takes its time."""
+_HEADER = r'[a-z_]+(?:\s+"[\w.-]+")*\s*\{'
+_WORDS = frozenset(("true", "false", "null", "for", "in", "if"))
+_OPENS = r"<<[-~]?([A-Za-z_][\w-]*)\s*$"
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Few reports need any of them: none is compiled before."""
+    return re.compile(pattern, re.ASCII)
+
+
+class Secrets:
+    """Where secrets were found: lines of files, or files as a whole."""
+
+    def __init__(self, found: Iterable[tuple[Rule, Finding]]) -> None:
+        self._lines: dict[str, set[int]] = {}
+        self._whole: set[str] = set()
+        self._longer: dict[str, set[int]] = {}
+        self._shown: dict[tuple[str, int], str | None] = {}
+        for rule, one in found:
+            if not rule.secret or one.place is None:
+                continue
+            if one.place.line is None:
+                self._whole.add(one.place.file)
+            else:
+                last = max(one.end_line or 0, one.place.line)
+                self._lines.setdefault(one.place.file, set()).update(range(one.place.line, last + 1))
+
+    def shown(self, path: str, lines: Sequence[str], number: int) -> str | None:
+        """A line of a file, whichever rule found something there. Made once for all that was found on it."""
+        key = (path, number)
+        if key not in self._shown:
+            self._shown[key] = self._line(path, lines, number)
+        return self._shown[key]
+
+    def _line(self, path: str, lines: Sequence[str], number: int) -> str | None:
+        if not 0 < number <= len(lines) or path in self._whole:
+            return None
+        line = lines[number - 1].strip()
+        any_value = path.endswith(_VARIABLES)
+        secret = self._lines.get(path, set())
+        if not secret and not any_value:
+            return line
+        if not path.endswith(_NATIVE):
+            return None
+        if path not in self._longer:
+            self._longer[path] = _in_longer_texts(lines)
+        if number in self._longer[path]:
+            return None
+        return names_of(line) if any_value or number in secret else line
+
+
+def _in_longer_texts(lines: Sequence[str]) -> set[int]:
+    """The lines of heredocs and of comments: what is secret in them may go on from line to line."""
+    found: set[int] = set()
+    end: str | None = None
+    for number, line in enumerate(lines, start=1):
+        if end is not None:
+            found.add(number)
+            end = None if line.strip() == end or (end == "*/" and end in line) else end
+            continue
+        opens = _compiled(_OPENS).search(line)
+        if opens is not None:
+            end = opens[1]
+        elif "/*" in line and "*/" not in (code := _compiled(_TEXT).sub("", line)) and "/*" in code:
+            end = "*/"
+    return found
+
+
+def names_of(line: str) -> str | None:
+    """The line with its names alone; None where nothing of it can be shown."""
+    if len(line) > _LONGEST_LINE:
+        return None
+    shown = line if _compiled(_HEADER).fullmatch(line) else _masked(line)
+    return None if shown is None or is_known(shown) else shown
+
+
+def _masked(line: str) -> str | None:
+    pieces: list[str] = []
+    at, named, hidden = 0, False, False
+    while at < len(line):
+        found = _compiled(_TOKEN).match(line, at)
+        if found is None:
+            return None
+        kind, word, at = found.lastgroup or "", found[0], found.end()
+        if kind == "name" and (word in _WORDS or (not pieces and _is_given(word, line[at:]))):
+            named = True
+        elif kind in _HIDDEN:
+            word, hidden = _HIDDEN[kind], True
+        pieces.append(word)
+    return "".join(pieces) if named or not hidden else None
+
+
+def _is_given(name: str, after: str) -> bool:
+    """It stands first, and is given a value, or a block."""
+    plain = len(name) <= _LONGEST_NAME and "." not in name
+    return plain and _compiled(_GIVEN).match(after) is not None

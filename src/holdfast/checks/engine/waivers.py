@@ -1,0 +1,216 @@
+"""Findings that somebody answers for until a day: written on the line, or in the configuration. Pure.
+
+    password = "changeme"  # holdfast:ignore HF201 until=2027-01-01 owner=platform reason=set at first login
+
+A comment that stands alone is about the next line that is not a comment. One inside a block is about the
+block too, where a finding is about the block as a whole. In JSON syntax the property `//` is a comment:
+
+    "//": "holdfast:ignore HF201 until=2027-01-01 reason=set at first login",
+    "password": "changeme"
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+
+from holdfast.checks.model.globs import is_name, is_path, is_rule
+from holdfast.checks.model.report import Reported, Waiver
+from holdfast.config.check_valid import ConfigWaiver
+from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
+from holdfast.kernel.values import dataclass
+
+MARK = "holdfast:ignore"
+_COMMENT = pattern(rf"(?:#|//|/\*)\s*{MARK}\b(.*)")
+_JSON = (".tf.json", ".tofu.json", ".tfvars.json")
+_JSON_COMMENT = pattern(rf'"//"\s*:\s*"\s*{MARK}\b((?:[^"\\]|\\.)*)"')
+_JSON_COMMENT_LINE = pattern(r'\s*(?:"//"\s*:\s*"(?:[^"\\]|\\.)*"\s*,?\s*)?$')
+_JSON_TOKEN = pattern(r'"(?:[^"\\\n]|\\.)*"|[][{}:,\n]')
+_COMMENT_LINE = pattern(r"\s*(?:#|//|/\*.*\*/\s*$|$)")
+_RULES = pattern(r"\s*([A-Za-z][A-Za-z0-9_.-]*(?:\s*,\s*[A-Za-z][A-Za-z0-9_.-]*)*)(?![A-Za-z0-9_.=-])")
+_FIELD = pattern(
+    r"""\b(until|reason|owner)=("[^"]*"|'[^']*'|.*?)(?=\s+(?:until|reason|owner)=|\s*(?:\*/\s*)?$)"""
+)
+_GAP = pattern(r"\s{2,}")
+_OURS = pattern(r"HF[0-9][0-9A-Z]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineWaiver:
+    """A waiver written in a file: of one rule, for one line."""
+
+    waiver: Waiver
+    line: int
+    block: int | None = None
+    """In JSON syntax, where the end of a block is not known: the line on which the one around it begins."""
+
+    @property
+    def file(self) -> str:
+        return self.waiver.place.file
+
+    def covers(self, one: Reported) -> bool:
+        if one.file != self.file or one.line is None or not is_rule(self.waiver.rule, one.rule.id):
+            return False
+        return one.line <= self.line <= (one.end_line or one.line) or one.line == self.block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A waiver that says too little, or what cannot be."""
+
+    place: Place
+    message: str
+
+
+def read_waivers(path: str, lines: Sequence[str], ids: frozenset[str]) -> Iterator[LineWaiver | Broken]:
+    """The waivers in the lines of one file; `ids` are the rules that there are."""
+    in_json = path.endswith(_JSON)
+    comment = _JSON_COMMENT if in_json else _COMMENT
+    for number, line in enumerate(lines, start=1):
+        found = comment.search(line) if MARK in line else None
+        if found is None:
+            continue
+        place = Place(file=path, line=number, column=found.start() + 1)
+        if in_json:
+            block = _block_around(lines, number, found.start())
+            yield from _read(_json_text(found[1]), place, _next_property(lines, number), ids, block)
+        else:
+            about = number if line[: found.start()].strip() else _next_code(lines, number)
+            yield from _read(found[1], place, about, ids)
+
+
+def _next_code(lines: Sequence[str], number: int) -> int:
+    """The line that a comment on a line of its own is about."""
+    for index in range(number, len(lines)):
+        if not _COMMENT_LINE.match(lines[index]):
+            return index + 1
+    return number
+
+
+def _next_property(lines: Sequence[str], number: int) -> int:
+    """The same in JSON, where a comment that shares its line is about that line."""
+    for index in range(number - 1, len(lines)):
+        if not _JSON_COMMENT_LINE.match(lines[index]):
+            return index + 1
+    return number
+
+
+def _block_around(lines: Sequence[str], number: int, column: int) -> int | None:
+    """The line of the name that the object is given to in which this place lies."""
+    before = "\n".join((*lines[: number - 1], lines[number - 1][:column]))
+    around: list[int | None] = []
+    line, text_at, named = 1, 1, None
+    for token in _JSON_TOKEN.findall(before):
+        match token:
+            case "\n":
+                line += 1
+            case ":":
+                named = text_at
+            case "{" | "[":
+                around.append(named or (around[-1] if around else None))
+                named = None
+            case "}" | "]":
+                around = around[:-1]
+                named = None
+            case ",":
+                named = None
+            case _:
+                text_at = line
+    return around[-1] if around else None
+
+
+def _json_text(escaped: str) -> str:
+    try:
+        return str(json.loads(f'"{escaped}"'))
+    except ValueError:
+        return escaped
+
+
+def _read(
+    text: str, place: Place, about: int, ids: frozenset[str], block: int | None = None
+) -> Iterator[LineWaiver | Broken]:
+    named = _RULES.match(text)
+    if named is None:
+        yield Broken(place=place, message="it names no rule")
+        return
+    rest = _GAP.sub(" ", text[named.end() :])
+    fields = {name: _unquoted(value) for name, value in _FIELD.findall(rest)}
+    first = _FIELD.search(rest)
+    between = rest[: first.start()].strip() if first is not None else ""
+    until = _day(fields.get("until", ""))
+    reason = fields.get("reason", "")
+    if between:
+        # A second rule without a comma would be taken for waived by whoever reads it.
+        yield Broken(place=place, message=f"`{between}` is no field; commas stand between rules")
+    elif not reason:
+        yield Broken(place=place, message="it gives no reason (`reason=…`)")
+    elif until is None:
+        given = f"`{fields['until']}` is no day" if fields.get("until") else "it has no end date"
+        yield Broken(place=place, message=f"{given} (`until=2027-01-31`)")
+    else:
+        for rule in dict.fromkeys(re.split(r"\s*,\s*", named[1])):
+            if is_unknown(rule, ids):
+                yield Broken(place=place, message=f"there is no rule `{rule}`")
+                continue
+            waiver = Waiver(
+                rule=rule, reason=reason, until=until, place=place, owner=fields.get("owner") or None
+            )
+            yield LineWaiver(waiver=waiver, line=about, block=block)
+
+
+def is_unknown(rule: str, ids: frozenset[str]) -> bool:
+    """An id of our own kind, or the beginning of one, that no rule has. Those of other people's tools are
+    theirs to know.
+    """
+    id_ = rule.upper().removesuffix("*")
+    if _OURS.fullmatch(id_) is None:
+        return False
+    return not any(one.startswith(id_) for one in ids) if rule.endswith("*") else id_ not in ids
+
+
+def _unquoted(text: str) -> str:
+    stripped = text.strip().removesuffix("*/").strip()
+    quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
+    return stripped[1:-1].strip() if quoted else stripped
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def from_config(given: ConfigWaiver) -> Waiver:
+    return Waiver(
+        rule=given.rule, reason=given.reason, until=given.until, place=given.place, owner=given.owner
+    )
+
+
+def config_covers(given: ConfigWaiver, one: Reported) -> bool:
+    return (
+        is_rule(given.rule, one.rule.id)
+        and (given.path is None or is_path(given.path, one.file))
+        and (given.address is None or is_name(given.address, one.address))
+        and (given.stack is None or is_name(given.stack, one.stack))
+    )
+
+
+def expired(waiver: Waiver, today: date) -> bool:
+    return today > waiver.until
+
+
+def waiver_of(
+    one: Reported, lines: Iterable[LineWaiver], config: Iterable[ConfigWaiver], today: date
+) -> LineWaiver | ConfigWaiver | None:
+    """The waiver that counts for a finding: the nearest that has not expired."""
+    for line in lines:
+        if line.covers(one) and not expired(line.waiver, today):
+            return line
+    for given in config:
+        if config_covers(given, one) and not expired(from_config(given), today):
+            return given
+    return None

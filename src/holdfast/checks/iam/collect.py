@@ -1,0 +1,252 @@
+"""Every policy document of a module and of a variables file, with what each is used as. Read once each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.checks.code.bodies import holds, lines_with
+from holdfast.checks.iam import data_source
+from holdfast.checks.iam.document import HOLE, Fields, Malformed, Node, compact, spread
+from holdfast.checks.iam.expressions import DATA_SOURCE, Untold, Writing, Written, names_data
+from holdfast.checks.iam.files import MARK, beside, has_statement, in_file, may_be_policy
+from holdfast.checks.iam.policies import Broken, Policies, Policy, policy_of
+from holdfast.checks.iam.policy_types import USES, Kind, Use, guess, looks_like_policy, together
+from holdfast.checks.iam.unknowns import unseen
+from holdfast.checks.iam.usage import boundaries, use_of
+from holdfast.checks.model.subjects import CheckedStack, Module, Resource, VariablesFile, bodies, nested
+from holdfast.hcl.nodes import (
+    Attribute,
+    Block,
+    Call,
+    Expression,
+    Literal,
+    Object,
+    Template,
+    walk,
+)
+from holdfast.kernel.patterns import pattern
+
+_MARKS = pattern(rb"Statement|file\(")
+"""A document, or a file that may be one."""
+_CLOUDS: Final = (
+    *("alicloud", "baiducloud", "byteplus", "flexibleengine", "huaweicloud", "ksyun", "opentelekomcloud"),
+    *("sbercloud", "scaleway", "tencentcloud", "volcengine"),
+)
+_TYPES: Final = frozenset(type_ for type_, _ in USES)
+_USES: Final = {
+    type_: tuple((name, use) for (other, name), use in USES.items() if other == type_) for type_ in _TYPES
+}
+
+
+def of_module(module: Module) -> Policies:
+    made: Policies = module.checkout.code.once(("policies", module.folder), lambda: _Search(module).all())
+    return made
+
+
+def of_variables(variables: VariablesFile) -> Policies:
+    key = ("policies of", variables.path)
+    made: Policies = variables.checkout.code.once(key, lambda: beside(variables))
+    return made
+
+
+def files_beside(subject: Module | VariablesFile | CheckedStack) -> Iterator[str]:
+    """The JSON files in which documents were looked for, for rules that look at all of these."""
+    match subject:
+        case Module():
+            yield from of_module(subject).files
+        case VariablesFile():
+            yield from of_variables(subject).files
+        case CheckedStack():
+            for folder in subject.folders:
+                yield from of_module(subject.checkout.module(folder)).files
+
+
+class _Search:
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._writing = Writing(module)
+        self._found: list[Policy] = []
+        self._broken: list[Broken] = []
+        self._untold: list[tuple[str, str]] = []
+        self._seen: set[tuple[str, int, int, str]] = set()
+        self._data: dict[str, list[Use]] = {}
+        self._files: set[str] = set()
+
+    def all(self) -> Policies:
+        bounding = boundaries(self._module)
+        for resource in self._module.resources(mode="managed"):
+            if resource.type in _TYPES:
+                self._resource(resource, bounding=resource.address in bounding)
+        self._data_sources()
+        self._elsewhere()
+        self._json_files()
+        partly = [
+            (one.file, one.address or one.file)
+            for one in self._found
+            if unseen(one.document, one.kind, one.statements)
+        ]
+        return Policies(
+            tuple(self._found),
+            tuple(self._broken),
+            tuple(self._untold),
+            tuple(partly),
+            tuple(sorted(self._files)),
+        )
+
+    def _resource(self, resource: Resource, *, bounding: bool) -> None:
+        for name, listed in _USES[resource.type]:
+            use = use_of(resource, listed, bounding=bounding)
+            block, _, inner = name.rpartition(".")
+            bodies = [one.body for one in nested(resource.body, block)] if block else [resource.body]
+            for body in bodies:
+                attribute = body.attribute(inner)
+                if attribute is not None:
+                    self._used(attribute.expression, use, resource)
+
+    def _used(self, expression: Expression, use: Use, resource: Resource, *, part: bool = False) -> None:
+        """`part`: another document brings it along, which may be all that has statements."""
+        for name in dict.fromkeys(names_data(expression)):
+            self._data.setdefault(name, []).append(use)
+        file = resource.block.file
+        for way in self._writing.written(expression, file):
+            if isinstance(way, Written):
+                if not part or not _is_bare(way.document):
+                    self._add(way, use, resource.address)
+            elif not names_data(way.expression):
+                self._untold.append((file, resource.address))
+
+    def _add(self, written: Written, use: Use | None, address: str | None, name: str = "") -> None:
+        key = (written.file, written.line, written.column, written.text)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        if written.own_file:
+            self._files.add(written.file)
+            address = None
+        document = written.document
+        if isinstance(document, Malformed):
+            if HOLE in written.text:
+                self._untold.append((written.file, address or written.file))
+            elif use is not None and written.text.strip():
+                self._broken.append(Broken(document, written.file, address))
+        elif use is not None and _untold(document):
+            self._untold.append((written.file, address or written.file))
+        elif (use is not None and use.kind is not Kind.ORGANIZATION) or looks_like_policy(document):
+            used = guess(f"{name} {written.file}", document) if written.one_of_many else use
+            if used is None or (use is not None and used.kind in (use.kind, Kind.UNCLEAR)):
+                used = use or guess(name, document)
+            self._found.append(policy_of(document, used, written.text, written.file, address))
+
+    def _data_sources(self) -> None:
+        """With their uses; a document that another one brings along is used as that one is."""
+        sources = {one.name: one for one in self._module.resources(DATA_SOURCE, mode="data")}
+        waiting = list(self._data)
+        while waiting:
+            name = waiting.pop()
+            for expression in data_source.merged(sources[name].body) if name in sources else ():
+                for other in names_data(expression):
+                    more = [use for use in self._data[name] if use not in self._data.setdefault(other, [])]
+                    self._data[other].extend(more)
+                    waiting.extend([other] if more else [])
+        for resource in sources.values():
+            self._data_source(resource)
+
+    def _data_source(self, resource: Resource) -> None:
+        line, column = resource.block.line, resource.block.column
+        document = data_source.document_of(resource.body, self._writing, line, column)
+        uses = self._data.get(resource.name)
+        use = together(uses) if uses else guess(resource.name, document)
+        listed = document.fields.get("Statement")
+        if listed is not None and listed.items:
+            text = compact(document)
+            self._found.append(policy_of(document, use, text, resource.place.file, resource.address))
+        for expression in data_source.merged(resource.body):
+            self._used(expression, use, resource, part=True)
+
+    def _elsewhere(self) -> None:
+        """Documents in locals, arguments of modules and resources that are not in the table."""
+        for file in self._module.files:
+            content = self._module.checkout.content(file.path) or b""
+            if MARK not in content and b"file(" not in content:
+                continue
+            marked = lines_with(_MARKS, content)
+            for block in file.body.blocks:
+                if not _is_read(block) and not _is_foreign(block) and holds(block, marked):
+                    for body in bodies(block):
+                        for attribute in body.attributes:
+                            self._expression(attribute, block, file.path)
+
+    def _expression(self, attribute: Attribute, block: Block, file: str) -> None:
+        name = f"{' '.join(block.labels)} {attribute.name}"
+        address = _address(block, attribute.name)
+        for part in walk(attribute.expression):
+            if isinstance(part, Object) and has_statement(part):
+                self._add(self._writing.plainly(part, file), None, address, name)
+            elif _may_be_document(part):
+                for way in self._writing.written(part, file):
+                    if isinstance(way, Untold):
+                        continue
+                    self._add(way, None, address, f"{name} {way.file}" if way.own_file else name)
+
+    def _json_files(self) -> None:
+        tree, folder = self._module.checkout.code.tree, self._module.folder
+        for name in tree.names(folder):
+            path = tree.join(folder, name)
+            if path not in self._files and may_be_policy(path):
+                self._files.add(path)
+                held = in_file(self._module.checkout, path)
+                self._found.extend(held.found)
+                self._broken.extend(held.broken)
+                self._untold.extend(held.untold)
+
+
+def _is_bare(document: Node | Malformed) -> bool:
+    """An object without statements: `{"Id": "…"}`."""
+    if isinstance(document, Malformed) or not isinstance(document.content, Fields):
+        return False
+    return not document.fields.has("Statement") and not document.fields.more
+
+
+def _untold(document: Node) -> bool:
+    """Whether nothing of its statements is known."""
+    listed = document.fields.get("Statement")
+    if listed is None:
+        return not document.told or document.fields.more
+    items = tuple(spread(listed))
+    return bool(items) and not any(item.told for item in items)
+
+
+def _may_be_document(part: Expression) -> bool:
+    match part:
+        case Call(name="file" | "templatefile"):
+            return True
+        case Literal(value=str() as text):
+            return '"Statement"' in text
+        case Template(pieces=pieces):
+            return any(isinstance(one, Literal) and '"Statement"' in str(one.value) for one in pieces)
+        case _:
+            return False
+
+
+def _is_read(block: Block) -> bool:
+    """A block whose documents were found by their use."""
+    kind = (block.type, block.labels[0] if block.labels else "")
+    return (kind[0] == "resource" and kind[1] in _TYPES) or kind == ("data", DATA_SOURCE)
+
+
+def _is_foreign(block: Block) -> bool:
+    """A resource of a cloud whose policies look like those of AWS, and have a grammar of their own."""
+    return block.type in ("resource", "data") and "".join(block.labels[:1]).partition("_")[0] in _CLOUDS
+
+
+def _address(block: Block, name: str) -> str | None:
+    match block:
+        case Block(type="locals"):
+            return f"local.{name}"
+        case Block(type="resource", labels=(type_, label)):
+            return f"{type_}.{label}"
+        case Block(type=("module" | "variable" | "output") as kind, labels=(label,)):
+            return f"{'var' if kind == 'variable' else kind}.{label}"
+        case _:
+            return None

@@ -1,0 +1,312 @@
+"""What Terraform would make of an expression, as far as it is written: constants are filled in, both sides of
+a condition and the element of a `for` are kept, and the rest is a hole. Nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from holdfast.checks.iam.document import (
+    BY_OBJECT,
+    HOLE,
+    Either,
+    Fields,
+    Node,
+    fields_of,
+    is_list,
+    known_throughout,
+    pinned,
+    plain,
+)
+from holdfast.checks.model.subjects import Module
+from holdfast.checks.model.subjects import value as value_of
+from holdfast.hcl.eval.evaluate import Scope, elements, evaluate
+from holdfast.hcl.eval.values import parts_of, text_of
+from holdfast.hcl.nodes import (
+    Access,
+    Attribute,
+    Call,
+    Conditional,
+    Expression,
+    For,
+    Literal,
+    Object,
+    Template,
+    Tuple,
+)
+from holdfast.hcl.nodes import Traversal as Reference
+from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
+
+_MOST_ELEMENTS: Final = 30
+_MOST_WAYS: Final = 8
+_MOST_STEPS: Final = 5000
+_A_STEP: Final = 1000
+"""Characters: texts that are put together of themselves again and again grow fast."""
+_PROVIDER: Final = "aws_iam_openid_connect_provider"
+_THE_SAME: Final = frozenset(
+    ("distinct", "compact", "tolist", "toset", "tomap", "sort", "reverse", "sensitive", "nonsensitive")
+)
+"""Functions that answer with what they were given, but for order, doubles and type."""
+_FIRST_OF: Final = frozenset(("try", "coalesce", "coalescelist"))
+
+
+class Filling:
+    """Fills in the expressions of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.locals: dict[str, tuple[str, Attribute]] = {}
+        for file in module.files:
+            for block in file.body.blocks_of("locals"):
+                self.locals.update({one.name: (file.path, one) for one in block.body.attributes})
+        scope = Scope(locals=module.code.locals)
+        self.scope = scope.bind(_providers(module, scope))
+        self._left = [_MOST_STEPS]
+        self._within: frozenset[str] = frozenset()
+        """The locals that are being followed: one that refers to itself ends there."""
+
+    def begin(self) -> None:
+        """From here on one document is filled in: a few lines can ask for more than there is time."""
+        self._left[0] = _MOST_STEPS
+
+    def _may_go_on(self, steps: int = 1) -> bool:
+        self._left[0] -= steps
+        return self._left[0] >= 0
+
+    def bound(self, names: Mapping[str, object]) -> Filling:
+        """The same where these names mean something: in a `for`, a `dynamic` block, a template."""
+        other = copy.copy(self)
+        other.scope = self.scope.bind(names)
+        return other
+
+    def text(self, expression: Expression) -> str:
+        """A text with a hole for each part that is not known."""
+        if isinstance(expression, Template):
+            return "".join(self.text(piece) for piece in expression.pieces)
+        found = evaluate(expression, self.scope)
+        text = text_of(found)
+        if text is not None:
+            return text
+        if isinstance(found, Unknown):
+            content = self._partly(expression)
+            if content is not None:
+                return content
+        return f"{HOLE}{BY_OBJECT}" if found is COMPUTED else HOLE
+
+    def _partly(self, expression: Expression) -> str | None:
+        match expression:
+            case Reference(root="local") | Call(name="format"):
+                content = self.node(expression).content
+                is_text = isinstance(content, str) and self._may_go_on(len(content) // _A_STEP)
+                return content if is_text else None  # type: ignore[return-value] # just asked
+            case _:
+                return None
+
+    def node(self, expression: Expression) -> Node:  # noqa: C901, PLR0911 - one line for each kind of expression
+        """A value with the places of its parts, as far as they stand where the value does."""
+        line, column = expression.line, expression.column
+        if type(expression) is Literal:
+            return Node(expression.value, line, column)
+        match expression:
+            case Object():
+                pairs = tuple((self.node(key), self.node(item)) for key, item in expression.items)
+                return Node(fields_of(pairs), line, column)
+            case Tuple():
+                return Node(tuple(self.node(item) for item in expression.items), line, column)
+            case Conditional():
+                return self._sides(expression)
+            case For(key=None):
+                return Node(tuple(self._repeated(expression)), line, column)
+            case Call():
+                return self._call(expression)
+            case Access():
+                return self._inside(expression)
+            case Reference(root="local", steps=(str() as name,)) if name in self.locals:
+                return self._local(expression, name)
+            case Template(pieces=(single,)):
+                return self.node(single)
+            case Template():
+                return Node(self.text(expression), line, column)
+            case _:
+                return plain(evaluate(expression, self.scope), line, column)
+
+    def _sides(self, expression: Conditional) -> Node:
+        decided = evaluate(expression.condition, self.scope)
+        if isinstance(decided, bool):
+            return self.node(expression.yes if decided else expression.no)
+        ways = (self.node(expression.yes), self.node(expression.no))
+        return Node(Either(*ways), expression.line, expression.column)
+
+    def _repeated(self, expression: For) -> Iterator[Node]:
+        """One value for each element; where these are not known, one that may stand there."""
+        evaluate(expression.collection, self.scope)  # so that the elements cost no more than one question may
+        scopes = elements(expression, self.scope)
+        if isinstance(scopes, Unknown) or len(scopes) > _MOST_ELEMENTS:
+            unknown = scopes if isinstance(scopes, Unknown) else UNKNOWN
+            names = dict.fromkeys(
+                (expression.value_name, expression.key_name or expression.value_name), unknown
+            )
+            yield _maybe(self.bound(names).node(expression.value))
+            return
+        for scope in scopes:
+            if not self._may_go_on():
+                yield Node(UNKNOWN, expression.line, expression.column)
+                return
+            wanted = True if expression.condition is None else evaluate(expression.condition, scope)
+            if wanted is not False:
+                made = self.bound(scope.names).node(expression.value)
+                yield made if wanted is True else _maybe(made)
+
+    def _call(self, call: Call) -> Node:  # noqa: PLR0911 - one line for each function
+        line, column = call.line, call.column
+        name = call.name.removeprefix("core::")
+        match name, call.arguments:
+            case "concat" | "setunion", _:
+                return Node(tuple(_joined(self._arguments(call))), line, column)
+            case "flatten", (first,):
+                return Node(tuple(_flat(self.node(first))), line, column)
+            case "merge", _:
+                return _merged(self._arguments(call), line, column)
+            case "format", (Literal(value=str() as form), *given) if form.count("%") == form.count("%s"):
+                return self._format(form, given, call)
+            case "jsondecode", (first,):
+                return self.decoded(first)
+            case _, (first,) if name in _THE_SAME:
+                return self.node(first)
+        found = plain(evaluate(call, self.scope), line, column)
+        if name in _FIRST_OF and not known_throughout(found):
+            return Node(Either(*map(self.node, call.arguments)), line, column)
+        return found
+
+    def _arguments(self, call: Call) -> Iterator[Node]:
+        for number, argument in enumerate(call.arguments, start=1):
+            made = self.node(argument)
+            if call.expand_final and number == len(call.arguments):
+                yield from made.items
+            else:
+                yield made
+
+    def _format(self, form: str, given: list[Expression], call: Call) -> Node:
+        pieces = form.split("%s")
+        texts = [self.text(one) for one in given]
+        if len(texts) != len(pieces) - 1:
+            return Node(UNKNOWN, call.line, call.column)
+        made = "".join(f"{piece}{text}" for piece, text in zip(pieces, [*texts, ""], strict=True))
+        return Node(made, call.line, call.column)
+
+    def decoded(self, argument: Expression) -> Node:
+        """`jsondecode`: nothing, for who only fills in."""
+        return Node(UNKNOWN, argument.line, argument.column)
+
+    def _inside(self, expression: Access) -> Node:
+        found = self.node(expression.base)
+        for step in expression.steps:
+            if not isinstance(step, str) or isinstance(found.content, Unknown):
+                break
+            found = found.fields.get(step) or Node(UNKNOWN, expression.line, expression.column)
+        else:
+            return found
+        told_elsewhere = isinstance(found.content, Either) and not found.content.ways
+        return (
+            found
+            if told_elsewhere
+            else plain(evaluate(expression, self.scope), expression.line, expression.column)
+        )
+
+    def _local(self, expression: Reference, name: str) -> Node:
+        value = evaluate(expression, self.scope)
+        if not self._may_go_on(parts_of(value, _MOST_STEPS)):
+            return Node(UNKNOWN, expression.line, expression.column)
+        found = plain(value, expression.line, expression.column)
+        if name in self._within or known_throughout(found):
+            return found
+        other = copy.copy(self)
+        other.scope = self.scope.unbound().bind(_providers(self.module, self.scope))
+        other._within = self._within | {name}  # noqa: SLF001 - its own copy
+        made = other.node(self.locals[name][1].expression)
+        return pinned(made, expression.line, expression.column)
+
+
+def _maybe(node: Node) -> Node:
+    return Node(Either(node), node.line, node.column)
+
+
+def _joined(lists: Iterable[Node]) -> Iterator[Node]:
+    """The items of lists put together; a list that is not known is one hole."""
+    for one in lists:
+        if isinstance(one.content, Either) and one.content.ways:
+            for way in one.content.ways:
+                yield from (_maybe(item) for item in way.items if item.content is not None)
+        else:
+            yield from one.items
+
+
+def _flat(node: Node) -> Iterator[Node]:
+    """The same, however deep the lists lie in each other."""
+    for item in _joined((node,)):
+        if is_list(item):
+            yield from _flat(item)
+        elif isinstance(item.content, Either) and any(is_list(way) for way in item.content.ways):
+            yield from (_maybe(inner) for way in item.content.ways for inner in _flat(way))
+        else:
+            yield item
+
+
+def _merged(objects: Iterable[Node], line: int, column: int) -> Node:
+    """Objects put together, in every way that they may be: of a key that several have, the last counts."""
+    ways = [Fields(())]
+    for one in objects:
+        options = one.content.ways if isinstance(one.content, Either) else (one,)
+        if len(ways) * len(options) > _MOST_WAYS:
+            ways = [way._replace(more=True) for way in ways]
+        else:
+            ways = [_over(way, option) for way in ways for option in options]
+    nodes = tuple(Node(way, line, column) for way in ways)
+    return nodes[0] if len(nodes) == 1 else Node(Either(*nodes), line, column)
+
+
+def _over(first: Fields, last: Node) -> Fields:
+    if last.content is None:
+        return first
+    if not isinstance(last.content, Fields):
+        return first._replace(more=True)
+    again = {str(key.content) for key, _ in last.fields.pairs}
+    kept = tuple(pair for pair in first.pairs if str(pair[0].content) not in again)
+    return Fields(
+        (*kept, *last.fields.pairs), first.more or last.fields.more, (*first.partly, *last.fields.partly)
+    )
+
+
+class _Objects(dict[str, object]):
+    """Objects by their names, of which a few attributes are known; of all others only Terraform knows."""
+
+    def get(self, name: str, default: object = None) -> object:
+        del default
+        return self if name.isdigit() else super().get(name, COMPUTED)
+
+
+def _providers(module: Module, scope: Scope) -> dict[str, object]:
+    """What the identity providers of the module are called: their URL is part of their ARN."""
+    made: Mapping[str, object] = module.checkout.code.once(
+        ("identity providers", module.folder), lambda: _found_providers(module, scope)
+    )
+    return dict(made)
+
+
+def _found_providers(module: Module, scope: Scope) -> dict[str, object]:
+    found: dict[str, _Objects] = {}
+    for resource in module.resources(_PROVIDER):
+        url = value_of(resource.body, "url", scope)
+        if isinstance(url, str):
+            host = url.removeprefix("https://")
+            arn = f"arn:{HOLE}{BY_OBJECT}:iam::{HOLE}{BY_OBJECT}:oidc-provider/{host}"
+            named = found.setdefault(resource.mode, _Objects())
+            named[resource.name] = _Objects({"arn": arn, "id": arn, "url": host})
+    names: dict[str, object] = {}
+    if "managed" in found:
+        names[_PROVIDER] = found["managed"]
+    if "data" in found:
+        names["data"] = _Objects({_PROVIDER: found["data"]})
+    return names

@@ -1,0 +1,77 @@
+"""Whether a hole of a document may hold what a rule looks for: then nobody may call the document fine. Pure.
+
+A hole in an ARN is not such a one, and neither is what an object of Terraform fills: the ARN of a role is
+never `*`. A variable may be anything.
+"""
+
+from __future__ import annotations
+
+from holdfast.checks.iam.danger import ESCALATING, REVEALING, first_danger
+from holdfast.checks.iam.document import HOLE, Fields, Node, spread
+from holdfast.checks.iam.github import ASSUMES
+from holdfast.checks.iam.policy_types import Kind
+from holdfast.checks.iam.statements import Statement
+from holdfast.hcl.reader import COMPUTED, Unknown
+
+
+def unseen(document: Node, kind: Kind, statements: tuple[Statement, ...]) -> bool:
+    fields = document.fields
+    listed = fields.get("Statement")
+    if listed is None or fields.more:
+        return fields.more
+    if any(_is_hole(item) for item in spread(listed)):
+        return True
+    of_principals = kind.names_principals is not False
+    return not kind.bounds and any(_statement(one, of_principals=of_principals) for one in statements)
+
+
+def _is_hole(node: Node) -> bool:
+    return isinstance(node.content, Unknown)
+
+
+def _statement(statement: Statement, *, of_principals: bool) -> bool:
+    fields = statement.node.fields
+    effect = fields.get("Effect")
+    if fields.more or (effect is not None and any(_is_hole(one) for one in spread(effect))):
+        return True
+    if not statement.allows:
+        return False
+    if any(_may_be_any_action(item) for name in ("Action", "NotAction") for item in _items(fields, name)):
+        return True
+    who = tuple(_items(fields, "Principal")) if of_principals else ()
+    return any(_may_be_anyone(one) for one in who) or _decided_elsewhere(statement)
+
+
+def _items(fields: Fields, name: str) -> tuple[Node, ...]:
+    value = fields.get(name)
+    return tuple(spread(value)) if value is not None else ()
+
+
+def _may_be_any_action(item: Node) -> bool:
+    return _is_hole(item) or (isinstance(item.content, str) and item.content.startswith(HOLE))
+
+
+def _may_be_anyone(principal: Node) -> bool:
+    if _is_hole(principal):
+        return principal.content is not COMPUTED
+    pairs = principal.fields.pairs
+    named = (item for type_, who in pairs if type_.content != "Federated" for item in spread(who))
+    return principal.fields.more or any(_is_hole(item) and item.content is not COMPUTED for item in named)
+
+
+def _decided_elsewhere(statement: Statement) -> bool:
+    """Whether a condition, a resource or a provider that is not known decides if it is a finding."""
+    dangerous = any(
+        first_danger(word, table) for word in statement.actions.words for table in (ESCALATING, REVEALING)
+    )
+    if dangerous and not statement.principals:
+        hidden = (one for one in _items(statement.node.fields, "Resource") if _is_hole(one))
+        on_hidden = any(one.content is not COMPUTED for one in hidden)
+        return on_hidden or (statement.on_everything is not None and statement.conditions.unsure)
+    web = statement.acts(ASSUMES) is not None and not any(
+        test.key.endswith(":sub") for test in statement.conditions.tests
+    )
+    if web and any(who.name == HOLE and who.type == "Federated" for who in statement.principals):
+        return True
+    watched = any(who.name == "*" or who.type in ("Service", "Federated") for who in statement.principals)
+    return watched and statement.conditions.unsure

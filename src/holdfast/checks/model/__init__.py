@@ -1,0 +1,1 @@
+"""What rules receive and return: repository, modules, stacks, plans; findings and skips."""

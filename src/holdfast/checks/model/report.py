@@ -1,0 +1,137 @@
+"""What the checks found, as it is shown: findings with their severity, what is waived, what was not seen."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import date
+
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.kernel.errors import Exit, Place
+from holdfast.kernel.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiver:
+    """A finding of `rule` that somebody answers for, until a day."""
+
+    rule: str
+    reason: str
+    until: date
+    place: Place
+    """Where it is written: a line of code, or of the configuration."""
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """One finding of the report."""
+
+    rule: Rule
+    severity: Severity
+    message: str
+    hint: str | None
+    file: str | None
+    line: int | None
+    column: int | None
+    end_line: int | None
+    stack: str | None
+    address: str | None
+    source: str | None = None
+    """The line of the file, as it may be shown (`source_lines`); None where it may not."""
+    waiver: Waiver | None = None
+    stacks: tuple[str, ...] = ()
+    """Every stack that it is about: several may share the code. Empty: nobody asked in the name of any."""
+
+    @property
+    def waived(self) -> bool:
+        return self.waiver is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseen:
+    """A rule that could not look at something, and why."""
+
+    rule: str
+    reason: str
+    file: str | None = None
+    stack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    findings: tuple[Reported, ...]
+    """By file and line; those in no file last."""
+    skipped: tuple[Unseen, ...]
+    rules: tuple[Rule, ...]
+    """Every rule that was wanted, those that found nothing included."""
+    files: int
+    """How many files of code were looked at."""
+    stacks: int
+    modules: int
+
+    def count(self, severity: Severity) -> int:
+        """Of those that count."""
+        return sum(one.severity is severity for one in self.counted)
+
+    @property
+    def counted(self) -> tuple[Reported, ...]:
+        return tuple(one for one in self.findings if not one.waived)
+
+    @property
+    def waived(self) -> int:
+        return len(self.findings) - len(self.counted)
+
+    @property
+    def unseeing(self) -> tuple[str, ...]:
+        """The rules that could not look at something, each once."""
+        return tuple(dict.fromkeys(one.rule for one in self.skipped))
+
+    def exit(self, fail_on: Severity) -> Exit:
+        refused = any(one.severity.reaches(fail_on) for one in self.counted)
+        return Exit.REFUSED if refused else Exit.DONE
+
+
+def cleaned(report: Report, clean: Callable[[str], str]) -> Report:
+    """The report as it may leave, by whatever exit: without secrets."""
+    # The same file and the same hint stand in thousands of findings.
+    once = functools.cache(clean)
+
+    def maybe(text: str | None) -> str | None:
+        return once(text) if text else text
+
+    def without(waiver: Waiver) -> Waiver:
+        return replace(waiver, reason=once(waiver.reason), owner=maybe(waiver.owner))
+
+    findings = tuple(
+        replace(
+            one,
+            message=once(one.message),
+            hint=maybe(one.hint),
+            # A key of `for_each` stands in an address, and anything in a name.
+            file=maybe(one.file),
+            address=maybe(one.address),
+            source=maybe(one.source),
+            waiver=without(one.waiver) if one.waiver else None,
+        )
+        for one in report.findings
+    )
+    skipped = tuple(replace(one, reason=once(one.reason), file=maybe(one.file)) for one in report.skipped)
+    return replace(report, findings=findings, skipped=skipped)
+
+
+def in_order(findings: Iterable[Reported]) -> tuple[Reported, ...]:
+    return tuple(sorted(findings, key=_order))
+
+
+def _order(one: Reported) -> tuple[bool, str, int, str, str, str, str]:
+    return (
+        one.file is None,
+        one.file or "",
+        one.line or 0,
+        one.rule.id,
+        one.stack or "",
+        one.address or "",
+        one.message,
+    )

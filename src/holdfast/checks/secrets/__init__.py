@@ -1,0 +1,1 @@
+"""How secrets are recognised in code, files, plans, states and history."""

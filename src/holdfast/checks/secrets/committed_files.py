@@ -1,0 +1,143 @@
+"""Files that Git must not keep: in the tree, on their way into it, and in what Git has ever kept. Pure.
+
+A rule says of a path, and of the content where a name says too little, what it would be. Of the history
+names are known, and what `past` saw in old contents.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from msgspec import Struct
+
+from holdfast.checks.model.contents import in_utf8
+from holdfast.checks.model.interface import Answer, Finding, Look, Severity, Skipped
+from holdfast.checks.model.subjects import Checkout, History
+from holdfast.checks.model.traces import Mark, Trace
+from holdfast.kernel.errors import Place
+
+NO_GIT = "this is no Git working tree: what Git would keep is not known"
+_LARGEST = 5_000_000
+_NOT_THESE = (
+    ".tf", ".tofu", ".tfvars", ".md", ".rst", ".adoc", ".py", ".go", ".js", ".ts", ".rb", ".sh", ".ps1",
+    ".rego", ".yaml", ".yml", ".hcl", ".tpl", ".tftpl", ".tfbackend", ".example", ".sample", ".png", ".svg",
+    ".html",
+)  # fmt: skip
+
+Content = Callable[[], bytes | None]
+
+
+class Suspect(Struct, frozen=True):
+    """`what` it is, with its article: `a state file`."""
+
+    what: str
+    folder: str | None = None
+    """One finding is enough for everything below it."""
+    severity: Severity | None = None
+
+
+Judge = Callable[[str, Content | None], Suspect | None]
+"""Of a path, and a way to its content; None where that is not to be had."""
+
+
+def name_of(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def is_written(name: str) -> bool:
+    """Code, a text or a template about such a file, not the file: `plan.sh`, `tfstate.md`."""
+    return name.lower().endswith(_NOT_THESE)
+
+
+def tree(judge: Judge) -> Look[Checkout]:
+    return partial(_tree, judge)
+
+
+def history(judge: Judge, *marks: Mark) -> Look[History]:
+    """`marks`: what old contents may be that the rule is about, under whatever name."""
+    return partial(_history, judge, frozenset(marks))
+
+
+def _tree(judge: Judge, checkout: Checkout) -> Iterator[Answer]:
+    if checkout.tracked is None:
+        yield Skipped(reason=NO_GIT)
+        return
+    told: set[str] = set()
+    for path in checkout.files:
+        found = judge(path, partial(_content, checkout, path))
+        if found is None or (found.folder or path) in told:
+            continue
+        told.add(found.folder or path)
+        yield _kept(path, found) if path in checkout.tracked else _waiting(path, found)
+
+
+def _content(checkout: Checkout, path: str) -> bytes | None:
+    content = checkout.content(path)
+    return in_utf8(content) if content is not None and len(content) <= _LARGEST else None
+
+
+def _kept(path: str, found: Suspect) -> Finding:
+    return Finding(
+        message=f"Git keeps {found.what} (`{found.folder or name_of(path)}`)",
+        place=Place(file=path),
+        severity=found.severity,
+    )
+
+
+def _waiting(path: str, found: Suspect) -> Finding:
+    return Finding(
+        message=f"{found.what} lies here (`{found.folder or name_of(path)}`), and no `.gitignore` keeps Git "
+        "from taking it in",
+        place=Place(file=path),
+        hint=f"Add `{_ignored(path, found)}` to `.gitignore`.",
+        severity=Severity.WARNING,
+    )
+
+
+def _ignored(path: str, found: Suspect) -> str:
+    return f"{posixpath.basename(found.folder)}/" if found.folder else name_of(path)
+
+
+def _history(judge: Judge, marks: frozenset[Mark], seen: History) -> Iterator[Answer]:
+    tracked = seen.checkout.tracked or frozenset()
+    told: set[str] = set()
+    for trace in seen.traces:
+        if trace.mark in marks and trace.path not in told and not _still_there(judge, seen, trace.path):
+            told.add(trace.path)
+            yield _once_kept(trace.path, _suspect(judge, trace), trace.commit, trace.date)
+    for commit in seen.commits:
+        for path in commit.paths:
+            found = judge(path, None)
+            if found is None or path in tracked or (found.folder or path) in told:
+                continue
+            told.add(found.folder or path)
+            yield _once_kept(path, found, commit.id, commit.date)
+    for unread in seen.unread if marks else ():
+        yield Skipped(reason=unread.reason, file=unread.path)
+
+
+def _still_there(judge: Judge, seen: History, path: str) -> bool:
+    """The tree holds it too: then that is said of the tree."""
+    kept = seen.checkout.tracked is not None and path in seen.checkout.tracked
+    return kept and judge(path, partial(_content, seen.checkout, path)) is not None
+
+
+def _suspect(judge: Judge, trace: Trace) -> Suspect:
+    """By its content, in the words for its name where that tells as much."""
+    named = judge(trace.path, None)
+    if named is not None and named.severity is None:
+        return named
+    return Suspect(trace.mark.value, severity=Severity.WARNING if trace.mark is Mark.SHOWN_PLAN else None)
+
+
+def _once_kept(path: str, found: Suspect, commit: str, date: str) -> Finding:
+    return Finding(
+        message=f"{found.what} (`{found.folder or name_of(path)}`) was added in commit "
+        f"{commit[:12]} of {date[:10]}, and is still in the history",
+        place=Place(file=path),
+        hint="Change every secret it holds; then rewrite the history (`git filter-repo "
+        f"--invert-paths --path {found.folder or path}`) and let everybody clone anew.",
+        severity=found.severity,
+    )

@@ -1,0 +1,100 @@
+"""What Git once kept, looked into: states, plans, keys and secrets of known formats in old contents. Pure.
+
+Versions of a file differ in a few lines. Every content is looked at once, and of its lines only those that
+were in no content before, with a few beside them, since a key begins on one line and goes on in others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from holdfast.checks.model.contents import is_key, is_packed_plan, is_shown_plan, is_state
+from holdfast.checks.model.subjects import Commit
+from holdfast.checks.model.traces import Mark, Trace, Unread
+from holdfast.checks.secrets.committed_files import is_written, name_of
+from holdfast.checks.secrets.known_secrets import known_in
+
+LARGEST = 5_000_000
+_BESIDE = 3
+_BINARY = 8_000
+"""A content with a zero byte among the first of these is no text, as Git itself judges."""
+_WHOLE_FOLDERS = frozenset((".terraform", ".terragrunt-cache"))
+"""Found by their name, with all that is in them."""
+
+
+class Version(NamedTuple):
+    """A content, and the first commit that brought it."""
+
+    path: str
+    commit: str
+    date: str
+
+
+def versions(commits: Iterable[Commit]) -> dict[str, Version]:
+    """Every content of these commits by its id, the oldest first. The newest commit comes first."""
+    found: dict[str, Version] = {}
+    for commit in reversed(tuple(commits)):
+        for path, blob in commit.blobs:
+            if blob not in found and _WHOLE_FOLDERS.isdisjoint(path.split("/")):
+                found[blob] = Version(path, commit.id, commit.date)
+    return found
+
+
+class Past:
+    """Is shown contents one by one, the oldest first, and keeps what is told of them."""
+
+    def __init__(self) -> None:
+        self.traces: list[Trace] = []
+        self.unread: list[Unread] = []
+        self._lines: set[int] = set()
+        self._secrets: set[str] = set()
+
+    def look(self, version: Version, content: bytes | None, why_not: str | None = None) -> None:
+        if content is None:
+            self.unread.append(Unread(version.path, f"an old version was not looked into: {why_not}"))
+            return
+        mark = _mark(name_of(version.path), content)
+        if mark is not None:
+            self.traces.append(Trace(mark, *version))
+        elif b"\0" not in content[:_BINARY]:
+            self.traces.extend(self._secrets_in(version, content.decode(errors="replace")))
+
+    def _secrets_in(self, version: Version, text: str) -> Iterator[Trace]:
+        numbers, part = self._new(text.split("\n"))
+        for one in known_in(part) if part else ():
+            if one.digest not in self._secrets:
+                self._secrets.add(one.digest)
+                line = numbers[one.line - 1]
+                yield Trace(Mark.SECRET, *version, what=one.what, line=line, digest=one.digest)
+
+    def _new(self, lines: list[str]) -> tuple[list[int], str]:
+        """The lines that were never seen, each with its number, and what stands around them."""
+        seen = self._lines
+        new = [number for number, line in enumerate(lines) if hash(line) not in seen]
+        seen.update(map(hash, lines))
+        near = {one for number in new for one in range(number - _BESIDE, number + _BESIDE + 1)}
+        picked = [number for number in sorted(near) if 0 <= number < len(lines)]
+        numbers: list[int] = []
+        parts: list[str] = []
+        for number in picked:
+            if numbers and number != numbers[-1]:
+                # Lines that did not stand together must not become one text.
+                numbers.append(number)
+                parts.append("")
+            numbers.append(number + 1)
+            parts.append(lines[number])
+        return numbers, "\n".join(parts)
+
+
+def _mark(name: str, content: bytes) -> Mark | None:
+    """What a content is as a whole."""
+    if is_packed_plan(content):
+        return Mark.PLAN
+    if is_key(content):
+        return Mark.KEY
+    if is_written(name) or content[:_BINARY].lstrip()[:1] != b"{":
+        return None
+    if is_state(content):
+        return Mark.STATE
+    return Mark.SHOWN_PLAN if is_shown_plan(content) else None

@@ -1,0 +1,207 @@
+"""Secrets that plans and states hold: which attributes of which objects, never the values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.checks.code.argument_values import named_texts
+from holdfast.checks.secrets import secret_facts
+from holdfast.checks.secrets.known_secrets import is_known
+from holdfast.secrets.entropy import random_enough, sounds_secret
+from holdfast.terraform.addresses import resource_text
+from holdfast.terraform.plan.model import Kind, Plan, ResourceChange
+from holdfast.terraform.plan.values import marked_texts, sensitive_values, texts
+
+_SHORTEST = 8
+_PUBLIC = frozenset({("aws_iam_access_key", "id")})
+
+
+class Held(NamedTuple):
+    address: str
+    mode: str
+    type: str
+    paths: tuple[str, ...]
+    """Without indexes, in order."""
+    unmarked: tuple[str, ...] = ()
+    """Those of them that no mark hides: Terraform shows them."""
+
+
+def in_plan(plan: Plan) -> Iterator[Held]:
+    """What the plan puts into the state. What it leaves there as it is, is the state's own to tell."""
+    for change in plan.changes:
+        if change.deposed is None and change.has_effect and change.kind not in (Kind.DELETE, Kind.FORGET):
+            held = _of(change)
+            if held is not None:
+                yield held
+
+
+def _of(change: ResourceChange) -> Held | None:
+    found = change.change
+    about, kind, after = change.address, (change.mode, change.type), _read(found.after)
+    unknown = _read(found.after_unknown)
+    held = _held(about, kind, after, mask=_read(found.after_sensitive), unknown=unknown)
+    if held is None or change.importing is not None or change.kind not in (Kind.UPDATE, Kind.NO_OP):
+        return held
+    before = _read(found.before)
+    return _newly(held, after, _held(about, kind, before, mask=_read(found.before_sensitive)), before)
+
+
+def _newly(held: Held, after: Any, old: Held | None, before: Any) -> Held | None:
+    """Of what an object holds, what it did not hold before: another value, or one that lost its mark."""
+    if old is None:
+        return held
+
+    def is_new(path: str) -> bool:
+        if path not in old.paths or (path in held.unmarked and path not in old.unmarked):
+            return True
+        steps = tuple(path.split("."))
+        return list(secret_facts.parts(after, steps)) != list(secret_facts.parts(before, steps))
+
+    paths = tuple(filter(is_new, held.paths))
+    unmarked = tuple(path for path in held.unmarked if path in paths)
+    return held._replace(paths=paths, unmarked=unmarked) if paths else None
+
+
+def in_state(data: bytes) -> Iterator[Held]:
+    """By address; old objects of an address count with it."""
+    document = msgspec.json.decode(data)
+    for resource in document.get("resources") or ():
+        for instance in resource.get("instances") or ():
+            address = resource_text(
+                module=resource.get("module"),
+                mode=resource["mode"],
+                type_=resource["type"],
+                name=resource["name"],
+                key=instance.get("index_key"),
+            )
+            value = instance.get("attributes") or instance.get("attributes_flat")
+            marked = [_steps(path) for path in instance.get("sensitive_attributes") or ()]
+            held = _held(address, (resource["mode"], resource["type"]), value, marked=marked)
+            if held is not None:
+                yield held
+
+
+def _steps(path: Any) -> tuple[str, ...]:
+    """A path as states write it: attributes, and indexes, of which keys of maps count."""
+    steps = path if isinstance(path, list) else ()
+    values = (step.get("value") for step in steps if isinstance(step, dict))
+    keys = (value.get("value") if isinstance(value, dict) else value for value in values)
+    return tuple(key for key in keys if isinstance(key, str))
+
+
+def _held(
+    address: str,
+    kind: tuple[str, str],
+    value: Any,
+    *,
+    mask: Any = False,
+    unknown: Any = False,
+    marked: list[tuple[str, ...]] | None = None,
+) -> Held | None:
+    mode, type_ = kind
+    listed = secret_facts.listed(mode, type_)
+    found: dict[str, bool] = {}
+    for one in listed:
+        if one.kind != secret_facts.SENSITIVE or (type_ == "aws_ssm_parameter" and _in_clear(value)):
+            continue
+        if any(_filled(part) for part in secret_facts.parts(value, one.steps)) or any(
+            part is True for part in secret_facts.parts(unknown, one.steps)
+        ):
+            found[one.path] = True
+    for steps in (*(marked or ()), *_marked(value, mask)):
+        path = ".".join(steps)
+        known = any(secret_facts.meets(one.steps, steps) for one in listed if one.path in found)
+        if path and not known and any(_filled(part) for part in secret_facts.parts(value, steps)):
+            found[path] = True
+    for names, text in named_texts(value):
+        steps = names or ("",)
+        covered = any(secret_facts.covers(tuple(path.split(".")), steps) for path in found)
+        if not covered and (type_, ".".join(steps)) not in _PUBLIC and _is_secret(listed, steps, text):
+            found[".".join(steps)] = False
+    if not found:
+        return None
+    unmarked = tuple(path for path, hidden in found.items() if not hidden)
+    return Held(address, mode, type_, tuple(sorted(found)), tuple(sorted(unmarked)))
+
+
+def _in_clear(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get("type") in ("String", "StringList")
+
+
+def _is_secret(listed: tuple[secret_facts.Listed, ...], steps: tuple[str, ...], text: str) -> bool:
+    """What nobody marks: known by its format anywhere, by its name only where secrets are often put."""
+    if is_known(text):
+        return True
+    possible = (one for one in listed if one.kind == secret_facts.POSSIBLE)
+    named = sounds_secret(steps[-1]) and random_enough(text)
+    return named and any(secret_facts.covers(one.steps, steps) for one in possible)
+
+
+def _filled(value: object) -> bool:
+    """`{}` and `""` hold nothing."""
+    if isinstance(value, Mapping):
+        return any(_filled(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return any(_filled(part) for part in value)
+    return value is not None and value != "" and not isinstance(value, bool)
+
+
+def _marked(value: Any, mask: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if mask is True:
+        yield above
+    elif isinstance(mask, dict):
+        for name, part in mask.items():
+            yield from _marked(value.get(name) if isinstance(value, dict) else value, part, (*above, name))
+    elif isinstance(mask, list):
+        for part in mask:
+            yield from _marked(value, part, above)
+
+
+def outputs_in_plan(plan: Plan) -> Iterator[str]:
+    """Outputs without a mark whose value holds one that is marked elsewhere in the plan.
+
+    What the plan leaves as it is, is the state's own to tell.
+    """
+    shown = {
+        output.name: found
+        for output in plan.outputs
+        if (output.kind is not Kind.NO_OP or _read(output.change.before_sensitive) is True)
+        and _read(output.change.after_sensitive) is not True
+        and (found := [text for text in texts(_read(output.change.after)) if len(text) >= _SHORTEST])
+    }
+    # All values of a large plan are read only where one of them could be shown.
+    secrets = {text for text in sensitive_values(plan) if len(text) >= _SHORTEST} if shown else set()
+    yield from (name for name, found in shown.items() if _shows(found, secrets))
+
+
+def outputs_in_state(data: bytes) -> Iterator[str]:
+    document = msgspec.json.decode(data)
+    secrets = set(_secrets_of(document))
+    for name, output in (document.get("outputs") or {}).items():
+        if not output.get("sensitive") and _shows(output.get("value"), secrets):
+            yield name
+
+
+def _secrets_of(document: Any) -> Iterator[str]:
+    found: list[str] = []
+    for resource in document.get("resources") or ():
+        listed = secret_facts.listed(resource["mode"], resource["type"])
+        for instance in resource.get("instances") or ():
+            value = instance.get("attributes")
+            paths = [one.steps for one in listed if one.kind == secret_facts.SENSITIVE]
+            paths += [_steps(path) for path in instance.get("sensitive_attributes") or ()]
+            for steps in paths:
+                for part in secret_facts.parts(value, steps) if steps else ():
+                    found.extend(marked_texts(part, True))  # noqa: FBT003 - a mask, which is `true` or a shape
+    return (text for text in found if len(text) >= _SHORTEST)
+
+
+def _shows(value: Any, secrets: set[str]) -> bool:
+    return bool(secrets) and any(secret in text for text in texts(value) for secret in secrets)
+
+
+def _read(raw: msgspec.Raw) -> Any:
+    return msgspec.json.decode(raw)

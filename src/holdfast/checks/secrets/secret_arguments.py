@@ -1,0 +1,186 @@
+"""Secrets written out for arguments that hold nothing else: by the tables of providers, or by the code. Pure.
+
+What such an argument is given is followed through functions, conditions and objects, and to local values and
+defaults of variables of the same module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.checks.code.argument_values import named_texts, plain, texts_in, written
+from holdfast.checks.model.interface import place_of
+from holdfast.checks.model.subjects import Module, Resource, bodies, value
+from holdfast.checks.secrets import secret_facts
+from holdfast.checks.secrets.known_secrets import is_about, is_placeholder, names_secret
+from holdfast.checks.secrets.suspicion import Kind, Suspicious, is_no_secret, says_where
+from holdfast.hcl.nodes import Body, Expression, Traversal, Tuple
+from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
+from holdfast.secrets.entropy import sounds_secret
+
+_SPOKEN = pattern(
+    r"(?:^|_)(?:key2?|key_base64|key_value|key_material_base64|auth(?:orization)?_code|magic_code|signature)$"
+    r"|^(?:secret_string|secret_data|plaintext|plain_text|plaintext_value|secure_value|auth_string|pfx_\w+)$"
+)
+_SHOWN = frozenset(
+    (
+        "application_insights_key", "instrumentation_key", "host_key", "rsa_encrypted_key",
+        "virtual_machine_ssh_key",
+    )
+)  # fmt: skip
+"""Marked by their providers, and yet public, encrypted, or known to every client."""
+_VALUES = frozenset(
+    (
+        "aws_api_gateway_api_key.value", "aws_cloudwatch_event_connection.auth_parameters.api_key.value",
+        "azurerm_key_vault_secret.value", "helm_release.set_sensitive.value",
+    )
+)  # fmt: skip
+"""Elsewhere a marked `value` may be anything: a setting, a header, a whole document."""
+_EVERY = frozenset(("secure_environment_variables", "sensitive_environment_variables", "custom_keys"))
+"""Maps in which every value is a secret; in others those are whose names say so."""
+_FLAGS = ("sensitive", "is_secret", "is_value_secret", "masked", "encrypted", "secret")
+"""Beside a `value`: whoever wrote it says that it is a secret."""
+_GITHUB = pattern(r"github_\w+_secret")
+_NAMED = ("secret_name", "name", "key")
+_DEEPEST = 4
+
+
+class WrittenOut(NamedTuple):
+    suspicious: Suspicious
+    text: str
+    is_first_only: bool
+    """`ignore_changes` names it: a value to begin with, which is changed elsewhere."""
+
+
+class _Given(NamedTuple):
+    steps: tuple[str, ...]
+    text: str
+    place: Place
+
+
+def written_out(module: Module, resource: Resource) -> Iterator[WrittenOut]:
+    if resource.mode != "managed":
+        return
+    for one in _all(module, resource):
+        if one.text and not is_no_secret(one.text):
+            found = Suspicious(Kind.KNOWN, ".".join(one.steps), one.place, resource.address, resource.type)
+            yield WrittenOut(found, one.text, _is_ignored(resource, one.steps[0]))
+
+
+def _all(module: Module, resource: Resource) -> Iterator[_Given]:
+    for steps in _listed(resource):
+        is_secret = _is_secret(resource, steps)
+        for one in written(resource.body, steps):
+            if one.expression is not None:
+                for given in _texts(module, one.steps, one.expression, one.place):
+                    direct = given.steps == one.steps
+                    if is_secret if direct else _is_secret_entry(steps, given):
+                        yield given
+    for body in bodies(resource.block) if _may_flag(module, resource.block.file) else ():
+        argument = body.attribute("value")
+        flagged = argument is not None and any(value(body, flag) is True for flag in _FLAGS)
+        if argument is not None and flagged and not _is_about(body):
+            yield from _texts(module, ("value",), argument.expression, argument.place)
+
+
+def _may_flag(module: Module, file: str) -> bool:
+    """Whether a flag may stand in a file. Most have none, and are done with."""
+    checkout = module.checkout
+    key = ("may flag secrets", file)
+    return checkout.code.once(key, lambda: any(flag in (checkout.text(file) or "") for flag in _FLAGS))
+
+
+def _listed(resource: Resource) -> Iterator[tuple[str, ...]]:
+    for one in secret_facts.listed(resource.mode, resource.type):
+        if one.kind == secret_facts.SENSITIVE:
+            yield one.steps
+    for twin in secret_facts.twins(resource.type):
+        yield (*twin.steps[:-1], twin.name)
+    if _GITHUB.fullmatch(resource.type):
+        yield from (("plaintext_value",), ("value",))
+
+
+def _is_secret(resource: Resource, steps: tuple[str, ...]) -> bool:
+    """Whether a text is a secret wherever it is given to this argument; content may also be harmless."""
+    if len(steps) == 1 and _is_about(resource.body):
+        return False
+    name = steps[-1].removesuffix("_wo")
+    if resource.type == "aws_ssm_parameter":
+        return value(resource.body, "type") == "SecureString"
+    if name == "value":
+        path = ".".join((resource.type, *steps[:-1], name))
+        return path in _VALUES or _GITHUB.fullmatch(resource.type) is not None
+    return name not in _SHOWN and (sounds_secret(name) or _SPOKEN.search(name) is not None)
+
+
+def _is_about(body: Body) -> bool:
+    """The store holds something else under this name: `AWS_REGION`, `storage-account-name`."""
+    names = (plain(found.expression) for name in _NAMED if (found := body.attribute(name)) is not None)
+    name = next(filter(None, names), None)
+    return name is not None and is_about(name.rpartition("/")[2])
+
+
+def _is_secret_entry(listed: tuple[str, ...], given: _Given) -> bool:
+    """A text below the argument. What stands for a secret there (`password = "db_password"`) is none."""
+    named = listed[-1] in _EVERY or names_secret(given.steps[-1])
+    return named and not is_placeholder(given.text) and not says_where(given.text)
+
+
+def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place: Place) -> Iterator[_Given]:
+    found, file = _behind(module, expression, place.file)
+    for below, literal, text in texts_in(found, steps):
+        at = place_of(literal, file)
+        here = place if (at.file, at.line) == (place.file, place.line) else at
+        inside = _document(text)
+        if inside is None:
+            yield _Given(below, text, here)
+        else:
+            yield from (_Given((*below, *names), one, here) for names, one in named_texts(inside))
+
+
+def _behind(module: Module, expression: Expression, file: str) -> tuple[Expression, str]:
+    """What a name of the module stands for, as far as the code says it, and where that is written."""
+    for _ in range(_DEEPEST):
+        match expression:
+            case Traversal(root="var", steps=(str() as name,)):
+                block = module.declared("variable", name)
+                found = block.body.attribute("default") if block is not None else None
+            case Traversal(root="local", steps=(str() as name,)):
+                given = (block.body.attribute(name) for block in module.blocks("locals"))
+                found = next((one for one in given if one is not None), None)
+            case _:
+                break
+        if found is None:
+            break
+        expression, file = found.expression, found.place.file
+    return expression, file
+
+
+def _document(text: str) -> Any:
+    """The object that a text is in JSON; None where it is none."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_ignored(resource: Resource, name: str) -> bool:
+    for block in resource.body.blocks_of("lifecycle"):
+        changes = block.body.attribute("ignore_changes")
+        if changes is None:
+            continue
+        items = changes.expression.items if isinstance(changes.expression, Tuple) else (changes.expression,)
+        if any(_first(item) in (name, "all") for item in items):
+            return True
+    return False
+
+
+def _first(expression: Expression) -> str | None:
+    return expression.root if isinstance(expression, Traversal) else plain(expression)

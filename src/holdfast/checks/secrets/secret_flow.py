@@ -1,0 +1,312 @@
+"""Which secrets an expression carries along, as far as the source shows it. Pure.
+
+Sensitive variables, attributes that providers keep secret, and outputs of local modules are followed through
+local values, objects, functions and the arguments of module calls.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.checks.model.subjects import Module
+from holdfast.checks.secrets import secret_facts
+from holdfast.hcl.eval.code import ModuleCall
+from holdfast.hcl.nodes import (
+    Access,
+    Binary,
+    Block,
+    Call,
+    Conditional,
+    Expression,
+    For,
+    Literal,
+    Object,
+    Opaque,
+    Template,
+    Traversal,
+    Tuple,
+    Unary,
+    references,
+)
+from holdfast.hcl.reader import constant
+from holdfast.kernel.patterns import pattern
+from holdfast.secrets.entropy import sounds_secret
+
+_DEEPEST = 24
+_TELLS_NOTHING = frozenset(
+    (
+        "base64sha256", "base64sha512", "bcrypt", "can", "contains", "endswith", "filemd5", "filesha256",
+        "issensitive", "keys", "length", "md5", "sha1", "sha256", "sha512", "startswith", "type", "uuidv5",
+    )
+)  # fmt: skip
+"""Of what these make of a secret, the secret cannot be had back."""
+_BOOLEAN = frozenset(("==", "!=", "<", ">", "<=", ">=", "&&", "||"))
+_UNMASKED = frozenset({"issensitive", "keys"})
+_SPLAT = pattern(r"(?:\[\s*\*\s*\]|\.\*)((?:\.[A-Za-z_][\w-]*|\[\d+\])*)")
+_NAME = pattern(r"[A-Za-z_][\w-]*")
+_ANY = "*"
+"""A step into any item of a collection."""
+_BLOCK = pattern(
+    r"_(?:key|certificate|step|profile|client|portal)$"
+    r"|^(?:gateway|management|portal|scm|mysql|postgresql|oracle|alloydb|cloudsql|oidc)$"
+)
+"""The blocks that `*` stands for where the table of providers has it first."""
+
+Steps = tuple[str, ...]
+
+
+class Carried(NamedTuple):
+    source: str
+    """What the secret comes from: `var.password`, `aws_db_instance.main.password`."""
+    unmasked: bool = False
+    """`nonsensitive` took the mark away: Terraform shows it, and does not stop."""
+    masked: bool = True
+    """Terraform knows that it is a secret."""
+
+
+class At(NamedTuple):
+    """A module as it is called: where arguments lead to, if a call is followed."""
+
+    module: Module
+    file: str
+    call: ModuleCall | None = None
+    caller: At | None = None
+    depth: int = 0
+
+
+def carried(  # noqa: C901, PLR0911 - one row per kind of expression
+    expression: Expression, at: At, steps: Steps = ()
+) -> Carried | None:
+    """The first secret found in it. `steps`: only that part of the value is asked for."""
+    if at.depth > _DEEPEST:
+        return None
+    deeper = at._replace(depth=at.depth + 1)
+    match expression:
+        case Traversal():
+            return _traversal(expression, deeper, steps)
+        case Access():
+            return carried(expression.base, deeper, (*_names(expression.steps), *steps))
+        case Object():
+            return _object(expression, deeper, steps)
+        case Call():
+            return _call(expression, deeper, steps)
+        case Conditional():
+            return _first((expression.yes, expression.no), deeper, steps) or _hidden(
+                _first((expression.condition,), deeper, ())
+            )
+        case Binary() | Unary():
+            return _operation(expression, deeper)
+        case For():
+            return _for(expression, deeper)
+        case Opaque():
+            return _splat(expression, deeper, steps)
+        case Tuple():
+            return _first(expression.items, deeper, _past_key(steps))
+        case _:
+            return _first(expression.parts(), deeper, steps)
+
+
+def _first(expressions: tuple[Expression, ...], at: At, steps: Steps) -> Carried | None:
+    return next((found for one in expressions if (found := carried(one, at, steps)) is not None), None)
+
+
+def _hidden(found: Carried | None) -> Carried | None:
+    """It decides, and is not told: only Terraform's mark goes along, and `nonsensitive` may take that."""
+    return found if found is not None and found.masked and not found.unmasked else None
+
+
+def _names(steps: tuple[str | Expression, ...]) -> Steps:
+    """Attributes, and keys that are written out; numbers and computed ones are seen through."""
+    found = (step if isinstance(step, str) else _text(step) for step in steps)
+    return tuple(step for step in found if step is not None)
+
+
+def _text(expression: Expression) -> str | None:
+    is_text = isinstance(expression, Literal) and isinstance(expression.value, str)
+    return str(expression.value) if is_text and isinstance(expression, Literal) else None
+
+
+def _object(expression: Object, at: At, steps: Steps) -> Carried | None:
+    for key, value in expression.items:
+        name = key.root if isinstance(key, Traversal) and not key.steps else _text(key)
+        if not steps or name is None or steps[0] in (_ANY, name):
+            found = carried(value, at, steps[1:])
+            if found is not None:
+                return found
+    return None
+
+
+def _call(call: Call, at: At, steps: Steps) -> Carried | None:
+    if call.name == "sensitive":
+        return Carried("sensitive(…)")
+    if call.name in _UNMASKED:
+        return None
+    if call.name == "nonsensitive":
+        told = (_told(argument, at, steps) for argument in call.arguments)
+        found = next((one for one in told if one is not None), None)
+        if found is None or _plain_parameter(found.source):
+            return None
+        return found._replace(unmasked=True, masked=False)
+    through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
+    found = _first(call.arguments, at, through)
+    return _hidden(found) if call.name in _TELLS_NOTHING else found
+
+
+def _told(expression: Expression, at: At, steps: Steps) -> Carried | None:
+    """The secret that can be read in a value. In `length(…)` and in `var.password != ""` there is none."""
+    match expression:
+        case Call() if expression.name in _TELLS_NOTHING:
+            return None
+        case Binary() if expression.operator in _BOOLEAN:
+            return None
+        case Unary(operator="!"):
+            return None
+        case Conditional():
+            return _first((expression.yes, expression.no), at, steps)
+        case Template():
+            found = (_told(piece, at, ()) for piece in expression.pieces)
+            return next((one for one in found if one is not None), None)
+        case _:
+            return carried(expression, at, steps)
+
+
+def _plain_parameter(source: str) -> bool:
+    """The provider marks every SSM parameter, and most are settings: ids of images, names of hosts."""
+    return "aws_ssm_parameter." in source and not sounds_secret(source)
+
+
+def _operation(expression: Binary | Unary, at: At) -> Carried | None:
+    found = _first(expression.parts(), at, ())
+    return _hidden(found) if expression.operator in (*_BOOLEAN, "!") else found
+
+
+def _for(expression: For, at: At) -> Carried | None:
+    """What is said of each item: a part of the collection, or something else altogether."""
+    for part in (expression.key, expression.value):
+        if part is None:
+            continue
+        asked = (_names(one.steps) for one in references(part) if one.root == expression.value_name)
+        from_items = (carried(expression.collection, at, (_ANY, *steps)) for steps in asked)
+        found = next((one for one in from_items if one is not None), None) or carried(part, at)
+        if found is not None:
+            return found
+    return None
+
+
+def _splat(expression: Opaque, at: At, steps: Steps) -> Carried | None:
+    """The reader does not keep what a splat asks of each item: the text says it."""
+    lines = at.module.checkout.lines(at.file)
+    text = lines[expression.line - 1][expression.column - 1 :] if 0 < expression.line <= len(lines) else ""
+    asked = _SPLAT.search(text)
+    first = expression.inside[:1]
+    if asked is None or not first:
+        return _first(expression.inside, at, ())
+    return carried(first[0], at, (_ANY, *_NAME.findall(asked[1]), *steps))
+
+
+def _traversal(expression: Traversal, at: At, steps: Steps) -> Carried | None:
+    match expression.root:
+        case "var" | "local":
+            name, *rest = (*_names(expression.steps), *steps, "")
+            follow = _variable if expression.root == "var" else _local
+            return follow(name, at, tuple(filter(None, rest)))
+        case "module":
+            name, output, *rest = (*_of_object(expression.steps, 1, steps), "", "")
+            return _output(name, output, at, tuple(filter(None, rest)))
+        case "data":
+            type_, name, *rest = (*_of_object(expression.steps, 2, steps), "", "")
+            return _attribute("data", type_, name, tuple(filter(None, rest)))
+        case root if "_" in root and secret_facts.listed("managed", root):
+            name, *rest = (*_of_object(expression.steps, 1, steps), "")
+            return _attribute("managed", root, name, tuple(filter(None, rest)))
+        case _:
+            return None
+
+
+def _of_object(own: tuple[str | Expression, ...], named: int, steps: Steps) -> Steps:
+    """The steps from an object whose name takes `named` of them; the key of an instance is no step."""
+    if len(own) > named and not isinstance(own[named], str):
+        own = (*own[:named], *own[named + 1 :])
+        return (*_names(own), *steps)
+    return (*_names(own), *(_past_key(steps) if len(own) == named else steps))
+
+
+def _past_key(steps: Steps) -> Steps:
+    return steps[1:] if steps[:1] == (_ANY,) else steps
+
+
+def _local(name: str, at: At, steps: Steps) -> Carried | None:
+    expression = at.module.code.locals.get(name)
+    if expression is None:
+        return None
+    return carried(expression, at._replace(file=_file_of_local(at.module, name)), steps)
+
+
+def _variable(name: str, at: At, steps: Steps) -> Carried | None:
+    if is_marked(at.module, "variable", name, ("sensitive",)):
+        return Carried(f"var.{name}")
+    if at.call is not None and at.caller is not None and name in at.call.arguments:
+        return carried(at.call.arguments[name], at.caller._replace(depth=at.depth), steps)
+    return None
+
+
+def _output(call_name: str, output: str, at: At, steps: Steps) -> Carried | None:
+    call = next((one for one in at.module.code.calls if one.name == call_name), None)
+    source = constant(call.source) if call is not None and call.source is not None else None
+    if call is None or not isinstance(source, str) or not source.startswith((".", "/")):
+        return None
+    folder = at.module.checkout.code.tree.inside(at.module.folder, source)
+    module = at.module.checkout.module(folder) if folder is not None else None
+    block = module.declared("output", output) if module is not None else None
+    if module is None or block is None:
+        return None
+    if is_marked(module, "output", output):
+        return Carried(f"module.{call_name}.{output}")
+    value = block.body.attribute("value")
+    if value is None:
+        return None
+    inside = At(module=module, file=block.place.file, call=call, caller=at, depth=at.depth)
+    found = carried(value.expression, inside, steps)
+    return found._replace(source=f"module.{call_name}.{output}") if found is not None else None
+
+
+def _attribute(mode: str, type_: str, name: str, steps: Steps) -> Carried | None:
+    prefix = "data." if mode == "data" else ""
+    for listed in secret_facts.listed(mode, type_):
+        if not secret_facts.meets(listed.steps, steps) or _is_beside(listed.steps, steps):
+            continue
+        if listed.kind == secret_facts.SENSITIVE:
+            return Carried(f"{prefix}{type_}.{name}.{listed.path}")
+        if secret_facts.covers(listed.steps, steps) and sounds_secret(listed.steps[-1]):
+            return Carried(f"{prefix}{type_}.{name}.{listed.path}", masked=False)
+    return None
+
+
+def _is_beside(listed: Steps, steps: Steps) -> bool:
+    """Of `*.raw_key` only blocks hold one: `self_link` is an attribute beside them."""
+    return listed[:1] == (_ANY,) and len(steps) == 1 and steps[0] != _ANY and not _BLOCK.search(steps[0])
+
+
+def is_marked(
+    module: Module, kind: str, name: str, marks: tuple[str, ...] = ("sensitive", "ephemeral")
+) -> bool:
+    """Whether a variable or an output says of itself that it is sensitive, or ephemeral."""
+    block = module.declared(kind, name)
+    if block is None:
+        return False
+    given = (block.body.attribute(mark) for mark in marks)
+    return any(mark is not None and constant(mark.expression) is True for mark in given)
+
+
+def _file_of_local(module: Module, name: str) -> str:
+    places = (
+        attribute.place.file
+        for block in module.blocks("locals")
+        for attribute in block.body.attributes
+        if attribute.name == name
+    )
+    return next(places, "")
+
+
+def start(module: Module, block: Block) -> At:
+    return At(module=module, file=block.place.file)

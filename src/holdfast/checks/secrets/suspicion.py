@@ -1,0 +1,76 @@
+"""What a text is suspected to be, by the argument or the name that it is given to. Pure.
+
+    KNOWN    an argument that the provider itself calls a secret
+    RANDOM   a text that looks random under a name that sounds secret, or where a command takes a password
+    PASSWORD any other text there, or under a name that ends in `password` and the like
+
+A text is only ever one of them, the first that fits. What is known by its format is left to that rule.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from holdfast.checks.secrets.known_secrets import is_known, is_placeholder
+from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
+from holdfast.secrets.entropy import random_enough, sounds_secret
+
+_PASSWORD = pattern(r"(?i:password|passwd|passphrase)s?$|(?:^|[_.-])(?i:pass)$|[a-z]Pass$|MYSQL_PWD$")
+_IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_.-]*")
+_NO_PASSWORD = pattern(
+    r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
+    r"|[$<({*\[@]|\.{0,2}/|~/|arn:|[a-z][a-z0-9+.-]*:/?/|(?:ssm|vault|aws|azure|gcp|env|op|sm|awssm|enc|ref):|ENC\["
+    r"|\d{1,3}$"
+)
+
+
+_COMMAND = pattern(
+    r"ConvertTo-SecureString|Read-Host|New-Object|Get-[A-Za-z]*(?:Secret|Credential|Password|Parameter|Token)\w*"
+)
+
+
+class Kind(Enum):
+    KNOWN = "known"
+    RANDOM = "random"
+    PASSWORD = "password"  # noqa: S105 - a kind, not one
+
+
+class Suspicious(Struct, frozen=True):
+    kind: Kind
+    name: str
+    """Empty where a text is random and only its own line says under which name."""
+    place: Place
+    address: str | None = None
+    type: str | None = None
+    """The type of the resource, for `KNOWN`."""
+
+
+def is_no_secret(text: str) -> bool:
+    """A switch, a reference, a path, an address: never a secret, whatever it is given to."""
+    return _NO_PASSWORD.match(text) is not None or is_command(text)
+
+
+def is_command(text: str) -> bool:
+    """What makes or fetches a secret in PowerShell: `ConvertTo-SecureString` and the like."""
+    return _COMMAND.fullmatch(text) is not None
+
+
+def ends_as_password(name: str) -> bool:
+    return _PASSWORD.search(name) is not None
+
+
+def suspected(text: str, bits: float, *, password: bool) -> Kind | None:
+    """What a text is under a name that sounds secret; `password`: any text there is one."""
+    if is_no_secret(text) or is_placeholder(text) or is_known(text):
+        return None
+    if random_enough(text, bits):
+        return Kind.RANDOM
+    return Kind.PASSWORD if password and not says_where(text) else None
+
+
+def says_where(text: str) -> bool:
+    """A name of a secret rather than one: `db_password`, a sentence."""
+    return " " in text or (_IDENTIFIER.fullmatch(text) is not None and sounds_secret(text))

@@ -1,0 +1,72 @@
+"""Which policies there are: what lies below `policy/`, whoever keeps it there.
+
+A folder of policies is often somebody else's: a submodule of Git, a link, something that CI puts there. All
+of it counts, also where Git ignores it. What should be there and is not must be noticed: a submodule that
+nobody fetched is an empty folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from holdfast.checks.tools.rego.policies import FOLDER, is_policy
+from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.worktree import NOT_SOURCE, Kind, Worktree
+
+_SUBMODULE: Final = r"(?m)^\s*path\s*=\s*(\S+)"
+
+
+class PolicyFiles(NamedTuple):
+    paths: tuple[str, ...] = ()
+    """Policies and their tests."""
+    empty: tuple[str, ...] = ()
+    """`policy/` itself, or a submodule, without anything in it. Git keeps no such folders."""
+    lost: tuple[str, ...] = ()
+    """Links that lead to nothing."""
+
+    @property
+    def any(self) -> bool:
+        return bool(self.paths or self.empty or self.lost)
+
+
+def policy_files(code: Code) -> PolicyFiles:
+    tree = code.tree
+    if FOLDER not in tree.names("."):
+        return PolicyFiles()
+    paths: list[str] = []
+    empty: list[str] = []
+    lost: list[str] = []
+    submodules = re.findall(_SUBMODULE, (code.content(".gitmodules") or b"").decode(errors="replace"))
+    for path, kind in _below(tree):
+        if kind is Kind.FOLDER:
+            if path == FOLDER or path in submodules:
+                empty.append(path)
+        elif kind is Kind.MISSING:
+            lost.append(path)
+        elif is_policy(path):
+            paths.append(path)
+    return PolicyFiles(tuple(paths), tuple(empty), tuple(lost))
+
+
+def _below(tree: Worktree) -> Iterator[tuple[str, Kind]]:
+    """Files, empty folders and lost links, in order. A folder that several links lead to counts once."""
+    waiting = [(FOLDER, tree.root / FOLDER)]
+    seen: set[Path] = set()
+    while waiting:
+        path, place = waiting.pop()
+        kind = tree.kind(path)
+        if kind is not Kind.FOLDER:
+            yield path, kind
+            continue
+        real = place.resolve() if place.is_symlink() else place
+        if real in seen:
+            continue
+        seen.add(real)
+        names = tree.names(path)
+        if not names:
+            yield path, kind
+        inside = (name for name in reversed(names) if name not in NOT_SOURCE)
+        waiting.extend((tree.join(path, name), real / name) for name in inside)

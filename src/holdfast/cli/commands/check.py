@@ -1,0 +1,238 @@
+"""`holdfast check`: what is wrong before it runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.parameters import Changed, Since, Stacks
+from holdfast.kernel.errors import ConfigError, Exit, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.changes.repository import Repository
+    from holdfast.checks.engine.running import AtHand
+    from holdfast.checks.formats.interface import Shown
+    from holdfast.checks.model.interface import Severity
+    from holdfast.checks.model.subjects import Checkout, EngineSaid
+    from holdfast.kernel.errors import Problem
+
+
+def register(app: Group) -> None:
+    command(app, "check")(check)
+
+
+def check(
+    invocation: Invocation,
+    stacks: Stacks = None,
+    changed: Changed = None,
+    since: Since = None,
+    format_: Annotated[
+        str | None,
+        Option("--format", metavar="FORMAT", help="text, json, sarif, github, markdown or junit."),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        Option(
+            "--fail-on", metavar="LEVEL", help="Exit 3 from this level on: error (default), warning, note."
+        ),
+    ] = None,
+    engine: Annotated[bool, Option("--engine", help="Ask Terraform too: format and validity.")] = False,
+    fix: Annotated[bool, Option("--fix", help="With --engine: write the format back.")] = False,
+    history: Annotated[
+        bool, Option("--history", help="Look into what Git once kept: files and secrets.")
+    ] = False,
+    list_: Annotated[bool, Option("--list", help="Show every rule.")] = False,
+    explain: Annotated[
+        str | None, Option("--explain", metavar="RULE", help="Say what a rule finds, why, and what to do.")
+    ] = None,
+) -> Exit:
+    """Look for what is wrong before anything runs: in the code, its variables, the repository."""
+    wanted = _format(invocation, format_)
+    invocation.as_json = wanted == "json"  # What goes wrong is a document then, too.
+    if list_ or explain is not None:
+        return _show_rules(invocation, explain, wanted)
+    level = _level(fail_on)
+    if fix and not engine:
+        raise UsageError(
+            "HF-CHECK-4", "--fix without --engine: it is Terraform that formats", hint="Say --engine --fix."
+        )
+    if wanted != "text":
+        invocation.console.reserve_output()
+    return _Check(invocation, engine=engine, fix=fix, history=history).run(
+        stacks or [], changed or [], since, wanted, level
+    )
+
+
+# What was asked for.
+
+
+def _format(invocation: Invocation, given: str | None) -> str:
+    from holdfast.checks.formats.catalogue import FORMATS
+    from holdfast.config.problems import did_you_mean, listed
+
+    if given is not None and given not in FORMATS:
+        hint = did_you_mean(given, FORMATS) or f"Write {listed(FORMATS)}."
+        raise UsageError("HF-CHECK-2", f"--format {given}: there is no such format", hint=hint)
+    if invocation.as_json and given not in (None, "json"):
+        raise UsageError(
+            "HF-USE-4", f"--json cannot be had together with --format {given}", hint="Leave one out."
+        )
+    return "json" if invocation.as_json else given or "text"
+
+
+def _show_rules(invocation: Invocation, explain: str | None, wanted: str) -> Exit:
+    """All of them, or the one to explain."""
+    from holdfast.cli.commands.check_rules import explain_rule, list_rules
+
+    if wanted not in ("text", "json"):
+        raise UsageError(
+            "HF-USE-4",
+            f"--{'list' if explain is None else 'explain'} cannot be had together with --format {wanted}",
+            hint="Rules are shown as text or as json.",
+        )
+    return list_rules(invocation) if explain is None else explain_rule(invocation, explain)
+
+
+def _level(given: str | None) -> Severity:
+    from holdfast.checks.model.interface import Severity
+    from holdfast.config.problems import listed
+
+    try:
+        return Severity(given or Severity.ERROR)
+    except ValueError:
+        raise UsageError(
+            "HF-CHECK-3", f"--fail-on {given}: there is no such level", hint=f"Write {listed(Severity)}."
+        ) from None
+
+
+# The check itself.
+
+
+class _Check:
+    def __init__(self, invocation: Invocation, *, engine: bool, fix: bool, history: bool) -> None:
+        self._invocation = invocation
+        self._engine = engine
+        self._fix = fix
+        self._history = history
+
+    def run(
+        self, stacks: list[str], changed: list[str], since: str | None, format_: str, level: Severity
+    ) -> Exit:
+        from holdfast import __version__
+        from holdfast.checks.engine.catalogue import rules
+        from holdfast.checks.engine.running import check as ask
+        from holdfast.checks.formats.interface import Shown
+        from holdfast.checks.model.report import cleaned
+        from holdfast.system import clock
+
+        started = clock.monotonic()
+        repository, problems = self._open()
+        repository.tune(self._invocation.console.redactor)
+        # Where stacks could not be found none can be named: everything is looked at.
+        checkout = self._checkout(repository, [] if problems else stacks, changed, since)
+        report = ask(checkout, rules(), self._at_hand(repository, checkout, problems))
+        clean = cleaned(report, self._invocation.console.redactor.clean)
+        self._show(
+            format_,
+            Shown(
+                report=clean,
+                prefix=repository.prefix,
+                version=__version__,
+                fail_on=level,
+                verbose=self._invocation.verbose,
+                seconds=clock.monotonic() - started,
+            ),
+        )
+        return report.exit(level)
+
+    def _open(self) -> tuple[Repository, tuple[Problem, ...]]:
+        """Where stacks cannot be found, that is a finding: the code is looked at all the same."""
+        from pathlib import Path
+
+        from holdfast.changes.repository import Repository, open_repository
+        from holdfast.config import read as config_read
+        from holdfast.hcl.eval.code import Code
+        from holdfast.secrets.keys import obtain
+        from holdfast.store.place import open_shelf
+        from holdfast.store.run_store import RunStore
+
+        invocation = self._invocation
+        try:
+            return open_repository(invocation.config, invocation.environment), ()
+        except ConfigError as error:
+            # A mistake in holdfast.yaml itself is raised again here: then nothing can be believed.
+            file = invocation.config if invocation.config is not None else config_read.find(Path.cwd())
+            loaded = config_read.load(file)
+            environment = invocation.environment
+            store = RunStore(
+                open_shelf(loaded.store, loaded.root, environment.variables), lambda: obtain(environment).key
+            )
+            bare = Repository(
+                config=loaded, environment=environment, code=Code(loaded.root), stacks=(), store=store
+            )
+            return bare, error.problems
+
+    def _checkout(
+        self, repository: Repository, stacks: list[str], changed: list[str], since: str | None
+    ) -> Checkout:
+        from holdfast.checks.engine.inputs import look_at
+        from holdfast.cli.commands.check_inputs import files_of, holds_everywhere
+        from holdfast.system import clock
+
+        selection = repository.select(stacks, changed, since)
+        # Files outside the root select stacks that reach them, and are looked at by whoever keeps them.
+        inside = (path for path in selection.changed or () if not path.startswith("../"))
+        paths = frozenset() if stacks else frozenset(inside)
+        whole = not (stacks or changed or since is not None) or holds_everywhere(repository, paths)
+        files, tracked = files_of(repository)
+        return look_at(
+            repository.config,
+            repository.code,
+            stacks=repository.stacks if whole else [one.stack for one in selection.selected],
+            all_stacks=repository.stacks,
+            files=files,
+            tracked=tracked,
+            today=clock.now().date(),
+            whole=whole,
+            changed=paths,
+        )
+
+    def _at_hand(self, repository: Repository, checkout: Checkout, problems: tuple[Problem, ...]) -> AtHand:
+        from holdfast.checks.engine.catalogue import rules
+        from holdfast.checks.engine.running import NO_ENGINE, AtHand, Seen
+        from holdfast.checks.tools.catalogue import tools
+        from holdfast.cli.commands.check_engine import engine_of, unanswered
+        from holdfast.cli.commands.check_inputs import git_in_silence, history_of, no_history, states_of
+
+        said: Seen[EngineSaid] = Seen(unseen=NO_ENGINE)
+        if self._engine:
+            said = engine_of(self._invocation, checkout, fix=self._fix)
+        return AtHand(
+            states=states_of(repository, checkout, rules()),
+            history=history_of(repository, checkout) if self._history else no_history(),
+            engine=said,
+            no_stacks=problems,
+            outside=(
+                *(answer for tool in tools() for answer in tool.run(checkout, {})),
+                *git_in_silence(repository),
+                *(unanswered(said) if self._engine else ()),
+            ),
+        )
+
+    def _show(self, format_: str, shown: Shown) -> None:
+        invocation = self._invocation
+        match format_:
+            case "text":
+                from holdfast.checks.formats.text import lines
+
+                for line in lines(shown):
+                    invocation.console.line(*line)
+            case "json":
+                from holdfast.checks.formats.json import document
+
+                invocation.document(document(shown.report))
+            case _:
+                from holdfast.checks.formats.catalogue import format_of
+
+                sys.stdout.write(format_of(format_)(shown))

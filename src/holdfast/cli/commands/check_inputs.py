@@ -1,0 +1,137 @@
+"""What `holdfast check` looks at: the files that Git knows, the states at hand, the history."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.checks.engine.running import NO_HISTORY, NO_STATE, Seen
+from holdfast.checks.model.interface import Finding, Rule
+from holdfast.checks.model.subjects import CheckedStack, CheckedState, Checkout, Commit, History
+from holdfast.hcl.eval.worktree import Kind
+from holdfast.kernel.errors import HoldfastError, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.changes.repository import Repository
+    from holdfast.system.git import Added
+
+
+def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | None]:
+    """Every file that Git keeps or would keep, and those that it keeps; without Git, every file there is."""
+    git, tree = repository.git, repository.code.tree
+    if git is None:
+        return tree.walk("."), None
+    prefix = repository.prefix
+
+    def ours(paths: Sequence[str]) -> frozenset[str]:
+        inside = (path.removeprefix(prefix) for path in paths if path.startswith(prefix))
+        return frozenset(path for path in inside if tree.kind(path) is Kind.FILE)
+
+    tracked = ours(git.tracked())
+    return tuple(sorted(tracked | ours(git.untracked()))), tracked
+
+
+def holds_everywhere(repository: Repository, paths: frozenset[str]) -> bool:
+    """Whether one of them may decide about any file: the configuration, a policy, a contract."""
+    from holdfast.checks.tools.rego.policies import changes_policies
+
+    contracts = (stack.contract.schema for stack in repository.stacks if stack.contract is not None)
+    deciding = {repository.config.file.name, *map(posixpath.normpath, contracts)}
+    return any(path in deciding or changes_policies(path) for path in paths)
+
+
+def git_in_silence(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
+    """A Git tree of which Git tells nothing is not taken for a folder without Git."""
+    from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
+
+    root = repository.config.root.resolve()
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
+    if repository.git is None and top is not None:
+        found = Finding(
+            message="this is a Git working tree, and Git does not answer: what it keeps is not known",
+            hint="`git status` says why. In a container it often is the owner of the files: "
+            f"git config --global --add safe.directory {top}",
+        )
+        yield NO_ANSWER, found
+
+
+def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
+    """Every path that Git ever kept, and every content, each looked into once as it comes."""
+    from holdfast.checks.secrets.git_history import LARGEST, Past, versions
+
+    git = repository.git
+    if git is None:
+        raise UsageError(
+            "HF-CHECK-5",
+            f"--history needs a Git working tree, and {repository.config.root} is in none",
+            hint="Leave --history out, or run it in a clone that `git status` knows.",
+        )
+    prefix = repository.prefix
+    commits = tuple(_commit(one, prefix) for one in git.added())
+    shallow = git.shallow()
+    past, wanted = Past(), versions(commits)
+    for blob in git.blobs(tuple(wanted), largest=LARGEST):
+        past.look(wanted[blob.id], blob.content, blob.why_not)
+    found = History(
+        checkout=checkout,
+        commits=commits,
+        shallow=shallow,
+        traces=tuple(past.traces),
+        unread=tuple(past.unread),
+    )
+    unseen = "this clone is shallow: older commits were not looked at" if shallow else None
+    return Seen(items=(found,), unseen=unseen)
+
+
+def _commit(added: Added, prefix: str) -> Commit:
+    """What of a commit lies below our root."""
+    return Commit(
+        id=added.commit,
+        date=added.date,
+        paths=tuple(path.removeprefix(prefix) for path in added.paths if path.startswith(prefix)),
+        blobs=tuple(
+            (path.removeprefix(prefix), blob) for path, blob in added.blobs if path.startswith(prefix)
+        ),
+    )
+
+
+def no_history() -> Seen[History]:
+    return Seen(unseen=NO_HISTORY)
+
+
+def states_of(repository: Repository, checkout: Checkout, rules: Sequence[Rule]) -> Seen[CheckedState]:
+    """States beside the code, and those that Holdfast keeps in a folder. Other backends are not asked."""
+    if not any(rule.state is not None for rule in rules) or not checkout.stacks:
+        return Seen()
+    found: list[CheckedState] = []
+    troubles: dict[str, None] = {}
+    for stack in checkout.stacks:
+        try:
+            data = _state(repository, stack)
+        except HoldfastError as error:
+            troubles[f"{error.problem.code} {error.problem.message}"] = None
+            continue
+        if data is not None:
+            found.append(_checked(stack, data))
+    missing = len(checkout.stacks) - len(found)
+    what = "; ".join((f"{NO_STATE} for {missing} of {len(checkout.stacks)} stacks", *troubles))
+    return Seen(items=tuple(found), unseen=what if missing else None)
+
+
+def _checked(stack: CheckedStack, data: bytes) -> CheckedState:
+    from holdfast.terraform.statefile.contents import read_contents
+
+    return CheckedState(stack=stack, contents=read_contents(data), data=data)
+
+
+def _state(repository: Repository, stack: CheckedStack) -> bytes | None:
+    from holdfast.checks.backends.states import local_state
+
+    path = local_state(stack)
+    if path is not None:
+        return stack.checkout.content(path)
+    if stack.backend.type != "holdfast" or repository.config.store.startswith("s3://"):
+        return None
+    version = None if repository.store.empty else repository.store.states.current(stack.name)
+    return version.state if version is not None else None

@@ -1,0 +1,80 @@
+"""`holdfast clean`: take away what old runs left, and say what that freed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.kernel.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.config.valid import Work
+    from holdfast.terraform.workdirs.gc import Cleaned, Item
+
+
+def register(app: Group) -> None:
+    command(app, "clean")(clean)
+
+
+def clean(
+    invocation: Invocation,
+    everything: Annotated[
+        bool, Option("--all", help="Whatever its age; never what is in use or holds an unsaved state.")
+    ] = False,
+) -> Exit:
+    """Remove old work directories and what killed runs left. Every run does that by itself, too."""
+    from holdfast.terraform.workdirs.disk import free_bytes
+    from holdfast.terraform.workdirs.gc import clean_at_once
+
+    home = invocation.environment.home
+    cleaned = clean_at_once(home, _limits(invocation), everything=everything)
+    free = free_bytes(home)
+    if invocation.as_json:
+        invocation.document(
+            {
+                "version": 1,
+                "freed_bytes": cleaned.freed,
+                "removed": [_item(item) for item in cleaned.removed],
+                "kept": [_item(item) for item in cleaned.kept],
+                "repositories": [{"root": root, "bytes": size} for root, size in cleaned.repositories],
+                "disk": {"free_bytes": free, "used_bytes": cleaned.used},
+            }
+        )
+    else:
+        _show(invocation, cleaned, free)
+    return Exit.DONE
+
+
+def _limits(invocation: Invocation) -> Work:
+    """Those of the repository; outside of one, those that every repository has."""
+    from holdfast.config import read as config_read
+    from holdfast.config.valid import Work
+
+    if invocation.config is not None:
+        return config_read.load(invocation.config).work
+    try:
+        file = config_read.find(Path.cwd())
+    except UsageError:
+        return Work()
+    return config_read.load(file).work
+
+
+def _item(item: Item) -> dict[str, object]:
+    return {"path": str(item.path), "bytes": item.size, "why": item.why}
+
+
+def _show(invocation: Invocation, cleaned: Cleaned, free: int | None) -> None:
+    from holdfast.terraform.workdirs.gc_policy import size_in_words
+
+    console = invocation.console
+    for item in cleaned.removed:
+        console.say(f" - {item.path}  {size_in_words(item.size)}  ", (item.why, "dim"))
+    for item in cleaned.kept:
+        if invocation.verbose or not item.why.startswith("used "):
+            console.say(f"   {item.path}  {size_in_words(item.size)}  ", (f"kept: {item.why}", "dim"))
+    console.line(f" freed {size_in_words(cleaned.freed)}")
+    for root, size in cleaned.repositories:
+        console.say(f" {root}: {size_in_words(size)} of work directories")
+    free_words = "" if free is None else f", {size_in_words(free)} free"
+    console.line(f" {size_in_words(cleaned.used)} of work directories in all{free_words}")

@@ -1,0 +1,58 @@
+"""`holdfast output`: what a stack gives to others."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from holdfast.cli.command import Argument, Group, Invocation, command
+from holdfast.cli.parameters import OneStack
+from holdfast.kernel.errors import Exit, UsageError
+
+
+def register(app: Group) -> None:
+    command(app, "output")(output)
+
+
+def output(
+    invocation: Invocation,
+    stack: OneStack,
+    name: Annotated[str | None, Argument(metavar="NAME", help="Only this output.")] = None,
+) -> Exit:
+    """Show the outputs of a stack. Sensitive ones are masked."""
+    from holdfast.cli.context import Workshop
+    from holdfast.secrets.redact_document import clean_value
+    from holdfast.states.operations import outputs
+    from holdfast.terraform.statefile.sensitive import sensitive_in_outputs
+
+    workshop = Workshop(invocation)
+    one = workshop.repository.one(stack)
+    answer = workshop.run(lambda session: outputs(session, one))
+    redactor = invocation.console.redactor
+    redactor.register_all(sensitive_in_outputs(answer))
+    found = json.loads(answer or b"{}")
+    shown = {
+        key: {"value": None if given["sensitive"] else given["value"], "sensitive": given["sensitive"]}
+        for key, given in sorted(found.items())
+        if name is None or key == name
+    }
+    if name is not None and not shown:
+        raise UsageError(
+            "HF-USE-9",
+            f"{one.name} has no output `{name}`",
+            hint=f"It has: {', '.join(sorted(found)) or 'none'}.",
+        )
+    if invocation.as_json:
+        invocation.document({"version": 1, "stack": one.name, "outputs": shown})
+        return Exit.DONE
+    for key, given in shown.items():
+        cleaned = clean_value(redactor, key, given["value"])
+        value = "(sensitive)" if given["sensitive"] else _text(cleaned)
+        invocation.console.line(value if name is not None else f"{key} = {value}")
+    if not shown:
+        invocation.console.say(f" {one.name} has no outputs")
+    return Exit.DONE
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,95 @@
+"""`holdfast policy test`: the tests of the policies in `policy/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.command import Group, Invocation, command
+from holdfast.kernel.errors import Exit, Failed, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.checks.tools.rego.policies import Policy
+    from holdfast.checks.tools.rego.policy_tests import Test, Tested
+
+_MARKS = {"passed": ("✓", "green"), "skipped": ("-", ""), "failed": ("✗", "red"), "broken": ("✗", "red")}
+
+
+def register(app: Group) -> None:
+    group = Group("policy", help="Policies in Rego, in policy/: run their tests.")
+    command(group, "test")(test)
+    app.add_command(group)
+
+
+def test(invocation: Invocation) -> Exit:
+    """Run the tests of the policies: every rule in policy/ whose name begins with test_.
+
+    Exit 1 where one does not hold or cannot be told.
+    """
+    tested = _tested(invocation)
+    counts = {name: sum(one.outcome == name for one in tested.tests) for name in _MARKS}
+    if invocation.as_json:
+        tests = [_document(one) for one in tested.tests]
+        invocation.document({"version": 1, "by": tested.by, "tests": tests, "summary": counts})
+    else:
+        for one in tested.tests:
+            why = f": {one.message}" if one.message else ""
+            invocation.console.line(" ", _MARKS[one.outcome], f" {one.package}.{one.name}{why}")
+        words = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        invocation.console.say(f" {words} · by {tested.by}")
+    return Exit.FAILED if counts["failed"] or counts["broken"] else Exit.DONE
+
+
+def _document(one: Test) -> dict[str, object]:
+    return {
+        "package": one.package,
+        "name": one.name,
+        "file": one.file,
+        "status": one.outcome.value,
+        "message": one.message,
+    }
+
+
+def _tested(invocation: Invocation) -> Tested:
+    from holdfast.checks.tools.rego.interface import INSTALL, NoAnswer
+    from holdfast.checks.tools.rego.policies import FOLDER, tests_of
+    from holdfast.checks.tools.rego.policy_tests import run_tests
+    from holdfast.config import read as config_read
+
+    file = invocation.config if invocation.config is not None else config_read.find(Path.cwd())
+    root = config_read.load(file).root
+    policies = _policies(root)
+    if not policies:
+        raise UsageError(
+            "HF-POL-1",
+            f"there is no policy in {root / FOLDER}",
+            hint="docs/policies.md shows how to write one.",
+        )
+    if not tests_of(policies):
+        raise UsageError(
+            "HF-POL-2",
+            "the policies have no tests, so nothing was tested",
+            hint=f"Write a rule whose name begins with test_, in {FOLDER}/…_test.rego.",
+        )
+    try:
+        tested = run_tests(root, invocation.environment, policies)
+    except NoAnswer as error:
+        raise Failed("HF-POL-4", str(error), hint="Mend the policy that is named.") from None
+    if tested is None:
+        raise UsageError("HF-POL-3", "nobody here can evaluate Rego", hint=INSTALL)
+    return tested
+
+
+def _policies(root: Path) -> tuple[Policy, ...]:
+    from holdfast.checks.tools.rego.files import policy_files
+    from holdfast.checks.tools.rego.policies import Policy
+    from holdfast.hcl.eval.code import Code
+
+    code = Code(root)
+    found = []
+    for path in policy_files(code).paths:
+        content = code.content(path)
+        if content is None:
+            raise Failed("HF-POL-4", f"{path} cannot be read", hint="Mend the policy that is named.")
+        found.append(Policy(path=path, text=content.decode(errors="replace").removeprefix("\ufeff")))
+    return tuple(found)

@@ -1,0 +1,102 @@
+"""`holdfast secrets`: whether the secrets that stacks name can be read, and by whom. Never their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.cli.command import Group, Invocation, command
+from holdfast.cli.parameters import Stacks
+from holdfast.kernel.errors import Exit, HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.cli.console import Console
+    from holdfast.config.valid import SecretRef
+    from holdfast.secrets.sources.interface import Found
+
+_NAMED = 3
+
+
+def register(app: Group) -> None:
+    group = Group("secrets", help="Secrets that stacks name by reference: check that they are there.")
+    command(group, "check")(check)
+    app.add_command(group)
+
+
+def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
+    """Read every secret that the stacks refer to and say whether it is there, and by which identity.
+
+    Values are not shown. Exit 1 where one cannot be read.
+    """
+    from holdfast.changes.repository import open_repository
+    from holdfast.secrets.reader import Reader
+    from holdfast.secrets.references_in import users
+
+    repository = open_repository(invocation.config, invocation.environment)
+    repository.tune(invocation.console.redactor)
+    selected = [one.stack for one in repository.select(stacks or [], [], None).selected]
+    used_by = users(selected)
+    found = Reader(invocation.environment, repository.config.root, named=True).look(used_by)
+    for one in found.values():
+        if not isinstance(one, HoldfastError):
+            invocation.console.redactor.register(one.secret.reveal())
+    missing = sum(isinstance(one, HoldfastError) for one in found.values())
+    if invocation.as_json:
+        invocation.document(
+            {
+                "version": 1,
+                "references": [_document(ref, found[ref], names) for ref, names in used_by.items()],
+                "summary": {"stacks": len(selected), "present": len(found) - missing, "missing": missing},
+            }
+        )
+    else:
+        _show(invocation, used_by, found)
+        _sum_up(invocation.console, stacks=len(selected), present=len(found) - missing, missing=missing)
+    return Exit.FAILED if missing else Exit.DONE
+
+
+def _document(ref: SecretRef, found: Found | HoldfastError, names: Sequence[str]) -> dict[str, object]:
+    document: dict[str, object] = {
+        "reference": str(ref),
+        "present": not isinstance(found, HoldfastError),
+        "identity": None if isinstance(found, HoldfastError) else found.by,
+        "stacks": list(names),
+        "error": None,
+    }
+    if isinstance(found, HoldfastError):
+        problem = found.problem
+        document["error"] = {"code": problem.code, "message": problem.message, "hint": problem.hint}
+    return document
+
+
+def _show(
+    invocation: Invocation,
+    used_by: Mapping[SecretRef, Sequence[str]],
+    found: Mapping[SecretRef, Found | HoldfastError],
+) -> None:
+    console = invocation.console
+    for ref, names in used_by.items():
+        one = found[ref]
+        users = (f"  ({_listed(names, all_of_them=invocation.verbose)})", "dim")
+        if isinstance(one, HoldfastError):
+            console.line((" ✗ ", "bold red"), str(ref), users)
+            console.line(("     ", ""), (one.problem.code, "bold"), f"  {one.problem.message}")
+            if one.problem.hint:
+                console.line(f"     {one.problem.hint}")
+        else:
+            console.line((" ✓ ", "green"), f"{ref}  by {one.by}", users)
+
+
+def _sum_up(console: Console, *, stacks: int, present: int, missing: int) -> None:
+    of = f"{stacks} stack{'s' if stacks != 1 else ''}"
+    if not present and not missing:
+        console.say(f" {of}, and no secret reference in any")
+        return
+    console.say("")
+    console.say(f" {of}: {present} secret{'s' if present != 1 else ''} there, {missing} missing")
+
+
+def _listed(names: Sequence[str], *, all_of_them: bool) -> str:
+    shown = names if all_of_them else names[:_NAMED]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,107 @@
+"""`holdfast stacks`: what would run, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.cli.command import Group, Invocation, command
+from holdfast.cli.parameters import Changed, Since, Stacks
+from holdfast.kernel.errors import Exit, HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.changes.removed_stacks import Gone
+    from holdfast.changes.repository import Repository
+    from holdfast.changes.selection import Selection
+    from holdfast.stacks.stack import Selected, Stack
+
+
+def register(app: Group) -> None:
+    command(app, "stacks")(stacks)
+
+
+def stacks(
+    invocation: Invocation, stacks: Stacks = None, changed: Changed = None, since: Since = None
+) -> Exit:
+    """Show the stacks of this repository: all, or those that a change touches, with the reasons."""
+    from holdfast.changes.repository import open_repository
+
+    repository = open_repository(invocation.config, invocation.environment)
+    repository.tune(invocation.console.redactor)
+    selection = repository.select(stacks or [], changed or [], since)
+    gone = _look(invocation, selection) if selection.gone else ()
+    if invocation.as_json:
+        invocation.document(
+            {
+                "version": 1,
+                "stacks": [_document(repository, one) for one in selection.selected],
+                "removed": [one.document() for one in gone],
+            }
+        )
+        return Exit.DONE
+    _show(invocation, selection, gone)
+    return Exit.DONE
+
+
+def _look(invocation: Invocation, selection: Selection) -> tuple[Gone, ...]:
+    from holdfast.changes.removed_stacks import look_into
+    from holdfast.cli.context import Workshop
+
+    return Workshop(invocation).run(lambda session: look_into(session, selection.gone))
+
+
+def _document(repository: Repository, one: Selected) -> dict[str, object]:
+    stack = one.stack
+    backend = repository.backend_type(stack)
+    return {
+        "name": stack.name,
+        "environment": stack.environment,
+        "production": stack.production,
+        "account": stack.account,
+        "region": stack.region,
+        "target": stack.target.name if stack.target is not None else None,
+        "module": stack.module,
+        "variables": list(stack.variables_files),
+        "backend": {"type": backend},
+        "engine": _engine(repository, stack),
+        "depends_on": list(stack.depends_on),
+        "reasons": [*one.reasons, *([stack.environment_reason] if stack.environment_reason else [])],
+        "lane": stack.lane,
+        "workspace": stack.workspace,
+    }
+
+
+def _engine(repository: Repository, stack: Stack) -> dict[str, object] | None:
+    try:
+        engine = repository.choose(stack).engine
+    except HoldfastError:
+        return None
+    return {"kind": engine.kind.value, "product": engine.product.value, "version": engine.version}
+
+
+def _show(invocation: Invocation, selection: Selection, gone: tuple[Gone, ...]) -> None:
+    console = invocation.console
+    console.say(f" {selection.headline()}")
+    if selection.selected:
+        console.say("")
+    width = min(max((len(one.stack.name) for one in selection.selected), default=0), 60)
+    unclear = 0
+    for one in selection.selected:
+        stack = one.stack
+        environment = (stack.environment or "no environment") + (" *" if stack.production else "")
+        module = "" if stack.module == "." else stack.module
+        console.line(f"  {stack.name:<{width}}  {environment:<16} {module}".rstrip())
+        if selection.changed is not None or invocation.verbose:
+            for reason in one.reasons:
+                console.line(("      ", ""), (reason, "dim"))
+        if stack.environment_unclear:
+            unclear += 1
+            console.line(("      ", ""), (stack.environment_reason, "yellow"))
+        elif invocation.verbose:
+            console.line(("      ", ""), (stack.environment_reason, "dim"))
+    if any(one.stack.production for one in selection.selected):
+        console.say("")
+        console.say((" * counts as production", "dim"))
+    for lost in gone:
+        console.line(("  ? ", "yellow"), f"{lost.removed.name}  removed: {lost.reason}")
+        for address in lost.resources or ():
+            console.line(f"      {address}")

@@ -1,0 +1,110 @@
+"""`holdfast terraform STACK -- ARGS`: a reading command of Terraform, run as a run of the stack would be."""
+
+from __future__ import annotations
+
+import decimal
+import sys
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import msgspec
+
+from holdfast.cli.command import Argument, Group, Invocation, command
+from holdfast.cli.parameters import OneStack
+from holdfast.kernel.errors import Exit, Refused, UsageError
+
+if TYPE_CHECKING:  # loaded when a command runs
+    from holdfast.secrets.redact import Redactor
+
+READING = frozenset(
+    {"output", "show", "validate", "providers", "version", "graph", "console", "fmt", "metadata", "modules"}
+)
+READING_STATE = frozenset({"list", "show"})
+INSTEAD = {
+    "apply": "holdfast apply",
+    "destroy": "holdfast plan --destroy --out DIR, then holdfast apply --plan DIR",
+    "plan": "holdfast plan",
+    "import": "an import block in the code, then holdfast plan",
+    "taint": "holdfast plan --replace ADDR",
+    "untaint": "holdfast plan",
+    "refresh": "holdfast plan --refresh-only",
+    "init": "nothing: Holdfast does it by itself",
+    "force-unlock": "nothing yet: ask the one who holds the lock",
+    "state pull": "holdfast state pull, which gives it whole: one without its secrets must not be pushed",
+    "state push": "holdfast state push",
+    "state mv": "a moved block in the code, then holdfast plan",
+    "state rm": "a removed block in the code, then holdfast plan",
+    "state replace-provider": "a change of required_providers, then holdfast plan",
+}
+
+
+def register(app: Group) -> None:
+    command(app, "terraform")(terraform)
+
+
+def terraform(
+    invocation: Invocation,
+    stack: OneStack,
+    arguments: Annotated[list[str] | None, Argument(metavar="-- ARGS", help="The command.")] = None,
+) -> Exit:
+    """Run a reading command of Terraform on a stack: output, show, state list, providers, …"""
+    from holdfast.cli.context import Workshop
+    from holdfast.plans.passthrough import run_reading
+
+    words = tuple(arguments or ())
+    if not words:
+        raise UsageError("HF-USE-10", "which command?", hint=f"holdfast terraform {stack} -- state list")
+    _refuse_writing(words)
+    workshop = Workshop(invocation)
+    one = workshop.repository.one(stack)
+    answer = workshop.run(lambda session: run_reading(session, one, words))
+    redactor = invocation.console.redactor
+    shows_values = words[0] in {"show", "output"}
+    _write(sys.stdout, _document(redactor, answer.out) if shows_values else redactor.clean_bytes(answer.out))
+    _write(sys.stderr, redactor.clean_bytes(answer.err))
+    return Exit.DONE if answer.code == 0 else Exit.FAILED
+
+
+def _write(stream: TextIO, data: bytes) -> None:
+    """As bytes: what holds no secret must not change on its way."""
+    stream.flush()
+    stream.buffer.write(data)
+    stream.buffer.flush()
+
+
+def _document(redactor: Redactor, data: bytes) -> bytes:
+    """JSON stays JSON, which it would not if a secret number in it were replaced. Other text is text.
+
+    A value that Terraform marks goes because of its mark, also where it is too short to be searched for.
+    """
+    from holdfast.secrets.redact import MASK
+    from holdfast.secrets.redact_document import TERRAFORM, clean_document
+    from holdfast.terraform.statefile.sensitive import sensitive_in_shown, without_marked
+
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return redactor.clean_bytes(data)
+    try:
+        document = msgspec.json.Decoder(float_hook=decimal.Decimal).decode(data)
+    except msgspec.DecodeError:
+        return redactor.clean_bytes(data)
+    redactor.register_all(sensitive_in_shown(data))
+    cleaned = clean_document(redactor, without_marked(document, MASK), TERRAFORM)
+    if cleaned == document:
+        return data
+    text = msgspec.json.Encoder(decimal_format="number").encode(cleaned)
+    return (msgspec.json.format(text, indent=2) if b"\n " in data else text) + b"\n"
+
+
+def _refuse_writing(words: tuple[str, ...]) -> None:
+    plain = [word for word in words if not word.startswith("-")]
+    first = plain[0] if plain else ""
+    name = " ".join(plain[:2]) if first == "state" else first
+    reads = first in READING or (first == "state" and len(plain) > 1 and plain[1] in READING_STATE)
+    if first == "fmt" or words[0] != first:
+        reads = first == "fmt" and "-check" in words and words[0] == first
+    if not reads:
+        instead = INSTEAD.get(name, "holdfast --help")
+        raise Refused(
+            "HF-USE-11",
+            f"terraform {name or ' '.join(words)} is not a reading command",
+            hint=f"Use instead: {instead}.",
+        )

@@ -1,0 +1,1 @@
+"""What commands print: changes, checks, states, progress, the pull-request report."""

@@ -1,0 +1,232 @@
+"""A change on a screen: the answer first, risk before routine, the next command to type."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from holdfast.cli.console import Console
+from holdfast.cli.views.guard import show_guard, speaks_of
+from holdfast.guard.decision import Allow
+from holdfast.plans.result import StackResult
+from holdfast.plans.status import Status
+from holdfast.secrets.redact_document import clean_value
+from holdfast.terraform.plan.model import Counts, Kind, ResourceChange
+from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, differences
+
+_MARKS: dict[Status, tuple[str, str]] = {
+    Status.UNCHANGED: ("·", "dim"),
+    Status.PLANNED: ("~", "yellow"),
+    Status.APPLIED: ("✓", "green"),
+    Status.FAILED: ("✗", "bold red"),
+    Status.BLOCKED: ("‖", "yellow"),
+    Status.REFUSED: ("✗", "bold red"),
+    Status.LOCKED: ("✗", "bold red"),
+    Status.WAITING: ("…", "yellow"),
+    Status.CANCELLED: ("■", "yellow"),
+    Status.REMOVED: ("?", "yellow"),
+    Status.UNKNOWN: ("✗", "bold red"),
+}
+_WORDS: dict[Status, str] = {
+    Status.UNCHANGED: "no changes",
+    Status.PLANNED: "ready",
+}
+_GRAVE_FIRST = (
+    Status.UNKNOWN, Status.FAILED, Status.REFUSED, Status.LOCKED, Status.BLOCKED, Status.CANCELLED,
+    Status.WAITING, Status.REMOVED, Status.PLANNED, Status.APPLIED, Status.UNCHANGED,
+)  # fmt: skip
+_SIGNS: dict[Kind, tuple[str, str]] = {
+    Kind.CREATE: ("+", "green"),
+    Kind.READ: ("≤", "cyan"),
+    Kind.UPDATE: ("~", "yellow"),
+    Kind.DELETE: ("-", "red"),
+    Kind.DELETE_THEN_CREATE: ("±", "red"),
+    Kind.CREATE_THEN_DELETE: ("±", "red"),
+    Kind.FORGET: (".", "red"),
+    Kind.CREATE_THEN_FORGET: ("±", "red"),
+    Kind.FORGET_THEN_CREATE: ("±", "red"),
+    Kind.NO_OP: ("→", "cyan"),
+    Kind.UNKNOWN: ("?", "bold red"),
+}
+_MOST_RESOURCES = 12
+_MOST_UNCHANGED = 20
+_MOST_ATTRIBUTES = 2
+_MOST_OUTPUTS = 4
+_WIDEST_VALUE = 120
+_WIDEST_REASON = 100
+
+
+def counts_text(counts: Counts) -> str:
+    """`1 delete, 1 replace, 4 new`: what loses something first."""
+    parts = (
+        (counts.delete, "delete"),
+        (counts.replace, "replace"),
+        (counts.forget, "forget"),
+        (counts.update, "change"),
+        (counts.create, "new"),
+        (counts.import_, "import"),
+        (counts.move, "move"),
+        (counts.read, "read"),
+    )
+    return ", ".join(f"{number} {word}" for number, word in parts if number)
+
+
+def show_table(console: Console, results: tuple[StackResult, ...]) -> None:
+    """One line per stack, the gravest first; many unchanged ones are one line together."""
+    ordered = sorted(results, key=lambda one: (_GRAVE_FIRST.index(one.status), one.stack.name))
+    unchanged = [one for one in ordered if one.status is Status.UNCHANGED]
+    shown = (
+        ordered
+        if len(unchanged) <= _MOST_UNCHANGED
+        else [one for one in ordered if one.status is not Status.UNCHANGED]
+    )
+    width = min(max((len(one.stack.name) for one in shown), default=0), 60)
+    if shown:
+        console.say("")
+    for result in shown:
+        mark, style = _mark(result)
+        counts = counts_text(result.plan.counts) if result.plan is not None else ""
+        if result.plan is not None and not counts and result.status is Status.PLANNED:
+            counts = "outputs only" if result.plan.outputs else "state only"
+        reason = _short_reason(console, result)
+        console.line(
+            ("  " + mark + " ", style),
+            f"{result.stack.name:<{width}}  {counts:<26} ",
+            (f"{_WORDS.get(result.status, str(result.status)):<10}", style),
+            f" {reason}" if reason else "",
+        )
+    if len(shown) < len(ordered):
+        console.line(("  · ", "dim"), f"{len(unchanged)} more stacks have no changes")
+
+
+def _mark(result: StackResult) -> tuple[str, str]:
+    """A plan's mark says the worst it would do."""
+    if result.status is not Status.PLANNED or result.plan is None:
+        return _MARKS[result.status]
+    counts = result.plan.counts
+    if counts.delete or counts.replace or counts.forget:
+        return "-", "red"
+    return ("+", "green") if counts.create and not counts.update else _MARKS[Status.PLANNED]
+
+
+def _short_reason(console: Console, result: StackResult) -> str:
+    """Cut after it is cleaned: half a secret is not recognised."""
+    if result.error is not None:
+        message = console.redactor.clean(result.error.message).removeprefix(f"{result.stack.name}: ")
+        return f"{result.error.code} {_cut(message)}" if message else result.error.code
+    if not isinstance(result.decision, Allow):
+        return result.decision.reasons[0].message
+    return ""
+
+
+def _cut(message: str) -> str:
+    first = message.splitlines()[0]
+    return first if len(first) <= _WIDEST_REASON else f"{first[: _WIDEST_REASON - 1]}…"
+
+
+def show_details(console: Console, results: tuple[StackResult, ...], *, verbose: bool) -> None:
+    """Under each stack that has something to say: what, why, and how to go on."""
+    applied = sum(1 for result in results if result.status is Status.APPLIED)
+    with_outputs = verbose or applied <= _MOST_OUTPUTS
+    for result in results:
+        urgent = any(note.startswith("break-glass") for note in result.notes)
+        if result.status is Status.UNCHANGED and not urgent and not (result.notes and verbose):
+            continue
+        changes = _changes(result)
+        outputs = result.outputs if with_outputs else {}
+        warned = result.decision.reasons if speaks_of(result) else ()
+        if not (changes or result.notes or result.problems or outputs or result.error or warned):
+            continue
+        console.line("")
+        environment = result.stack.environment or "no environment"
+        production = ", counts as production" if result.stack.production else ""
+        console.line((f" {result.stack.name}", "bold"), (f"  {environment}{production}", "dim"))
+        _show_resources(console, changes, verbose=verbose)
+        show_guard(console, result, verbose=verbose)
+        _show_problems(console, result)
+        for address in result.removed_resources or ():
+            console.line("   ? ", address)
+        for note in result.notes:
+            console.line(("   ! ", "yellow"), note)
+        if with_outputs:
+            _show_outputs(console, result)
+
+
+def _changes(result: StackResult) -> list[ResourceChange]:
+    if result.plan is None or result.status is Status.APPLIED:
+        return []
+    found = [change for change in result.plan.changes if change.has_effect]
+    return sorted(found, key=lambda change: (not change.destroys, change.kind is Kind.READ, change.address))
+
+
+def _show_resources(console: Console, changes: list[ResourceChange], *, verbose: bool) -> None:
+    shown = changes if verbose else changes[:_MOST_RESOURCES]
+    width = min(max((len(change.address) for change in shown), default=0), 60)
+    for change in shown:
+        sign, style = _SIGNS[change.kind]
+        why = change.explanation if change.kind is not Kind.CREATE or change.reason else ""
+        forced = ""
+        if change.replaces or (change.kind is Kind.UPDATE and not verbose):
+            forced = _attributes(console, change)
+        console.line((f"   {sign} ", style), f"{change.address:<{width}}  {why}{forced}".rstrip())
+        if verbose:
+            for one in differences(change, clean=console.redactor.clean).shown:
+                console.line(("       ", ""), (f"{one.path}: {one.before} → {one.after}", "dim"))
+    if len(shown) < len(changes):
+        console.line((f"     … and {len(changes) - len(shown)} more (--verbose shows them)", "dim"))
+
+
+def _attributes(console: Console, change: ResourceChange) -> str:
+    """What forces a replacement, or what an update changes, in a few words."""
+    found = differences(change, clean=console.redactor.clean, at_most=20).shown
+    shown = [one for one in found if one.forces_replacement] if change.replaces else list(found)
+    shown = [one for one in shown if one.after != KNOWN_AFTER_APPLY] or shown
+    texts = [
+        f"{'' if change.replaces else one.path + ': '}{one.before or 'nothing'} → {one.after or 'nothing'}"
+        for one in shown[:_MOST_ATTRIBUTES]
+    ]
+    more = f"; {len(shown) - _MOST_ATTRIBUTES} more" if len(shown) > _MOST_ATTRIBUTES else ""
+    return f"  ({'; '.join(texts)}{more})" if texts else ""
+
+
+def _show_problems(console: Console, result: StackResult) -> None:
+    if result.plan is not None and not isinstance(result.decision, Allow):
+        # The guard's own words stand above; what is left is the way on.
+        if result.error is not None and result.error.hint:
+            console.line(f"   {result.error.hint}")
+        return
+    for problem in result.problems:
+        where = f"{problem.place}  " if problem.place is not None else ""
+        console.line(("   ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{problem.message}")
+        if problem.hint:
+            console.line(f"     {problem.hint}")
+    if result.error is not None and result.error not in result.problems:
+        console.line(("   ! ", "yellow"), (result.error.code, "bold"), f"  {result.error.message}")
+        if result.error.hint:
+            console.line(f"     {result.error.hint}")
+
+
+def _show_outputs(console: Console, result: StackResult) -> None:
+    for name, output in sorted(result.outputs.items()):
+        value = (
+            "(sensitive)" if output.sensitive else _value(clean_value(console.redactor, name, output.value))
+        )
+        console.line(("     ", ""), f"{name} = {value}")
+
+
+def _value(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _WIDEST_VALUE else f"{text[: _WIDEST_VALUE - 1]}…"
+
+
+def show_footer(console: Console, results: tuple[StackResult, ...], seconds: float) -> None:
+    statuses = Counter(result.status for result in results)
+    words = {Status.PLANNED: "ready", Status.UNCHANGED: "without changes"}
+    parts = [
+        f"{statuses[status]} {words.get(status, str(status))}" for status in _GRAVE_FIRST if statuses[status]
+    ]
+    engines = sorted({str(result.engine) for result in results if result.engine is not None})
+    spent = f" · {seconds:.1f} s"
+    engine = f" · engine: {', '.join(engines)}" if engines else ""
+    console.line("")
+    console.line(f" {', '.join(parts) or 'nothing to do'}{spent}{engine}")

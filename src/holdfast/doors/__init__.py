@@ -1,1 +1,0 @@
-"""The only ways to touch the world: processes, environment, files, Git, clock."""

@@ -1,0 +1,1 @@
+"""Evaluates HCL as far as possible without running Terraform: values, functions, modules."""

@@ -1,0 +1,318 @@
+"""What a module's folder says: variables, locals, calls of other modules, backend, versions.
+
+A `Code` reads each folder and each file once, however many stacks share them. It never raises for what a
+file holds: what could not be read stands in `problems`.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.hcl.eval.worktree import Kind, Worktree
+from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File
+from holdfast.hcl.reader import constant, read
+from holdfast.kernel.errors import Place, Problem
+from holdfast.kernel.values import dataclass
+
+T = TypeVar("T")
+
+_CODE = re.compile(r"\.(?:tf|tofu)(?:\.json)?$")
+_TOFU = re.compile(r"\.tofu(?:\.json)?$")
+_OVERRIDE = re.compile(r"(?:^|_)override\.(?:tf|tofu)(?:\.json)?$")
+_AUTO = re.compile(r"\.auto\.tfvars(?:\.json)?$")
+_META = frozenset(("source", "version", "for_each", "count", "providers", "depends_on", "enabled"))
+
+TERRAFORM_VERSION = ".terraform-version"
+OPENTOFU_VERSION = ".opentofu-version"
+LOCK_FILE = ".terraform.lock.hcl"
+
+
+def is_code(name: str) -> bool:
+    """A file that Terraform or OpenTofu reads as code, by its name alone; like them, not a backup."""
+    return bool(_CODE.search(name)) and not (name.startswith((".", "#")) or name.endswith("~"))
+
+
+def is_override(name: str) -> bool:
+    """A file of code whose blocks are laid over those of the others."""
+    return bool(_OVERRIDE.search(name))
+
+
+def is_own_variables(name: str) -> bool:
+    """A variables file that is read without being asked for, when it stands beside the root module."""
+    return name in ("terraform.tfvars", "terraform.tfvars.json") or bool(_AUTO.search(name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    name: str
+    place: Place
+    type: Expression | None = None
+    default: Expression | None = None
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleCall:
+    name: str
+    place: Place
+    source: Expression | None
+    arguments: Mapping[str, Expression]
+    block: Block
+    """The block as written, for `for_each` and `count`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendCode:
+    """`settings` holds what the code says in plain values; `UNKNOWN` for what is computed."""
+
+    type: str
+    settings: Mapping[str, object]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A version asked for by a file such as `.terraform-version`."""
+
+    version: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleCode:
+    folder: str
+    exists: bool
+    files: tuple[File, ...]
+    variables: Mapping[str, Variable]
+    locals: Mapping[str, Expression]
+    calls: tuple[ModuleCall, ...]
+    required_versions: tuple[str, ...]
+    required_providers: Mapping[str, object]
+    """Name to `{source, version}` (or a version), in plain values."""
+    backend: BackendCode | None
+    cloud: Place | None
+    tofu: tuple[str, ...]
+    """Why this is OpenTofu's code, in words; empty when it may be Terraform's."""
+    terraform_version: Pin | None
+    opentofu_version: Pin | None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(problem for file in self.files for problem in file.problems)
+
+    def blocks(self, *types: str) -> Iterator[Block]:
+        return (block for file in self.files for block in file.body.blocks_of(*types))
+
+
+class Code:
+    """The code of one repository, read on demand and kept. Paths are relative to `root`, with `/`."""
+
+    def __init__(self, root: Path) -> None:
+        self.tree = Worktree(root)
+        self._files: dict[str, File | None] = {}
+        self._contents: dict[str, bytes | OSError | None] = {}
+        self._modules: dict[str, ModuleCode] = {}
+        self._kept: dict[Hashable, object] = {}
+
+    def file(self, path: str) -> File | None:
+        """A file of HCL or of its JSON; None when there is none."""
+        if path not in self._files:
+            self._files[path] = self._read(path)
+        return self._files[path]
+
+    def content(self, path: str) -> bytes | None:
+        """The bytes of a file, read once; None when there is none or it cannot be read."""
+        found = self._content(path)
+        return None if isinstance(found, OSError) else found
+
+    def _content(self, path: str) -> bytes | OSError | None:
+        if path not in self._contents:
+            self._contents[path] = self._read_bytes(path)
+        return self._contents[path]
+
+    def _read_bytes(self, path: str) -> bytes | OSError | None:
+        if self.tree.kind(path) is Kind.OTHER:
+            # A pipe, or a link to a device: reading it may never end.
+            return OSError(errno.EINVAL, "it is neither a file nor a folder")
+        place = self.tree.root / path
+        try:
+            return place.read_bytes()
+        except ValueError:
+            return None  # code may name a file by what no name can hold
+        except (FileNotFoundError, NotADirectoryError):
+            return OSError(errno.ENOENT, "it is a link that leads to no file") if place.is_symlink() else None
+        except OSError as error:
+            return error
+
+    def _read(self, path: str) -> File | None:
+        content = self._content(path)
+        if isinstance(content, OSError):
+            problem = Problem(
+                code="HF-HCL-5",
+                message=f"the file cannot be read: {content.strerror}",
+                hint="Check that it is a file and that this user may read it.",
+                place=Place(file=path),
+            )
+            return File(path=path, body=Body(), problems=(problem,))
+        return None if content is None else read(content, path)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Something worked out from the code, kept beside it under a key that says what it is."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]  # type: ignore[return-value] # one key, one type: the key names its maker
+
+    def module(self, folder: str) -> ModuleCode:
+        """The code of a folder; of one that is not there, an empty module with `exists` false."""
+        if folder not in self._modules:
+            self._modules[folder] = self._module(folder)
+        return self._modules[folder]
+
+    def _module(self, folder: str) -> ModuleCode:
+        names = sorted(
+            name
+            for name in self.tree.names(folder)
+            if is_code(name) and not self.tree.is_folder(self.tree.join(folder, name))
+        )
+        # OpenTofu reads main.tofu instead of main.tf, and override files come last: later ones win below.
+        names.sort(key=lambda name: (bool(_OVERRIDE.search(name)), bool(_TOFU.search(name)), name))
+        read_ = [self.file(self.tree.join(folder, name)) for name in names]
+        files = tuple(file for file in read_ if file is not None)
+        settings = _settings(files)
+        pins = {name: self._pin(folder, name) for name in (TERRAFORM_VERSION, OPENTOFU_VERSION)}
+        return ModuleCode(
+            folder=folder,
+            exists=self.tree.is_folder(folder),
+            files=files,
+            variables=_variables(files),
+            locals=_locals(files),
+            calls=_calls(files),
+            required_versions=settings.versions,
+            required_providers=settings.providers,
+            backend=settings.backend,
+            cloud=settings.cloud,
+            tofu=_tofu(files, settings, pins[OPENTOFU_VERSION]),
+            terraform_version=pins[TERRAFORM_VERSION],
+            opentofu_version=pins[OPENTOFU_VERSION],
+        )
+
+    def _pin(self, folder: str, name: str) -> Pin | None:
+        """In the folder or the nearest one above it, as the version managers look for it."""
+        for place in pin_places(folder, name):
+            if self.tree.kind(place) is not Kind.FILE:
+                continue
+            try:
+                text = (self.tree.root / place).read_text(errors="replace")
+            except (OSError, ValueError):
+                continue
+            lines = [line.strip() for line in text.splitlines() if line.strip()[:1] not in ("", "#")]
+            if lines:
+                return Pin(version=lines[0], path=place)
+        return None
+
+
+def pin_places(folder: str, name: str) -> tuple[str, ...]:
+    """Where a version file counts: beside the root module, or in any folder above it."""
+    parts = [] if folder == "." else folder.split("/")
+    return tuple("/".join((*parts[:depth], name)) for depth in range(len(parts), -1, -1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    versions: tuple[str, ...]
+    providers: Mapping[str, object]
+    backend: BackendCode | None
+    cloud: Place | None
+    encryption: Place | None
+
+
+def _settings(files: tuple[File, ...]) -> _Settings:
+    versions: list[str] = []
+    providers: dict[str, object] = {}
+    backend: BackendCode | None = None
+    cloud: Place | None = None
+    encryption: Place | None = None
+    for block in (block for file in files for block in file.body.blocks_of("terraform")):
+        version = block.body.attribute("required_version")
+        if version is not None and isinstance(asked := constant(version.expression), str):
+            versions.append(asked)
+        for inner in block.body.blocks:
+            match inner.type:
+                case "required_providers":
+                    providers.update(_constants(inner.body.attributes))
+                case "backend":
+                    backend, cloud = _backend(inner), None
+                case "cloud":
+                    backend, cloud = None, inner.place
+                case "encryption":
+                    encryption = inner.place
+                case _:
+                    pass
+    return _Settings(
+        versions=tuple(versions), providers=providers, backend=backend, cloud=cloud, encryption=encryption
+    )
+
+
+def _constants(attributes: tuple[Attribute, ...]) -> dict[str, object]:
+    return {attribute.name: constant(attribute.expression) for attribute in attributes}
+
+
+def _backend(block: Block) -> BackendCode:
+    settings: dict[str, object] = _constants(block.body.attributes)
+    for inner in block.body.blocks:
+        settings[inner.type] = _constants(inner.body.attributes)
+    return BackendCode(type=block.labels[0] if block.labels else "", settings=settings, place=block.place)
+
+
+def _tofu(files: tuple[File, ...], settings: _Settings, pin: Pin | None) -> tuple[str, ...]:
+    reasons = [f"{file.path} is OpenTofu's" for file in files if _TOFU.search(file.path)]
+    if pin is not None:
+        reasons.append(f"{pin.path} asks for OpenTofu {pin.version}")
+    if settings.encryption is not None:
+        reasons.append(f"{settings.encryption.file}:{settings.encryption.line} encrypts the state")
+    return tuple(reasons)
+
+
+def _variables(files: tuple[File, ...]) -> dict[str, Variable]:
+    found: dict[str, Variable] = {}
+    for block in (block for file in files for block in file.body.blocks_of("variable")):
+        name = block.labels[0] if block.labels else ""
+        before = found.get(name)
+        kind, default = block.body.attribute("type"), block.body.attribute("default")
+        nullable = block.body.attribute("nullable")
+        found[name] = Variable(
+            name=name,
+            place=block.place,
+            type=kind.expression if kind else (before.type if before else None),
+            default=default.expression if default else (before.default if before else None),
+            nullable=constant(nullable.expression) is not False
+            if nullable
+            else (before.nullable if before else True),
+        )
+    return found
+
+
+def _locals(files: tuple[File, ...]) -> dict[str, Expression]:
+    blocks = (block for file in files for block in file.body.blocks_of("locals"))
+    return {item.name: item.expression for block in blocks for item in block.body.attributes}
+
+
+def _calls(files: tuple[File, ...]) -> tuple[ModuleCall, ...]:
+    found: dict[str, ModuleCall] = {}
+    for block in (block for file in files for block in file.body.blocks_of("module")):
+        name = block.labels[0] if block.labels else ""
+        before = found.get(name)
+        attributes = {item.name: item.expression for item in block.body.attributes}
+        given = {key: value for key, value in attributes.items() if key not in _META}
+        found[name] = ModuleCall(
+            name=name,
+            place=block.place,
+            source=attributes.get("source", before.source if before else None),
+            arguments={**(before.arguments if before else {}), **given},
+            block=before.block if before and not {"for_each", "count"} & attributes.keys() else block,
+        )
+    return tuple(found.values())

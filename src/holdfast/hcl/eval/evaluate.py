@@ -1,0 +1,368 @@
+"""A small, honest evaluator: the value of an expression, or unknown. It never guesses.
+
+Unknown spreads: whatever is made of it is unknown too. `COMPUTED` is the unknown that only resources, data
+sources and outputs of modules decide; everything else that cannot be told is `UNKNOWN`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.hcl.eval.functions import FUNCTIONS, PARTIAL
+from holdfast.hcl.eval.operators import arithmetic, logic
+from holdfast.hcl.eval.values import bool_of, known, pairs, parts_of, same, strings, text_of, unknown_of
+from holdfast.hcl.nodes import (
+    Access,
+    Binary,
+    Call,
+    Conditional,
+    Expression,
+    For,
+    Literal,
+    Object,
+    Opaque,
+    Template,
+    Traversal,
+    Tuple,
+    Unary,
+)
+from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
+from holdfast.kernel.values import dataclass, field
+
+Listing = Callable[[str, str], object]
+"""`fileset`: the files of a folder that match a pattern, as a set, or unknown."""
+
+_MOST_ELEMENTS = 2000
+_MOST_STEPS = 2_000_000
+_STEPS_OF_ELEMENT = 10
+_MOST_PARTS = 100_000
+_LONGEST_TEXT = 5_000_000
+_MADE_OF_PATHS = frozenset(("format", "join", "fileset", "abspath", "tostring", "coalesce", "lookup"))
+"""Functions through which an absolute path may pass without being looked into."""
+
+
+class _Absent:
+    """Terraform would report an error here; `try` goes on to its next argument."""
+
+
+_ABSENT = _Absent()
+
+
+def _no_listing(_folder: str, _pattern: str) -> object:
+    return UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What names mean at one place of one module."""
+
+    variables: Mapping[str, object] = field(default_factory=dict)
+    locals: Mapping[str, Expression] = field(default_factory=dict)
+    path_module: str = "."
+    """Relative to the root module's folder, as Terraform has it."""
+    cwd: str | None = None
+    """The root module's folder as an absolute path of the source tree; None when it cannot be told."""
+    tree: str | None = None
+    """The source tree itself, absolute."""
+    workspace: str | None = None
+    names: Mapping[str, object] = field(default_factory=dict)
+    """Names bound here: `each`, `count`, iterators of dynamic blocks, names of `for`."""
+    listing: Listing = _no_listing
+    settled: dict[str, object] = field(default_factory=dict)
+    """Locals whose value is already known, shared by every scope of the same module."""
+    steps: list[int] = field(default_factory=lambda: [_MOST_STEPS])
+    """What one question may still cost: a few lines of code can ask for more than there is time."""
+
+    def bind(self, names: Mapping[str, object]) -> Scope:
+        return self._with({**self.names, **names})
+
+    def unbound(self) -> Scope:
+        return self._with({})
+
+    def _with(self, names: Mapping[str, object]) -> Scope:
+        return Scope(
+            variables=self.variables,
+            locals=self.locals,
+            path_module=self.path_module,
+            cwd=self.cwd,
+            tree=self.tree,
+            workspace=self.workspace,
+            names=names,
+            listing=self.listing,
+            settled=self.settled,
+            steps=self.steps,
+        )
+
+
+def evaluate(expression: Expression, scope: Scope) -> object:
+    """A value, unknowns in it where there are any, or an unknown; what grows huge is one. Never raises."""
+    scope.steps[0] = _MOST_STEPS
+    try:
+        value = _value(expression, scope)
+    except RecursionError:
+        return UNKNOWN
+    return UNKNOWN if isinstance(value, _Absent) or parts_of(value, _MOST_PARTS) > _MOST_PARTS else value
+
+
+def _value(expression: Expression, scope: Scope) -> object:
+    if type(expression) is Literal:
+        return expression.value
+    return _MEANINGS[type(expression)](expression, scope)
+
+
+def _plain(expression: Expression, scope: Scope) -> object:
+    value = _value(expression, scope)
+    return UNKNOWN if isinstance(value, _Absent) else value
+
+
+def _named(expression: Traversal, scope: Scope) -> object:  # noqa: PLR0911 - one line for each kind of name
+    root = expression.root
+    if root in scope.names:
+        return scope.names[root]
+    first = expression.steps[0] if expression.steps else None
+    if root == "var" and isinstance(first, str):
+        return scope.variables.get(first, UNKNOWN)
+    if root == "local" and isinstance(first, str):
+        return _local(first, scope)
+    if root == "path" and isinstance(first, str):
+        return {"module": scope.path_module, "root": ".", "cwd": scope.cwd}.get(first) or UNKNOWN
+    if root == "terraform":
+        return {"workspace": scope.workspace or UNKNOWN}
+    if root in ("var", "local", "path", "each", "count", "self"):
+        return UNKNOWN
+    return COMPUTED
+
+
+def _local(name: str, scope: Scope) -> object:
+    if name not in scope.locals:
+        return UNKNOWN
+    if name not in scope.settled:
+        scope.settled[name] = UNKNOWN  # a local that refers to itself ends here
+        value = _plain(scope.locals[name], scope.unbound())
+        parts = parts_of(value, _MOST_PARTS)
+        scope.steps[0] -= parts
+        scope.settled[name] = UNKNOWN if parts > _MOST_PARTS or scope.steps[0] < 0 else value
+    return scope.settled[name]
+
+
+def _steps(value: object, steps: tuple[str | Expression, ...], scope: Scope) -> object:
+    for step in steps:
+        if isinstance(value, Unknown | _Absent):
+            return value
+        key = step if isinstance(step, str) else _plain(step, scope)
+        if isinstance(key, Unknown):
+            return unknown_of(key, value)
+        value = _index(value, key)
+    return value
+
+
+def _index(value: object, key: object) -> object:
+    if value is None:
+        return _ABSENT
+    if isinstance(value, Mapping):
+        name = text_of(key)
+        return UNKNOWN if name is None else value.get(name, _ABSENT)
+    if type(value) is tuple:
+        text = text_of(key) or ""
+        at = int(text) if text.isascii() and text.isdigit() else None
+        if at is None:
+            return UNKNOWN
+        return value[at] if at < len(value) else _ABSENT
+    return UNKNOWN
+
+
+def _template(expression: Template, scope: Scope) -> object:
+    if len(expression.pieces) == 1:
+        return _value(expression.pieces[0], scope)
+    found: list[str] = []
+    values = [_value(piece, scope) for piece in expression.pieces]
+    for value in values:
+        if isinstance(value, _Absent):
+            return value
+        text = text_of(value)
+        if text is None:
+            return unknown_of(*values) if any(isinstance(v, Unknown) for v in values) else UNKNOWN
+        found.append(text)
+    return "".join(found) if sum(map(len, found)) <= _LONGEST_TEXT else UNKNOWN
+
+
+def _object(expression: Object, scope: Scope) -> object:
+    found: dict[str, object] = {}
+    for key, item in expression.items:
+        given = _plain(key, scope)
+        name = text_of(given)
+        if name is None:
+            return unknown_of(given) if isinstance(given, Unknown) else UNKNOWN
+        found[name] = _plain(item, scope)
+    return found
+
+
+def _conditional(expression: Conditional, scope: Scope) -> object:
+    given = _plain(expression.condition, scope)
+    if isinstance(given, Unknown):
+        return unknown_of(given, _plain(expression.yes, scope), _plain(expression.no, scope))
+    condition = bool_of(given)
+    if isinstance(condition, Unknown):
+        return UNKNOWN
+    return _value(expression.yes if condition else expression.no, scope)
+
+
+def _binary(expression: Binary, scope: Scope) -> object:
+    left, right = _plain(expression.left, scope), _plain(expression.right, scope)
+    operator = expression.operator
+    if operator in ("&&", "||"):
+        return logic(operator, left, right)
+    if not known(left) or not known(right):
+        return unknown_of(left, right)
+    if operator in ("==", "!="):
+        equal = None if _inside(scope, (left, right)) else same(left, right)
+        return UNKNOWN if equal is None else equal is (operator == "==")
+    return arithmetic(operator, left, right)
+
+
+def _unary(expression: Unary, scope: Scope) -> object:
+    operand = _plain(expression.operand, scope)
+    if isinstance(operand, Unknown):
+        return operand
+    if expression.operator == "!":
+        value = bool_of(operand)
+        return value if isinstance(value, Unknown) else not value
+    if isinstance(operand, int | float) and not isinstance(operand, bool):
+        return -operand
+    return UNKNOWN
+
+
+def elements(expression: For, scope: Scope) -> list[Scope] | Unknown:
+    """One scope for each element that a `for` goes through, before its condition."""
+    collection = _plain(expression.collection, scope)
+    found = pairs(collection)
+    scope.steps[0] -= len(found or ()) * _STEPS_OF_ELEMENT
+    if found is None or len(found) > _MOST_ELEMENTS or scope.steps[0] < 0:
+        return unknown_of(collection) if isinstance(collection, Unknown) else UNKNOWN
+    scopes = []
+    for key, value in found:
+        names = {expression.value_name: value}
+        if expression.key_name is not None:
+            names[expression.key_name] = key
+        scopes.append(scope.bind(names))
+    return scopes
+
+
+def _for(expression: For, scope: Scope) -> object:
+    scopes = elements(expression, scope)
+    if isinstance(scopes, Unknown):
+        return scopes
+    items: list[object] = []
+    keyed: dict[str, object] = {}
+    for inner in scopes:
+        if expression.condition is not None:
+            wanted = _plain(expression.condition, inner)
+            if not isinstance(wanted, bool):
+                return unknown_of(wanted) if isinstance(wanted, Unknown) else UNKNOWN
+            if not wanted:
+                continue
+        value = _plain(expression.value, inner)
+        if expression.key is None:
+            items.append(value)
+            continue
+        given = _plain(expression.key, inner)
+        key = text_of(given)
+        if key is None:
+            return unknown_of(given) if isinstance(given, Unknown) else UNKNOWN
+        if expression.grouped:
+            before = keyed.get(key, ())
+            keyed[key] = (*before, value) if isinstance(before, tuple) else UNKNOWN
+        else:
+            keyed[key] = value
+    return tuple(items) if expression.key is None else keyed
+
+
+def _call(expression: Call, scope: Scope) -> object:
+    name = expression.name.removeprefix("core::")
+    if name == "try":
+        return _try(expression, scope)
+    arguments = [_plain(argument, scope) for argument in expression.arguments]
+    if expression.expand_final:
+        last = arguments.pop() if arguments else UNKNOWN
+        if not isinstance(last, tuple):
+            return unknown_of(last) if isinstance(last, Unknown) else UNKNOWN
+        arguments.extend(last)
+    whole = all(known(argument) for argument in arguments)
+    if not whole and (name not in PARTIAL or any(isinstance(value, Unknown) for value in arguments)):
+        return unknown_of(*arguments)
+    if name not in _MADE_OF_PATHS and _inside(scope, tuple(arguments)):
+        return UNKNOWN
+    return _answer(name, arguments, scope)
+
+
+def _answer(name: str, arguments: list[object], scope: Scope) -> object:
+    try:
+        match name, arguments:
+            case "fileset", [str() as folder, str() as pattern]:
+                return scope.listing(folder, pattern)
+            case "abspath", [str() as path]:
+                return _absolute(path, scope)
+            case _ if name in FUNCTIONS:
+                return FUNCTIONS[name](*arguments)
+            case _:
+                return UNKNOWN
+    except (TypeError, ValueError, LookupError, StopIteration):
+        return UNKNOWN
+
+
+def _inside(scope: Scope, value: object) -> bool:
+    """Whether an absolute path of the source tree stands in a value.
+
+    Terraform runs elsewhere, so such a path may be followed but not taken apart or compared.
+    """
+    return scope.tree is not None and any(scope.tree in text for text in strings(value))
+
+
+def _absolute(path: str, scope: Scope) -> object:
+    found = posixpath.normpath(posixpath.join(scope.cwd or ".", path))
+    return found if scope.tree is not None and f"{found}/".startswith(f"{scope.tree}/") else UNKNOWN
+
+
+def _try(expression: Call, scope: Scope) -> object:
+    for argument in expression.arguments:
+        value = _value(argument, scope)
+        if not isinstance(value, _Absent):
+            return value
+    return _ABSENT
+
+
+def _traversal(expression: Traversal, scope: Scope) -> object:
+    value = _named(expression, scope)
+    skipped = 1 if expression.root in ("var", "local", "path") else 0
+    return _steps(value, expression.steps[skipped:], scope) if len(expression.steps) > skipped else value
+
+
+def _access(expression: Access, scope: Scope) -> object:
+    return _steps(_value(expression.base, scope), expression.steps, scope)
+
+
+def _tuple(expression: Tuple, scope: Scope) -> object:
+    return tuple(_plain(item, scope) for item in expression.items)
+
+
+def _opaque(expression: Opaque, scope: Scope) -> object:
+    inside = [_plain(part, scope) for part in expression.inside]
+    decided = not expression.unread and not all(known(value) for value in inside)
+    return unknown_of(*inside) if decided else UNKNOWN
+
+
+_MEANINGS: Mapping[type[Expression], Callable[[Any, Scope], object]] = {
+    Access: _access,
+    Binary: _binary,
+    Call: _call,
+    Conditional: _conditional,
+    For: _for,
+    Object: _object,
+    Opaque: _opaque,
+    Template: _template,
+    Traversal: _traversal,
+    Tuple: _tuple,
+    Unary: _unary,
+}

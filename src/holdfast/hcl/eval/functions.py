@@ -1,0 +1,209 @@
+"""Terraform's functions, as far as their answer can be told from known arguments. Pure.
+
+Each takes known arguments and answers a value or an unknown; one that cannot deal with what it was given
+may raise TypeError, ValueError, KeyError or IndexError, which counts as unknown. A function that is not
+in the table is unknown: no answer is ever guessed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+
+from holdfast.hcl.eval.values import SetOf, bool_of, number_of, pairs, set_of, text_of
+from holdfast.hcl.reader import UNKNOWN, Unknown
+
+_VERB = re.compile(r"%(0\d+)?([a-zA-Z%])")
+
+
+def _text(value: object) -> str:
+    text = text_of(value)
+    if text is None:
+        raise TypeError("not a simple value")
+    return text
+
+
+def _list(value: object) -> tuple[object, ...]:
+    if not isinstance(value, tuple):
+        raise TypeError("not a list")
+    return value
+
+
+def _map(value: object) -> Mapping[object, object]:
+    if not isinstance(value, Mapping):
+        raise TypeError("not a map")
+    return value
+
+
+def _format(spec: object, *arguments: object) -> object:
+    left = list(arguments)
+    understood = True
+
+    def fill(match: re.Match[str]) -> str:
+        nonlocal understood
+        padding, verb = match.groups()
+        if verb == "%":
+            return "%"
+        if verb not in "svd" or (padding and verb != "d"):
+            understood = False
+            return ""
+        value = left.pop(0)
+        if verb == "d" and (isinstance(value, bool) or not isinstance(value, int)):
+            raise TypeError("not a whole number")
+        return _text(value).zfill(int(padding or 0))
+
+    template = _text(spec)
+    done = _VERB.sub(fill, template)
+    plain = _VERB.sub("", template)
+    return done if understood and not left and "%" not in plain else UNKNOWN
+
+
+def _join(separator: object, *lists: object) -> object:
+    items = [item for value in lists for item in _list(value)]
+    return _text(separator).join(_text(item) for item in items)
+
+
+def _merge(*maps: object) -> object:
+    found: dict[object, object] = {}
+    for value in maps:
+        if value is not None:
+            found.update(_map(value))
+    return found
+
+
+def _lookup(value: object, key: object, *default: object) -> object:
+    found = _map(value)
+    name = _text(key)
+    return found[name] if name in found else default[0]
+
+
+def _coalesce(*values: object) -> object:
+    return next(value for value in values if value is not None and value != "")
+
+
+def _replace(text: object, old: object, new: object) -> object:
+    pattern = _text(old)
+    if pattern.startswith("/") and pattern.endswith("/") and len(pattern) > 1:
+        return UNKNOWN
+    return _text(text).replace(pattern, _text(new))
+
+
+def _basename(path: object) -> object:
+    text = _text(path)
+    return posixpath.basename(text.rstrip("/")) or ("/" if text else "")
+
+
+def _dirname(path: object) -> object:
+    """Go's filepath.Dir: what stands before the last slash, cleaned."""
+    return posixpath.normpath(_text(path).rpartition("/")[0] or ("/" if _text(path)[:1] == "/" else "."))
+
+
+def _length(value: object) -> object:
+    if isinstance(value, str):
+        return len(value) if value.isascii() else UNKNOWN
+    if isinstance(value, tuple | Mapping):
+        return len(value)
+    raise TypeError("no length")
+
+
+def _flatten(value: object) -> object:
+    found: list[object] = []
+    for item in _list(value):
+        if isinstance(item, Unknown):
+            return item
+        if isinstance(item, tuple):
+            inner = _flatten(item)
+            if isinstance(inner, Unknown):
+                return inner
+            found.extend(_list(inner))
+        else:
+            found.append(item)
+    return tuple(found)
+
+
+def _distinct(value: object) -> object:
+    items = [item for item in _list(value) if isinstance(item, str)]
+    return tuple(dict.fromkeys(items)) if len(items) == len(_list(value)) else UNKNOWN
+
+
+def _contains(value: object, wanted: object) -> object:
+    items = _list(value)
+    if not isinstance(wanted, str) or not all(isinstance(item, str) for item in items):
+        return UNKNOWN
+    return wanted in items
+
+
+def _element(value: object, index: object) -> object:
+    items = _list(value)
+    at = number_of(index)
+    if isinstance(value, SetOf) or not isinstance(at, int) or at < 0:
+        return UNKNOWN
+    return items[at % len(items)]
+
+
+def _keys(value: object) -> object:
+    return tuple(key for key, _ in pairs(_map(value)) or ())
+
+
+def _values(value: object) -> object:
+    return tuple(item for _, item in pairs(_map(value)) or ())
+
+
+def _setunion(*values: object) -> object:
+    return set_of(item for value in values for item in _list(value))
+
+
+def _of_ascii(change: Callable[[str], str]) -> Callable[[object], object]:
+    """Beyond ASCII, Go and Python do not agree on white space and letters."""
+
+    def changed(value: object) -> object:
+        text = _text(value)
+        return change(text) if text.isascii() else UNKNOWN
+
+    return changed
+
+
+FUNCTIONS: Mapping[str, Callable[..., object]] = {
+    "basename": _basename,
+    "coalesce": _coalesce,
+    "compact": lambda value: tuple(item for item in _list(value) if item not in (None, "")),
+    "concat": lambda *lists: tuple(item for value in lists for item in _list(value)),
+    "contains": _contains,
+    "dirname": _dirname,
+    "distinct": _distinct,
+    "element": _element,
+    "endswith": lambda text, end: _text(text).endswith(_text(end)),
+    "flatten": _flatten,
+    "format": _format,
+    "join": _join,
+    "keys": _keys,
+    "length": _length,
+    "lookup": _lookup,
+    "lower": _of_ascii(str.lower),
+    "merge": _merge,
+    "nonsensitive": lambda value: value,
+    "replace": _replace,
+    "sensitive": lambda value: value,
+    "setunion": _setunion,
+    "sort": lambda value: tuple(sorted(_text(item) for item in _list(value))),
+    "split": lambda separator, text: tuple(_text(text).split(_text(separator))),
+    "startswith": lambda text, start: _text(text).startswith(_text(start)),
+    "tobool": bool_of,
+    "tolist": lambda value: tuple(_list(value)),
+    "tomap": lambda value: dict(_map(value)),
+    "tonumber": number_of,
+    "toset": lambda value: set_of(_list(value)),
+    "tostring": lambda value: None if value is None else _text(value),
+    "trimprefix": lambda text, start: _text(text).removeprefix(_text(start)),
+    "trimspace": _of_ascii(str.strip),
+    "trimsuffix": lambda text, end: _text(text).removesuffix(_text(end)),
+    "upper": _of_ascii(str.upper),
+    "values": _values,
+    "zipmap": lambda names, items: dict(zip(map(_text, _list(names)), _list(items), strict=True)),
+}
+
+PARTIAL = frozenset(
+    ("concat", "element", "flatten", "keys", "length", "lookup", "merge", "nonsensitive", "sensitive")
+) | frozenset(("tolist", "tomap", "values", "zipmap"))
+"""Functions that may be given values with unknowns inside: they only move them about."""

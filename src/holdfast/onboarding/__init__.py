@@ -1,0 +1,1 @@
+"""`holdfast init`: scan a repository and write a starter configuration."""

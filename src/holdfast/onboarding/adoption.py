@@ -1,0 +1,246 @@
+"""What to mend in a repository before and after Holdfast moves in, in the order to do it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from holdfast.kernel.values import dataclass
+from holdfast.onboarding.scan import Look, Module
+from holdfast.onboarding.starter_entries import Entry, Found
+from holdfast.onboarding.starter_state import Home, missing
+
+_PLACES: Final = (
+    *("bucket", "key", "prefix", "region", "profile", "role_arn", "dynamodb_table", "kms_key_id"),
+    *("storage_account_name", "container_name", "resource_group_name", "subscription_id", "tenant_id"),
+    *("address", "conn_str", "path", "organization", "hostname", "secret_suffix", "namespace"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mend:
+    """One thing to do: what kind of thing, where, and one sentence."""
+
+    title: str
+    file: str | None
+    line: int | None = None
+    what: str
+
+
+def mends(
+    look: Look, entries: Sequence[Entry], homes: Mapping[str, Home], lost: Iterable[str]
+) -> tuple[Mend, ...]:
+    """First what keeps plans from being true, then states, then locks and habits."""
+    stacks = [stack for entry in entries for stack in entry.stacks]
+    held = {stack.name for entry in entries if entry.held is not None for stack in entry.stacks}
+    active = [stack for stack in stacks if stack.name not in held]
+    used = {stack.module: look.modules[stack.module] for stack in stacks}
+    own = [used[folder] for folder in sorted(used)]
+    return (
+        *_unreadable(look),
+        *_terragrunt(look),
+        *_held(entries, look),
+        *_guessed(active, homes, look),
+        *_states(own, stacks),
+        *_in_git(look),
+        *_open(active, homes, look),
+        *_backends(own),
+        *_without_values(active, look),
+        *_glue(look),
+        *_lost(look, lost),
+    )
+
+
+def _unreadable(look: Look) -> Iterator[Mend]:
+    title = "Files that cannot be read"
+    problems = [problem for module in look.modules.values() for problem in module.problems]
+    problems += [problem for file in look.variables_files.values() for problem in file.problems]
+    for problem in problems:
+        place = problem.place
+        yield Mend(
+            title=title,
+            file=place.file if place else None,
+            line=place.line if place else None,
+            what=f"{problem.message}: mend it first, what Holdfast reads from the file may be wrong.",
+        )
+    for path in look.odd:
+        yield Mend(
+            title=title, file=path, what="Its name is not plain text: rename it, nothing can refer to it."
+        )
+
+
+def _terragrunt(look: Look) -> Iterator[Mend]:
+    if not look.terragrunt:
+        return
+    yield Mend(
+        title="Terragrunt",
+        file=look.terragrunt[0],
+        what="Holdfast runs plain Terraform or OpenTofu. Units get backend, providers and inputs from "
+        "Terragrunt and are no root modules by themselves: one unit at a time, write its generated backend "
+        "(with the same key) and providers into its code, its inputs into a .tfvars file, its dependencies "
+        "as depends_on, until `terraform plan` shows no changes without Terragrunt; "
+        "then run holdfast init --force.",
+    )
+
+
+def _held(entries: Sequence[Entry], look: Look) -> Iterator[Mend]:
+    for entry in entries:
+        if entry.held is None:
+            continue
+        place = look.modules[entry.stacks[0].module].backend_place
+        first = entry.stacks[0].name
+        many = f" and {len(entry.stacks) - 1} more" if len(entry.stacks) > 1 else ""
+        yield Mend(
+            title="Stacks held back until you say where their state is",
+            file=place.file if place else entry.stacks[0].module,
+            line=place.line if place else None,
+            what=f"{first}{many}: {entry.held}. Give each its own key or workspace in holdfast.yaml.",
+        )
+
+
+def _guessed(stacks: Sequence[Found], homes: Mapping[str, Home], look: Look) -> Iterator[Mend]:
+    seen: set[tuple[str, str]] = set()
+    for stack in stacks:
+        guess = homes[stack.name].guessed
+        if guess is None or (stack.module, guess) in seen:
+            continue
+        seen.add((stack.module, guess))
+        place = look.modules[stack.module].backend_place
+        yield Mend(
+            title="Compare with where the states are today, before the first apply",
+            file=place.file if place else stack.module,
+            line=place.line if place else None,
+            what=f"{guess[0].upper()}{guess[1:]}. "
+            "A plan that wants to create what exists means the place is wrong.",
+        )
+
+
+def _states(modules: Iterable[Module], stacks: Sequence[Found]) -> Iterator[Mend]:
+    for module in modules:
+        names = [stack.name for stack in stacks if stack.module == module.folder]
+        for path in module.states if module.backend is None else ():
+            workspace = path.split("/")[-2] if "terraform.tfstate.d/" in path else None
+            name = (
+                names[0]
+                if len(names) == 1
+                else next((one for one in names if workspace in one.split("/")), "STACK")
+            )
+            option = f" --workspace {workspace}" if workspace else ""
+            yield Mend(
+                title="States beside the code: take them over",
+                file=path,
+                what=f"holdfast state adopt {name}{option} (it is copied and renamed, never deleted); "
+                "until then a plan is refused.",
+            )
+
+
+def _in_git(look: Look) -> Iterator[Mend]:
+    for path in look.secrets_in_git:
+        kind = "A plan" if "plan" in posixpath.basename(path) else "A state"
+        yield Mend(
+            title="State and plan files in Git",
+            file=path,
+            what=f"{kind} holds secrets in clear: once the state has its own place, git rm --cached it, "
+            "ignore it, and change the secrets that were in it.",
+        )
+
+
+def _open(stacks: Sequence[Found], homes: Mapping[str, Home], look: Look) -> Iterator[Mend]:
+    for folder in sorted({stack.module for stack in stacks}):
+        module = look.modules[folder]
+        given = [homes[stack.name].settings for stack in stacks if stack.module == folder]
+        lacks = [name for name in missing(module.backend) if any(name not in settings for settings in given)]
+        if lacks and module.backend_place is not None:
+            yield Mend(
+                title="Backend settings that nothing gives",
+                file=module.backend_place.file,
+                line=module.backend_place.line,
+                what=f"Say {', '.join(lacks)} under `backend: {{ settings: … }}` as they are today; "
+                "until then a plan fails and nothing happens.",
+            )
+
+
+def _backends(modules: Sequence[Module]) -> Iterator[Mend]:
+    """Where states are kept: from the most fragile place to what only needs a better lock."""
+    for module in modules:
+        place = module.backend_place
+        if module.backend is not None and module.backend.type == "local" and place is not None:
+            yield Mend(
+                title="Local backends",
+                file=place.file,
+                line=place.line,
+                what="The state is a file on one machine, which colleagues and CI do not see: "
+                "name a shared backend.",
+            )
+    for module in modules:
+        if module.backend is None:
+            yield Mend(
+                title="No backend in the code",
+                file=module.folder,
+                what="Holdfast keeps the state in .holdfast/ on this machine: "
+                "for a team, name a shared backend.",
+            )
+    for module in modules:
+        place = module.backend_place
+        if module.backend is not None and "dynamodb_table" in module.backend.settings and place is not None:
+            yield Mend(
+                title="DynamoDB locks",
+                file=place.file,
+                line=place.line,
+                what="Add use_lockfile = true beside dynamodb_table; "
+                "when everybody has it, take the table away.",
+            )
+    for module in modules:
+        place = module.backend_place
+        if module.backend is None or place is None or module.backend.type == "local":
+            continue
+        fixed = [name for name in _PLACES if name in module.backend.settings]
+        if fixed:
+            yield Mend(
+                title="Backends written into the code",
+                file=place.file,
+                line=place.line,
+                what=f"{', '.join(fixed)}: works as it is. To make it configuration, copy it to `backend: "
+                "{ settings: … }`, see a plan without changes, then empty the block.",
+            )
+
+
+def _without_values(stacks: Sequence[Found], look: Look) -> Iterator[Mend]:
+    seen: set[tuple[str, str | None]] = set()
+    for stack in stacks:
+        files = [*stack.shared, *((stack.file,) if stack.file else ())]
+        given = {
+            name for path in files if path in look.variables_files for name in look.variables_files[path].sets
+        }
+        lacks = [name for name in look.modules[stack.module].required if name not in given]
+        key = (stack.module, stack.file)
+        if lacks and key not in seen:
+            seen.add(key)
+            more = f" and {len(lacks) - 4} more" if len(lacks) > 4 else ""  # noqa: PLR2004 - as many as fit a line
+            yield Mend(
+                title="Variables without a value",
+                file=stack.file or stack.module,
+                what=f"{', '.join(lacks[:4])}{more}: give them in a variables file, under `variables:`, "
+                "or as TF_VAR_… in `env:`.",
+            )
+
+
+def _glue(look: Look) -> Iterator[Mend]:
+    for glue in look.glue:
+        yield Mend(
+            title="Glue that Terraform runs on its own machine",
+            file=glue.place.file,
+            line=glue.place.line,
+            what=f"{glue.what} depends on what is installed there, and a plan cannot show what it does: "
+            "find a provider for it, or a step after apply.",
+        )
+
+
+def _lost(look: Look, lost: Iterable[str]) -> Iterator[Mend]:
+    for sentence in lost:
+        yield Mend(
+            title="What of Atlantis was not carried over",
+            file=look.atlantis.path if look.atlantis is not None else None,
+            what=sentence,
+        )

@@ -1,0 +1,292 @@
+"""From files to entries: which folders and variables files are stacks, and the patterns that find them."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from holdfast.config.placeholders import MalformedError, escape
+from holdfast.config.valid import RuleKind
+from holdfast.hcl.eval.code import is_own_variables
+from holdfast.kernel.values import dataclass
+from holdfast.onboarding.naming import is_environment, is_hint, is_region, shape
+from holdfast.onboarding.scan import Look, Module
+from holdfast.onboarding.starter_entries import Entry, Found, alone, literal, named
+from holdfast.stacks import names
+from holdfast.stacks.discover import holds_root_module
+from holdfast.stacks.listing import ROOT, ListedTree, joined
+from holdfast.stacks.pattern import compiled, walk
+
+_SHARED: Final = frozenset(
+    ("common", "shared", "global", "globals", "default", "defaults", "base", "all", "_common", "_shared")
+)
+_SAMPLES: Final = frozenset(("example", "sample", "template", "examples"))
+_LIBRARIES: Final = frozenset(("modules", "module", "_modules", "tf-modules", "terraform-modules", "vendor"))
+_MANY_TOPS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item:
+    """A stack before its pattern is known. `up`: how many parts of its path lead to its module."""
+
+    path: str
+    parts: tuple[str, ...]
+    module: str
+    shared: tuple[str, ...] = ()
+    up: int | None = None
+    parent: str = ROOT
+    part: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    entries: tuple[Entry, ...]
+    library: tuple[str, ...]
+    """Modules that nobody calls and that were still taken for building blocks."""
+    homeless: tuple[str, ...]
+    """Variables files without a root module."""
+    aside: tuple[str, ...]
+    """Root modules among examples and tests."""
+
+
+def is_root(module: Module, *, terragrunt: bool) -> bool:
+    """Whether the folder can be planned by itself, as far as it can be told from outside."""
+    if module.aside or module.terragrunt or not module.makes:
+        return False
+    if terragrunt:
+        return bool(module.backend and module.backend.settings) or (module.providers and not module.called)
+    if module.backend is not None:
+        return True
+    return not module.called and not _LIBRARIES & set(module.folder.split("/"))
+
+
+def layout(look: Look) -> Layout:
+    roots = {
+        folder for folder, module in look.modules.items() if is_root(module, terragrunt=bool(look.terragrunt))
+    }
+    items, shared_only, homeless = _variables_items(look, roots)
+    used = {item.module for item in items}
+    tree = ListedTree(look.files)
+    entries: list[Entry] = []
+    for group in _groups(items):
+        entries += _entries(group, tree, RuleKind.VARIABLES)
+    plain = sorted(roots - used)
+    folders = [
+        _Item(path=folder, parts=tuple(folder.split("/")), module=folder)
+        for folder in plain
+        if folder != ROOT and folder not in shared_only
+    ]
+    for group in _groups(folders):
+        entries += _entries(group, tree, RuleKind.FOLDER)
+    for folder in plain:
+        if folder == ROOT or folder in shared_only:
+            entries.append(alone(folder, look.name, tuple(shared_only.get(folder, ()))))
+    found = {stack.module for entry in entries for stack in entry.stacks}
+    return Layout(
+        entries=tuple(named(entries)),
+        library=tuple(
+            folder
+            for folder, module in sorted(look.modules.items())
+            if folder not in found
+            and not (module.called or module.aside or module.terragrunt)
+            and module.makes
+        ),
+        homeless=homeless,
+        aside=tuple(folder for folder, module in sorted(look.modules.items()) if module.aside),
+    )
+
+
+def _variables_items(
+    look: Look, roots: set[str]
+) -> tuple[list[_Item], dict[str, list[str]], tuple[str, ...]]:
+    """Stacks made by a variables file, modules that only have shared ones, and files without a module."""
+    items: list[_Item] = []
+    shared: defaultdict[str, list[str]] = defaultdict(list)
+    waiting: list[str] = []
+    for path in sorted(look.variables_files):
+        name = posixpath.basename(path)
+        stem = names.without_suffix(name).lower()
+        folder = posixpath.dirname(path) or ROOT
+        beside = look.modules.get(folder)
+        own = is_own_variables(name) and beside is not None
+        if own or stem in _SAMPLES or (beside is not None and beside.aside):
+            continue
+        if stem in _SHARED:
+            shared[folder].append(path)
+            continue
+        module = _above(folder, look, roots)
+        if module is None:
+            waiting.append(path)
+        elif module in roots:
+            items.append(_item(path, module, up=_depth(module)))
+    for group in _by_top(waiting):
+        items += _by_name(group, look, roots)
+    placed = {item.path for item in items}
+    with_shared = [replace(item, shared=_shared_for(item, shared)) for item in items]
+    given = {path for item in with_shared for path in item.shared}
+    lonely = {
+        folder: [path for path in paths if path not in given]
+        for folder, paths in shared.items()
+        if folder in roots and not any(item.module == folder for item in items)
+    }
+    homeless = tuple(path for path in waiting if path not in placed)
+    return with_shared, {folder: paths for folder, paths in lonely.items() if paths}, homeless
+
+
+def _item(path: str, module: str, *, up: int | None = None, parent: str = ROOT, part: int = 0) -> _Item:
+    return _Item(
+        path=path,
+        parts=tuple(names.without_suffix(path).split("/")),
+        module=module,
+        up=up,
+        parent=parent,
+        part=part,
+    )
+
+
+def _depth(folder: str) -> int:
+    return 0 if folder == ROOT else folder.count("/") + 1
+
+
+def _above(folder: str, look: Look, roots: set[str]) -> str | None:
+    """The nearest folder with code, the root excepted; it may be one that is no root module."""
+    here = folder
+    while here and here != ROOT:
+        if here in look.modules:
+            return here
+        here = posixpath.dirname(here)
+    return ROOT if folder == ROOT and ROOT in roots else None
+
+
+def _by_top(paths: Iterable[str]) -> list[list[str]]:
+    groups: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    for path in paths:
+        parts = path.split("/")
+        top = "" if is_environment(parts[0]) or is_region(parts[0]) else parts[0]
+        groups[top, len(parts)].append(path)
+    return list(groups.values())
+
+
+def _by_name(paths: list[str], look: Look, roots: set[str]) -> list[_Item]:
+    """Files whose path names their module (`services/{service}`), else those of the root module."""
+    split = [names.without_suffix(path).split("/") for path in paths]
+    parents = sorted({posixpath.dirname(folder) or ROOT for folder in look.modules if folder != ROOT})
+    for part in reversed(range(len(split[0]))):
+        for parent in parents:
+            modules = [joined(parent, parts[part]) for parts in split]
+            found = [look.modules.get(folder) for folder in modules]
+            if all(one is not None and not (one.called or one.aside or one.terragrunt) for one in found):
+                return [
+                    _item(path, module, parent=parent, part=part)
+                    for path, module in zip(paths, modules, strict=True)
+                ]
+    return [_item(path, ROOT, up=0) for path in paths] if ROOT in roots else []
+
+
+def _shared_for(item: _Item, shared: Mapping[str, list[str]]) -> tuple[str, ...]:
+    """Shared files from the top down to the stack's own folder, so that the nearest one wins."""
+    folders = [ROOT, *("/".join(item.parts[:count]) for count in range(1, len(item.parts)))]
+    return tuple(path for folder in folders for path in shared.get(folder, ()))
+
+
+def _groups(items: Sequence[_Item]) -> list[list[_Item]]:
+    """Items that may share a pattern: alike in length, module and shared files, below one top folder."""
+    groups: defaultdict[tuple[object, ...], list[_Item]] = defaultdict(list)
+    for item in items:
+        shared = tuple((path.count("/"), posixpath.basename(path)) for path in item.shared)
+        suffix = item.path.endswith(".json")
+        groups[len(item.parts), item.up, item.parent, item.part, shared, suffix].append(item)
+    found: list[list[_Item]] = []
+    for group in groups.values():
+        tops: defaultdict[str, list[_Item]] = defaultdict(list)
+        for item in group:
+            tops["" if is_environment(item.parts[0]) or is_region(item.parts[0]) else item.parts[0]].append(
+                item
+            )
+        many = len(tops) >= _MANY_TOPS or bool(group[0].up)
+        alike = len(group[0].parts) == 1 or (many and not any(map(is_hint, tops)))
+        found += [group] if alike else list(tops.values())
+    return sorted(found, key=lambda group: group[0].path)
+
+
+def _entries(
+    items: list[_Item], tree: ListedTree, kind: RuleKind, said: Mapping[str, Mapping[str, str]] | None = None
+) -> list[Entry]:
+    """One entry if a pattern finds these and no other; else the group is divided until it does.
+
+    `said`: what the pattern of the undivided group says about each path.
+    """
+    if not items:
+        return []
+    component = items[0].up - 1 if items[0].up else None
+    parts = shape([item.parts for item in items], leaf=_leaf(kind), component=component)
+    entry = _entry(items, parts, kind)
+    if entry is not None and _finds(entry, tree) == {item.path for item in items}:
+        return [entry]
+    if said is None:
+        said = {} if entry is None else {_path(stack): stack.captured for stack in entry.stacks}
+    if len(items) == 1:
+        item = items[0]
+        return [literal(item.path, item.module, item.shared, kind, said.get(item.path))]
+    column = next(
+        index for index in range(len(items[0].parts)) if len({item.parts[index] for item in items}) > 1
+    )
+    divided: defaultdict[str, list[_Item]] = defaultdict(list)
+    for item in items:
+        divided[item.parts[column]].append(item)
+    return [entry for group in divided.values() for entry in _entries(group, tree, kind, said)]
+
+
+def _path(stack: Found) -> str:
+    return stack.file or stack.module
+
+
+def _leaf(kind: RuleKind) -> str:
+    return "name" if kind is RuleKind.VARIABLES else "component"
+
+
+def _entry(items: list[_Item], parts: tuple[str, ...], kind: RuleKind) -> Entry | None:
+    first = items[0]
+    suffix = first.path[len("/".join(first.parts)) :]
+    pattern = "/".join(parts) + suffix
+    if "{" not in pattern or any(set(item.path) & set("{}*?[]\\") for item in items):
+        return None
+    try:
+        captured = [compiled(pattern).match(item.path) for item in items]
+    except MalformedError:
+        return None
+    module = None
+    if kind is RuleKind.VARIABLES:
+        module = (
+            joined(escape(first.parent), parts[first.part])
+            if first.up is None
+            else "/".join(parts[: first.up]) or ROOT
+        )
+    shared = tuple("/".join((*parts[: path.count("/")], posixpath.basename(path))) for path in first.shared)
+    what = "variables files" if kind is RuleKind.VARIABLES else "folders with a root module"
+    return Entry(
+        kind=kind,
+        pattern=pattern,
+        module=module,
+        shared=shared,
+        why=f"{len(items)} {what}: one stack each" if len(items) > 1 else f"one of the {what}",
+        stacks=tuple(
+            Found(
+                name=names.without_suffix(item.path),
+                module=item.module,
+                file=item.path if kind is RuleKind.VARIABLES else None,
+                shared=item.shared,
+                captured=values or {},
+            )
+            for item, values in zip(items, captured, strict=True)
+        ),
+    )
+
+
+def _finds(entry: Entry, tree: ListedTree) -> set[str]:
+    folders = entry.kind is RuleKind.FOLDER
+    found = walk(compiled(entry.pattern or ""), tree, folders=folders)
+    return {path for path, _ in found if not folders or holds_root_module(tree.listing(path))}

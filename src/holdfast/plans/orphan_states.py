@@ -1,0 +1,79 @@
+"""States that lie where a run must not pass them over: beside the code, unsaved by a killed run, damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.kernel.errors import Refused, UnknownOutcome
+from holdfast.plans.backend_config import StateHome, leftovers
+from holdfast.plans.context import Session
+from holdfast.stacks.stack import Stack
+from holdfast.store.folder_blobs import FolderShelf
+from holdfast.terraform.workdirs.workdir import unsaved
+
+
+def refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
+    """A stack whose state Holdfast keeps does not begin with an empty one while another lies about."""
+    if not home.kept:
+        return
+    _refuse_damaged(session, stack)
+    # A version that cannot be read is said here, at once: behind the door Terraform would ask for it again.
+    if session.store.states.current(stack.name) is not None:
+        return
+    if session.store.last_seen(stack.name) is not None:
+        return
+    found = leftovers(session.root / stack.module)
+    if found:
+        shown = ", ".join(str(path.relative_to(session.root)) for path in found[:3])
+        raise Refused(
+            "HF-STATE-1",
+            f"{stack.name}: its code names no backend, and a state lies beside it already: {shown}",
+            hint=f"Take it over: holdfast state adopt {stack.name} (the original is renamed, never deleted).",
+        )
+
+
+def _refuse_damaged(session: Session, stack: Stack) -> None:
+    """A state from before states were sealed, which could not be taken over: never "new"."""
+    shelf = session.store.shelf
+    if (
+        isinstance(shelf, FolderShelf)
+        and (file := shelf.path(f"state/{stack.name}/terraform.tfstate")).exists()
+    ):
+        raise UnknownOutcome(
+            "HF-STATE-3",
+            f"{stack.name}: its state {file} is empty or cannot be read",
+            hint="A crash leaves such a file. Restore it from a backup "
+            f"(holdfast state push {stack.name} FILE); if it never held anything, remove the file.",
+        )
+
+
+def strangers(session: Session, stack: Stack, home: StateHome) -> tuple[str, ...]:
+    """States beside a module whose stack has one of its own: not used, and never passed over in silence."""
+    found = leftovers(session.root / stack.module) if home.kept else ()
+    return tuple(
+        f"{path.relative_to(session.root)} lies beside the code and is not this stack's state"
+        for path in found
+    )
+
+
+def keep_forgotten(session: Session, stack: Stack) -> None:
+    """A killed run could not keep what Terraform had failed to save: it still lies where that run worked."""
+    with unsaved(session.environment.home, session.root, stack.name) as found:
+        for file in found:
+            keep_unsaved(session, stack, file)
+
+
+def keep_unsaved(session: Session, stack: Stack, file: Path) -> None:
+    """Seal a state that could not be saved, and only then take the clear copy away."""
+    session.store.keep_errored(stack.name, file.read_bytes())
+    file.unlink()
+
+
+def refuse_unsaved(session: Session, stack: Stack) -> None:
+    """Nothing is planned before the state that could not be saved is."""
+    if session.store.errored(stack.name) is not None:
+        raise UnknownOutcome(
+            "HF-STATE-5",
+            f"{stack.name}: the last apply could not save its state; Holdfast keeps it, encrypted",
+            hint=f"Save it first: holdfast state push {stack.name}",
+        )

@@ -1,0 +1,22 @@
+"""Any reading command of Terraform on a stack, with its files, its environment and its backend."""
+
+from __future__ import annotations
+
+from holdfast.plans.context import Session
+from holdfast.plans.terraform import Terraform
+from holdfast.plans.workdir import prepared
+from holdfast.stacks.stack import Stack
+from holdfast.terraform.engine.interface import Answer
+from holdfast.terraform.statefile.sensitive import sensitive_in_state
+
+_SHOW_VALUES = (("console",), ("output",), ("show",), ("state",))
+"""What prints values of the state, and marks in the text none of those that are sensitive."""
+
+
+async def run_reading(session: Session, stack: Stack, words: tuple[str, ...]) -> Answer:
+    async with prepared(session, stack, for_state=True) as ready:
+        terraform = Terraform(session, ready)
+        await terraform.init()
+        if words[:1] in _SHOW_VALUES:
+            session.redactor.register_all(sensitive_in_state(await terraform.state_pull()))
+        return await terraform.read(words)

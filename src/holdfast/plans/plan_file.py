@@ -1,0 +1,249 @@
+"""A plan that lies in a work directory, ready to be applied: made just now, or brought back from a bundle."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import zipfile
+
+from holdfast.kernel.errors import HoldfastError, Refused
+from holdfast.kernel.values import dataclass, field
+from holdfast.plans import state_continuity
+from holdfast.plans.context import Session
+from holdfast.plans.digest import DigestParts, sha256
+from holdfast.plans.errors import TerraformFailed
+from holdfast.plans.policies import policy_digest
+from holdfast.plans.result import StackResult
+from holdfast.plans.retry import Retrying
+from holdfast.plans.saved_plan import Bundle, StateSeen
+from holdfast.plans.status import Status
+from holdfast.plans.terraform import Terraform
+from holdfast.plans.workdir import Prepared, state_at_hand
+from holdfast.stacks.stack import Stack
+from holdfast.system import clock
+from holdfast.terraform.argv import PLAN_FILE, PlanOptions
+from holdfast.terraform.plan.model import Plan
+from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.values import sensitive_values
+from holdfast.terraform.statefile.reader import StateFile, read_state
+from holdfast.terraform.statefile.sensitive import sensitive_in_state
+from holdfast.terraform.workdirs.workdir import made_since, put_back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyPlan:
+    terraform: Terraform
+    plan: Plan
+    json: bytes = field(repr=False)
+    parts: DigestParts
+    prior: StateSeen
+    """The state it was made against."""
+    ephemeral: bool
+    """The code has variables that no plan holds: the apply needs them again."""
+    changes: bool
+    destroy: bool = False
+    """It was asked to destroy the whole stack."""
+    targeted: bool = False
+    """It was asked for a part of the stack only."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        return self.parts.digest()
+
+    def require_intact(self, stack: str, digest: str) -> None:
+        """The last moment: what lies in the work directory is what was planned and approved."""
+        file = self.terraform.prepared.work.module / PLAN_FILE
+        if sha256(file.read_bytes()) != self.parts.plan or self.digest != digest:
+            raise Refused("HF-BUND-3", f"{stack}: the plan changed after it was shown")
+
+
+async def make(
+    session: Session, stack: Stack, ready: Prepared, options: PlanOptions, retrying: Retrying
+) -> ReadyPlan:
+    """Init, validate, plan, show; and a look whether the state is the one this stack had."""
+    state_continuity.require_readable(stack, ready.home, session.store.last_seen(stack.name))
+    terraform = Terraform(session, ready, retrying)
+    await terraform.init()
+    lock_note = _lock_note(ready, terraform.lock)
+    await terraform.validate()
+    made = await _planned(session, stack, terraform, options)
+    return dataclasses.replace(made, notes=(*ready.notes, *lock_note, *terraform.warnings))
+
+
+async def make_again(session: Session, stack: Stack, before: ReadyPlan, options: PlanOptions) -> ReadyPlan:
+    """A new plan of the same code in the same place, after an apply: what init left is still right."""
+    made = await _planned(session, stack, before.terraform, options)
+    return dataclasses.replace(made, notes=before.notes)
+
+
+async def _planned(session: Session, stack: Stack, terraform: Terraform, options: PlanOptions) -> ReadyPlan:
+    ready = terraform.prepared
+    seen_before = session.store.last_seen(stack.name)
+    state_continuity.require_readable(stack, ready.home, seen_before)
+    try:
+        code = await terraform.plan(options)
+    except TerraformFailed:
+        await _register_state(session, terraform)
+        raise
+    plan, plan_json = await terraform.show()
+    _register_secrets(session, plan)
+    prior = await _prior(terraform)
+    state_continuity.require_same_place(stack, ready.home, seen_before, prior)
+    state_continuity.record(session.store, stack.name, ready.home, prior)
+    lock = terraform.lock
+    seen = state_continuity.identity(prior)
+    return ReadyPlan(
+        terraform=terraform,
+        plan=plan,
+        json=plan_json,
+        parts=DigestParts(
+            plan=sha256((ready.work.module / PLAN_FILE).read_bytes()),
+            lineage=seen.lineage,
+            serial=seen.serial,
+            lock=sha256(lock) if lock is not None else None,
+            inputs=ready.inputs,
+            made=clock.new_id(),
+            policy=policy_digest(session, stack),
+        ),
+        prior=seen,
+        ephemeral=has_ephemeral_variables(session, stack),
+        changes=plan.has_changes or code != 0,
+        destroy=options.destroy,
+        targeted=bool(options.targets),
+    )
+
+
+async def restore(
+    session: Session, stack: Stack, ready: Prepared, bundle: Bundle, retrying: Retrying
+) -> ReadyPlan:
+    """Bring a bundle's plan into a work directory, as if it had just been made there."""
+    state_continuity.require_readable(stack, ready.home, session.store.last_seen(stack.name))
+    _require_same(stack, bundle, ready, policy=policy_digest(session, stack))
+    terraform = Terraform(session, ready, retrying)
+    if bundle.lock is not None:
+        ready.work.lock_file.write_bytes(bundle.lock)
+    await terraform.init()
+    if bundle.lock is not None and terraform.lock != bundle.lock:
+        raise Refused(
+            "HF-BUND-6",
+            f"{stack.name}: the providers of this plan cannot be had again exactly",
+            hint="Make a new plan.",
+        )
+    (ready.work.module / PLAN_FILE).write_bytes(bundle.plan)
+    if bundle.made is not None:
+        put_back(ready.work, bundle.made)
+    plan = read_plan(bundle.json)
+    _register_secrets(session, plan)
+    return ReadyPlan(
+        terraform=terraform,
+        plan=plan,
+        json=bundle.json,
+        parts=bundle.parts,
+        prior=StateSeen(lineage=bundle.parts.lineage, serial=bundle.parts.serial),
+        ephemeral=bundle.ephemeral,
+        changes=bundle.changes,
+        destroy=bundle.destroy,
+        targeted=bundle.targeted,
+    )
+
+
+def bundle_of(
+    session: Session,
+    ready: ReadyPlan,
+    result: StackResult,
+    *,
+    dependencies: dict[str, StateSeen],
+    selection: tuple[str, ...],
+) -> Bundle | None:
+    """What `plan --out` writes; None when there is no plan."""
+    if result.digest is None or result.engine is None or result.run is None:
+        return None
+    stack, prepared = result.stack, ready.terraform.prepared
+    return Bundle(
+        stack=stack.name,
+        run=result.run,
+        digest=result.digest,
+        parts=ready.parts,
+        store=session.store.id(),
+        engine={"product": result.engine.product.value, "version": result.engine.version},
+        module=stack.module,
+        place=prepared.home.place,
+        workspace=stack.workspace,
+        dependencies=dependencies,
+        selection=selection,
+        created=clock.now().isoformat(),
+        environment=stack.environment,
+        production=stack.production,
+        changes=result.status is not Status.UNCHANGED,
+        ephemeral=ready.ephemeral,
+        destroy=ready.destroy,
+        targeted=ready.targeted,
+        plan=(prepared.work.module / PLAN_FILE).read_bytes(),
+        json=ready.json,
+        lock=ready.terraform.lock,
+        made=made_since(prepared.work, prepared.laid_out),
+    )
+
+
+def _require_same(stack: Stack, bundle: Bundle, ready: Prepared, *, policy: str) -> None:
+    """The stack, the engine and the inputs the plan was made for, or no apply."""
+    identity = ready.engine.identity
+    if bundle.engine != {"product": identity.product.value, "version": identity.version}:
+        raise Refused(
+            "HF-BUND-5",
+            f"{stack.name}: planned with {bundle.engine['product']} {bundle.engine['version']}, "
+            f"here it would run with {identity.product} {identity.version}",
+            hint="A plan belongs to one version. Install that one, or make a new plan.",
+        )
+    moved = [
+        what
+        for what, then, now in (
+            ("its module", bundle.module, stack.module),
+            ("its workspace", bundle.workspace, stack.workspace),
+            ("the place of its state", bundle.place, ready.home.place),
+            ("its code, variables or files", bundle.parts.inputs, ready.inputs),
+            ("the rules of the guard", bundle.parts.policy, policy),
+        )
+        if then != now
+    ]
+    if moved:
+        raise Refused(
+            "HF-BUND-6",
+            f"{stack.name}: {' and '.join(moved)} changed since the plan was made",
+            hint="Make a new plan.",
+        )
+
+
+async def _prior(terraform: Terraform) -> StateFile:
+    """The state the plan was made against: it lies in the plan file, or, encrypted, in the backend."""
+    try:
+        with zipfile.ZipFile(terraform.prepared.work.module / PLAN_FILE) as archive:
+            return read_state(archive.read("tfstate"))
+    except (zipfile.BadZipFile, KeyError):
+        return read_state(await terraform.state_pull())
+
+
+def _lock_note(ready: Prepared, now: bytes | None) -> tuple[str, ...]:
+    if now is None or now == ready.source_lock:
+        return ()
+    what = "is missing in the source" if ready.source_lock is None else "would change"
+    return (f"the dependency lock file {what}; `holdfast plan --lockfile update` writes it back",)
+
+
+def has_ephemeral_variables(session: Session, stack: Stack) -> bool:
+    module = session.code.module(stack.module)
+    return any(block.body.attribute("ephemeral") is not None for block in module.blocks("variable"))
+
+
+def _register_secrets(session: Session, plan: Plan) -> None:
+    session.redactor.register_all(sensitive_values(plan))
+
+
+async def _register_state(session: Session, terraform: Terraform) -> None:
+    """A plan that failed may quote the state. That this cannot be read must not hide why the plan failed."""
+    with contextlib.suppress(HoldfastError, OSError):
+        content = state_at_hand(session, terraform.prepared)
+        if content is None:
+            content = await terraform.state_pull()
+        session.redactor.register_all(sensitive_in_state(content))

@@ -1,0 +1,67 @@
+"""Which policy a stack is judged by, and which policies in Rego its plan is asked about."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.tools.rego.files import PolicyFiles
+from holdfast.checks.tools.rego.files import policy_files as files_in
+from holdfast.guard.policy import Policy, policy_for, policy_version
+from holdfast.plans.context import Session
+from holdfast.stacks.stack import Stack
+
+
+def policy_of(session: Session, stack: Stack) -> Policy:
+    return policy_for(session.config.guard, environment=stack.environment, production=stack.production)
+
+
+def policy_digest(session: Session, stack: Stack) -> str:
+    """Stacks of one environment share their policy, and so its digest."""
+    key = (stack.environment, stack.production)
+    if key not in session.policies:
+        version = policy_version(policy_of(session, stack))
+        session.policies[key] = _with_rego(session, version)
+    return session.policies[key]
+
+
+def policy_files(session: Session) -> PolicyFiles:
+    """The policies in Rego, and what should be some and is not."""
+    code = session.code
+    return code.once("policies in Rego", lambda: files_in(code))
+
+
+def with_unasked(report: Report, unasked: str | None) -> Report:
+    """The report with what `Selection.unasked` says: nobody looked there, so it is not taken for fine."""
+    if unasked is None:
+        return report
+    severity = Severity.WARNING
+    title = "Changed policies that not every stack was held against"
+    said = Reported(
+        rule=Rule(id="rego", title=title, why="", fix="", severity=severity),
+        severity=severity,
+        message=unasked,
+        hint=None,
+        file=None,
+        line=None,
+        column=None,
+        end_line=None,
+        stack=None,
+        address=None,
+    )
+    return replace(report, findings=(*report.findings, said))
+
+
+def _with_rego(session: Session, version: str) -> str:
+    """A plan that was held against other policies is another plan. Without policies nothing is added."""
+    found = policy_files(session).paths
+    if not found:
+        return version
+    digest = hashlib.sha256(version.encode())
+    for path in found:
+        content = session.code.content(path) or b""
+        digest.update(f"{path} {len(content)} ".encode(errors="surrogatepass"))
+        digest.update(content)
+    return digest.hexdigest()

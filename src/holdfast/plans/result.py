@@ -1,0 +1,67 @@
+"""What came out for one stack, as a value: shown on a console, printed as JSON, kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from holdfast.guard.decision import Allow, Decision
+from holdfast.kernel.errors import Exit, Place, gravest
+from holdfast.kernel.values import dataclass, field
+from holdfast.plans.status import EXITS, Status
+from holdfast.stacks.stack import Stack
+from holdfast.terraform.engine.interface import EngineId
+from holdfast.terraform.plan.model import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorShown:
+    code: str
+    message: str
+    hint: str | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    value: object = field(repr=False)
+    sensitive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackResult:
+    stack: Stack
+    status: Status
+    engine: EngineId | None = None
+    run: str | None = None
+    digest: str | None = None
+    plan: Plan | None = field(default=None, repr=False)
+    decision: Decision = field(default_factory=Allow)
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    duration: float = 0.0
+    error: ErrorShown | None = None
+    problems: tuple[ErrorShown, ...] = ()
+    """Everything that went wrong; `error` is the first of them, or what sums them up."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: a pending dependency, a changed lock file."""
+    saved: bool = False
+    """Its plan lies in a bundle: somebody can speak about it, and apply exactly it."""
+    removed_resources: tuple[str, ...] | None = None
+    """For a removed stack: what its state still holds. None: it was not looked at."""
+
+
+def read_outputs(answer: bytes) -> dict[str, Output]:
+    """What `output -json` says. A sensitive value is not kept."""
+    return {
+        name: Output(value=None if one["sensitive"] else one["value"], sensitive=one["sensitive"])
+        for name, one in json.loads(answer or b"{}").items()
+    }
+
+
+def exit_of(results: tuple[StackResult, ...], *, detailed: bool = False) -> Exit:
+    """The gravest of all; with `detailed`, planned changes are exit 2."""
+    exits = [
+        Exit.CHANGES if detailed and result.status is Status.PLANNED else EXITS[result.status]
+        for result in results
+    ]
+    return gravest(exits)

@@ -1,0 +1,246 @@
+"""A bundle: one stack's plan, to be applied later and elsewhere, exactly as it was made.
+
+    DIR/<stack>/summary.json    readable: names, counts, digest; its own hash stands in the sealed document
+    DIR/<stack>/digest.sealed   the digest document: what the plan is, what it was made from, where it belongs
+    DIR/<stack>/plan.sealed     Terraform's plan file
+    DIR/<stack>/json.sealed     the plan as JSON
+    DIR/<stack>/lock.sealed     the dependency lock file, if there is one
+    DIR/<stack>/made.sealed     files that the plan made beside the code, if it made any
+    DIR/change.json             readable: what the change selected, and what became of each stack
+    DIR/change.sealed           which bundles belong together, and the hash of change.json
+
+Everything sealed is AES-256-GCM under the stack, the run and the file's own name: a byte changed, a file
+swapped with another bundle's or taken away, a summary edited, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from holdfast.kernel.errors import HoldfastError, Refused, UsageError
+from holdfast.kernel.values import dataclass, field
+from holdfast.plans.digest import DigestParts, canonical, sha256
+from holdfast.secrets.keys import Key
+from holdfast.secrets.sealing import WrongKey, open_, seal, sealed_with
+from holdfast.system import clock, files
+
+SUMMARY = "summary.json"
+DIGEST = "digest.sealed"
+CHANGE = "change.json"
+CHANGE_SEALED = "change.sealed"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSeen:
+    """A state's identity at one moment."""
+
+    lineage: str
+    serial: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """What is in it, once it was found whole."""
+
+    stack: str
+    run: str
+    digest: str
+    parts: DigestParts
+    store: str
+    engine: dict[str, str]
+    """product and version; a plan belongs to exactly one of each."""
+    module: str
+    place: str
+    workspace: str
+    dependencies: dict[str, StateSeen]
+    selection: tuple[str, ...]
+    created: str
+    environment: str | None
+    production: bool
+    changes: bool
+    """Whether there is anything to apply."""
+    ephemeral: bool
+    destroy: bool
+    targeted: bool
+    plan: bytes = field(repr=False)
+    json: bytes = field(repr=False)
+    lock: bytes | None = field(repr=False, default=None)
+    made: bytes | None = field(repr=False, default=None)
+
+
+_FILES = {"plan": "plan.sealed", "json": "json.sealed", "lock": "lock.sealed", "made": "made.sealed"}
+_NAMES = (SUMMARY, DIGEST, *_FILES.values())
+
+
+def prepare_folder(out: Path) -> None:
+    """Into a folder that is not empty nothing is written: two changes must not mix."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(
+            "HF-BUND-1",
+            f"{out} is not an empty folder",
+            hint="Give --out a new folder, so that no other plan is mixed in.",
+        )
+    files.private_folder(out)
+
+
+def write(out: Path, bundle: Bundle, summary: dict[str, object], key: Key) -> Path:
+    folder = files.private_folder(out / bundle.stack)
+    readable = (
+        json.dumps({"version": _FORMAT, "run": bundle.run, "key": key.id, **summary}, indent=2, default=str)
+        + "\n"
+    ).encode()
+    contents = {name: getattr(bundle, name) for name in _FILES}
+    document = {
+        **{name: value for name, value in asdict(bundle).items() if name not in _FILES},
+        "version": _FORMAT,
+        "summary": sha256(readable),
+        "contents": {name: sha256(data) if data is not None else None for name, data in contents.items()},
+    }
+    for name, data in contents.items():
+        if data is not None:
+            files.write(
+                folder / _FILES[name], seal(key, data, context=_context(bundle.run, bundle.stack, name))
+            )
+    sealed = seal(key, canonical(document), context=_context(bundle.run, bundle.stack, "digest"))
+    files.write(folder / DIGEST, sealed)
+    files.write(folder / SUMMARY, readable)
+    return folder
+
+
+def _context(run: str, stack: str, name: str) -> str:
+    return f"bundle\0{run}\0{stack}\0{name}"
+
+
+def write_change(out: Path, *, statuses: dict[str, str], digests: dict[str, str], key: Key) -> None:
+    """Written last: which bundles there are, so that none can be taken away, added or exchanged."""
+    change = clock.new_id()
+    stacks = [{"name": name, "status": status} for name, status in statuses.items()]
+    readable = (
+        json.dumps({"version": _FORMAT, "change": change, "key": key.id, "stacks": stacks}, indent=2) + "\n"
+    ).encode()
+    document = {"version": _FORMAT, "summary": sha256(readable), "digests": digests}
+    files.write(out / CHANGE_SEALED, seal(key, canonical(document), context=_change_context(change)))
+    files.write(out / CHANGE, readable)
+
+
+def _change_context(change: str) -> str:
+    return f"change\0{change}"
+
+
+def load(folder: Path, key: Key) -> tuple[Bundle, ...]:
+    """Every bundle of a folder that `plan --out` wrote, or the one of a stack's folder below it."""
+    if _any_of(folder, (CHANGE, CHANGE_SEALED)):
+        return _load_change(folder, key)
+    if _any_of(folder, _NAMES):
+        return (read(folder, key),)
+    if folder.is_dir() and _folders_below(folder):
+        raise _changed(folder, f"{CHANGE} is not there, so nobody can say whether a bundle is missing")
+    raise UsageError(
+        "HF-BUND-2", f"there is no bundle at {folder}", hint="Make one with: holdfast plan --out DIR"
+    )
+
+
+def _load_change(folder: Path, key: Key) -> tuple[Bundle, ...]:
+    readable, (change,) = _readable(folder, CHANGE, ("change",))
+    document = json.loads(_open(folder, CHANGE_SEALED, key, _change_context(change)))
+    if document["summary"] != sha256(readable):
+        raise _changed(folder, f"{CHANGE} was edited")
+    digests: dict[str, str] = document["digests"]
+    expected, there = {folder / name for name in digests}, _folders_below(folder)
+    if missing := sorted(expected - there):
+        raise _changed(folder, f"the bundle {missing[0].relative_to(folder)} was taken away")
+    if added := sorted(there - expected):
+        raise _changed(folder, f"the bundle {added[0].relative_to(folder)} does not belong to it")
+    found = tuple(read(folder / name, key) for name in digests)
+    for bundle, (name, digest) in zip(found, digests.items(), strict=True):
+        if (bundle.stack, bundle.digest) != (name, digest):
+            raise _changed(folder, f"the bundle {name} is that of another change")
+    return found
+
+
+def _any_of(folder: Path, names: Iterable[str]) -> bool:
+    return any(os.path.lexists(folder / name) for name in names)
+
+
+def _folders_below(folder: Path) -> set[Path]:
+    """A bundle is one as long as a single file of it is left."""
+    return {file.parent for name in _NAMES for file in folder.rglob(name)} - {folder}
+
+
+def _readable(folder: Path, name: str, keys: tuple[str, ...]) -> tuple[bytes, tuple[str, ...]]:
+    """A readable file, and the words in it that say what its sealed counterpart must be."""
+    try:
+        content = (folder / name).read_bytes()
+        document = json.loads(content)
+        words = tuple(str(document[key]) for key in keys)
+        "".join(words).encode()
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        raise _changed(folder, f"{name} cannot be read") from None
+    return content, words
+
+
+def read(folder: Path, key: Key) -> Bundle:
+    """The bundle, or a refusal: any byte of any file that is not as it was written."""
+    readable, (run, stack) = _readable(folder, SUMMARY, ("run", "stack"))
+    document = json.loads(_open(folder, DIGEST, key, _context(run, stack, "digest")))
+    if document.get("version") != _FORMAT:
+        raise _changed(folder, f"its format {document.get('version')} is not known")
+    if document["summary"] != sha256(readable):
+        raise _changed(folder, f"{SUMMARY} was edited")
+    contents: dict[str, bytes | None] = {}
+    for name, expected in document["contents"].items():
+        contents[name] = None
+        if expected is not None:
+            data = _open(folder, _FILES[name], key, _context(run, stack, name))
+            if sha256(data) != expected:
+                raise _changed(folder, f"{_FILES[name]} is not the one that was written")
+            contents[name] = data
+    parts = DigestParts(**document["parts"])
+    plan = contents["plan"]
+    if plan is None or sha256(plan) != parts.plan or parts.digest() != document["digest"]:
+        raise _changed(folder, "its digest does not fit its plan")
+    fields = {
+        name: document[name]
+        for name in (
+            "stack", "run", "digest", "store", "engine", "module", "place", "workspace",
+            "created", "environment", "production", "changes", "ephemeral", "destroy", "targeted",
+        )
+    }  # fmt: skip
+    return Bundle(
+        **fields,
+        parts=parts,
+        dependencies={name: StateSeen(**seen) for name, seen in document["dependencies"].items()},
+        selection=tuple(document["selection"]),
+        plan=plan,
+        json=contents["json"] or b"",
+        lock=contents["lock"],
+        made=contents["made"],
+    )
+
+
+def _open(folder: Path, name: str, key: Key, context: str) -> bytes:
+    try:
+        sealed = (folder / name).read_bytes()
+    except OSError as error:
+        raise _changed(folder, f"{name} cannot be read ({error.strerror})") from None
+    try:
+        return open_(key, sealed, context=context)
+    except WrongKey:
+        raise Refused(
+            "HF-BUND-10",
+            f"{folder}: {name} was sealed with the key {sealed_with(sealed)}; the key at hand is {key.id}",
+            hint="Set HOLDFAST_KEY to the key of the plan, or restore its key file from the backup.",
+        ) from None
+    except HoldfastError:
+        raise _changed(
+            folder, f"{name} was changed, cut short or put in the place of something else"
+        ) from None
+
+
+def _changed(folder: Path, what: str) -> Refused:
+    return Refused("HF-BUND-3", f"{folder}: {what}", hint="Make a new plan: holdfast plan --out DIR")

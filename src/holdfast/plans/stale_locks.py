@@ -1,0 +1,86 @@
+"""Who plans, where a plan locks a state elsewhere: so that a lock that a killed plan left can be released."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+from holdfast.kernel.errors import EngineError, HoldfastError
+from holdfast.plans.context import Session
+from holdfast.plans.workdir import Prepared
+from holdfast.store.encrypted_blobs import packed
+from holdfast.store.names import word
+from holdfast.system import clock, process_table
+from holdfast.system.process_table import Life, ProcessId
+from holdfast.terraform.backend.lock_info import LockInfo
+
+_SKEW = timedelta(seconds=5)
+
+
+@contextlib.contextmanager
+def noted(session: Session, prepared: Prepared) -> Iterator[None]:
+    """A note that goes with the plan, unless Terraform was killed: then its lock may be there still.
+
+    A kept state is not locked, and a local lock dies with its process.
+    """
+    if prepared.home.kept or prepared.home.file is not None:
+        yield
+        return
+    sealed = session.store.sealed
+    name = f"{_folder(prepared.stack.name)}/{clock.new_id()}"
+    note: dict[str, object] = {
+        "process": process_table.this_process().document(),
+        "began": clock.now().isoformat(),
+    }
+    sealed.write(name, packed(note), durable=False)
+    killed = False
+    try:
+        yield
+    except EngineError:
+        killed = True
+        raise
+    finally:
+        if not killed:
+            with contextlib.suppress(HoldfastError, OSError):
+                sealed.remove(name)
+
+
+def left_by_the_dead(session: Session, stack: str, lock: LockInfo) -> bool:
+    """Whether a plan of this machine, whose process is proved dead, can have taken this lock; nobody else."""
+    sealed = session.store.sealed
+    dead = False
+    for name in sealed.names(_folder(stack)):
+        found = sealed.read(name)
+        if found is None:
+            continue
+        note = found.document()
+        process = note["process"]
+        if not isinstance(process, Mapping):
+            continue
+        of = ProcessId.of(process)
+        life = process_table.life(of)
+        if life is Life.DEAD:
+            dead = dead or taken_by(lock, host=of.host, began=str(note["began"]))
+            if clock.seconds_since(str(note["began"])) > _LONG_AGO:
+                sealed.remove(name)
+    return dead
+
+
+_LONG_AGO = 7 * 86400.0
+
+
+def taken_by(lock: LockInfo, *, host: str, began: str) -> bool:
+    """Taken on that machine, after that moment."""
+    try:
+        since = datetime.fromisoformat(began)
+        created = datetime.fromisoformat(f"{lock.created}+00:00")
+        later = created >= since - _SKEW
+    except (ValueError, TypeError):
+        # Nonsense, or a time without its zone.
+        return False
+    return later and bool(host) and lock.who.rpartition("@")[2] == host
+
+
+def _folder(stack: str) -> str:
+    return f"planning/{word(stack)}"

@@ -1,0 +1,116 @@
+"""Is the state that Terraform would see the one this stack had? Pure, but for a look at a local file.
+
+A state that was there and is gone is never taken for a new one: Terraform would create everything again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from holdfast.kernel.errors import Refused, UnknownOutcome
+from holdfast.plans.backend_config import StateHome, kept_place
+from holdfast.plans.saved_plan import StateSeen
+from holdfast.stacks.stack import Stack
+from holdfast.store.run_store import RunStore, StateRecord
+from holdfast.system import clock, files
+from holdfast.terraform.statefile.reader import Readable, StateFile, Unreadable, read_state
+
+
+def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) -> None:
+    """A local state that is empty, damaged or gone is an unknown outcome, never `new`."""
+    if home.file is None:
+        return
+    if not home.file.exists():
+        if record is not None and record.place == home.place and record.resources != 0:
+            raise UnknownOutcome(
+                "HF-STATE-3",
+                f"{stack.name}: its state {home.file} is gone; it held {_held(record)} when last seen",
+                hint="Restore it from a backup, then: holdfast state push "
+                f"{stack.name} FILE. Planning now would create everything again.",
+            )
+        return
+    match read_state(home.file.read_bytes()):
+        case Readable():
+            return
+        case Unreadable(reason=reason):
+            what = f"cannot be read: {reason}"
+        case _:
+            what = "is empty"
+    if files.held_by_another(home.file):
+        return  # Terraform is at work on it this moment, and will say so itself.
+    raise UnknownOutcome(
+        "HF-STATE-3",
+        f"{stack.name}: its state {home.file} {what}",
+        hint="A crash leaves such a file. Restore it from a backup "
+        f"(holdfast state push {stack.name} FILE); if it never held anything, remove the file.",
+    )
+
+
+def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None, prior: StateFile) -> None:
+    """Refuse to start anew where resources were, whether the place moved or lost its content."""
+    if record is None or record.resources == 0:
+        return
+    seen = identity(prior)
+    holds_something = isinstance(prior, Readable) and (prior.managed is None or prior.managed > 0)
+    if holds_something or seen.lineage == record.lineage:
+        return
+    if record.place == home.place:
+        raise UnknownOutcome(
+            "HF-STATE-3",
+            f"{stack.name}: its backend says there is no state; it held {_held(record)} when last seen",
+            hint="Look at the backend: a wrong answer there would create everything again. "
+            f"If the state is lost, restore it: holdfast state push {stack.name} FILE.",
+        )
+    raise Refused(
+        "HF-STATE-2",
+        f"{stack.name}: its backend moved to an empty place, while the old one held {_held(record)} "
+        f"(old: {record.place}; new: {home.place})",
+        hint="Move the state first: with the old settings `holdfast state pull "
+        f"{stack.name} > state.json`, with the new ones `holdfast state push {stack.name} state.json`. "
+        f"To leave what it held behind: holdfast state adopt {stack.name} --start-empty.",
+    )
+
+
+def _held(record: StateRecord) -> str:
+    """An encrypted state does not say how many."""
+    count = record.resources
+    what = "resources" if count is None else f"{count} resource{'s' if count != 1 else ''}"
+    return f"{what} (serial {record.serial})"
+
+
+def identity(state: StateFile) -> StateSeen:
+    match state:
+        case Readable(lineage=lineage, serial=serial):
+            return StateSeen(lineage=lineage, serial=serial)
+        case _:
+            return StateSeen(lineage="", serial=0)
+
+
+def record(store: RunStore, stack: str, home: StateHome, state: StateFile) -> None:
+    """Remember what was seen, so that its loss is noticed. What is not there yet is nothing to see."""
+    match state:
+        case Readable(lineage=lineage, serial=serial) if lineage:
+            _write(store, stack, home.place, lineage, serial, state.managed)
+        case _:
+            pass
+
+
+def record_kept(store: RunStore, stack: str, state: Readable) -> None:
+    _write(store, stack, kept_place(stack), state.lineage, state.serial, state.managed)
+
+
+def record_empty(store: RunStore, stack: str) -> None:
+    _write(store, stack, "none", "", 0, 0)
+
+
+def _write(store: RunStore, stack: str, place: str, lineage: str, serial: int, resources: int | None) -> None:
+    known = store.last_seen(stack)
+    seen = StateRecord(
+        place=place,
+        lineage=lineage,
+        serial=serial,
+        resources=resources,
+        seen=clock.now().isoformat(),
+    )
+    if known is None or dataclasses.replace(known, seen=seen.seen) != seen:
+        store.record(stack, seen)

@@ -1,0 +1,44 @@
+"""What the supervising process must know of a command: which store, which journal, which kept state."""
+
+from __future__ import annotations
+
+import base64
+
+from holdfast.kernel.values import dataclass
+from holdfast.plans.context import Session
+from holdfast.plans.workdir import Prepared
+from holdfast.store.place import describe
+from holdfast.store.run_records import SPOOL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """A command that may write the state, and the run it does so for."""
+
+    run: str
+    why: str
+    journal: str | None = None
+    """The id that its journal has; None for what has none."""
+
+
+def attend(session: Session, prepared: Prepared, writes: Writing | None) -> dict[str, object] | None:
+    """None where there is nothing to attend to: the code's own backend, and a command that only reads."""
+    if not prepared.home.kept and (writes is None or writes.journal is None):
+        return None
+    told: dict[str, object] = {
+        "store": {
+            "place": describe(session.store.shelf),
+            "key": base64.b64encode(session.store.key.secret).decode(),
+        }
+    }
+    if prepared.home.kept:
+        told["door"] = {
+            "stack": prepared.stack.name,
+            "run": writes.run if writes is not None else "",
+            "who": session.who,
+            "why": writes.why if writes is not None else "",
+            "write": writes is not None,
+        }
+    if writes is not None and writes.journal is not None:
+        told["journal"] = {"run": writes.journal, "spool": str(session.environment.home / SPOOL)}
+    return told

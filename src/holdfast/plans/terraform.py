@@ -1,0 +1,316 @@
+"""Each command of Terraform on a prepared stack: run it, hear it, and say what its end means."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from holdfast.kernel.errors import (
+    EngineError,
+    HoldfastError,
+)
+from holdfast.plans.context import Session
+from holdfast.plans.errors import StateLocked, TerraformFailed
+from holdfast.plans.events import Entered, Note
+from holdfast.plans.failures import failure, problem_of
+from holdfast.plans.init_cache import Initialised, Initialiser
+from holdfast.plans.retry import Retrying, retried
+from holdfast.plans.stale_locks import left_by_the_dead, noted
+from holdfast.plans.supervision import Writing, attend
+from holdfast.plans.workdir import Prepared
+from holdfast.system import files
+from holdfast.terraform import argv
+from holdfast.terraform.command_output import Heard
+from holdfast.terraform.diagnostics import read_validation
+from holdfast.terraform.engine.interface import Answer, Command, Product
+from holdfast.terraform.lock_file import read_lock, versions_digest
+from holdfast.terraform.plan.model import Plan
+from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.statefile.reader import is_nothing
+from holdfast.terraform.tables.transient import Phase
+from holdfast.terraform.versions import Version
+from holdfast.terraform.workdirs.workdir import sweep
+
+_INIT_JSON_SINCE = {Product.TERRAFORM: Version.parse("1.9.0"), Product.TOFU: Version.parse("1.9.0")}
+_EARLY_SINCE = Version.parse("1.8.0")
+"""OpenTofu takes variables in every command from here on, because code may need them in every one."""
+_MOST_WARNINGS = 5
+_INIT_NEEDED = (
+    "Backend initialization required",
+    "Inconsistent dependency lock file",
+    "Required plugins are not installed",
+    "Missing required provider",
+    "Module not installed",
+    "Module source has changed",
+    "Module version requirements have changed",
+)
+"""Summaries by which Terraform asks for an init."""
+
+T = TypeVar("T")
+
+
+class Terraform:
+    """The commands of one stack, in the order a run needs them."""
+
+    def __init__(self, session: Session, prepared: Prepared, retrying: Retrying | None = None) -> None:
+        self.session = session
+        self.prepared = prepared
+        self.retrying = retrying or session.retrying(prepared.stack.name)
+        self.identity = prepared.engine.identity
+        self.warnings: tuple[str, ...] = ()
+        """Of the plan, in words."""
+        self.lock: bytes | None = None
+        """The dependency lock file as init left it, with its hashes."""
+        self.providers = "none"
+        """A digest of the provider versions that init chose."""
+        self._laid_lock: bytes | None = None
+        self._skipped = False
+        self._plain = True
+        self._limits = session.config.engine.time_limits
+
+    async def _run(
+        self,
+        phase: str,
+        words: argv.Argv,
+        *,
+        heard: Heard | None = None,
+        providers: str | None = None,
+        heeds: int = 1,
+        writes: Writing | None = None,
+    ) -> Answer:
+        """One command. With `heard`, its lines are read as they come; one that writes says for whom."""
+        prepared = self.prepared
+        limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
+        if self.identity.product is Product.TOFU and Version.parse(self.identity.version) >= _EARLY_SINCE:
+            words = argv.with_variables(words, prepared.variables_files)
+        command = Command(
+            phase=phase,
+            argv=words,
+            folder=prepared.work.module,
+            environment=self._environment,
+            providers=providers,
+            seconds=limit,
+            heeds=heeds,
+            door=prepared.home.kept,
+            attend=attend(self.session, prepared, writes),
+        )
+        if phase in {"init", "validate", "plan", "show", "apply"}:
+            self.session.tell(Entered(stack=prepared.stack.name, phase=phase))
+        listen = heard.line if heard is not None else None
+        return await prepared.engine.run(command, stop=self.session.stop, listen=listen)
+
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        """Plugin TLS is off where every provider was probed: its socket lies in a folder of ours alone.
+
+        Init starts no provider, so that it can share a process with what comes after it.
+        """
+        if not self._plain or self.session.config.engine.plugin_tls == "always":
+            return self.prepared.environment
+        return {**self.prepared.environment, "TF_DISABLE_PLUGIN_TLS": "1"}
+
+    async def init(self) -> None:
+        """Make the work directory ready, without Terraform where what decides it is known already."""
+        self._laid_lock = files.content_of(self.prepared.work.lock_file)
+        known = Initialiser(self.session, self.prepared).known()
+        if known is None:
+            await self._init_for_real()
+        else:
+            self._take(known, skipped=True)
+
+    async def _init_for_real(self) -> None:
+        initialiser = Initialiser(self.session, self.prepared)
+        if self._laid_lock is not None:
+            self.prepared.work.lock_file.write_bytes(self._laid_lock)
+        async with initialiser.filling():
+            # While this run waited for the mirror, another may have done what was needed.
+            known = None if self._skipped else initialiser.known()
+            if known is None:
+                await self._init_with_settings()
+        if known is not None:
+            self._take(known, skipped=True)
+        else:
+            self._take(initialiser.done(self._laid_lock), skipped=False)
+
+    async def _init_with_settings(self) -> None:
+        """The backend's settings lie in a private file as long as init reads it, and no longer."""
+        work, settings = self.prepared.work, self.prepared.home.settings
+        try:
+            if settings:
+                work.private_file(argv.BACKEND_FILE, json.dumps(settings))
+            await self._init()
+        finally:
+            sweep(work, (argv.BACKEND_FILE,))
+
+    def _take(self, initialised: Initialised, *, skipped: bool) -> None:
+        self.lock = initialised.lock
+        self._skipped = skipped
+        self._plain = initialised.plain
+        self.providers = versions_digest(read_lock(self.lock)) if self.lock is not None else "none"
+
+    @retried(Phase.INIT, "init")
+    async def _init(self) -> None:
+        version = Version.parse(self.identity.version)
+        as_json = version >= _INIT_JSON_SINCE[self.identity.product]
+        heard = Heard()
+        answer = await self._run(
+            "init",
+            argv.init(
+                backend_file=bool(self.prepared.home.settings),
+                json=as_json,
+                reconfigure=self.prepared.home.type != "cloud",
+                backend=not self.prepared.bare,
+            ),
+            heard=heard if as_json else None,
+        )
+        if answer.code != 0:
+            raise failure(self.prepared, "init", answer, heard)
+        workspace = self.prepared.stack.workspace
+        if workspace != "default":
+            chosen = await self._run("init", argv.select_workspace(workspace))
+            if chosen.code != 0:
+                raise failure(self.prepared, "init", chosen, Heard())
+
+    async def _with_init(self, command: Callable[[], Awaitable[T]]) -> T:
+        """A command that answers "init needed" when init was skipped gets one real init, and a second try."""
+        try:
+            return await command()
+        except TerraformFailed as error:
+            if not self._skipped or not any(one.message.startswith(_INIT_NEEDED) for one in error.problems):
+                raise
+        await self._init_for_real()
+        return await command()
+
+    async def validate(self) -> None:
+        """Once per content of the code, its answer reused by every stack on the same module."""
+        await self._with_init(self._validate_once)
+
+    async def _validate_once(self) -> None:
+        engine = f"{self.identity.product} {self.identity.version}"
+        key = hashlib.sha256(f"{engine} {self.providers} {self.prepared.code_digest}".encode()).hexdigest()
+        known = self.session.environment.home / "validated" / key
+        if known.exists():
+            return
+        validations = self.session.validations
+        ours = key not in validations
+        if ours:
+            validations[key] = asyncio.create_task(self._validate())
+        try:
+            await asyncio.shield(validations[key])
+        except TerraformFailed:
+            if self._skipped:
+                # Perhaps for want of an init: the answer after one counts, not this.
+                validations.pop(key, None)
+            raise
+        except HoldfastError:
+            if ours:
+                raise
+            # The other stack's engine failed, not the code: that is no answer about this one.
+            await self._validate()
+        files.private_folder(known.parent)
+        known.touch(mode=files.PRIVATE_FILE)
+
+    @retried(Phase.PLAN, "validate")
+    async def _validate(self) -> None:
+        answer = await self._run("validate", argv.validate(), providers=self.providers)
+        if answer.code == 0:
+            return
+        heard = Heard()
+        try:
+            heard.diagnostics.extend(read_validation(answer.out).diagnostics)
+        except EngineError:
+            heard.noise.append(answer.out.decode(errors="replace"))
+        raise failure(self.prepared, "validate", answer, heard)
+
+    async def plan(self, options: argv.PlanOptions) -> int:
+        """Exit code 0 or 2; the plan lies in the work directory."""
+        with noted(self.session, self.prepared):
+            try:
+                return await self._with_init(lambda: self._plan(options))
+            except StateLocked as error:
+                name = self.prepared.stack.name
+                if error.lock is None or not left_by_the_dead(self.session, name, error.lock):
+                    raise
+                await self.force_unlock(error.lock.id)
+                self.session.tell(Note(stack=name, text=f"released the lock of a killed plan: {error.lock}"))
+            return await self._with_init(lambda: self._plan(options))
+
+    @retried(Phase.PLAN, "plan")
+    async def _plan(self, options: argv.PlanOptions) -> int:
+        heard = Heard()
+        answer = await self._run(
+            "plan",
+            argv.plan(
+                options,
+                variables_files=self.prepared.variables_files,
+                lock_seconds=self.session.wait,
+                lock=not self.prepared.home.kept,
+            ),
+            heard=heard,
+            providers=self.providers,
+        )
+        # Terraform 1.15 plans with defaults when a variables file cannot be read: its exit code says nothing.
+        faulty = any(one.is_error for one in heard.diagnostics)
+        if answer.code not in (0, 2) or answer.interrupted or faulty:
+            raise failure(self.prepared, "plan", answer, heard)
+        self.warnings = self._warnings(heard)
+        return answer.code
+
+    def _warnings(self, heard: Heard) -> tuple[str, ...]:
+        """What Terraform warns of, each once, with its place in the source."""
+        found = [problem_of(self.prepared, "", one) for one in heard.diagnostics if not one.is_error]
+        texts = [
+            f"warning: {one.message}{f' ({one.place})' if one.place is not None else ''}" for one in found
+        ]
+        unique = tuple(dict.fromkeys(texts))
+        more = len(unique) - _MOST_WARNINGS
+        return (*unique[:_MOST_WARNINGS], *((f"and {more} more warnings",) if more > 0 else ()))
+
+    @retried(Phase.SHOW, "show")
+    async def show(self) -> tuple[Plan, bytes]:
+        answer = await self._run("show", argv.show_plan(), providers=self.providers)
+        if answer.code != 0:
+            raise failure(self.prepared, "show", answer, Heard())
+        return read_plan(answer.out), answer.out
+
+    async def apply(
+        self, variables_files: tuple[str, ...], heard: Heard, run: str, *, journal: str | None = None
+    ) -> Answer:
+        """Its every line goes into a journal before it is heard here: the run's, unless another is named."""
+        return await self._run(
+            "apply",
+            argv.apply(variables_files=variables_files, lock_seconds=self.session.wait),
+            heard=heard,
+            providers=self.providers,
+            writes=Writing(run=run, why="apply", journal=journal or run),
+        )
+
+    async def outputs(self) -> bytes:
+        answer = await self._run("output", argv.output())
+        if answer.code != 0:
+            raise failure(self.prepared, "output", answer, Heard())
+        return answer.out
+
+    @retried(Phase.PLAN, "state pull")
+    async def state_pull(self, *, heeds: int = 1) -> bytes:
+        answer = await self._run("state", argv.state_pull(), heeds=heeds)
+        if answer.code != 0:
+            raise failure(self.prepared, "state", answer, Heard())
+        return b"" if is_nothing(answer.out) else answer.out
+
+    async def state_push(self, file: str, run: str) -> None:
+        answer = await self._run("state", argv.state_push(file), writes=Writing(run=run, why="push"))
+        if answer.code != 0:
+            raise failure(self.prepared, "state push", answer, Heard())
+
+    async def force_unlock(self, lock: str) -> None:
+        """Of a lock whose holder is proved or declared dead; Terraform compares the id."""
+        answer = await self._run("state", argv.force_unlock(lock))
+        if answer.code != 0:
+            raise failure(self.prepared, "state", answer, Heard())
+
+    async def read(self, words: argv.Argv) -> Answer:
+        return await self._run("read", words, providers=self.providers)

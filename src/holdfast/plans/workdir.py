@@ -1,0 +1,334 @@
+"""From a stack to a place where Terraform can run it: files, environment, identity, backend, engine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import posixpath
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.config.valid import SecretRef, Value
+from holdfast.hcl.eval.code import LOCK_FILE
+from holdfast.kernel.errors import ConfigError, Problem, Refused, UsageError
+from holdfast.kernel.secret import Secret, revealed
+from holdfast.kernel.values import dataclass, field
+from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, unasked_home
+from holdfast.plans.context import Session
+from holdfast.plans.events import Entered
+from holdfast.plans.orphan_states import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
+from holdfast.secrets.references import SOURCES
+from holdfast.secrets.references_in import references_of
+from holdfast.stacks.reads.inputs import Reach
+from holdfast.stacks.reads.walk import reach_of
+from holdfast.stacks.stack import Stack
+from holdfast.system import files
+from holdfast.terraform.argv import PLAN_FILE
+from holdfast.terraform.engine import cli_config
+from holdfast.terraform.engine.credentials import Caller, identity
+from holdfast.terraform.engine.environment import child_environment, terraform_variables
+from holdfast.terraform.engine.interface import Engine, Product
+from holdfast.terraform.statefile.sensitive import sensitive_variables
+from holdfast.terraform.workdirs.workdir import (
+    WORKSPACE_FILE,
+    Seen,
+    WorkDirectory,
+    lay_out,
+    snapshot,
+    sweep,
+    sweep_states,
+    work_directory,
+)
+
+INLINE_FILE = "holdfast.inline.tfvars.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A stack that is laid out and may be given to its engine."""
+
+    stack: Stack
+    engine: Engine
+    work: WorkDirectory
+    home: StateHome
+    environment: Mapping[str, str] = field(repr=False)
+    variables_files: tuple[str, ...]
+    """As Terraform, running in the module, must name them."""
+    inputs: str
+    """A digest of every file and value that goes into the stack."""
+    code_digest: str
+    """Of the code alone: stacks that share it share the answer of `validate`."""
+    modules: frozenset[str]
+    """Folders of the root module and of every local module it reaches."""
+    source_lock: bytes | None
+    laid_out: Seen
+    notes: tuple[str, ...] = ()
+    bare: bool = False
+    """Without its backend: for commands that need no state."""
+
+
+@contextlib.asynccontextmanager
+async def prepared(
+    session: Session, stack: Stack, *, for_state: bool = False, stateless: bool = False
+) -> AsyncIterator[Prepared]:
+    """Hold a work directory for the stack; what is secret in it goes when the run ends.
+
+    `for_state` is for commands that bring or read a state, which must work when nothing else may.
+    `stateless` is for those that need none: the backend is neither asked nor told anything, and they have a
+    work directory of their own, so that what init did for them is never taken for all of it.
+    """
+    unasked = unasked_home(stack, session.code_backend(stack.module)) if stateless else None
+    if unasked is not None:
+        stack = replace(stack, backend=None, workspace="default")
+    session.tell(Entered(stack=stack.name, phase="layout"))
+    references = references_of(stack)
+    if any(reference.scheme not in SOURCES for reference in references):
+        # What lies behind a network takes its time, and other stacks go on.
+        await asyncio.to_thread(session.secrets.look, references)
+    choice = session.choose(stack)
+    given = stack.backend.settings if stack.backend else {}
+    settings = {key: _filled(session, value) for key, value in given.items()}
+    home = unasked or _home(session, stack, settings)
+    keep_forgotten(session, stack)
+    if not for_state:
+        refuse_leftovers(session, stack, home)
+        refuse_unsaved(session, stack)
+    environment = _environment(session, stack, home)
+    inline = {key: revealed(_filled(session, value)) for key, value in stack.variables.items()}
+    _register_variables(session, stack, environment, inline)
+    reached = reach_of(session.code, stack, terraform_variables(environment))
+    if not for_state:
+        _refuse_beyond(stack, reached)
+    name = stack.name if unasked is None else f"{stack.name}~"  # No stack is called so.
+    with work_directory(session.environment.home, session.root, name, stack.module) as work:
+        layout = _lay_out(session, stack, work, reached, home)
+        sweep(work, (WORKSPACE_FILE,))
+        try:
+            _private_files(work, home, inline)
+            yield Prepared(
+                stack=stack,
+                engine=session.engine(choice.engine),
+                work=work,
+                home=home,
+                environment=environment,
+                variables_files=(
+                    *(work.path_of(file) for file in stack.variables_files),
+                    *((INLINE_FILE,) if inline else ()),
+                ),
+                inputs=_digest(layout, json.dumps(inline, sort_keys=True)),
+                code_digest=layout if reached.everything else _code_digest(work, reached),
+                modules=frozenset(reached.modules.values()),
+                source_lock=files.content_of(session.root / stack.module / LOCK_FILE),
+                laid_out=snapshot(work),
+                notes=(
+                    *(reached.reasons if reached.everything else ()),
+                    *reached.outside,
+                    *strangers(session, stack, home),
+                ),
+                bare=unasked is not None,
+            )
+        finally:
+            _leave_nothing(work, home)
+
+
+def require_homes(session: Session, stacks: Iterable[Stack]) -> None:
+    """Every mistake about an engine or a backend, of all stacks at once, before anything runs.
+
+    No secret is asked for.
+    """
+    problems: list[Problem] = []
+    for stack in stacks:
+        try:
+            session.choose(stack)
+            _home(session, stack, stack.backend.settings if stack.backend else {})
+        except UsageError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(tuple(problems))
+
+
+def _home(session: Session, stack: Stack, settings: Mapping[str, object]) -> StateHome:
+    return state_home(
+        stack,
+        session.code_backend(stack.module),
+        settings,
+        root=session.root,
+    )
+
+
+def state_at_hand(session: Session, ready: Prepared) -> bytes | None:
+    """The state's content where it can be had without Terraform; empty for none. None: only Terraform can."""
+    if ready.home.kept:
+        version = session.store.states.current(ready.stack.name)
+        return version.state if version is not None else b""
+    if ready.home.file is not None:
+        return files.content_of(ready.home.file) or b""
+    return None
+
+
+def _lay_out(session: Session, stack: Stack, work: WorkDirectory, reached: Reach, home: StateHome) -> str:
+    return lay_out(
+        work,
+        session.root,
+        _wanted(stack, reached),
+        everything=reached.everything,
+        store=session.root / (session.config.store if "://" not in session.config.store else ".holdfast"),
+        state=home.file,
+    )
+
+
+def _wanted(stack: Stack, reached: Reach) -> frozenset[str]:
+    """What was named and not there when the code was read may be there by now: a dependency's state, say."""
+    named = (path for names in reached.names for path in names.paths)
+    return frozenset((*reached.files, *reached.reads, *named, *stack.variables_files))
+
+
+def _private_files(work: WorkDirectory, home: StateHome, inline: Mapping[str, object]) -> None:
+    if home.override is not None:
+        work.private_file(OVERRIDE_FILE, home.override)
+    if inline:
+        work.private_file(INLINE_FILE, json.dumps(inline))
+
+
+def _leave_nothing(work: WorkDirectory, home: StateHome) -> None:
+    """Plans, settings and values are secret; what init wrote down of a secret setting is too."""
+    sweep(work, (PLAN_FILE, INLINE_FILE))
+    sweep_states(work)
+    if home.secret_on_disk:
+        sweep(work, (".terraform/terraform.tfstate",))
+
+
+def _environment(session: Session, stack: Stack, home: StateHome) -> dict[str, str]:
+    named = {key: _text(_filled(session, value)) for key, value in stack.env.items()}
+    own: dict[str, str] | None = None
+    if stack.credentials:
+        settings = {
+            provider: {key: _text(_filled(session, value)) for key, value in given.items()}
+            for provider, given in stack.credentials.items()
+        }
+        own = _identity(session, settings)
+    return child_environment(
+        caller=_caller(session, stack),
+        named={**home.variables, **named},
+        credentials=own,
+        scratch=str(session.scratch),
+    )
+
+
+def _caller(session: Session, stack: Stack) -> dict[str, str]:
+    """The caller's variables, with the CLI configuration that counts.
+
+    One that is not there only makes Terraform complain, on every command.
+    """
+    caller = dict(session.environment.variables)
+    tofu = session.choose(stack).engine.product is Product.TOFU
+    own = cli_config.user_file(caller, tofu=tofu)
+    if named := session.config.engine.mirror:
+        mirror = (session.root / named).absolute()
+        text = cli_config.with_mirror(
+            _text_of(own) if own is not None else "", mirror, cli_config.addresses_in(mirror)
+        )
+        file = session.scratch / f"cli-{_digest(text)[:12]}.tfrc"
+        files.write(file, text, durable=False)
+        own = file
+    caller.pop("TF_CLI_CONFIG_FILE", None)
+    if own is not None and own.is_file():
+        caller["TF_CLI_CONFIG_FILE"] = str(own.absolute())
+    return caller
+
+
+def _identity(session: Session, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Files of an identity lie in a folder named by their content, so that equal stacks share a process."""
+    variables = session.environment.variables
+    user = Path(variables.get("HOME", "/"))
+    caller = Caller(
+        variables=variables,
+        aws_config=_text_of(Path(variables.get("AWS_CONFIG_FILE") or user / ".aws/config")),
+        aws_credentials=_text_of(
+            Path(variables.get("AWS_SHARED_CREDENTIALS_FILE") or user / ".aws/credentials")
+        ),
+    )
+    one = identity(settings, caller)
+    folder = files.private_folder(
+        session.scratch / _digest(*(f"{name}\0{text}" for name, text in sorted(one.files.items())))[:16]
+    )
+    for name, text in one.files.items():
+        files.write(folder / name, text, durable=False)
+    return {name: value.replace("{folder}", str(folder)) for name, value in one.variables.items()}
+
+
+def _filled(session: Session, value: Value) -> object:
+    """References become secrets, known to the redactor from then on."""
+    match value:
+        case SecretRef():
+            secret = session.secrets.read(value)
+            session.redactor.register(secret.reveal())
+            return secret
+        case Mapping():
+            return {key: _filled(session, one) for key, one in value.items()}
+        case tuple():
+            return [_filled(session, one) for one in value]
+        case _:
+            return value
+
+
+def _register_variables(
+    session: Session, stack: Stack, environment: Mapping[str, str], inline: Mapping[str, object]
+) -> None:
+    """What the code declares sensitive is known before there is a plan: a plan may fail and quote it."""
+    caller = {name: environment[f"TF_VAR_{name}"] for name in terraform_variables(environment)}
+    given = {**caller, **inline}
+    session.redactor.register_all(
+        sensitive_variables(session.code, stack.module, stack.variables_files, given)
+    )
+
+
+def _text(value: object) -> str:
+    match value:
+        case Secret():
+            return value.reveal()
+        case bool():
+            return "true" if value else "false"
+        case Mapping() | list():
+            return json.dumps(revealed(value))
+        case _:
+            return str(value)
+
+
+def _refuse_beyond(stack: Stack, reached: Reach) -> None:
+    """A file that is missing must never change a plan, and no work directory can hold these."""
+    if reached.beyond:
+        raise Refused(
+            "HF-WORK-3",
+            f"{stack.name}: {reached.beyond[0]}",
+            hint="Put holdfast.yaml at the root, name the file by an absolute path, or mend the link.",
+        )
+
+
+def _code_digest(work: WorkDirectory, reached: Reach) -> str:
+    """As files lie to the root module: the same code in another folder is the same."""
+    parts = []
+    for file in sorted(reached.files):
+        if file.endswith((".tf", ".tofu", ".tf.json", ".tofu.json")):
+            content = hashlib.sha256(files.content_of(work.tree / file) or b"").hexdigest()
+            parts.append(f"{posixpath.relpath(file, work.module_path)}\0{content}")
+    return _digest(*parts)
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode(errors="surrogateescape")
+        digest.update(f"{len(data)}:".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""

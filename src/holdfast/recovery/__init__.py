@@ -1,0 +1,1 @@
+"""After a crash: evidence, classification, reconcile."""

@@ -1,0 +1,1 @@
+"""Checks, policies and guard: from a plan to a decision."""

@@ -1,0 +1,165 @@
+"""The guard in a run: what it is told of a stack, and what people said about its plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from holdfast.guard.approvals import REJECTED, Said, still_needed, with_consent
+from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, with_reasons
+from holdfast.guard.judge import StackLosses, judge, judge_change, losses_of
+from holdfast.guard.plan_context import Found, Situation
+from holdfast.plans.context import Session
+from holdfast.plans.plan_file import ReadyPlan
+from holdfast.plans.policies import policy_of
+from holdfast.plans.result import ErrorShown
+from holdfast.stacks.stack import Stack
+from holdfast.store.approvals import Consent
+from holdfast.system import clock
+
+if TYPE_CHECKING:
+    from holdfast.review.plan_checks import PlanChecks
+
+_READS = re.compile(r"""\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\[\s*"(?P<key>[^"]+)"\s*\])?""")
+
+
+def situation_of(
+    session: Session, stack: Stack, ready: ReadyPlan, findings: tuple[Found, ...] = ()
+) -> Situation:
+    removed = any(output.removed for output in ready.plan.outputs)
+    return Situation(
+        stack=stack.name,
+        environment=stack.environment,
+        production=stack.production,
+        now=clock.now(),
+        destroy=ready.destroy,
+        targeted=ready.targeted,
+        read_outputs=frozenset(_read_outputs(session, stack, ready)) if removed else frozenset(),
+        findings=findings,
+    )
+
+
+def _read_outputs(session: Session, stack: Stack, ready: ReadyPlan) -> Iterator[str]:
+    """Outputs that stacks which depend on this one read. One that takes them all together reads them all."""
+    names = [output.name for output in ready.plan.outputs]
+    for other in session.stacks.values():
+        if stack.name not in other.depends_on:
+            continue
+        for file in session.code.module(other.module).files:
+            text = (session.root / file.path).read_text(errors="replace")
+            for found in _READS.finditer(text):
+                read = found["name"] or found["key"]
+                yield from (read,) if read else names
+
+
+async def judged(
+    session: Session, stack: Stack, ready: ReadyPlan, *, digest: str, saved: bool = False
+) -> Decision:
+    """What the rules say of this plan, with what people said about this very digest.
+
+    Only about a saved plan can anybody have spoken. A rejection counts also where nothing else speaks against
+    the plan any more.
+    """
+    found = await checks_of(session, stack).of(stack, ready)
+    decision = judge(ready.plan, policy_of(session, stack), situation_of(session, stack, ready, found))
+    return consented(session, decision, digest) if saved or not isinstance(decision, Allow) else decision
+
+
+def checks_of(session: Session, stack: Stack) -> PlanChecks:
+    """Those of the change; of a stack that is alone, its own."""
+    if session.checks is None:
+        from holdfast.review.plan_checks import PlanChecks  # noqa: PLC0415 - where no change began them
+
+        session.checks = PlanChecks(session, (stack,), form=False)
+    return session.checks
+
+
+def consented(session: Session, decision: Decision, digest: str) -> Decision:
+    return with_consent(decision, said_of(session, digest))
+
+
+def said_of(session: Session, digest: str) -> tuple[Said, ...]:
+    now = clock.now().isoformat()
+    return tuple(said(one, now) for one in session.store.consents.of(digest))
+
+
+def said(one: Consent, now: str) -> Said:
+    """One word as the guard must know it at this moment."""
+    valid = one.until is None or now < one.until
+    return Said(kind=one.word.value, by=one.name, shown=one.shown, reason=one.reason, valid=valid)
+
+
+def lost_in(session: Session, stack: Stack, ready: ReadyPlan) -> StackLosses:
+    return losses_of(ready.plan, policy_of(session, stack), situation_of(session, stack, ready))
+
+
+def budgeted(
+    session: Session, decisions: dict[str, tuple[Decision, str]], losses: dict[str, StackLosses]
+) -> dict[str, Decision]:
+    """The decisions once all stacks of the change are looked at together."""
+    found = judge_change(losses.values())
+    return {
+        name: consented(session, with_reasons(decision, found[name]), digest) if found.get(name) else decision
+        for name, (decision, digest) in decisions.items()
+    }
+
+
+def has_budget_of_change(session: Session, stacks: tuple[Stack, ...]) -> bool:
+    """Whether what one stack may do depends on the others."""
+    return any(policy_of(session, stack).per_change.allows(0) is not None for stack in stacks)
+
+
+# What a person is told
+
+
+def refusal_of(
+    stack: str,
+    decision: Decision,
+    words: tuple[Said, ...],
+    *,
+    run: str,
+    digest: str,
+    saved: str | None,
+    asked: str,
+) -> ErrorShown | None:
+    """The error of a plan that must not be applied as it is.
+
+    `saved` is where its bundle lies, `asked` what to type behind `holdfast plan` to have it again.
+    """
+    match decision:
+        case Allow():
+            return None
+        case NeedApproval():
+            missing = still_needed(decision, words)
+            plural = "s are" if missing != 1 else " is"
+            return ErrorShown(
+                code="HF-APPR-1",
+                message=f"{stack}: {decision.reasons[0].message}; {missing} approval{plural} missing",
+                hint=_way_to_approval(asked, run, saved),
+            )
+        case Deny(reasons=reasons):
+            hint = _way_to_release(asked, reasons[0].code, digest, saved)
+            return ErrorShown(code=reasons[0].code, message=f"{stack}: {reasons[0].message}", hint=hint)
+
+
+def _way_to_approval(asked: str, run: str, saved: str | None) -> str:
+    if saved is None:
+        return (
+            f"Save the plan: holdfast plan {asked} --out bundle/; let it be approved: holdfast runs approve "
+            "RUN --reason TEXT; then: holdfast apply --plan bundle/"
+        )
+    return f"holdfast runs approve {run} --reason TEXT, and then: holdfast apply --plan {saved}"
+
+
+def _way_to_release(asked: str, code: str, digest: str, saved: str | None) -> str:
+    if code == NOT_UNDERSTOOD:
+        return "Nobody can answer for what nobody can read: use a version of Holdfast that knows it."
+    if code == REJECTED:
+        return "Make another plan."
+    if saved is None:
+        return (
+            f"If this is meant: holdfast plan {asked} --out bundle/, and then: "
+            'holdfast apply --plan bundle/ --release DIGEST --reason "why"'
+        )
+    return f'If this is meant: holdfast apply --plan {saved} --release {digest} --reason "why"'

@@ -1,0 +1,233 @@
+"""Apply one plan, once: marked as used before Terraform starts, and its end told for what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+
+from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
+from holdfast.plans import failures, state_continuity
+from holdfast.plans.context import Session
+from holdfast.plans.errors import (
+    Cancelled,
+    TerraformFailed,
+    left_after_grace,
+    left_at_once,
+    plugin_died,
+    unknown_outcome,
+)
+from holdfast.plans.orphan_states import keep_unsaved
+from holdfast.plans.plan_file import ReadyPlan
+from holdfast.plans.result import Output, StackResult
+from holdfast.plans.status import Status
+from holdfast.plans.terraform import Terraform
+from holdfast.plans.workdir import state_at_hand
+from holdfast.runs.auto_replan import ApplyEnd, in_doubt
+from holdfast.runs.claims import take
+from holdfast.runs.progress import ApplyWatch
+from holdfast.runs.record import claim_of, ended, failed_as, keep_backup
+from holdfast.runs.run_secrets import remember_secrets
+from holdfast.stacks.stack import Stack
+from holdfast.system import clock
+from holdfast.system.files import unusable
+from holdfast.terraform.argv import UNSAVED_FILE
+from holdfast.terraform.command_output import Heard
+from holdfast.terraform.engine.interface import Answer
+from holdfast.terraform.engine.pool import NotStarted
+from holdfast.terraform.statefile.reader import read_state
+from holdfast.terraform.statefile.sensitive import sensitive_in_state
+from holdfast.terraform.tables.refused_creates import RefusedCreate, shipped_refused
+
+
+async def apply_ready(
+    session: Session, planned: StackResult, ready: ReadyPlan, *, operation: str = "apply"
+) -> StackResult:
+    """Apply exactly this plan. Raises what went wrong; the caller makes it the stack's result.
+
+    The stack is claimed, with what the run means to do, before anything happens. The claim goes when the end
+    is written down; where nobody knows the end it stays, and stops whoever comes next.
+    """
+    stack, run = planned.stack, str(planned.run)
+    if planned.digest is None:
+        raise Failed("HF-RUN-1", f"{stack.name}: there is no plan to apply")
+    began = clock.now().isoformat()
+    await take(session, claim_of(session, planned, ready, operation))
+    try:
+        # Each of these waits for the disk; other stacks go on meanwhile.
+        secrets = tuple(session.redactor.registered())
+        await asyncio.to_thread(_written_before, session, planned, ready, planned.digest, secrets)
+    except BaseException:
+        session.store.claims.release(stack.name, run)
+        raise
+    try:
+        done = await _apply_marked(session, planned, ready, run)
+    except NotStarted:
+        session.store.claims.release(stack.name, run)
+        raise
+    except UnknownOutcome:
+        raise
+    except HoldfastError as error:
+        failed = failed_as(planned, error)
+        await asyncio.to_thread(ended, session, failed, operation=operation, began=began)
+        raise
+    except OSError as error:
+        raise _cannot_be_told(stack.name, run, error) from error
+    await asyncio.to_thread(ended, session, done, operation=operation, began=began)
+    return done
+
+
+def _written_before(
+    session: Session, planned: StackResult, ready: ReadyPlan, digest: str, secrets: tuple[str, ...]
+) -> None:
+    """The journal will hold what Terraform says; who shows it later must know what to hide."""
+    ready.require_intact(planned.stack.name, digest)
+    keep_backup(session, planned, ready)
+    if secrets:
+        remember_secrets(session.store, str(planned.run), secrets)
+    _mark(session, planned, digest)
+
+
+def _mark(session: Session, planned: StackResult, digest: str) -> None:
+    stack = planned.stack.name
+    if not session.store.mark_used(digest, run=str(planned.run), stack=stack, who=session.who):
+        raise used(stack, session.store.used(digest) or {})
+
+
+async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan, run: str) -> StackResult:
+    stack, terraform = planned.stack, ready.terraform
+    watch = ApplyWatch(session, stack.name, ready.plan)
+    heard = Heard(on_event=watch.event)
+    given = terraform.prepared.variables_files if ready.ephemeral else ()
+    answer = await terraform.apply(given, heard, run)
+    left = terraform.prepared.work.module / UNSAVED_FILE
+    if left.exists():
+        raise _unsaved(session, stack, left, heard, answer)
+    if answer.killed:
+        raise unknown_outcome(stack.name, run, answer)
+    if answer.told.journal_failed is not None:
+        raise _unjournalled(stack.name, run, answer.told.journal_failed, watch)
+    if watch.lost_plugin(heard.diagnostics):
+        raise plugin_died(stack.name, run, watch.unfinished)
+    notes = await _record_after(session, stack, terraform)
+    if answer.code != 0:
+        raise _failure(session, ready, answer, heard, watch, run)
+    return dataclasses.replace(
+        planned,
+        status=Status.APPLIED,
+        outputs={
+            one.name: Output(value=None if one.sensitive else one.value, sensitive=one.sensitive)
+            for one in heard.outputs
+        },
+        notes=(*planned.notes, *notes),
+    )
+
+
+class ApplyFailed(TerraformFailed):
+    """An apply that ended by itself, its state saved: all that is known of it decides what may follow."""
+
+    def __init__(self, said: TerraformFailed, end: ApplyEnd, doubtful: tuple[str, ...]) -> None:
+        first, *others = said.problems
+        if doubtful:
+            first = dataclasses.replace(first, hint=_may_exist(doubtful))
+        super().__init__(first.code, first.message, problems=(first, *others))
+        self.end = end
+
+
+def _may_exist(addresses: tuple[str, ...]) -> str:
+    return (
+        f"These may have been made all the same: {', '.join(addresses)}. Look at the provider's side, "
+        "import what is there and not in the state, then plan again."
+    )
+
+
+def refused_creates(session: Session) -> tuple[RefusedCreate, ...]:
+    """Holdfast's own table and the rows of the configuration."""
+    own = session.config.engine.retries.refused_creates
+    return (*shipped_refused(), *(RefusedCreate(provider=one.provider, text=one.text) for one in own))
+
+
+def _failure(
+    session: Session, ready: ReadyPlan, answer: Answer, heard: Heard, watch: ApplyWatch, run: str
+) -> HoldfastError:
+    name = ready.terraform.prepared.stack.name
+    done = f"{watch.finished} of {watch.total} changes were made and saved"
+    if answer.timed_out and answer.insisted and watch.unfinished:
+        return left_after_grace(name, run, watch.unfinished, done)
+    if answer.insisted and watch.unfinished:
+        return left_at_once(name, run, watch.unfinished, done)
+    if answer.timed_out:
+        return Failed(
+            "HF-TIME-1",
+            f"{name}: the apply took longer than its time limit and was stopped; {done}",
+            hint="Plan again to see what is left.",
+        )
+    if answer.interrupted:
+        return Cancelled(
+            "HF-RUN-2", f"{name}: stopped as asked; {done}", hint="Plan again to see what is left."
+        )
+    said = failures.said(ready.terraform.prepared, "apply", answer, heard)
+    if not isinstance(said, TerraformFailed):
+        return said
+    end = watch.end(one for one in heard.diagnostics if one.is_error)
+    return ApplyFailed(said, end, in_doubt(end, ready.plan, refused_creates(session)))
+
+
+def _unsaved(session: Session, stack: Stack, left: Path, heard: Heard, answer: Answer) -> UnknownOutcome:
+    """Terraform could not write the state: this copy is all there is."""
+    try:
+        keep_unsaved(session, stack, left)
+        where = "Holdfast keeps it, encrypted"
+    except (HoldfastError, OSError) as error:
+        where = f"it lies in {left}, and could not be kept elsewhere: {error}"
+    details = (
+        *answer.told.refusals,
+        *(" ".join(one.detail.split()) for one in heard.diagnostics if one.detail),
+    )
+    why = f" ({details[0]})" if details else ""
+    return UnknownOutcome(
+        "HF-STATE-5",
+        f"{stack.name}: Terraform could not save the state{why}; {where}",
+        hint=f"Save it when the backend answers again: holdfast state push {stack.name}",
+    )
+
+
+def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownOutcome:
+    """Terraform was asked to stop when its words could not be written down any more."""
+    return UnknownOutcome(
+        "HF-RUN-9",
+        f"{stack}: {why}; Terraform was stopped, {watch.finished} of {watch.total} changes were made",
+        hint=f"Make room, then look at what is there: holdfast runs reconcile {run}",
+    )
+
+
+async def _record_after(session: Session, stack: Stack, terraform: Terraform) -> tuple[str, ...]:
+    """What the state is now. That it cannot be read must not hide how the apply ended."""
+    try:
+        home = terraform.prepared.home
+        content = state_at_hand(session, terraform.prepared)
+        if content is None:
+            content = await terraform.state_pull(heeds=2)
+    except (OSError, HoldfastError) as error:
+        return (f"the state could not be read after the apply: {error}",)
+    session.redactor.register_all(sensitive_in_state(content))
+    await asyncio.to_thread(state_continuity.record, session.store, stack.name, home, read_state(content))
+    return ()
+
+
+def _cannot_be_told(stack: str, run: str, error: OSError) -> UnknownOutcome:
+    """The machine failed us while Terraform was at work, or before its end was written down."""
+    return UnknownOutcome(
+        "HF-RUN-6",
+        f"{stack}: how the apply ended cannot be told: {unusable(error).problem.message}",
+        hint=f"See what is known and settle it: holdfast runs reconcile {run}",
+    )
+
+
+def used(stack: str, mark: dict[str, object]) -> Refused:
+    by = f"run {mark.get('run')} ({mark.get('who')}) at {mark.get('at')}"
+    return Refused(
+        "HF-BUND-4",
+        f"{stack}: this plan was used already, by {by}",
+        hint="A plan is applied at most once. Make a new plan.",
+    )

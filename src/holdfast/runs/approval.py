@@ -1,0 +1,147 @@
+"""Approve, reject and release: a person's word about one plan, kept for its digest and for no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from holdfast.audit.actor import Who
+from holdfast.audit.entry import Entry
+from holdfast.kernel.errors import Refused, UsageError
+from holdfast.kernel.values import dataclass
+from holdfast.plans.context import Session
+from holdfast.plans.saved_plan import Bundle
+from holdfast.plans.status import Status
+from holdfast.runs.apply import used
+from holdfast.runs.run_secrets import know_secrets
+from holdfast.store.approvals import Consent, Word
+from holdfast.system import clock
+
+RELEASE = timedelta(hours=24)
+_SHORTEST = 12
+"""As many characters of a digest name it; the whole of it always does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A word that was given."""
+
+    word: Word
+    stack: str
+    run: str
+    digest: str
+    notes: tuple[str, ...]
+
+
+async def give(session: Session, run: str, word: Word, reason: str) -> Given:
+    """Approve or reject the plan of a run."""
+    known = [one for one in session.store.runs.ids() if one.startswith(run.upper())]
+    if len(known) > 1:
+        raise UsageError("HF-RUN-21", f"{run} is the beginning of several runs", hint="Give more of the id.")
+    outcome = session.store.runs.outcome(known[0]) if known else None
+    if outcome is None:
+        raise UsageError("HF-RUN-20", f"there is no run {run}", hint="holdfast runs list names them.")
+    run = known[0]
+    digest, stack = outcome.get("digest"), str(outcome.get("stack"))
+    if not isinstance(digest, str):
+        raise Refused(
+            "HF-APPR-2", f"{stack}: run {run} has no plan to speak about", hint="Plan it with --out first."
+        )
+    if (mark := session.store.used(digest)) is not None:
+        raise Refused(
+            "HF-APPR-2",
+            f"{stack}: the plan of run {run} was applied already, by run {mark.get('run')}",
+            hint="What is done cannot be approved or rejected any more.",
+        )
+    maker = session.store.consents.maker(digest)
+    if maker is None:
+        raise Refused(
+            "HF-APPR-2",
+            f"{stack}: the plan of run {run} was not saved, so nothing could be applied",
+            hint=f"Save it: holdfast plan {stack} --out DIR, and speak about that run.",
+        )
+    if any(one.word is Word.REJECT for one in session.store.consents.of(digest)):
+        raise Refused(
+            "HF-APPR-2",
+            f"{stack}: the plan of run {run} was rejected",
+            hint="A rejected plan stays so. Make another one.",
+        )
+    await session.prove()
+    notes = require_not_own(session.audit.who, stack, maker) if word is Word.APPROVE else ()
+    if word is Word.APPROVE and outcome.get("status") == Status.REFUSED.value:
+        notes = (*notes, f"the plan is refused, and no approval lifts that; only: --release {digest}")
+    _keep(session, word, digest=digest, stack=stack, run=run, reason=reason)
+    return Given(word=word, stack=stack, run=run, digest=digest, notes=notes)
+
+
+def require_not_own(me: Who, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
+    """Nobody approves what is their own. Where a name is not proved that cannot be told, and is said."""
+    if not me.proved or not made.get("proved"):
+        who = "you are" if not me.proved else "its maker is"
+        return (f"whether this is your own plan cannot be told: who {who} is not proved",)
+    if (made.get("kind"), made.get("name")) == (me.kind, me.name):
+        raise Refused(
+            "HF-APPR-3",
+            f"{stack}: {me.name} made this plan, and nobody approves their own",
+            hint="Let somebody else approve it.",
+        )
+    return ()
+
+
+async def release(session: Session, bundles: Iterable[Bundle], digests: Iterable[str], reason: str) -> None:
+    """Before anything is applied: each digest must be the one of a plan that is about to be."""
+    known = {bundle.digest: bundle for bundle in bundles}
+    chosen = [known[_meant(given, tuple(known))] for given in digests]
+    for bundle in chosen:
+        if (mark := session.store.used(bundle.digest)) is not None:
+            raise used(bundle.stack, mark)
+    await session.prove()
+    for bundle in chosen:
+        _keep(
+            session,
+            Word.RELEASE,
+            digest=bundle.digest,
+            stack=bundle.stack,
+            run=bundle.run,
+            reason=reason,
+            until=(clock.now() + RELEASE).isoformat(),
+        )
+
+
+def _meant(given: str, known: tuple[str, ...]) -> str:
+    found = [one for one in known if one == given or (len(given) >= _SHORTEST and one.startswith(given))]
+    if len(found) != 1:
+        raise Refused(
+            "HF-APPR-4",
+            f"--release {given}: no plan of this bundle has that digest",
+            hint=f"It has {', '.join(known)}. A release is for one plan: look at it, then name its digest.",
+        )
+    return found[0]
+
+
+def _keep(
+    session: Session,
+    word: Word,
+    *,
+    digest: str,
+    stack: str,
+    run: str,
+    reason: str,
+    until: str | None = None,
+) -> None:
+    """In the log first: what nobody could look up later is not given. No reason holds a secret."""
+    know_secrets(session, run, stack)
+    entry = Entry(what=word.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
+    session.audit.record(entry)
+    session.store.consents.add(
+        Consent(
+            word=word,
+            digest=digest,
+            stack=stack,
+            run=run,
+            who=session.audit.who.document(),
+            reason=session.redactor.clean(reason),
+            at=clock.now().isoformat(),
+            until=until,
+        )
+    )

@@ -1,0 +1,121 @@
+"""What goes into the audit log: what changes something, before it begins, and how everything ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.audit.entry import Entry, What
+from holdfast.audit.marks import open_break_glass
+from holdfast.guard.decision import NAMES
+from holdfast.kernel.errors import HoldfastError
+from holdfast.plans.context import Session
+from holdfast.plans.events import Note
+from holdfast.plans.result import StackResult
+from holdfast.stacks.stack import Stack
+
+BEGUN = "begun"
+
+
+def begun(session: Session, stacks: Iterable[Stack], *, what: What) -> None:
+    """Durably, before anything is changed: a kill leaves this trace."""
+    session.audit.record_all([Entry(what=what, stack=stack.name, outcome=BEGUN) for stack in stacks])
+
+
+def ended(session: Session, result: StackResult, *, what: What, released: str | None) -> None:
+    """Soon, and nobody waits for it: `closed` sees to it that it was written."""
+    with _told(session, result.stack.name):
+        session.audit.note(_entry(result, what=what, released=released))
+
+
+async def closed(session: Session) -> None:
+    """At the end of a change: what could not be written is said, and harms nothing that was done."""
+    with _told(session, None):
+        await asyncio.to_thread(session.audit.flush)
+
+
+def planned(session: Session, results: Sequence[StackResult]) -> None:
+    if results:
+        with _told(session, None):
+            session.audit.record_all([_entry(result, what="plan") for result in results])
+
+
+@contextlib.contextmanager
+def act(
+    session: Session,
+    stack: str,
+    *,
+    what: What,
+    reason: str | None = None,
+    run: str | None = None,
+    **details: str,
+) -> Iterator[None]:
+    """What a person does to a stack beside its runs: written before it is done, and again with its end."""
+    run = run or session.change
+    entry = Entry(what=what, stack=stack, run=run, reason=reason, outcome=BEGUN, details=details)
+    session.audit.record(entry)
+    try:
+        yield
+    except HoldfastError as error:
+        with _told(session, stack):
+            session.audit.record(dataclasses.replace(entry, outcome="failed", error=error.problem.code))
+        raise
+    with _told(session, stack):
+        session.audit.record(dataclasses.replace(entry, outcome="done"))
+
+
+def declared_dead(session: Session, stack: str | None, run: str, reason: str) -> None:
+    """Before anything follows from it: whoever says so is named."""
+    session.audit.record(Entry(what="holder-dead", stack=stack, run=run, reason=reason, outcome="done"))
+
+
+def done(session: Session, stack: str, *, what: What, **details: str) -> None:
+    """What harms nothing, and is to be known all the same."""
+    with _told(session, stack):
+        session.audit.record(
+            Entry(what=what, stack=stack, run=session.change, outcome="done", details=details)
+        )
+
+
+def with_break_glass(session: Session, results: tuple[StackResult, ...]) -> tuple[StackResult, ...]:
+    """What was done around the rules is shown until a normal apply has followed."""
+    try:
+        acts = open_break_glass(session.store, [result.stack.name for result in results])
+    except (HoldfastError, OSError) as error:
+        session.tell(Note(stack="", text=f"whether a break-glass act is open cannot be told: {error}"))
+        return results
+    if not acts:
+        return results
+    return tuple(
+        dataclasses.replace(
+            result, notes=(*result.notes, *(f"break-glass: {one.shown}" for one in acts[result.stack.name]))
+        )
+        if result.stack.name in acts
+        else result
+        for result in results
+    )
+
+
+def _entry(result: StackResult, *, what: What, released: str | None = None) -> Entry:
+    return Entry(
+        what=what,
+        stack=result.stack.name,
+        run=result.run,
+        digest=result.digest,
+        decision=NAMES[type(result.decision)] if result.plan is not None else None,
+        rules=tuple(dict.fromkeys(reason.code for reason in result.decision.reasons)),
+        outcome=result.status.value,
+        error=result.error.code if result.error is not None else None,
+        reason=released,
+        break_glass=released is not None,
+    )
+
+
+@contextlib.contextmanager
+def _told(session: Session, stack: str | None) -> Iterator[None]:
+    try:
+        yield
+    except (HoldfastError, OSError) as error:
+        session.tell(Note(stack=stack or "", text=f"the audit log could not be written: {error}"))

@@ -1,0 +1,1 @@
+"""Which files a stack reads, so that a changed file selects it."""

@@ -1,0 +1,1 @@
+"""Operations on states: versions, rollback, push, pull, adopt, force-unlock."""

@@ -1,0 +1,289 @@
+"""Reading, bringing and taking over the state of one stack."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from holdfast.hcl.eval.code import Code
+from holdfast.kernel.errors import Failed, Refused, UsageError
+from holdfast.kernel.values import dataclass
+from holdfast.plans import state_continuity
+from holdfast.plans.backend_config import leftovers
+from holdfast.plans.context import Session
+from holdfast.plans.status import Status
+from holdfast.plans.terraform import Terraform
+from holdfast.plans.workdir import Prepared, prepared, state_at_hand
+from holdfast.runs import audit_trail
+from holdfast.runs.claims import alive, claimed
+from holdfast.runs.proven_outcome import ended_by_itself, finish_claim
+from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.stack import Stack
+from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.run_store import RunStore
+from holdfast.store.snapshots import StateCopy
+from holdfast.system import clock, files
+from holdfast.terraform.statefile.reader import Readable, Unreadable, read_state
+from holdfast.terraform.statefile.sensitive import sensitive_in_outputs, sensitive_in_state
+from holdfast.terraform.workdirs.workdir import sweep
+
+_PUSHED = "holdfast.pushed.tfstate"
+
+
+async def pull(session: Session, stack: Stack) -> bytes:
+    """The state as Terraform gives it; empty when there is none."""
+    async with prepared(session, stack, for_state=True) as ready:
+        seen = session.store.last_seen(stack.name)
+        state_continuity.require_readable(stack, ready.home, seen)
+        if ready.home.kept:
+            content = state_at_hand(session, ready) or b""
+        else:
+            terraform = Terraform(session, ready)
+            await terraform.init()
+            content = await terraform.state_pull()
+        if seen is not None and seen.place == ready.home.place:
+            state_continuity.require_same_place(stack, ready.home, seen, read_state(content))
+        return content
+
+
+async def outputs(session: Session, stack: Stack) -> bytes:
+    async with prepared(session, stack) as ready:
+        seen = session.store.last_seen(stack.name)
+        state_continuity.require_readable(stack, ready.home, seen)
+        terraform = Terraform(session, ready)
+        await terraform.init()
+        found = await terraform.outputs()
+        if found.strip() in (b"", b"{}") and seen is not None and seen.resources != 0:
+            state = read_state(await terraform.state_pull())
+            state_continuity.require_same_place(stack, ready.home, seen, state)
+        session.redactor.register_all(sensitive_in_outputs(found))
+        return found
+
+
+async def push(session: Session, stack: Stack, file: Path | None) -> Readable:
+    """Bring a state into the stack's backend: a file, or what the last apply could not save.
+
+    Terraform itself checks lineage and serial.
+    """
+    content = _content(session, stack, file)
+    session.redactor.register_all(sensitive_in_state(content))
+    state = read_state(content)
+    if not isinstance(state, Readable):
+        reason = state.reason if isinstance(state, Unreadable) else "it is empty"
+        raise UsageError(
+            "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
+        )
+    async with _ours(session, stack) as run, prepared(session, stack, for_state=True) as ready:
+        with audit_trail.act(session, stack.name, what="push", serial=str(state.serial)):
+            now = await push_content(session, ready, content, run=run)
+    _settle_unsaved(session, stack, state)
+    return now
+
+
+@contextlib.asynccontextmanager
+async def _ours(session: Session, stack: Stack) -> AsyncIterator[str]:
+    """The stack is claimed for the push. A dead run's claim stays its own: the push is made in its name.
+
+    When Terraform had come to its own end, what it could not save is all that was missing.
+    """
+    holds = session.store.claims.of(stack.name)
+    if holds is None or alive(session, holds):
+        async with claimed(session, stack, "push"):
+            yield session.change
+        return
+    yield holds.run
+    journal = session.store.runs.journal(holds.run, session.store.key)
+    if ended_by_itself(journal):
+        finish_claim(session, holds, Status.FAILED, "its state was pushed afterwards")
+
+
+async def push_content(
+    session: Session, ready: Prepared, content: bytes, *, run: str | None = None
+) -> Readable:
+    """Under a claim: what was there is copied first, and what is there afterwards is looked at."""
+    stack, state = ready.stack, read_state(content)
+    terraform = Terraform(session, ready)
+    try:
+        with _damage_aside(damaged_file(session, ready)):
+            await terraform.init()
+            files.write(ready.work.module / _PUSHED, content)
+            await terraform.state_push(_PUSHED, run or session.change)
+    finally:
+        sweep(ready.work, (_PUSHED,))
+    now = read_state(await terraform.state_pull())
+    if not isinstance(now, Readable) or not isinstance(state, Readable) or not _same_content(state, now):
+        raise Failed(
+            "HF-STATE-7",
+            f"{stack.name}: the state was pushed, and the backend does not give it back",
+            hint="Look at the backend before anything else is done with this stack.",
+        )
+    state_continuity.record(session.store, stack.name, ready.home, now)
+    return now
+
+
+def damaged_file(session: Session, ready: Prepared) -> Path | None:
+    """The local state, or one from before states were sealed: if it cannot be read, it makes room."""
+    if ready.home.kept and isinstance(session.store.shelf, FolderShelf):
+        return session.store.shelf.path(f"state/{ready.stack.name}/terraform.tfstate")
+    return ready.home.file
+
+
+def _same_content(pushed: Readable, now: Readable) -> bool:
+    """Into an empty remote backend Terraform brings the content under a lineage of its own."""
+    return now.lineage == pushed.lineage or (now.resources, now.outputs) == (pushed.resources, pushed.outputs)
+
+
+def _settle_unsaved(session: Session, stack: Stack, pushed: Readable) -> None:
+    """Only the unsaved state itself, or one that follows it, lets the stack go on."""
+    kept = session.store.errored(stack.name)
+    if kept is None:
+        return
+    unsaved = read_state(kept)
+    if isinstance(unsaved, Readable) and (
+        unsaved.lineage != pushed.lineage or unsaved.serial > pushed.serial
+    ):
+        return
+    session.store.settle_errored(stack.name)
+
+
+def _content(session: Session, stack: Stack, file: Path | None) -> bytes:
+    """A state in clear, or the one that Holdfast kept sealed after a failed save."""
+    if file is None:
+        kept = session.store.errored(stack.name)
+        if kept is None:
+            raise UsageError(
+                "HF-STATE-6",
+                f"{stack.name}: there is no state that an apply could not save",
+                hint=f"Name the file that holds the state: holdfast state push {stack.name} FILE",
+            )
+        return kept
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError("HF-STATE-6", f"{file} cannot be read: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def _damage_aside(file: Path | None) -> Iterator[None]:
+    """An empty or unreadable local state would stop the push: it is renamed, never deleted.
+
+    When the push fails it is put back, because a state that is not there counts as new.
+    """
+    if file is None or not file.exists() or isinstance(read_state(file.read_bytes()), Readable):
+        yield
+        return
+    aside = file.rename(file.with_name(f"{file.name}.damaged-{clock.new_id()}"))
+    try:
+        yield
+    except BaseException:
+        if not file.exists():
+            aside.rename(file)
+        raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    source: Path
+    renamed: Path
+    resources: int | None
+    serial: int
+
+
+def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, who: str) -> Adopted:
+    """Take over a state that lies beside a module without a backend: copy, verify, rename the original."""
+    source = _adoptable(code, stack, workspace)
+    content = source.read_bytes()
+    state = read_state(content)
+    if not isinstance(state, Readable):
+        reason = state.reason if isinstance(state, Unreadable) else "it is empty"
+        raise Refused(
+            "HF-STATE-8",
+            f"{source} cannot be taken over: {reason}",
+            hint="Restore it from its backup first (terraform.tfstate.backup).",
+        )
+    _refuse_kept(store, stack)
+    if not _kept(store, stack, state, content, who) or source.read_bytes() != content:
+        store.states.withdraw(stack.name, 1)
+        raise Failed("HF-STATE-7", f"{source} changed while it was copied", hint="Stop what writes it.")
+    renamed = source.with_name(f"{source.name}.adopted-{clock.now():%Y%m%dT%H%M%SZ}")
+    try:
+        source.rename(renamed)
+    except OSError as error:
+        store.states.withdraw(stack.name, 1)
+        raise Failed("HF-STATE-7", f"{source} cannot be renamed: {error.strerror}") from None
+    state_continuity.record_kept(store, stack.name, state)
+    return Adopted(source=source, renamed=renamed, resources=state.managed, serial=state.serial)
+
+
+def _kept(store: RunStore, stack: Stack, state: Readable, content: bytes, who: str) -> bool:
+    """As the first version, and read back."""
+    new = StateCopy.of(content, state, run=None, who=who, why="adopt")
+    if store.states.add(stack.name, new, after=0) is None:
+        # Somebody was first: what is there is theirs, and must not be taken away again.
+        _refuse_kept(store, stack)
+    kept = store.states.current(stack.name)
+    return kept is not None and kept.state == content
+
+
+def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
+    root = code.tree.root
+    if _has_backend(code, stack):
+        raise UsageError(
+            "HF-STATE-9",
+            f"{stack.name} has a backend: there is nothing to take over",
+            hint=f"To bring a state into it: holdfast state push {stack.name} FILE",
+        )
+    module = root / stack.module
+    found = leftovers(module)
+    if workspace is not None:
+        folder = module if workspace == "default" else module / "terraform.tfstate.d" / workspace
+        wanted = folder / "terraform.tfstate"
+        if wanted not in found:
+            raise UsageError(
+                "HF-STATE-9", f"there is no state of a workspace {workspace} beside {stack.module}"
+            )
+        return wanted
+    if not found:
+        raise UsageError("HF-STATE-9", f"no terraform.tfstate lies beside {stack.module}")
+    if len(found) > 1:
+        names = ", ".join(str(path.relative_to(root)) for path in found)
+        raise UsageError(
+            "HF-STATE-9",
+            f"several states lie beside {stack.module}: {names}",
+            hint="Say which one: --workspace NAME for one of terraform.tfstate.d, "
+            "--workspace default for the one beside the code.",
+        )
+    return found[0]
+
+
+def start_empty(store: RunStore, code: Code, stack: Stack) -> None:
+    """A person says that what lies beside the module, or lay elsewhere, is not this stack's."""
+    if not _has_backend(code, stack):
+        _refuse_kept(store, stack)
+    state_continuity.record_empty(store, stack.name)
+
+
+def _has_backend(code: Code, stack: Stack) -> bool:
+    return code_backend(code, stack.module) is not None or bool(stack.backend and stack.backend.type)
+
+
+def _refuse_kept(store: RunStore, stack: Stack) -> None:
+    kept = store.states.current(stack.name)
+    if kept is not None:
+        raise Refused(
+            "HF-STATE-8",
+            f"{stack.name} has a state of its own already (serial {kept.serial})",
+            hint="Two states are not merged. Move the resources with `moved` or `import` blocks.",
+        )
+
+
+def resources_of(state: bytes) -> tuple[str, ...] | None:
+    """Addresses of what a state holds; None when it cannot be told."""
+    match read_state(state):
+        case Readable(resources=resources) if resources is not None:
+            return tuple(one.address for one in resources if one.mode == "managed")
+        case Readable() | Unreadable():
+            return None
+        case _:
+            return ()

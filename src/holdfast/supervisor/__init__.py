@@ -1,0 +1,1 @@
+"""The process that runs Terraform and outlives its caller: journal, local state backend, heartbeat."""

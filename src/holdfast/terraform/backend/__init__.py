@@ -1,0 +1,1 @@
+"""The local state backend: an HTTP backend on loopback for managed states."""

@@ -1,0 +1,1 @@
+"""Engines: discovery, selection, the worker pool, environment, credentials, provider mirror."""

@@ -1,0 +1,1 @@
+"""The plan: reading `show -json`, its values, reasons and tags."""

@@ -1,0 +1,117 @@
+"""The tags and labels of an object as it is before a change: names and values, wherever providers put them.
+
+Read only for the few changes that somebody asks about. What has no tags at all is not the same as what has
+tags that cannot be read: the one who asks decides what the latter means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.kernel.values import dataclass
+from holdfast.terraform.plan.model import ResourceChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tags:
+    """Each tag with its value; None stands for a value that is there and is not text."""
+
+    found: tuple[tuple[str, str | None], ...] = ()
+    unreadable: bool = False
+    """Something there could hold tags, and is not of a form that is known here."""
+
+
+class _Object(msgspec.Struct, frozen=True, gc=False):
+    """The attributes in which providers keep tags. All others are stepped over."""
+
+    tags: Any = None
+    tags_all: Any = None
+    tag: Any = None
+    labels: Any = None
+    effective_labels: Any = None
+    terraform_labels: Any = None
+    user_labels: Any = None
+    freeform_tags: Any = None
+    defined_tags: Any = None
+    metadata: Any = None
+
+
+class _UnreadableError(Exception):
+    pass
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
+_PAIRS = (("key", "value"), ("name", "value"))
+_OF_METADATA = ("labels", "annotations")
+
+
+def tags_before(change: ResourceChange) -> Tags:
+    """What it carries now, not what it would carry: a plan must not take a protection off and use that."""
+    try:
+        found = _OBJECT.decode(change.change.before)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Tags(unreadable=True)
+    tags: list[tuple[str, str | None]] = []
+    unreadable = False
+    parts = [getattr(found, name) for name in _Object.__struct_fields__ if name != "metadata"]
+    for part in (*parts, *_inside(found.metadata)):
+        if part is None:
+            continue
+        try:
+            tags.extend(_pairs(part))
+        except _UnreadableError:
+            unreadable = True
+    return Tags(found=tuple(dict.fromkeys(tags)), unreadable=unreadable)
+
+
+def _inside(metadata: Any) -> Iterator[Any]:
+    """Kubernetes keeps its labels one level down. What else calls itself metadata has its own meaning."""
+    if metadata is None:
+        return
+    for block in metadata if isinstance(metadata, list) else [metadata]:
+        if isinstance(block, dict):
+            yield from (block[name] for name in _OF_METADATA if isinstance(block.get(name), dict))
+
+
+def _pairs(part: Any) -> Iterator[tuple[str, str | None]]:
+    match part:
+        case dict():
+            yield from ((name, _text(value)) for name, value in part.items())
+        case list():
+            for item in part:
+                yield from _of_item(item)
+        case _:
+            raise _UnreadableError
+
+
+def _of_item(item: Any) -> Iterator[tuple[str, str | None]]:
+    """`{ key = …, value = … }`, or a tag without a value: `gold`, `tier:gold`, `tier=gold`."""
+    if isinstance(item, dict):
+        for name, value in _PAIRS:
+            if isinstance(item.get(name), str):
+                yield item[name], _text(item.get(value))
+                return
+    text = _text(item)
+    if text is None:
+        raise _UnreadableError
+    yield text, ""
+    for sign in ":=":
+        name, found, value = text.partition(sign)
+        if found:
+            yield name, value
+
+
+def _text(value: Any) -> str | None:
+    """As a person would write it; None for what is no single value."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case _:
+            return None

@@ -1,0 +1,296 @@
+"""What changes inside an object, for showing; and what in a plan is secret, for the redactor.
+
+`show -json` prints every secret in clear and says beside it which parts are sensitive: a mask that is `true`,
+or follows the shape of the value. No text leaves this module for a part that a mask, before or after, covers.
+Where a mask does not fit its value, the whole part counts as secret.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.kernel.values import dataclass
+from holdfast.terraform.addresses import Path, Step, path_text
+from holdfast.terraform.plan import wire
+from holdfast.terraform.plan.model import Plan, ResourceChange
+from holdfast.terraform.plan.reader import prior_resources
+
+SENSITIVE = "(sensitive)"
+KNOWN_AFTER_APPLY = "(known after apply)"
+_DECODER = msgspec.json.Decoder(float_hook=decimal.Decimal)
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    path: str
+    before: str | None
+    """None: it is not there, or null."""
+    after: str | None
+    sensitive: bool
+    forces_replacement: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences:
+    shown: tuple[Difference, ...]
+    """What forces a replacement first, then in the order of the attributes."""
+    hidden: int
+    """How many more there are."""
+
+
+def differences(
+    change: ResourceChange, *, clean: Callable[[str], str], at_most: int = 20, width: int = 80
+) -> Differences:
+    """What differs between before and after, part by part; secrets masked, long values cut to `width`.
+
+    `clean` is the redactor, and sees each text before it is cut: Terraform itself forgets some marks (the
+    `output` of a `terraform_data` made from a sensitive `input`), and half a secret is not recognised.
+    """
+    found = change.change
+    sides = _Sides(
+        before=_read(found.before),
+        after=_read(found.after),
+        unknown=_read(found.after_unknown),
+        before_mask=_read(found.before_sensitive),
+        after_mask=_read(found.after_sensitive),
+    )
+    return _differences(sides, change.replace_paths, clean=clean, at_most=at_most, width=width)
+
+
+def differences_of(
+    before: bytes,
+    after: bytes,
+    *,
+    before_mask: object,
+    after_mask: object,
+    clean: Callable[[str], str],
+    at_most: int = 20,
+    width: int = 80,
+) -> Differences:
+    """The same for two values as JSON, whose masks are `True`, `False`, or follow the shape of the value."""
+    sides = _Sides(
+        before=_DECODER.decode(before),
+        after=_DECODER.decode(after),
+        unknown=False,
+        before_mask=before_mask,
+        after_mask=after_mask,
+    )
+    return _differences(sides, (), clean=clean, at_most=at_most, width=width)
+
+
+def _differences(
+    sides: _Sides, forcing: tuple[Path, ...], *, clean: Callable[[str], str], at_most: int, width: int
+) -> Differences:
+    everything = [
+        Difference(
+            path=path_text(path),
+            before=_cut(_text(part.before, secret=part.secret, clean=clean), width),
+            after=KNOWN_AFTER_APPLY
+            if part.unknown is True
+            else _cut(_text(part.after, secret=part.secret, clean=clean), width),
+            sensitive=part.secret,
+            forces_replacement=any(_overlap(path, one) for one in forcing),
+        )
+        for path, part in _leaves((), sides)
+    ]
+    everything.sort(key=lambda difference: not difference.forces_replacement)
+    return Differences(shown=tuple(everything[:at_most]), hidden=max(0, len(everything) - at_most))
+
+
+def sensitive_values(plan: Plan) -> frozenset[str]:
+    """Every text and number that anything in the plan marks as sensitive: for the redactor, never to show."""
+    return frozenset(
+        text for value, mask in _secret_parts(plan.document) for text in marked_texts(value, mask)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sides:
+    """One part of an object, seen from both sides."""
+
+    before: Any
+    after: Any
+    unknown: Any
+    before_mask: Any
+    after_mask: Any
+
+    @property
+    def secret(self) -> bool:
+        return _any_true(self.before_mask) or _any_true(self.after_mask)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is shown as one: a secret, an unknown, or not two of one shape."""
+        if self.before_mask is True or self.after_mask is True or self.unknown is True:
+            return True
+        return self.steps() is None
+
+    def steps(self) -> list[Step] | None:
+        sides = [side for side in (self.before, self.after) if side is not None]
+        if sides and all(isinstance(side, dict) for side in sides):
+            sides += [self.unknown] if isinstance(self.unknown, dict) else []
+            return list(dict.fromkeys(key for side in sides for key in side))
+        if sides and all(isinstance(side, list) for side in sides):
+            sides += [self.unknown] if isinstance(self.unknown, list) else []
+            return list(range(max(len(side) for side in sides)))
+        return None
+
+    def inside(self, step: Step) -> _Sides:
+        return _Sides(
+            before=_part(self.before, step),
+            after=_part(self.after, step),
+            unknown=_part(self.unknown, step),
+            before_mask=part_of_mask(self.before_mask, step),
+            after_mask=part_of_mask(self.after_mask, step),
+        )
+
+
+def _leaves(path: Path, sides: _Sides) -> Iterator[tuple[Path, _Sides]]:
+    if sides.unknown is not True and sides.before == sides.after and not _any_true(sides.unknown):
+        return
+    steps = None if sides.whole else sides.steps()
+    if not steps:
+        yield path, sides
+        return
+    for step in steps:
+        yield from _leaves((*path, step), sides.inside(step))
+
+
+def _part(value: Any, step: Step) -> Any:
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list) and isinstance(step, int):
+        return value[step] if step < len(value) else None
+    return None
+
+
+def part_of_mask(mask: Any, step: Step) -> Any:
+    """A mask that has no place for a step, but hides something, hides that too."""
+    if isinstance(mask, dict) and isinstance(step, str):
+        return mask.get(step, False)
+    if isinstance(mask, list) and isinstance(step, int) and step < len(mask):
+        return mask[step]
+    return _any_true(mask)
+
+
+def _any_true(mask: Any) -> bool:
+    if isinstance(mask, dict):
+        return any(_any_true(part) for part in mask.values())
+    if isinstance(mask, list):
+        return any(_any_true(part) for part in mask)
+    return mask is True
+
+
+def _overlap(path: Path, forcing: Path) -> bool:
+    shared = min(len(path), len(forcing))
+    return path[:shared] == forcing[:shared]
+
+
+def _text(value: Any, *, secret: bool, clean: Callable[[str], str]) -> str | None:
+    if value is None:
+        return None
+    if secret:
+        return SENSITIVE
+    return clean(value if isinstance(value, str) and _plain(value) else _json(value))
+
+
+def _cut(text: str | None, width: int) -> str | None:
+    return text if text is None or len(text) <= width else text[: width - 1] + "…"
+
+
+def _plain(text: str) -> bool:
+    """Whether a text can stand without quotes: printable, and not to be taken for anything else."""
+    if not text.isprintable() or text != text.strip() or text in {"", SENSITIVE, KNOWN_AFTER_APPLY}:
+        return False
+    try:
+        _DECODER.decode(text)
+    except msgspec.DecodeError:
+        return True
+    return False
+
+
+def _json(value: Any) -> str:
+    text = _ENCODER.encode(value).decode()
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+
+
+def _read(raw: msgspec.Raw) -> Any:
+    return _DECODER.decode(raw)
+
+
+def _secret_parts(document: wire.Plan) -> Iterator[tuple[Any, Any]]:
+    """Every value that has something to hide, with its mask."""
+    changes = [
+        *(resource.change for resource in document.resource_changes or ()),
+        *(resource.change for resource in document.resource_drift or ()),
+        *(deferred.resource_change.change for deferred in document.deferred_changes or ()),
+        *(document.output_changes or {}).values(),
+    ]
+    invocations = [
+        *(document.action_invocations or ()),
+        *(deferred.action_invocation for deferred in document.deferred_action_invocations or ()),
+    ]
+    raw: list[tuple[msgspec.Raw, msgspec.Raw]] = [
+        *((change.before, change.before_sensitive) for change in changes),
+        *((change.after, change.after_sensitive) for change in changes),
+        *((resource.values, resource.sensitive_values) for resource in prior_resources(document)),
+        *((action.config_values, action.config_sensitive) for action in invocations),
+    ]
+    for value, mask in raw:
+        if b"true" in bytes(mask):
+            yield _read(value), _read(mask)
+    values = document.prior_state.values if document.prior_state is not None else None
+    for output in (values.outputs or {}).values() if values is not None else ():
+        if output.sensitive:
+            yield _read(output.value), True
+    if document.configuration is not None and document.configuration.root_module is not None:
+        given = {name: _read(variable.value) for name, variable in (document.variables or {}).items()}
+        for value in _secret_variables(document.configuration.root_module, given):
+            yield value, True
+
+
+def _secret_variables(module: wire.ConfigModule, given: Mapping[str, Any]) -> Iterator[Any]:
+    """Values and defaults of sensitive variables, and what is written for them where a module is called."""
+    for name, variable in (module.variables or {}).items():
+        if variable.sensitive:
+            yield _read(variable.default)
+            yield given.get(name)
+    for call in (module.module_calls or {}).values():
+        if call.module is not None:
+            yield from _secret_variables(call.module, _constants(call.expressions or {}))
+
+
+def _constants(expressions: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    """What is written out in a module call; the rest are references, which are no secret."""
+    read = {name: _read(expression) for name, expression in expressions.items()}
+    return {name: found.get("constant_value") for name, found in read.items() if isinstance(found, dict)}
+
+
+def marked_texts(value: Any, mask: Any) -> Iterator[str]:
+    """The texts and numbers of a value that its mask covers."""
+    if mask is True:
+        yield from texts(value)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from marked_texts(part, part_of_mask(mask, key))
+    elif isinstance(value, list):
+        for position, part in enumerate(value):
+            yield from marked_texts(part, part_of_mask(mask, position))
+    elif _any_true(mask):
+        yield from texts(value)
+
+
+def texts(value: Any) -> Iterable[str]:
+    """Names of parts are left alone: hiding the word `password` everywhere would help nobody."""
+    if isinstance(value, dict):
+        return (text for part in value.values() for text in texts(part))
+    if isinstance(value, list):
+        return (text for part in value for text in texts(part))
+    if value is None or isinstance(value, bool):
+        return ()
+    return (str(value),)

@@ -1,0 +1,1 @@
+"""The state file: reading, contents, sensitive values, differences, edits."""

@@ -1,0 +1,210 @@
+"""What Terraform marks as sensitive, wherever it says so: for the redactor, never to show.
+
+Plans are read in `plan_values`. Here are states, outputs, and variables that the code declares as sensitive:
+those are known before there is a plan, and a plan may fail and quote them. Last, a document of Terraform with
+its marks applied: there a value goes because of its mark, however short it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.hcl.eval.code import Code, is_own_variables
+from holdfast.hcl.reader import Unknown, constant, values
+from holdfast.terraform.plan.values import marked_texts, part_of_mask, texts
+
+_DECODER = msgspec.json.Decoder()
+_MARKS = (
+    ("before", "before_sensitive"),
+    ("after", "after_sensitive"),
+    ("values", "sensitive_values"),
+    ("config_values", "config_sensitive"),
+)
+"""Where a document of Terraform says beside a value which parts of it are sensitive."""
+
+_DYNAMIC = frozenset({"value", "type"})
+"""How a state writes a value of any type, such as the `input` of a `terraform_data`; paths do not name it."""
+
+
+class _Instance(msgspec.Struct, frozen=True, gc=False):
+    attributes: msgspec.Raw = msgspec.Raw(b"null")
+    sensitive_attributes: Any = None
+
+    def __repr__(self) -> str:
+        return "_Instance(…)"
+
+
+class _Resource(msgspec.Struct, frozen=True, gc=False):
+    instances: list[_Instance] | None = None
+
+
+class _Output(msgspec.Struct, frozen=True, gc=False):
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    sensitive: bool = False
+
+    def __repr__(self) -> str:
+        return f"_Output(sensitive={self.sensitive!r}, …)"
+
+
+class _State(msgspec.Struct, frozen=True, gc=False):
+    outputs: dict[str, _Output] | None = None
+    resources: list[_Resource] | None = None
+
+
+_STATE = msgspec.json.Decoder(_State)
+_OUTPUTS = msgspec.json.Decoder(dict[str, _Output])
+
+
+def sensitive_in_state(raw: bytes) -> frozenset[str]:
+    """Of a raw state: sensitive outputs, and attributes by their paths. Of what cannot be read, nothing."""
+    try:
+        state = _STATE.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return frozenset()
+    found = set(_of_outputs(state.outputs or {}))
+    for instance in (one for each in state.resources or () for one in each.instances or ()):
+        if instance.sensitive_attributes:
+            attributes = _DECODER.decode(instance.attributes)
+            for path in instance.sensitive_attributes:
+                found.update(texts(_at(attributes, path)))
+    return frozenset(found)
+
+
+def sensitive_in_outputs(raw: bytes) -> frozenset[str]:
+    """Of what `output -json` prints. Of what cannot be read, nothing."""
+    try:
+        return frozenset(_of_outputs(_OUTPUTS.decode(raw or b"{}")))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return frozenset()
+
+
+def sensitive_in_shown(raw: bytes) -> frozenset[str]:
+    """Of what `show -json` prints of a state or a plan: these know the provider's schema too."""
+    try:
+        document = _DECODER.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return frozenset()
+    return frozenset(_of_marks(document))
+
+
+def sensitive_variables(
+    code: Code, module: str, files: Iterable[str], given: Mapping[str, object]
+) -> frozenset[str]:
+    """Values of the root module's variables that are declared sensitive: defaults, files, and `given` ones.
+
+    `given` are those of the configuration and of the environment, by name and in clear. Which of several
+    values wins does not matter here: none of them is to be shown.
+    """
+    declared = {
+        block.labels[0]: block
+        for block in code.module(module).blocks("variable")
+        if block.labels
+        and (mark := block.body.attribute("sensitive"))
+        and constant(mark.expression) is not False
+    }
+    if not declared:
+        return frozenset()
+    found = {text for name in declared for text in _known_texts(given.get(name))}
+    for block in declared.values():
+        default = block.body.attribute("default")
+        found.update(_known_texts(constant(default.expression)) if default is not None else ())
+    own = [code.tree.join(module, name) for name in code.tree.names(module) if is_own_variables(name)]
+    for file in filter(None, map(code.file, (*own, *files))):
+        found.update(
+            text for name, value in values(file).items() if name in declared for text in _known_texts(value)
+        )
+    return frozenset(found)
+
+
+def without_marked(document: Any, mask: str) -> Any:
+    """A document of `show -json` or `output -json` with every marked value replaced, however short it is."""
+    if isinstance(document, list):
+        return [without_marked(one, mask) for one in document]
+    if not isinstance(document, dict):
+        return document
+    result = {key: without_marked(one, mask) for key, one in document.items()}
+    for value, marks in _MARKS:
+        if value in result and document.get(marks) not in (None, False, {}, []):
+            result[value] = _hidden(result[value], document[marks], mask)
+    if document.get("sensitive") is True and result.get("value") is not None:
+        result["value"] = mask
+    for name in _secret_names(document):
+        if isinstance(one := result["variables"].get(name), dict) and one.get("value") is not None:
+            result["variables"][name] = {**one, "value": mask}
+    return result
+
+
+def _secret_names(document: Mapping[str, Any]) -> Iterator[str]:
+    """Variables of a plan are marked far away from their values."""
+    root = (document.get("configuration") or {}).get("root_module") or {}
+    if isinstance(document.get("variables"), dict):
+        for name, variable in (root.get("variables") or {}).items():
+            if variable.get("sensitive"):
+                yield name
+
+
+def _hidden(value: Any, marks: Any, mask: str) -> Any:
+    if marks is True:
+        return None if value is None else mask
+    if isinstance(value, dict):
+        return {key: _hidden(one, part_of_mask(marks, key), mask) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_hidden(one, part_of_mask(marks, at), mask) for at, one in enumerate(value)]
+    return value
+
+
+def _of_marks(document: Any) -> Iterator[str]:
+    if isinstance(document, list):
+        for one in document:
+            yield from _of_marks(one)
+    elif isinstance(document, dict):
+        for value, marks in _MARKS:
+            if value in document and document.get(marks):
+                yield from marked_texts(document[value], document[marks])
+        if document.get("sensitive") is True:
+            yield from texts(document.get("value"))
+        for name in _secret_names(document):
+            yield from texts((document["variables"].get(name) or {}).get("value"))
+        for one in document.values():
+            yield from _of_marks(one)
+
+
+def _of_outputs(outputs: Mapping[str, _Output]) -> Iterator[str]:
+    for output in outputs.values():
+        if output.sensitive:
+            yield from texts(_DECODER.decode(output.value))
+
+
+def _at(value: Any, path: Any) -> Any:
+    """What stands at a path. A step that is not understood takes all that is left."""
+    for step in path if isinstance(path, list) else ():
+        key = step.get("value") if isinstance(step, dict) else None
+        if isinstance(key, dict):
+            key = key.get("value")
+        if isinstance(value, dict) and value.keys() == _DYNAMIC and key not in value:
+            value = value["value"]
+        if isinstance(value, dict) and isinstance(key, str):
+            value = value.get(key)
+        elif isinstance(value, list) and isinstance(key, int) and key < len(value):
+            value = value[key]
+        else:
+            break
+    return value
+
+
+def _known_texts(value: object) -> Iterator[str]:
+    """Of a value as the code has it; what the code computes is not known here."""
+    match value:
+        case Unknown() | None | bool():
+            return
+        case Mapping():
+            for one in value.values():
+                yield from _known_texts(one)
+        case list() | tuple():
+            for one in value:
+                yield from _known_texts(one)
+        case _:
+            yield str(value)

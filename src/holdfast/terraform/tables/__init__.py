@@ -1,0 +1,1 @@
+"""Data tables: import ids, stateful types, transient errors, creates refused up front."""

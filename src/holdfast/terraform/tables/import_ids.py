@@ -1,0 +1,204 @@
+"""By which id an object is imported, by a table that anyone can read: `import_ids.json` beside this file.
+
+Most types are imported by their `id`. A wrong id is worse than none: it can name another object, which the
+next plan would then change. So an id is given only when every part of it is known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from holdfast.kernel.values import dataclass, field
+from holdfast.terraform.tables.import_template import Filled, Missing, Template, fill, parse
+
+_ID = parse("{id}")
+_AWS = "aws_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportId:
+    value: str
+    note: str | None = None
+    """What a person should know when the import does not work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotImportable:
+    reason: str
+    """Without its end: `the provider has no import for it`."""
+    harmless: bool = False
+    """Making the object again loses nothing: a plan may simply do that."""
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotKnown:
+    needs: tuple[str, ...]
+    """The attributes whose values are missing."""
+    reason: str
+    note: str | None = None
+
+
+Answer = ImportId | NotImportable | NotKnown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeAgain:
+    """A type of which nothing is lost when an object is made again."""
+
+    type: str
+    why: str
+    template: Template | None
+    unless: str | None
+    """With this attribute set, an import would be undone by the next plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    templates: Mapping[str, str] = field(repr=False)
+    never: frozenset[str] = field(repr=False)
+    looked_up: frozenset[str] = field(repr=False)
+    since: Mapping[str, str] = field(repr=False)
+    notes: Mapping[str, str] = field(repr=False)
+    made_again: tuple[MadeAgain, ...]
+
+    def template(self, type_: str) -> str | None:
+        """A type's own rule wins over one with a *."""
+        if type_ in self.templates:
+            return self.templates[type_]
+        fits = (text for name, text in self.templates.items() if "*" in name and fnmatchcase(type_, name))
+        return next(fits, None)
+
+    def row(self, type_: str) -> MadeAgain | None:
+        return next((row for row in self.made_again if fnmatchcase(type_, row.type)), None)
+
+    def note(self, type_: str) -> str | None:
+        if type_ in self.since:
+            return f"It can be imported from release {self.since[type_]} of its provider on."
+        return self.notes.get(type_)
+
+
+def read_table(text: str) -> Table:
+    """Raises ValueError for a table that must not be used: it is ours, so a test finds it, not a user."""
+    document = json.loads(text)
+    table = Table(
+        templates=document.get("templates", {}),
+        never=frozenset(document.get("never", ())),
+        looked_up=frozenset(document.get("looked_up", ())),
+        since=document.get("since", {}),
+        notes=document.get("notes", {}),
+        made_again=tuple(_made_again(row) for row in document.get("made_again", ())),
+    )
+    if both := table.never & table.templates.keys():
+        raise ValueError(f"{', '.join(sorted(both))}: with a template, and never imported")
+    if strangers := table.looked_up - table.templates.keys():
+        raise ValueError(f"{', '.join(sorted(strangers))}: looked up for no template")
+    return table
+
+
+@cache
+def shipped_table() -> Table:
+    """Read as a file: `importlib.resources` would cost every apply ten milliseconds."""
+    return read_table(Path(__file__).with_name("import_ids.json").read_text("utf-8"))
+
+
+def import_id(*, type_: str, id_: str | None, attributes: Mapping[str, object]) -> Answer:
+    """`id_` is what the engine named when the object was made, `attributes` what is known of it.
+
+    In `attributes` null is empty, and what is missing is not known.
+    """
+    table = shipped_table()
+    row = table.row(type_)
+    if row is not None:
+        return _again(row, _known(type_, id_, attributes))
+    note = table.note(type_)
+    if type_ in table.never:
+        return NotImportable(reason="the provider has no import for it", note=note)
+    text = table.template(type_)
+    made = fill(parse(text) if text is not None else _ID, _known(type_, id_, attributes))
+    if isinstance(made, Filled) and made.text:
+        return ImportId(value=_in_region(type_, made.text, attributes), note=note)
+    needs = made.names if isinstance(made, Missing) else ("id",)
+    reason = _reason(needs, text, looked_up=type_ in table.looked_up)
+    return NotKnown(needs=needs, reason=reason, note=note)
+
+
+@cache
+def attributes_needed(type_: str) -> frozenset[str]:
+    """The attributes that a plan must remember of an object, so that its import id can be made later."""
+    table = shipped_table()
+    row = table.row(type_)
+    if row is not None:
+        needed = row.template.attributes if row.template is not None else frozenset()
+        return (needed | ({row.unless} if row.unless is not None else frozenset())) - {"id"}
+    needed = parse(table.template(type_) or "{id}").attributes
+    if "base" in needed:
+        needed |= {"role"}
+    if type_.startswith(_AWS):
+        needed |= {"region"}
+    return needed - {"id", "base"}
+
+
+def _made_again(row: Mapping[str, Any]) -> MadeAgain:
+    if not row["type"].strip("*") or not row["why"]:
+        raise ValueError(f"a row of made_again that says nothing: {row['type']}")
+    return MadeAgain(
+        type=row["type"],
+        why=row["why"],
+        template=parse(row["import"]) if "import" in row else None,
+        unless=row.get("unless"),
+    )
+
+
+def _again(row: MadeAgain, known: Mapping[str, object]) -> Answer:
+    if row.template is not None and (row.unless is None or known.get(row.unless, "not known") in (None, {})):
+        made = fill(row.template, known)
+        if isinstance(made, Filled):
+            return ImportId(value=made.text)
+    return NotImportable(reason=row.why, harmless=True)
+
+
+def _known(type_: str, id_: str | None, attributes: Mapping[str, object]) -> dict[str, object]:
+    known = {name: value for name, value in attributes.items() if name != "id"}
+    if id_ is not None:
+        known["id"] = id_
+        base = _base(type_, id_, attributes.get("role"))
+        if base is not None:
+            known["base"] = base
+    return known
+
+
+def _base(type_: str, id_: str, role: object) -> str | None:
+    """What a part of a policy belongs to. The id goes on with the role, or with /audit_config/."""
+    if type_.endswith("_iam_audit_config"):
+        base, found, _ = id_.partition("/audit_config/")
+        return base if found else None
+    if not isinstance(role, str) or not role:
+        return None
+    base, found, _ = f"{id_}/".partition(f"/{role}/")
+    return base if found else None
+
+
+def _in_region(type_: str, value: str, attributes: Mapping[str, object]) -> str:
+    """A type of AWS with a region of its own is looked for there, not in the region of the provider.
+
+    From release 6 on every type knows that attribute and that ending. An id that names the region needs none.
+    """
+    region = attributes.get("region")
+    if not type_.startswith(_AWS) or not isinstance(region, str) or not region:
+        return value
+    return value if value.startswith("arn:") or region in value else f"{value}@{region}"
+
+
+def _reason(needs: tuple[str, ...], text: str | None, *, looked_up: bool) -> str:
+    named = ", ".join(f"`{name}`" for name in needs)
+    if text is None:
+        return "nobody heard its id"
+    if looked_up:
+        return f"its import id has the form {text}, and only the provider knows {named}"
+    return f"its import id has the form {text}, and {named} is not known here"

@@ -1,0 +1,1 @@
+"""Work directories, scratch folders, disk space, garbage collection."""

@@ -1,0 +1,88 @@
+"""Scratch folders: in the temporary directory, with a short path, gone with the command that made them.
+
+They hold sockets, and identities while these are needed. A command that is killed leaves its folder; a lock
+on the file `holdfast-owner` proves whether the owner still lives: the system lets go of it at any end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.system import files, process_table
+
+_PREFIX = "hf-"
+_NAME = re.compile(r"hf-[a-z0-9_]{8}")
+_OWNER = "holdfast-owner"
+_LONGEST = 70
+"""Characters of a temporary directory: a socket's whole path has 107, and a provider's own part takes 24."""
+_SHORT = Path("/tmp")  # noqa: S108 - a private folder with a name of chance is made in it
+
+
+def temporary(named: Path | None = None) -> Path:
+    """Where scratch folders are made: in a longer place the sockets of providers could not be opened."""
+    folder = named or Path(tempfile.gettempdir())
+    return _SHORT if len(str(folder)) > _LONGEST and os.access(_SHORT, os.W_OK | os.X_OK) else folder
+
+
+def places() -> tuple[Path, ...]:
+    """Where scratch folders of this user may lie: in the directory that is named, and in the short one."""
+    return tuple(dict.fromkeys((Path(tempfile.gettempdir()), temporary())))
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A private folder that is ours as long as this process lives."""
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=temporary()))
+    aside = folder / f"{_OWNER}.new"
+    try:
+        with files.locked(aside):
+            aside.write_text(json.dumps({"pid": os.getpid()}) + "\n")
+            # The name appears with the lock on it: nobody ever sees a living folder without one.
+            aside.rename(folder / _OWNER)
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_dead(temporary: Path, *, older_than: float) -> Iterator[tuple[Path, int]]:
+    """Take away this user's folders whose owner is gone, and give each with its size.
+
+    A folder without an owner's file is taken only if it is empty and older than a moment (seconds since the
+    epoch): there is nothing of ours in any other.
+    """
+    for folder in sorted(temporary.glob(f"{_PREFIX}*")):
+        try:
+            about = folder.lstat()
+            ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
+            if not ours or not _NAME.fullmatch(folder.name):
+                continue
+            if (folder / _OWNER).is_file():
+                size = _remove_if_dead(folder)
+                if size is not None:
+                    yield folder, size
+            elif about.st_mtime < older_than:
+                folder.rmdir()
+                yield folder, 0
+        except OSError:
+            # It went meanwhile, or it is not empty: then it is not ours to judge.
+            continue
+
+
+def _remove_if_dead(folder: Path) -> int | None:
+    with files.locked(folder / _OWNER, wait=False) as gone:
+        if not gone or process_table.at_work_in(folder) or process_table.told_of(folder):
+            return None
+        size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+        shutil.rmtree(folder)
+        return size

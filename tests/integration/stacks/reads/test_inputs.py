@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.hcl.eval.code import Code
+from holdfast.hcl.reader import UNKNOWN
+from holdfast.stacks.reads.inputs import Reach, touched
+from holdfast.stacks.reads.walk import reach
+
+
+def repository(root: Path, files: dict[str, str]) -> Code:
+    for path, text in files.items():
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return Code(root)
+
+
+def reason(reached: Reach, path: str) -> str | None:
+    touch = touched(reached, path)
+    return touch.reason if touch else None
+
+
+def test_the_root_module_and_what_stands_beside_it(tmp_path: Path) -> None:
+    """A stack is decided by its own code, variables, lock and version files; not by a README."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": 'variable "a" {}\n',
+            "live/terraform.tfvars": 'a = "x"\n',
+            "live/.terraform.lock.hcl": "",
+            "live/README.md": "",
+            "live/.hidden.tf": "",
+            "shared.tfvars": "",
+            ".terraform-version": "1.9.0\n",
+        },
+    )
+    found = reach(code, "live", ("shared.tfvars",))
+    assert found.files == {
+        "live/main.tf",
+        "live/terraform.tfvars",
+        "live/.terraform.lock.hcl",
+        "shared.tfvars",
+        ".terraform-version",
+    }
+    assert not found.everything
+    assert reason(found, "live/new.tf") == "its own code changed (live/new.tf)"
+    assert reason(found, "live/gone.auto.tfvars.json") == "its own code changed (live/gone.auto.tfvars.json)"
+    assert reason(found, "shared.tfvars") == "variables file shared.tfvars changed"
+    assert reason(found, "live/.terraform.lock.hcl") == "its lock file live/.terraform.lock.hcl changed"
+    assert reason(found, "live/.opentofu-version") == "its version file live/.opentofu-version changed"
+    assert reason(found, "live/README.md") is None
+    assert reason(found, "live/deeper/main.tf") is None
+    assert reason(found, "other.tfvars") is None
+
+
+def test_local_modules_are_followed_to_the_end(tmp_path: Path) -> None:
+    """Every local module reached through `source` touches the stack; others and remote ones do not."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": 'module "a" {\n  source = "../modules/a"\n}\n',
+            "live/far.tf": 'module "r" {\n  source = "a/b/c"\n}\n',
+            "modules/a/main.tf": 'module "b" {\n  source = "./../b/"\n}\n',
+            "modules/a/README.md": "",
+            "modules/b/main.tf.json": '{"locals": {"x": 1}}',
+            "modules/c/main.tf": "",
+        },
+    )
+    found = reach(code, "live")
+    assert found.files == {"live/main.tf", "live/far.tf", "modules/a/main.tf", "modules/b/main.tf.json"}
+    assert reason(found, "modules/b/x.tf") == "module modules/b changed (modules/b/x.tf)"
+    assert reason(found, "modules/c/main.tf") is None
+
+
+def test_files_read_by_functions_are_followed_through_values(tmp_path: Path) -> None:
+    """A path is followed through variables, locals, arguments of modules, `for_each` and `for`."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": """
+variable "policy" { default = "trust" }
+variable "files" { type = set(string) }
+locals { name = "${var.policy}.json" }
+resource "x" "y" { a = file("${path.module}/policies/${local.name}") }
+module "m" {
+  for_each = var.files
+  source   = "../modules/m"
+  name     = each.value
+  pairs    = [for n in ["one", "two"] : filemd5("pairs/${n}")]
+}
+""",
+            "modules/m/main.tf": """
+variable "name" {}
+locals {
+  root = templatefile("${path.root}/t/${var.name}.tpl", {})
+  mine = filebase64("${path.module}/data/${var.name}")
+}
+resource "x" "y" {
+  dynamic "part" {
+    for_each = { a = "p.txt" }
+    content { b = fileexists("${path.module}/${part.value}") }
+  }
+}
+""",
+            "live/t/k1.tpl": "${x}",
+            "modules/m/data/k1": "",
+            "live/policies/trust.json": "{}",
+        },
+    )
+    found = reach(code, "live", inline={"files": ("k1", "k2")})
+    assert found.reads == {
+        "live/policies/trust.json",
+        "live/pairs/one",
+        "live/pairs/two",
+        "live/t/k1.tpl",
+        "live/t/k2.tpl",
+        "modules/m/data/k1",
+        "modules/m/data/k2",
+        "modules/m/p.txt",
+    }
+    assert {"live/t/k1.tpl", "modules/m/data/k1", "live/policies/trust.json"} <= found.files
+    assert "live/t/k2.tpl" not in found.files
+    assert not found.everything
+    assert reason(found, "live/t/k2.tpl") == "reads live/t/k2.tpl"
+
+
+def test_a_string_that_names_a_file_counts(tmp_path: Path) -> None:
+    """A variable's value or a literal that names a file by path counts, seen from any place it may mean."""
+    code = repository(
+        tmp_path,
+        {
+            "main.tf": 'variable "trust" {}\nresource "x" "y" { policy = "policies/p.json" }\n',
+            "Accounts/a/db.tfvars": 'trust = "trust-policy.json"\nnested = [{ f = "./sub/x.txt" }]\n',
+            "Accounts/a/trust-policy.json": "{}",
+        },
+    )
+    found = reach(code, ".", ("Accounts/a/db.tfvars",))
+    assert "Accounts/a/trust-policy.json" in found.files
+    for path in ("trust-policy.json", "Accounts/a/sub/x.txt", "sub/x.txt", "policies/p.json"):
+        assert reason(found, path) == f"names {path}"
+    assert reason(found, "Accounts/b/trust-policy.json") is None
+
+
+def test_a_plain_word_does_not_name_a_folder(tmp_path: Path) -> None:
+    """`environment = "dev"` is not all of the folder `dev`; `source_dir = "dev"` and `"./dev"` are."""
+    files = {
+        "dev/net/main.tf": 'variable "environment" {}\nresource "x" "y" { tag = "dev" }\n',
+        "dev/net/terraform.tfvars": 'environment = "dev"\n',
+        "dev/db/main.tf": "",
+    }
+    found = reach(repository(tmp_path / "a", files), "dev/net")
+    assert reason(found, "dev/db/main.tf") is None
+    assert found.files == {"dev/net/main.tf", "dev/net/terraform.tfvars"}
+    code = repository(
+        tmp_path / "b",
+        {
+            "main.tf": 'data "archive_file" "z" { source_dir = "src" }\nlocals { t = "./tpl" }\n',
+            "src/deep/a.py": "",
+            "tpl/t": "",
+        },
+    )
+    found = reach(code, ".")
+    assert {"src/deep/a.py", "tpl/t"} <= found.files
+    assert reason(found, "src/new.py") == "reads files of src (src/new.py)"
+    assert reason(found, "tpl/new") == "reads files of tpl (tpl/new)"
+
+
+def test_fileset_holds_new_files(tmp_path: Path) -> None:
+    """A new file that a `fileset` would find touches the stack; what it finds is followed."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": """
+resource "x" "y" {
+  for_each = fileset("${path.module}/rules", "**/*.json")
+  a        = file("${path.module}/rules/${each.value}")
+}
+""",
+            "live/rules/a/1.json": "",
+            "live/rules/2.yaml": "",
+        },
+    )
+    found = reach(code, "live")
+    assert found.files == {"live/main.tf", "live/rules/a/1.json"}
+    assert found.reads == {"live/rules/a/1.json"}
+    assert reason(found, "live/rules/b/new.json") == "reads files of live/rules (live/rules/b/new.json)"
+    assert reason(found, "live/rules/2.yaml") is None
+    assert not found.everything
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            'locals {\n  a = file(var.unset)\n}\nvariable "unset" {}\n',
+            "main.tf:2 reads a file whose name is computed",
+        ),
+        ("locals {\n  a = file(data.x.y.z)\n}\n", "main.tf:2 reads a file whose name is computed"),
+        (
+            "locals {\n  a = [for f in data.x.y : file(f)]\n}\n",
+            "main.tf:2 reads a file whose name is computed",
+        ),
+        (
+            "locals {\n  a = fileset(path.module, var.unset)\n}\n",
+            "main.tf:2 reads a file whose name is computed",
+        ),
+        ('module "m" {\n  source = var.unset\n}\n', "main.tf:1 calls a module whose source is computed"),
+        (
+            'resource "x" "y" {\n  provisioner "local-exec" {\n    command = "make"\n  }\n}\n',
+            "main.tf:2 runs a program (provisioner local-exec) that may read any file",
+        ),
+        (
+            'data "external" "x" {\n  program = ["sh"]\n}\n',
+            "main.tf:1 runs a program (data external) that may read any file",
+        ),
+        ('resource "x" "y" {\n  source = var.unset\n}\n', "main.tf:2 reads a file whose name is computed"),
+        (
+            'locals {\n  a = "${path.module}/${var.unset}"\n}\n',
+            "main.tf:2 reads a file whose name is computed",
+        ),
+        ('locals {\n  a = templatefile("t.tpl", {})\n}\n', "t.tpl is a template that reads files itself"),
+        ("a = = 1\n", "main.tf:1:1 cannot be read"),
+        (
+            f"locals {{\n  a = {'!' * 150}fileexists(var.unset)\n}}\n",
+            "main.tf:2 reads a file whose name is computed",
+        ),
+        (
+            f"locals {{\n  a = {'[' * 400}file(var.unset){']' * 400}\n}}\n",
+            "main.tf:2 cannot be read",
+        ),
+        ('locals {\n  a = fileset(".", "../*")\n}\n', "main.tf:2 looks for files above a folder"),
+        ("locals {\n  a = templatestring(local.b, {})\n}\n", "main.tf:2 reads a file whose name is computed"),
+    ],
+)
+def test_what_cannot_be_followed_makes_every_file_count(tmp_path: Path, text: str, words: str) -> None:
+    """Where a path cannot be followed, everything counts, and the reason says where and why."""
+    code = repository(tmp_path, {"main.tf": text, "t.tpl": '${file("x")}'})
+    found = reach(code, ".")
+    assert found.everything
+    assert found.reasons[0] == words
+    touch = touched(found, "any/thing.txt")
+    assert touch is not None
+    assert touch.reason == f"{words}: every file counts (any/thing.txt)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'resource "x" "y" {\n  filename = data.archive_file.z.output_path\n}\n',
+        'locals {\n  a = "${path.module}/out/${random_id.x.hex}.zip"\n}\n',
+        'variable "f" { default = null }\nlocals {\n  a = var.f == null ? "" : file(var.f)\n}\n',
+        'resource "x" "y" {\n  count = 0\n  a = file(data.x.y.z)\n}\n',
+        'module "m" {\n  count = 0\n  source = "./m"\n  f = data.x.y\n}\n',
+        'locals {\n  a = "prefix-${var.unset}"\n}\n',
+        'terraform {\n  backend "local" {\n    path = "state/x.tfstate"\n  }\n}\n',
+        'resource "x" "y" {\n  tags = { module = basename(abspath(path.module)) }\n}\n',
+    ],
+)
+def test_what_reads_nothing_does_not_make_every_file_count(tmp_path: Path, text: str) -> None:
+    """A generated file, a thing that is not made, a name that is no path: these touch nothing more."""
+    code = repository(
+        tmp_path, {"main.tf": text, "m/main.tf": 'variable "f" {}\nlocals {\n a = file(var.f)\n}\n'}
+    )
+    found = reach(code, ".")
+    assert not found.everything
+    assert touched(found, "any/thing.txt") is None
+    assert touched(found, "state/x.tfstate") is None
+
+
+def test_a_path_that_begins_in_a_folder_and_is_computed_counts_the_folder(tmp_path: Path) -> None:
+    """Of a name that only its resource knows, the folder it begins with counts."""
+    code = repository(tmp_path, {"main.tf": 'locals {\n  a = "policies/${random_id.x.hex}.json"\n}\n'})
+    found = reach(code, ".")
+    assert reason(found, "policies/new.json") == "reads files of policies (policies/new.json)"
+
+
+def test_the_environment_counts_for_less_than_files(tmp_path: Path) -> None:
+    """A variable that TF_VAR_ may set is unknown unless a file sets it."""
+    code = repository(
+        tmp_path,
+        {"main.tf": 'variable "f" { default = "a" }\nlocals { x = file(var.f) }\n', "v.tfvars": 'f = "b"\n'},
+    )
+    assert reach(code, ".").reads == {"a"}
+    assert reach(code, ".", env_variables=frozenset(("f",))).everything
+    assert reach(code, ".", ("v.tfvars",), env_variables=frozenset(("f",))).reads == {"b"}
+    assert reach(code, ".", ("v.tfvars",), {"f": "c"}).everything
+
+
+def test_what_is_outside_the_repository_is_noted(tmp_path: Path) -> None:
+    """A file outside the root is told with its place: no change of the repository can show it."""
+    code = repository(
+        tmp_path / "repo", {"live/main.tf": 'locals {\n  a = file("../../x")\n  b = file("/etc/hosts")\n}\n'}
+    )
+    assert reach(code, "live").outside == (
+        "live/main.tf:2 reads ../../x, which is outside the repository",
+        "live/main.tf:3 reads /etc/hosts, which is outside the repository",
+    )
+
+
+def test_a_link_counts_with_its_target(tmp_path: Path) -> None:
+    """Linked files and folders count under both their paths, and so does the link itself."""
+    code_files = {
+        "shared/vpc/main.tf": 'locals {\n  a = file("${path.module}/x.txt")\n}\n',
+        "shared/vpc/x.txt": "",
+        "shared/provider.tf": "",
+        "live/main.tf": 'module "v" {\n  source = "../modules/vpc"\n}\n',
+    }
+    repository(tmp_path, code_files)
+    (tmp_path / "modules").symlink_to("shared")
+    (tmp_path / "live/provider.tf").symlink_to("../shared/provider.tf")
+    found = reach(Code(tmp_path), "live")
+    assert {
+        "modules/vpc/main.tf",
+        "shared/vpc/main.tf",
+        "shared/vpc/x.txt",
+        "shared/provider.tf",
+    } <= found.files
+    for path in (
+        "shared/vpc/new.tf",
+        "shared/vpc/x.txt",
+        "shared/provider.tf",
+        "modules",
+        "live/provider.tf",
+    ):
+        assert touched(found, path) is not None, path
+    assert touched(found, "shared/other.txt") is None
+
+
+def test_code_says_what_the_engine_must_know(tmp_path: Path) -> None:
+    """Backend, versions, providers, pins and OpenTofu's own features are read from the code."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": """
+terraform {
+  required_version = ">= 1.9"
+  required_providers {
+    lab = { source = "x/lab", version = "~> 1" }
+  }
+  backend "s3" {
+    bucket = "b"
+    key    = var.x
+  }
+}
+""",
+            "live/z_override.tf": 'terraform {\n  backend "local" {\n    path = "p"\n  }\n}\n',
+            "tofu/main.tofu": "terraform {\n  encryption {}\n  cloud {}\n}\n",
+            ".opentofu-version": "# which\n1.8.1\n",
+        },
+    )
+    live = code.module("live")
+    assert live.required_versions == (">= 1.9",)
+    assert live.required_providers == {"lab": {"source": "x/lab", "version": "~> 1"}}
+    assert live.backend is not None
+    assert (live.backend.type, live.backend.settings) == ("local", {"path": "p"})
+    assert str(live.backend.place) == "live/z_override.tf:2:3"
+    assert live.opentofu_version is not None
+    assert live.opentofu_version.version == "1.8.1"
+    tofu = code.module("tofu")
+    assert tofu.cloud is not None
+    assert tofu.tofu == (
+        "tofu/main.tofu is OpenTofu's",
+        ".opentofu-version asks for OpenTofu 1.8.1",
+        "tofu/main.tofu:2 encrypts the state",
+    )
+    (tmp_path / "live/z_override.tf").unlink()
+    backend = Code(tmp_path).module("live").backend
+    assert backend is not None
+    assert backend.settings == {"bucket": "b", "key": UNKNOWN}
+    assert not code.module("nowhere").exists
+
+
+def test_a_module_is_read_once_for_many_stacks(tmp_path: Path) -> None:
+    """Two hundred stacks on one module read its code once."""
+    code = repository(tmp_path, {"main.tf": 'variable "f" {}\nlocals { a = file(var.f) }\n'})
+    first = code.module(".")
+    (tmp_path / "main.tf").unlink()
+    assert all(reach(code, ".", inline={"f": f"f{n}"}).reads == {f"f{n}"} for n in range(200))
+    assert code.module(".") is first

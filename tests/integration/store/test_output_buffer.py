@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from audit_made import store_on
+
+from holdfast.runs.retention import forget_words
+from holdfast.store import output_buffer
+
+
+def test_a_name_in_memory_is_private_to_its_run(tmp_path: Path) -> None:
+    """Each run of each user has a name of its own."""
+    one, other = output_buffer.spill_for("ONE", tmp_path), output_buffer.spill_for("OTHER", tmp_path)
+    assert one is not None
+    assert one != other
+    assert Path(one).parent == tmp_path
+    assert str(os.getuid()) in Path(one).name
+
+
+def test_a_machine_without_such_a_place_has_none(tmp_path: Path) -> None:
+    """A pipe does there; nothing is written to a disk in clear instead."""
+    assert output_buffer.spill_for("ONE", tmp_path / "nowhere") is None
+
+
+def test_what_is_left_is_read_once_and_forgotten(tmp_path: Path) -> None:
+    """Only a file of ours is looked at; one that is not there is no mistake."""
+    name = str(output_buffer.spill_for("ONE", tmp_path))
+    assert output_buffer.left(name) is None
+    Path(name).write_bytes(b"said\n")
+    assert output_buffer.left(name) == b"said\n"
+    output_buffer.forget(name)
+    output_buffer.forget(name)
+    assert output_buffer.left(name) is None
+    stranger = tmp_path / "stranger"
+    stranger.write_bytes(b"not ours")
+    assert output_buffer.left(str(stranger)) is None
+
+
+def test_a_full_memory_is_an_error_while_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Terraform does not say that a write failed: it must be noticed before."""
+    output_buffer.require_memory(str(tmp_path / "x"))
+    monkeypatch.setattr(output_buffer, "_LEAST", 1 << 62)
+    with pytest.raises(OSError, match="no room in memory"):
+        output_buffer.require_memory(str(tmp_path / "x"))
+
+
+def test_words_of_a_run_that_has_ended_go_and_evidence_stays(tmp_path: Path) -> None:
+    """A run killed between its last word and tidying up leaves nothing in clear for long."""
+    store = store_on()
+    over, open_end = (
+        str(output_buffer.spill_for("OVER", tmp_path)),
+        str(output_buffer.spill_for("OPEN", tmp_path)),
+    )
+    for name in (over, open_end, str(tmp_path / "stranger")):
+        Path(name).write_bytes(b"said\n")
+    store.runs.finish("OVER", {"status": "applied"})
+    forget_words(store, tmp_path)
+    assert output_buffer.left(over) is None
+    assert output_buffer.left(open_end) == b"said\n"
+    assert (tmp_path / "stranger").exists()
+    forget_words(store, tmp_path / "nowhere")

@@ -1,0 +1,434 @@
+"""The embedded engine with the real library: what a warm process may serve, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_stacks import held, in_state, lab_module, left_behind, none_left, one_stack, warm_processes
+from program import Program, eventually
+
+from holdfast.system.environment import Environment
+from holdfast.terraform.engine.discovery import Engines
+from holdfast.terraform.engine.environment import child_environment
+from holdfast.terraform.engine.interface import Answer, Command, Stop
+from holdfast.terraform.engine.pool import Recycling, WarmEngine
+from provider.service import Fault, LabService
+
+
+@pytest.fixture
+def service() -> Iterator[LabService]:
+    with LabService() as running:
+        yield running
+
+
+@pytest.fixture
+def command(tmp_path: Path, quiet_path: str, workplace: Path) -> Command:
+    """`terraform version`: the smallest command there is."""
+    environment = child_environment(
+        caller={"PATH": quiet_path, "HOME": str(tmp_path)}, named={}, credentials=None, scratch=str(workplace)
+    )
+    return Command(phase="version", argv=("version", "-json"), folder=tmp_path, environment=environment)
+
+
+@contextlib.asynccontextmanager
+async def warm(
+    scratch: Path, *, limit: int = 4, recycling: Recycling | None = None
+) -> AsyncIterator[WarmEngine]:
+    home = scratch / "home"
+    identity = Engines(Environment(variables={"HOLDFAST_HOME": str(home), "PATH": ""})).embedded()
+    assert identity is not None
+    engine = WarmEngine(identity, scratch=scratch, limit=limit, recycling=recycling)
+    try:
+        yield engine
+    finally:
+        pids = engine.pids
+        await engine.close()
+        assert not [pid for pid in pids if alive(pid)]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def running(pid: int) -> bool:
+    """A process that is dead and not yet buried does not run."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
+    except OSError:
+        return False
+
+
+def born_with(command: Command, name: str) -> Command:
+    return dataclasses.replace(command, environment={**command.environment, "WHO": name})
+
+
+def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(work())
+
+
+def version_of(answer: Answer) -> str:
+    assert answer.code == 0, answer.err
+    return str(json.loads(answer.out)["terraform_version"])
+
+
+def test_a_process_is_used_again(tmp_path: Path, command: Command) -> None:
+    """Warm means: the second command of the same kind starts nothing."""
+
+    async def work() -> None:
+        async with warm(tmp_path) as engine:
+            for _ in range(3):
+                assert version_of(await engine.run(command, stop=Stop())) == engine.identity.version
+            assert engine.started == 1
+
+    run(work)
+
+
+def test_a_process_serves_one_environment_only(tmp_path: Path, command: Command) -> None:
+    """Another value, another variable or one fewer is another process, for its whole life."""
+
+    async def work() -> None:
+        async with warm(tmp_path) as engine:
+            for name in ("a", "b", "a", "b", "a"):
+                await engine.run(born_with(command, name), stop=Stop())
+            assert engine.started == 2
+            await engine.run(command, stop=Stop())
+            assert engine.started == 3
+
+    run(work)
+
+
+def test_a_process_serves_one_set_of_providers_only(tmp_path: Path, command: Command) -> None:
+    """A command that loads providers never meets a process that loaded others; one that loads none may."""
+
+    async def work() -> None:
+        async with warm(tmp_path) as engine:
+            one = dataclasses.replace(command, providers="one")
+            two = dataclasses.replace(command, providers="two")
+            await engine.run(command, stop=Stop())
+            await engine.run(one, stop=Stop())
+            assert engine.started == 1
+            await engine.run(two, stop=Stop())
+            assert engine.started == 2
+            for again in (one, two, command, one, two):
+                await engine.run(again, stop=Stop())
+            assert engine.started == 2
+
+    run(work)
+
+
+def test_one_command_at_a_time(tmp_path: Path, command: Command) -> None:
+    """Two commands at once are two processes, also where one could serve both."""
+
+    async def work() -> None:
+        async with warm(tmp_path) as engine:
+            answers = await asyncio.gather(*(engine.run(command, stop=Stop()) for _ in range(2)))
+            assert [version_of(answer) for answer in answers] == [engine.identity.version] * 2
+            assert engine.started == 2
+            assert len(set(engine.pids)) == 2
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("recycling", "started"),
+    [
+        (Recycling(), 1),
+        (Recycling(commands=2), 2),
+        (Recycling(files=1), 4),
+        (Recycling(memory=1), 4),
+    ],
+    ids=["not-yet", "count", "files", "memory"],
+)
+def test_a_process_that_served_enough_is_replaced(
+    tmp_path: Path, command: Command, recycling: Recycling, started: int
+) -> None:
+    """By number of commands, by open files and by memory, a process ends and a fresh one takes over."""
+
+    async def work() -> None:
+        async with warm(tmp_path, recycling=recycling) as engine:
+            seen: set[int] = set()
+            for _ in range(4):
+                await engine.run(command, stop=Stop())
+                seen.update(engine.pids)
+            assert engine.started == started
+            gone = seen - set(engine.pids)
+            assert not [pid for pid in gone if alive(pid)]
+
+    run(work)
+
+
+def test_idle_processes_make_room(tmp_path: Path, command: Command) -> None:
+    """There are never more processes than stacks that may run at once: the longest idle one goes first."""
+
+    async def work() -> None:
+        async with warm(tmp_path, limit=2) as engine:
+            pids = {}
+            for name in ("a", "b", "c"):
+                before = set(engine.pids)
+                await engine.run(born_with(command, name), stop=Stop())
+                pids[name] = (set(engine.pids) - before).pop()
+            assert set(engine.pids) == {pids["b"], pids["c"]}
+            assert not alive(pids["a"])
+            assert alive(pids["b"])
+
+    run(work)
+
+
+def test_processes_that_start_at_once_count_too(tmp_path: Path, command: Command) -> None:
+    """Two new ones at the same time leave no room for an idle third."""
+
+    async def work() -> None:
+        async with warm(tmp_path, limit=2) as engine:
+            await engine.run(born_with(command, "a"), stop=Stop())
+            (idle,) = engine.pids
+            await asyncio.gather(*(engine.run(born_with(command, name), stop=Stop()) for name in "bc"))
+            assert len(engine.pids) == 2
+            assert not alive(idle)
+
+    run(work)
+
+
+def test_a_dead_idle_process_is_not_asked(tmp_path: Path, command: Command) -> None:
+    """A process that died between two commands harms nobody."""
+
+    async def work() -> None:
+        async with warm(tmp_path) as engine:
+            await engine.run(command, stop=Stop())
+            (pid,) = engine.pids
+            os.kill(pid, signal.SIGKILL)
+            eventually(lambda: not running(pid), what="its death")
+            assert version_of(await engine.run(command, stop=Stop())) == engine.identity.version
+            assert pid not in engine.pids
+
+    run(work)
+
+
+def test_output_of_any_size(tmp_path: Path, command: Command) -> None:
+    """Megabytes come through whole, with and without somebody who listens to the lines."""
+    (tmp_path / "big.txt").write_text("0123456789abcdef" * 131072)
+    (tmp_path / "main.tf").write_text('output "big" {\n  value = file("big.txt")\n}\n')
+
+    async def work() -> None:
+        async with warm(tmp_path) as engine:
+            apply = dataclasses.replace(
+                command,
+                phase="apply",
+                argv=("apply", "-auto-approve", "-json", "-input=false"),
+                providers="none",
+            )
+            lines: list[bytes] = []
+            answer = await engine.run(apply, stop=Stop(), listen=lines.append)
+            assert answer.code == 0, lines
+            assert answer.out == b""
+            assert all(json.loads(line) for line in lines)
+            shown = await engine.run(dataclasses.replace(command, argv=("output", "-json")), stop=Stop())
+            value = json.loads(shown.out)["big"]["value"]
+            assert value == "0123456789abcdef" * 131072
+
+    run(work)
+
+
+def test_a_name_that_is_no_text_is_answered(tmp_path: Path, command: Command) -> None:
+    """A path of bytes that are no UTF-8 reaches Terraform as it is; nobody waits for ever."""
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "main.tf").write_text('output "here" {\n  value = 1\n}\n')
+
+    async def work() -> None:
+        async with warm(tmp_path) as engine:
+            validate = dataclasses.replace(
+                command, argv=("validate", "-json"), folder=folder, providers="none"
+            )
+            answer = await engine.run(validate, stop=Stop())
+            assert json.loads(answer.out)["valid"] is True
+
+    run(work)
+
+
+# The same, as a user meets it: several stacks in one change
+
+
+_SHOW_ENVIRONMENT = """
+data "lab_environment" "here" {
+  names = ["ONLY_A", "ONLY_B", "TOKEN"]
+}
+
+output "seen" {
+  value = sort(keys(data.lab_environment.here.values))
+}
+
+output "sum" {
+  value = try(nonsensitive(sha256(data.lab_environment.here.values["TOKEN"])), "")
+}
+"""
+
+
+def test_no_variable_leaks_from_one_stack_to_another(with_lab: Program) -> None:
+    """In one change each stack's provider sees what its own configuration names, and nothing of another's."""
+    entries = [
+        {"name": "a", "module": "m", "env": {"ONLY_A": "1", "TOKEN": {"secret": "env:TOKEN_OF_A"}}},
+        {"name": "b", "module": "m", "env": {"ONLY_B": "1"}},
+    ]
+    with_lab.write(
+        "holdfast.yaml",
+        json.dumps(
+            {
+                "version": 1,
+                "stacks": entries,
+                "engine": {"use": "embedded", "parallelism": 1},
+            }
+        ),
+    )
+    with_lab.write("m/main.tf", lab_module(_SHOW_ENVIRONMENT))
+    with_lab.environment |= {"TOKEN_OF_A": "hush-hush", "TOKEN": "callers", "ONLY_B": "callers"}
+    ran = with_lab.ok("apply", "--yes", "--json")
+    results = {one["name"]: one["outputs"] for one in json.loads(ran.out)["stacks"]}
+    assert results["a"]["seen"]["value"] == ["ONLY_A", "TOKEN"]
+    assert results["a"]["sum"]["value"] == hashlib.sha256(b"hush-hush").hexdigest()
+    assert results["b"]["seen"]["value"] == ["ONLY_B"]
+    assert "hush-hush" not in ran.text
+    none_left(with_lab)
+
+
+@pytest.mark.long
+def test_two_provider_versions_in_one_change(with_lab: Program, tmp_path: Path) -> None:
+    """Terraform's schema cache ignores versions; stacks on two versions never share a process."""
+    entries = [{"name": name, "module": name, "env": {"LAB_DIRECTORY": str(tmp_path)}} for name in "ab"]
+    with_lab.write(
+        "holdfast.yaml",
+        json.dumps(
+            {"version": 1, "stacks": entries, "engine": {"use": "embedded", "parallelism": 1}},
+        ),
+    )
+    plain = 'resource "lab_object" "it" {\n  name = "x"\n}\n'
+    colored = 'resource "lab_object" "it" {\n  name  = "x"\n  color = "red"\n}\n'
+    with_lab.write("a/main.tf", lab_module(plain, version="1.0.0"))
+    with_lab.write("b/main.tf", lab_module(colored, version="2.0.0"))
+    results = with_lab.results("apply", "--yes")
+    assert {name: one["status"] for name, one in results.items()} == dict.fromkeys("ab", "applied")
+
+
+def three_stacks(program: Program, service: LabService, body: str) -> None:
+    program.write(
+        "holdfast.yaml",
+        json.dumps(
+            {
+                "version": 1,
+                "stacks": [
+                    {"name": name, "module": "m", "env": {"LAB_URL": service.url, "WHO": f"stack-{name}"}}
+                    for name in "abc"
+                ],
+                "engine": {"use": "embedded", "parallelism": 3},
+            }
+        ),
+    )
+    program.write("m/main.tf", lab_module(body))
+
+
+def test_a_process_that_dies_during_a_plan_harms_one_run(with_lab: Program, service: LabService) -> None:
+    """Kill a warm process while it plans: its stack failed with an engine error, the others are planned."""
+    three_stacks(with_lab, service, 'data "lab_object" "it" {\n  name = "x"\n}\n')
+    service.put("obj-1", {"name": "x"})
+    service.misbehave(Fault(operation="find", what="hold", count=3))
+    process = with_lab.start("plan", "--json")
+    held(service, process, "find", 3)
+    (victim,) = warm_processes(with_lab, "WHO=stack-b")
+    os.kill(victim, signal.SIGKILL)
+    service.release()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    results = {one["name"]: one for one in json.loads(out)["stacks"]}
+    assert {name: one["status"] for name, one in results.items()} == {
+        "a": "unchanged",
+        "b": "failed",
+        "c": "unchanged",
+    }
+    assert results["b"]["error"]["code"] == "HF-ENG-6"
+    assert "Traceback" not in err
+    none_left(with_lab)
+
+
+def test_a_process_that_dies_during_an_apply_is_unknown(with_lab: Program, service: LabService) -> None:
+    """Kill a warm process while it applies: nobody knows what was done, and that is what is said."""
+    three_stacks(with_lab, service, 'resource "lab_object" "it" {\n  name = "x"\n}\n')
+    service.misbehave(Fault(operation="create", what="hold", count=3))
+    process = with_lab.start("apply", "--yes", "--json")
+    held(service, process, "create", 3)
+    (victim,) = warm_processes(with_lab, "WHO=stack-b")
+    os.kill(victim, signal.SIGKILL)
+    service.release()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 6, err
+    results = {one["name"]: one for one in json.loads(out)["stacks"]}
+    assert {name: one["status"] for name, one in results.items()} == {
+        "a": "applied",
+        "b": "unknown",
+        "c": "applied",
+    }
+    assert results["b"]["error"]["code"] == "HF-RUN-6"
+    assert "Traceback" not in err
+    none_left(with_lab)
+
+
+def test_a_child_that_lives_on_hides_no_crash(with_lab: Program, tmp_path: Path) -> None:
+    """What a provisioner started holds neither the conversation nor the output open when its engine dies."""
+    one_stack(
+        with_lab,
+        use="embedded",
+        env={"STARTED": str(tmp_path / "started")},
+        body='resource "terraform_data" "it" {\n'
+        '  provisioner "local-exec" {\n    command = "touch $STARTED; sleep 600; true"\n  }\n}\n',
+    )
+    process = with_lab.start("apply", "--yes", "--json")
+    eventually(lambda: (tmp_path / "started").exists() or process.poll() is not None, what="the provisioner")
+    (victim,) = warm_processes(with_lab)
+    os.kill(victim, signal.SIGKILL)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 6
+    assert json.loads(out)["stacks"][0]["status"] == "unknown"
+    none_left(with_lab)
+
+
+def test_a_provisioner_that_leaves_something_running_does_not_hang(with_lab: Program) -> None:
+    """An apply ends when Terraform says so, whatever a provisioner left in the background."""
+    one_stack(
+        with_lab,
+        use="embedded",
+        env={},
+        body='resource "terraform_data" "it" {\n'
+        '  provisioner "local-exec" {\n'
+        '    command = "sleep 600 >/dev/null 2>&1 </dev/null & true"\n  }\n}\n',
+    )
+    assert with_lab.results("apply", "--yes", seconds=30)["a"]["status"] == "applied"
+    none_left(with_lab)
+
+
+def test_an_apply_survives_its_parent(with_lab: Program, service: LabService) -> None:
+    """Kill Holdfast itself during an apply: the warm process finishes, saves the state and ends."""
+    one_stack(with_lab, use="embedded", env={"LAB_URL": service.url})
+    service.misbehave(Fault(operation="create", what="hold", name="one"))
+    process = with_lab.start("apply", "--yes")
+    held(service, process, "create")
+    process.kill()
+    process.communicate(timeout=30)
+    assert left_behind(with_lab)
+    assert in_state(with_lab, "a") == set()
+    service.release()
+    none_left(with_lab)
+    assert in_state(with_lab, "a") == {"one", "two"}
+    assert {one["name"] for one in service.objects().values()} == {"one", "two"}
+    assert with_lab.results("plan")["a"]["status"] == "unchanged"

@@ -1,0 +1,38 @@
+"""The pages of the rules are what the rules say, and there is one for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.checks.engine import catalogue, pages
+from holdfast.checks.model.interface import Rule
+
+DOCS = Path(__file__).parents[4] / "docs" / "checks"
+
+
+@pytest.mark.parametrize("rule", catalogue.rules(), ids=lambda rule: rule.id)
+def test_the_committed_page_is_what_the_rule_says(rule: Rule) -> None:
+    """`make docs` would change nothing."""
+    assert (DOCS / f"{rule.id}.md").read_text(encoding="utf-8") == pages.page(rule)
+
+
+def test_the_list_is_complete_and_names_no_rule_that_is_gone() -> None:
+    """One page for each rule, one row for each page."""
+    assert {file.stem for file in DOCS.glob("HF*.md")} == set(catalogue.ids())
+    listed = (DOCS / "README.md").read_text(encoding="utf-8")
+    assert listed == pages.index(catalogue.rules())
+    assert all(f"| [{id_}]({id_}.md) |" in listed for id_ in catalogue.ids())
+
+
+def test_a_page_says_why_what_to_do_and_where_it_looks() -> None:
+    """With both examples, and how a finding is waived, unless it is about waivers."""
+    unused, expired = catalogue.rule("HF701"), catalogue.rule("HF901")
+    assert unused is not None
+    assert expired is not None
+    page = pages.page(unused)
+    assert page.startswith("# HF701: A variable that nothing reads\n\nSeverity: **warning**")
+    assert "Looks at: the code." in page
+    assert "holdfast:ignore HF701 until=" in page
+    assert "cannot be waived" in pages.page(expired)

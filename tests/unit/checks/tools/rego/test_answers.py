@@ -1,0 +1,67 @@
+"""Conftest's conventions, and what is an error here though Conftest takes it for a success."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.checks.tools.rego.answers import Kind, results
+
+
+def said(value: object, rules: dict[str, bool] | None = None) -> list[tuple[str, Kind, str]]:
+    found = results("main", value, rules if rules is not None else {"deny": True})
+    return [(one.rule, one.kind, one.message) for one in found]
+
+
+def test_messages_are_failures_and_warnings_by_the_name_of_their_rule() -> None:
+    """`deny` and `violation` fail, `warn` warns; other rules say nothing."""
+    value = {"deny": ["a"], "violation_x": [{"msg": "b"}], "warn_y": ["c"], "denying": ["no"]}
+    assert said(value) == [
+        ("deny", Kind.FAILURE, "a"),
+        ("violation_x", Kind.FAILURE, "b"),
+        ("warn_y", Kind.WARNING, "c"),
+    ]
+
+
+def test_metadata_is_what_stands_beside_the_message() -> None:
+    """Everything but `msg`."""
+    (one,) = results("main", {"deny": [{"msg": "a", "team": "core"}]}, {"deny": True})
+    assert one.metadata == {"team": "core"}
+
+
+@pytest.mark.parametrize(
+    ("names", "rule", "spared"),
+    [
+        (["public"], "deny_public", True),
+        (["public"], "violation_public", True),
+        (["public"], "warn_public", True),
+        (["public"], "deny_other", False),
+        ([""], "deny", True),
+        (["deny"], "deny", False),
+        (["x"], "deny_warn_x", True),
+    ],
+)
+def test_an_exception_spares_the_rules_it_names(names: list[str], rule: str, spared: bool) -> None:  # noqa: FBT001
+    """By what follows the underscore; a bare name is the empty text."""
+    found = said({rule: ["m"], "exception": [names]}, {rule: True})
+    assert [kind is Kind.EXCEPTION for _, kind, _ in found] == [spared]
+
+
+@pytest.mark.parametrize(
+    "value", [[{"text": "no msg"}], [1], {"v0 message": True}, 3], ids=["object", "number", "v0", "not a set"]
+)
+def test_what_says_neither_yes_nor_no_is_an_error(value: object) -> None:
+    """An unexpected shape is not taken for nothing found, and no exception spares it."""
+    assert [kind for _, kind, _ in said({"deny": value, "exception": [[""]]})] == [Kind.ERROR]
+
+
+def test_a_set_that_is_not_there_is_an_error() -> None:
+    """A set is always defined: without it the evaluator passed over the rule."""
+    assert said({}) == [("deny", Kind.ERROR, "it evaluates to nothing")]
+    assert said({}, {"deny": False}) == []
+    assert [kind for _, kind, _ in said(None)] == [Kind.ERROR]
+
+
+@pytest.mark.parametrize(("value", "count"), [(True, 1), ("text", 1), (False, 0), ("", 0), (None, 0)])
+def test_a_rule_that_is_no_set_counts_if_it_holds(value: object, count: int) -> None:
+    """`deny if …` is a failure where it holds."""
+    assert len(said({"deny": value}, {"deny": False})) == count

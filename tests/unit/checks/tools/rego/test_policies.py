@@ -1,0 +1,173 @@
+"""What is read from the text of policies, without a parser of Rego."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.checks.tools.rego.policies import (
+    Policy,
+    changes_policies,
+    old_rules,
+    rules_of,
+    slim,
+    unknown_data,
+)
+from holdfast.checks.tools.rego.policies import tests_of as found_tests
+
+
+def policy(text: str, path: str = "policy/a.rego") -> Policy:
+    return Policy(path=path, text=text)
+
+
+def test_rules_that_deny_or_warn_are_found_with_their_package() -> None:
+    """Names follow Conftest; a set is always defined, other rules need not be."""
+    found = rules_of(
+        [
+            policy(
+                "package a.b\ndeny contains msg if { true }\nviolation_x_1 contains 1 if true\n"
+                "warn := true\nallow := 1\n"
+            ),
+            policy("package other\nhelper := 1\n"),
+        ]
+    )
+    assert found == {"a.b": {"deny": True, "violation_x_1": True, "warn": False}}
+
+
+def test_strings_and_comments_hold_no_rules() -> None:
+    """What only looks like a rule is none: no package is asked for nothing."""
+    text = (
+        'package main\n# deny contains x if\nx := "deny contains y if"\ny := `\ndeny contains z if true\n`\n'
+    )
+    assert rules_of([policy(text)]) == {}
+
+
+def test_files_of_tests_are_not_asked() -> None:
+    """A rule in a file of tests denies nothing."""
+    assert rules_of([policy("package main\ndeny contains 1 if true\n", "policy/a_test.rego")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("deny[msg] { msg := 1 }", True),
+        ("warn_x [ msg ]{\n  msg := 1\n}", True),
+        ("deny { input.x }", True),
+        ("deny contains msg if { msg := 1 }", False),
+        ("deny contains {1: 2} if { true }", False),
+        ("# deny[msg] {", False),
+    ],
+)
+def test_rules_as_before_rego_1_are_noticed(text: str, old: bool) -> None:  # noqa: FBT001 - a row of the table
+    """They mean something else to regopy than they say."""
+    assert list(old_rules([policy(f"package main\n\n{text}\n")])) == (["policy/a.rego:3"] if old else [])
+
+
+def test_tests_are_found() -> None:
+    """Those to be done later, too: they are shown as skipped."""
+    found = found_tests([policy("package m\ntest_a if true\ntodo_test_b if true\nhelper_test := 1\n")])
+    assert [name for _, name, _ in found] == ["test_a", "todo_test_b"]
+
+
+PLAN = {
+    "format_version": "1.2",
+    "planned_values": {"big": 1},
+    "prior_state": {"big": 1},
+    "configuration": {"big": 1},
+    "resource_changes": [
+        {"address": "a.b", "type": "a", "change": {"actions": ["create"], "before": None, "after": {"x": 1}}}
+    ],
+}
+
+
+def slimmed(text: str) -> dict[str, object]:
+    return slim(PLAN, [policy(f"package main\n{text}\n")])
+
+
+def test_a_plan_is_slimmed_to_what_policies_name() -> None:
+    """Parts that no policy names are left out, and no resource is."""
+    found = slimmed("deny contains r.address if { some r in input.resource_changes; r.change.after.x == 1 }")
+    assert set(found) == {"format_version", "resource_changes"}
+    changes = found["resource_changes"]
+    assert isinstance(changes, list)
+    assert changes[0]["change"] == {"actions": ["create"], "after": {"x": 1}}
+    assert changes[0]["address"] == "a.b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deny contains 1 if { walk(input, [p, v]) }",
+        "deny contains k if { some k; input[k] }",
+        "deny contains 1 if { f(input) }",
+        'deny contains 1 if { object.get(input.resource_changes, "x", 1) }',
+        "import input as plan\ndeny contains 1 if plan.planned_values",
+    ],
+)
+def test_a_policy_that_can_see_everything_is_given_everything(text: str) -> None:
+    """A finding must never be lost to slimming."""
+    assert slimmed(text) == PLAN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deny contains 1 if { some r in input.resource_changes; c := r.change; c[k] }",
+        "deny contains 1 if { input.resource_changes[i][j] }",
+        "deny contains 1 if { some r in input.resource_changes; some k, v in r }",
+    ],
+)
+def test_changes_that_are_gone_through_by_key_stay_whole(text: str) -> None:
+    """What is reached by a variable has no name in the policy."""
+    assert slimmed(text)["resource_changes"] == PLAN["resource_changes"]
+
+
+def test_slimming_changes_no_other_plan() -> None:
+    """The plan that was given stays as it was."""
+    before = json.dumps(PLAN)
+    slimmed("deny contains 1 if input.resource_changes")
+    assert json.dumps(PLAN) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "package"),
+    [
+        ("package main", "main"),
+        ("# package other\n\n  package a.b_c # why\r\n", "a.b_c"),
+        ('package teams["data-lake"].s3\n', 'teams["data-lake"].s3'),
+        ("package a-b", None),
+        ("deny := 1", None),
+    ],
+)
+def test_a_package_is_read_as_it_is_written(text: str, package: str | None) -> None:
+    """Else another one would be asked, and this one never."""
+    assert policy(text).package == package
+
+
+def test_data_that_no_policy_gives_is_noticed() -> None:
+    """It is undefined, and a rule that asks for it never fires. Tests may make it up."""
+    main = policy(
+        "package main\n\nimport data.lib.text\n\nx := data.lib\ny := data.regions.eu\nz := input.data.q\n"
+    )
+    lib = policy("package lib.text.more\n\nx := data.main.y\n", "policy/lib/a.rego")
+    test = policy("package main\n\ntest_x if data.made_up\n", "policy/a_test.rego")
+    assert list(unknown_data([main, lib, test])) == ["`data.regions.eu` (policy/a.rego:6)"]
+
+
+@pytest.mark.parametrize(
+    ("path", "does"),
+    [
+        ("policy/a.rego", True),
+        ("policy/team/a.rego", True),
+        ("policy", True),
+        ("policy/shared", True),
+        ("policy/a_test.rego", False),
+        ("policy/README.md", False),
+        ("policies/a.rego", False),
+        ("live/policy/a.rego", False),
+    ],
+)
+def test_what_changes_policies_is_known_by_its_path(path: str, does: bool) -> None:  # noqa: FBT001 - a row of the table
+    """A policy, or the submodule or link that they come by; not their tests."""
+    assert changes_policies(path) is does

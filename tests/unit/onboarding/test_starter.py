@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.read import parse
+from holdfast.onboarding.scan import BackendFile, Look, Module, VariablesFile
+from holdfast.onboarding.scan_scripts import Passed
+from holdfast.onboarding.starter import Starter, starter
+from holdfast.onboarding.starter_text import scalar
+from holdfast.stacks.backend import CodeBackend
+from holdfast.stacks.discover import discover
+from holdfast.stacks.listing import ListedTree
+from holdfast.stacks.stack import Stack
+
+S3 = CodeBackend(type="s3")
+FIXED = CodeBackend(type="s3", settings={"bucket": "b", "key": "prod/terraform.tfstate"})
+
+
+def seen(
+    *modules: Module,
+    files: tuple[str, ...] = (),
+    backend_files: Mapping[str, Mapping[str, object]] | None = None,
+    passed: tuple[Passed, ...] = (),
+) -> Look:
+    code = {f"{module.folder}/main.tf".removeprefix("./") for module in modules}
+    return Look(
+        name="repository",
+        files=frozenset((*code, *files)),
+        modules={module.folder: module for module in modules},
+        variables_files={path: VariablesFile(path=path) for path in files},
+        backend_files=tuple(
+            BackendFile(path=path, settings=settings) for path, settings in (backend_files or {}).items()
+        ),
+        passed=passed,
+    )
+
+
+def found(made: Starter, look: Look) -> tuple[Stack, ...]:
+    """What discovery makes of the starter; it must be what the starter says."""
+    config = parse(made.text, file="holdfast.yaml", root=Path("/r"), path=Path("/r/holdfast.yaml"))
+    stacks = discover(
+        config,
+        files=ListedTree(look.files),
+        read_values=lambda _: {},
+        code_backend=lambda module: look.modules[module].backend,
+    )
+    assert tuple(stack.name for stack in stacks) == made.stacks
+    return stacks
+
+
+def made_for(look: Look) -> tuple[Starter, dict[str, Stack]]:
+    made = starter(look)
+    return made, {stack.name: stack for stack in found(made, look)}
+
+
+def test_an_open_backend_gets_a_key_for_each() -> None:
+    """Stacks that share a module whose backend is open never share a state, and the guess is told."""
+    look = seen(
+        Module(folder=".", backend=S3),
+        files=("Accounts/a-dev/net/x.tfvars", "Accounts/a-prod/net/x.tfvars", "Accounts/a-prod/db/a.tfvars"),
+    )
+    made, stacks = made_for(look)
+    assert {name: stack.backend.settings["key"] for name, stack in stacks.items() if stack.backend} == {
+        name: f"{name}/terraform.tfstate" for name in ("a-dev/net/x", "a-prod/net/x", "a-prod/db/a")
+    }
+    assert made.text.count("- variables:") == 1
+    assert any("before the first apply" in one.title for one in made.mend)
+    assert [stack.production for stack in stacks.values()] == [False, True, True]
+
+
+def test_a_state_that_exists_is_not_moved() -> None:
+    """Where the code names one state for several variables files, no other place is made up."""
+    look = seen(Module(folder=".", backend=FIXED), files=("prod.tfvars", "dev.tfvars"))
+    made, stacks = made_for(look)
+    assert made.stacks == ("prod",)
+    assert made.held == ("dev",)
+    assert stacks["prod"].backend is None
+    assert stacks["prod"].workspace == "default"
+    assert "#  - variables: dev.tfvars" in made.text
+
+
+def test_a_state_that_speaks_of_nobody_is_nobodys() -> None:
+    """A state that could belong to any of them is given to none."""
+    fixed = CodeBackend(type="s3", settings={"bucket": "b", "key": "terraform.tfstate"})
+    made, _ = made_for(seen(Module(folder=".", backend=fixed), files=("prod.tfvars", "dev.tfvars")))
+    assert made.stacks == ()
+    assert made.held == ("dev", "prod")
+    assert any("held back" in one.title for one in made.mend)
+
+
+def test_workspaces_that_the_code_uses() -> None:
+    """Code that reads terraform.workspace says itself how its states are told apart."""
+    look = seen(Module(folder=".", backend=FIXED, asks_workspace=True), files=("prod.tfvars", "dev.tfvars"))
+    _, stacks = made_for(look)
+    assert {name: stack.workspace for name, stack in stacks.items()} == {"dev": "dev", "prod": "prod"}
+
+
+def test_local_workspaces_with_states() -> None:
+    """States in terraform.tfstate.d belong to the workspaces they are named by."""
+    states = tuple(f"terraform.tfstate.d/{name}/terraform.tfstate" for name in ("dev", "prod"))
+    module = Module(folder=".", backend=CodeBackend(type="local"), states=states)
+    _, stacks = made_for(seen(module, files=("prod.tfvars", "dev.tfvars")))
+    assert {name: stack.workspace for name, stack in stacks.items()} == {"dev": "dev", "prod": "prod"}
+
+
+def test_a_local_state_is_nobodys() -> None:
+    """One local state for several variables files is given to none of them."""
+    module = Module(folder=".", backend=CodeBackend(type="local"), states=("terraform.tfstate",))
+    made, _ = made_for(seen(module, files=("prod.tfvars", "dev.tfvars")))
+    assert made.held == ("dev", "prod")
+
+
+def test_files_for_the_backend_are_believed() -> None:
+    """Settings that lie ready for -backend-config say where the states are."""
+    look = seen(
+        Module(folder=".", backend=S3),
+        files=("env/prod.tfvars", "env/dev.tfvars"),
+        backend_files={
+            "backends/prod.tfbackend": {"bucket": "acme-prod", "key": "x", "encrypt": True},
+            "backends/dev.tfbackend": {"bucket": "acme-dev", "key": "x", "encrypt": True},
+        },
+    )
+    made, stacks = made_for(look)
+    assert {name: dict(stack.backend.settings) for name, stack in stacks.items() if stack.backend} == {
+        "dev": {"bucket": "acme-dev", "key": "x", "encrypt": True},
+        "prod": {"bucket": "acme-prod", "key": "x", "encrypt": True},
+    }
+    assert made.text.count("- variables:") == 1
+
+
+def test_scripts_are_believed_or_hold_back() -> None:
+    """A script's key is taken over where it can be followed, and holds the stacks back where it cannot."""
+    files = ("env/prod.tfvars", "env/dev.tfvars")
+    bucket = Passed(path="run.sh", line=1, setting="bucket", value="b")
+    clear = Passed(path="run.sh", line=2, setting="key", value="x/${ENV}.tfstate")
+    dark = Passed(path="run.sh", line=2, setting="key", value="$(somewhere)")
+    _, stacks = made_for(seen(Module(folder=".", backend=S3), files=files, passed=(bucket, clear)))
+    assert {stack.backend.settings["key"] for stack in stacks.values() if stack.backend} == {
+        "x/prod.tfstate",
+        "x/dev.tfstate",
+    }
+    made, _ = made_for(seen(Module(folder=".", backend=S3), files=files, passed=(bucket, dark)))
+    assert made.stacks == ()
+    assert "run.sh:2" in made.text
+
+
+def test_a_backend_that_a_script_brings() -> None:
+    """Code without a backend is not planned on an empty state where a script gives it one."""
+    look = seen(Module(folder="."), passed=(Passed(path="run.sh", line=3, setting="key", value="x"),))
+    made, _ = made_for(look)
+    assert made.held == ("repository",)
+    assert "run.sh:3" in made.text
+
+
+def test_copied_backends_hold_back() -> None:
+    """Two folders whose code names one state would destroy each other's resources: neither is a stack."""
+    made, _ = made_for(
+        seen(
+            Module(folder="live/a", backend=FIXED),
+            Module(folder="live/b", backend=FIXED),
+            Module(folder="live/c"),
+        )
+    )
+    assert made.stacks == ("c",)
+    assert made.held == ("a", "b")
+
+
+def test_a_folder_that_is_no_stack_divides_the_pattern() -> None:
+    """A pattern that would also find a building block is not written."""
+    look = seen(
+        Module(folder="infra/prod"), Module(folder="infra/dev"), Module(folder="infra/network", called=True)
+    )
+    _, stacks = made_for(look)
+    assert {stack.module for stack in stacks.values()} == {"infra/prod", "infra/dev"}
+    assert {name: stack.production for name, stack in stacks.items()} == {"dev": False, "prod": True}
+
+
+def test_shared_variables_are_no_stack() -> None:
+    """`common.tfvars` is read by the others and makes no stack itself."""
+    look = seen(Module(folder="."), files=("env/common.tfvars", "env/dev.tfvars", "env/prod.tfvars"))
+    _, stacks = made_for(look)
+    assert {name: stack.variables_files for name, stack in stacks.items()} == {
+        "dev": ("env/common.tfvars", "env/dev.tfvars"),
+        "prod": ("env/common.tfvars", "env/prod.tfvars"),
+    }
+
+
+def test_names_stay_apart() -> None:
+    """Two entries that would give one name fall back to their paths."""
+    _, stacks = made_for(
+        seen(Module(folder="aws/prod/net"), Module(folder="gcp/prod/net"), Module(folder="gcp/dev/net"))
+    )
+    assert set(stacks) == {"aws/prod/net", "gcp/prod/net", "gcp/dev/net"}
+
+
+def test_a_file_and_a_folder_of_one_name() -> None:
+    """`dev.tfvars` beside a folder `dev` with its own root module: two stacks, two names."""
+    _, stacks = made_for(seen(Module(folder="."), Module(folder="dev"), files=("dev.tfvars",)))
+    assert sorted(stack.module for stack in stacks.values()) == [".", "dev"]
+    assert not any(stack.production for stack in stacks.values())
+
+
+@pytest.mark.parametrize("folder", ["my stack", "we{ird}", "a*b", "ünï", "-dash", "123", "true", "a: b"])
+def test_odd_folders(folder: str) -> None:
+    """Whatever a folder is called, the starter that names it is right."""
+    _, stacks = made_for(seen(Module(folder=folder), Module(folder=f"{folder}/{folder}")))
+    assert {stack.module for stack in stacks.values()} == {folder, f"{folder}/{folder}"}
+
+
+def test_many_odd_names_become_one() -> None:
+    """Folders that come to the same plain name are told apart."""
+    _, stacks = made_for(seen(Module(folder="a b"), Module(folder="a{b"), Module(folder="a}b")))
+    assert len(stacks) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("prod", "prod"),
+        ("{x}", '"{x}"'),
+        ("012", "012"),
+        ("12", '"12"'),
+        ("true", '"true"'),
+        ("a b", '"a b"'),
+        (True, "true"),
+        ({"a": ["b", 1]}, "{ a: [b, 1] }"),
+    ],
+)
+def test_values_as_yaml(value: object, text: str) -> None:
+    """Text that could be read as something else is quoted."""
+    assert scalar(value) == text

@@ -1,0 +1,87 @@
+"""What a dead run left: a lock is released only if it can be the run's, a state is never thrown away."""
+
+from __future__ import annotations
+
+import pytest
+from memory_keeper import state
+
+from holdfast.recovery.cleanup import Fate, fate_of_unsaved, is_of
+from holdfast.store.claims import Claim
+from holdfast.terraform.backend.lock_info import LockInfo
+from holdfast.terraform.statefile.reader import read_state
+
+STARTED = "2026-01-02T14:02:00.250000+00:00"
+
+
+def lock(*, who: str = "ann@runner-7", created: str = "2026-01-02 14:02:03") -> LockInfo:
+    return LockInfo(id="1234", who=who, created=created, operation="apply")
+
+
+def claim(**intent: object) -> Claim:
+    known: dict[str, object] = {"process": {"host": "runner-7"}, "started": STARTED}
+    return Claim(stack="a", run="r1", intent={**known, **intent})
+
+
+@pytest.mark.parametrize("created", ["2026-01-02 14:02:03", "2026-01-02 14:01:58", "2026-01-02 15:30:00"])
+def test_a_lock_of_the_runs_machine_and_time_is_its_own(created: str) -> None:
+    """Taken there after the run began, give or take what two clocks differ."""
+    assert is_of(lock(created=created), claim())
+
+
+@pytest.mark.parametrize(
+    "who", ["ann@runner-8", "ann", "", "@", "runner-7@elsewhere", "ann@runner-7.example"]
+)
+def test_a_lock_of_another_machine_is_left(who: str) -> None:
+    """Somebody else may be at work."""
+    assert not is_of(lock(who=who), claim())
+
+
+@pytest.mark.parametrize("created", ["2026-01-02 14:01:00", "2026-01-01 23:59:59", "1970-01-01 00:00:00"])
+def test_a_lock_from_before_the_run_is_left(created: str) -> None:
+    """Whoever took it then is not the run."""
+    assert not is_of(lock(created=created), claim())
+
+
+@pytest.mark.parametrize("created", ["", "yesterday", "2026-13-45 99:00:00", "0000-00-00 00:00:00"])
+def test_a_time_that_is_none_frees_nothing(created: str) -> None:
+    """What is not understood is left alone."""
+    assert not is_of(lock(created=created), claim())
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
+        {"started": None},
+        {"started": "soon"},
+        {"started": "2026-01-02T14:02:00"},
+        {"started": 5},
+        {"process": None},
+        {"process": "runner-7"},
+        {"process": {}},
+        {"process": {"host": ""}},
+        {"process": {"host": None}},
+    ],
+)
+@pytest.mark.parametrize("who", ["ann@runner-7", "ann@", "", "None", "ann@None"])
+def test_a_claim_that_does_not_say_frees_nothing(intent: dict[str, object], who: str) -> None:
+    """A record without a machine, or without a time in a zone, proves nothing of any lock."""
+    assert not is_of(lock(who=who), claim(**intent))
+
+
+@pytest.mark.parametrize(
+    ("unsaved", "now", "fate"),
+    [
+        (state(5), b"", Fate.SAVED),
+        (state(5), b"{damaged", Fate.SAVED),
+        (state(5), state(4), Fate.SAVED),
+        (state(5), state(5), Fate.OLD),
+        (state(5), state(6), Fate.OLD),
+        (state(5, lineage="one"), state(4, lineage="two"), Fate.KEPT),
+        (state(5, lineage="one"), state(9, lineage="two"), Fate.KEPT),
+        (b"", state(4), Fate.DAMAGED),
+        (b"{cut", b"", Fate.DAMAGED),
+    ],
+)
+def test_an_unsaved_state_is_saved_where_it_is_the_next(unsaved: bytes, now: bytes, fate: Fate) -> None:
+    """It follows what is there, or nothing is there; one of another lineage stays where a person finds it."""
+    assert fate_of_unsaved(read_state(unsaved), read_state(now)) is fate

@@ -1,0 +1,89 @@
+"""What a run's record says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.kernel.errors import UsageError
+from holdfast.plans.status import Status
+from holdfast.runs.history import Holder, chosen, journal_document, log_lines, log_text, status_of
+from holdfast.store.journal import EMPTY, Journal
+from holdfast.terraform.engine.worker import NOT_STARTED
+
+AT_WORK = Holder(at_work=True, dead=False)
+DEAD = Holder(at_work=False, dead=True)
+SILENT = Holder(at_work=False, dead=False)
+STARTED: dict[str, object] = {"at": "2026-01-01T00:00:00+00:00"}
+
+
+LOST = (
+    (
+        b'{"type":"diagnostic","@level":"error","@message":"Error: Plugin did not respond",'
+        b'"diagnostic":{"severity":"error","summary":"Plugin did not respond","detail":"","address":"x.y"}}'
+    ),
+)
+
+
+def ended(code: int, *, unsaved: bool = False, said: tuple[bytes, ...] = ()) -> Journal:
+    end: dict[str, object] = {"code": code, "at": "2026-01-01T00:00:09+00:00", "unsaved": unsaved}
+    return Journal(started=STARTED, lines=said, ended=end, whole=True)
+
+
+CUT = Journal(started=STARTED, lines=(), ended=None, whole=False)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "holder", "journal", "status"),
+    [
+        ({"status": "refused"}, None, EMPTY, Status.REFUSED),
+        ({"status": "applied"}, DEAD, CUT, Status.APPLIED),
+        ({"status": "of another version"}, None, EMPTY, Status.UNKNOWN),
+        (None, AT_WORK, EMPTY, None),
+        (None, AT_WORK, ended(0), None),
+        (None, DEAD, ended(0), Status.APPLIED),
+        (None, SILENT, ended(0), Status.APPLIED),
+        (None, DEAD, ended(0, unsaved=True), Status.UNKNOWN),
+        (None, DEAD, ended(1), Status.FAILED),
+        (None, DEAD, ended(1, unsaved=True), Status.UNKNOWN),
+        (None, DEAD, ended(1, said=LOST), Status.UNKNOWN),
+        (None, DEAD, ended(-9), Status.UNKNOWN),
+        (None, DEAD, ended(NOT_STARTED), Status.FAILED),
+        (None, DEAD, EMPTY, Status.FAILED),
+        (None, SILENT, EMPTY, Status.UNKNOWN),
+        (None, DEAD, CUT, Status.UNKNOWN),
+        (None, None, CUT, Status.UNKNOWN),
+        (None, None, EMPTY, Status.FAILED),
+    ],
+)
+def test_the_status_is_what_is_proved(
+    outcome: dict[str, object] | None, holder: Holder | None, journal: Journal, status: Status | None
+) -> None:
+    """What was written down counts; then what the journal proves; else nobody knows."""
+    assert status_of(outcome, holder, journal) is status
+
+
+def test_a_run_is_meant_by_the_beginning_of_its_id() -> None:
+    """In any case of letters, as long as it means one."""
+    ids = ("01ABC", "01ABD", "02")
+    assert chosen(ids, "01abc") == "01ABC"
+    assert chosen(ids, "02") == "02"
+    for wanted, code in (("01A", "HF-RUN-21"), ("03", "HF-RUN-20"), ("", "HF-RUN-20")):
+        with pytest.raises(UsageError) as caught:
+            chosen(ids, wanted)
+        assert caught.value.problem.code == code
+
+
+def test_a_journal_is_read_line_by_line() -> None:
+    """Terraform's objects as objects, anything else as the text that it is."""
+    lines = (b'{"@timestamp":"T1","@message":"said","type":"x"}', b"noise \xff", b'["no object"]', b'{"k":1}')
+    journal = Journal(started=STARTED, lines=lines, ended=None, whole=True)
+    found = list(log_lines(journal))
+    assert found[0] == {"@timestamp": "T1", "@message": "said", "type": "x"}
+    assert [log_text(one) for one in found] == ["T1 said", "noise \ufffd", '["no object"]', '{"k": 1}']
+    assert journal_document(journal) == {
+        "started": "2026-01-01T00:00:00+00:00",
+        "lines": 4,
+        "last": "T1",
+        "ended": None,
+        "whole": True,
+    }

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from holdfast.runs.retention import too_many
+from holdfast.system import clock
+
+DAY = 86400.0
+
+
+def test_an_id_says_when_it_was_made() -> None:
+    """Ids sort by time because the time is in them."""
+    before = clock.now().timestamp()
+    made = clock.made_at(clock.new_id())
+    assert before - 1 < made <= clock.now().timestamp()
+    assert clock.made_at("nonsense") >= before
+
+
+def test_only_old_runs_beyond_the_newest_go() -> None:
+    """Neither a young run, nor one of the newest, nor one that a stack waits for is forgotten."""
+    ids = [clock.new_id() for _ in range(5)]
+    later = clock.now().timestamp() + 100 * DAY
+    none: frozenset[str] = frozenset()
+    assert too_many(ids, held=none, now=later, keep=2, max_age=90 * DAY) == tuple(ids[2:])
+    assert too_many(ids, held=frozenset({ids[3]}), now=later, keep=2, max_age=90 * DAY) == (ids[2], ids[4])
+    assert too_many(ids, held=none, now=later - 20 * DAY, keep=2, max_age=90 * DAY) == ()
+    assert too_many(ids, held=none, now=later, keep=5, max_age=90 * DAY) == ()

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.config.valid import Backend, RuleKind, SecretRef
+from holdfast.kernel.errors import Place
+from holdfast.secrets.placeholders import STAND_IN, without_secrets, without_values
+from holdfast.secrets.references_in import references_of
+from holdfast.stacks.stack import Stack
+
+
+def ref(name: str) -> SecretRef:
+    return SecretRef(scheme="env", locator=name)
+
+
+STACK = Stack(
+    name="a",
+    kind=RuleKind.NAMED,
+    place=Place(file="holdfast.yaml"),
+    module=".",
+    env={"TF_TOKEN_x": ref("T"), "TF_VAR_y": ref("Y"), "PLAIN": "p"},
+    variables={"deep": ({"in": ref("V"), "plain": 1},), "plain": "p"},
+    credentials={"aws": {"role_arn": "x", "external_id": ref("C")}},
+    backend=Backend(settings={"password": ref("B")}),
+)
+
+
+def test_no_secret_is_left_but_those_of_the_backend() -> None:
+    """What is no reference stays what it was, at any depth."""
+    spared = without_secrets(STACK)
+    assert references_of(spared) == (ref("B"),)
+    assert spared.env == {"TF_TOKEN_x": STAND_IN, "TF_VAR_y": STAND_IN, "PLAIN": "p"}
+    assert spared.variables == {"deep": ({"in": STAND_IN, "plain": 1},), "plain": "p"}
+    assert spared.credentials == {"aws": {"role_arn": "x", "external_id": STAND_IN}}
+
+
+def test_what_fetches_modules_may_be_known_though_no_value_is() -> None:
+    """Values of variables stay unread, in the environment too."""
+    known = without_values(STACK)
+    assert references_of(replace(known, backend=None)) == (ref("T"), ref("C"))
+    assert known.env["TF_VAR_y"] == STAND_IN

@@ -1,0 +1,65 @@
+"""Text from elsewhere is shown as it is, and does nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.system.markup import cell, code, fenced, html_code, one_line, said, visible
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("\x1b[31mred", "␛[31mred"),
+        ("admin\u202etxt.exe", "admin\\u202etxt.exe"),
+        ("zero\u200bwidth", "zero\\u200bwidth"),
+        ("filler\u3164", "filler\\u3164"),
+        ("hard\u00a0space", "hard space"),
+        ("lone \ud800", "lone \\ud800"),
+        ("del\x7f", "del␡"),
+        ("größe 山 🦊", "größe 山 🦊"),
+    ],
+)
+def test_what_does_not_show_is_shown(text: str, shown: str) -> None:
+    """No escape code, no change of direction, nothing of no width; ordinary letters of any script stay."""
+    assert visible(text) == shown
+
+
+def test_a_line_is_one_line() -> None:
+    """Line ends become spaces, and a long text is cut where it says so."""
+    assert one_line("a\r\nb\nc\td") == "a b c d"
+    assert one_line("abcdef", 4) == "abc…"
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("a", "`a`"),
+        ("a`b", "``a`b``"),
+        ("``", "` `` `"),
+        ("`a` ``b``", "``` `a` ``b`` ```"),
+        ("", "`(nothing)`"),
+        ("`" * 61, f"`{chr(39) * 61}`"),
+    ],
+)
+def test_a_code_span_cannot_be_left(text: str, span: str) -> None:
+    """Its fence is a run of backticks that the text does not have, and never a long one."""
+    assert code(text) == span
+
+
+def test_a_sentence_has_plain_quotes_and_a_cell_no_pipe() -> None:
+    """Backticks in a sentence read as quotes; a pipe would end a cell of a table, even in code."""
+    assert said("because `name` changes") == "`because 'name' changes`"
+    assert cell('x["a|b"]') == '`x["a│b"]`'
+
+
+def test_a_tag_cannot_be_left() -> None:
+    """Inside a tag, where Markdown is not read, the text is escaped as HTML."""
+    assert html_code("</code><img src=x>\n\n# hi") == "<code>&lt;/code&gt;&lt;img src=x&gt;  # hi</code>"
+
+
+def test_a_fence_is_longer_than_any_in_it() -> None:
+    """A line of backticks inside a block does not end it, and a line end inside a line makes no line."""
+    assert fenced(["+ a", "  ````", "b\n```"], "diff") == "`````diff\n+ a\n  ````\nb␊```\n`````"
+    assert "`" not in fenced(["`" * 300], "diff").split("\n")[1]

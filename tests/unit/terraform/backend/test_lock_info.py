@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from holdfast.terraform.backend.lock_info import LockInfo, lock_in
+
+TEXT = """Error message: HTTP remote state already locked: ID=9db590f1-5c1a
+Lock Info:
+  ID:        9db590f1-b6fe-c5f2-2678-8804f089deba
+  Path:
+  Operation: OperationTypeApply
+  Who:       ci@runner-7
+  Version:   1.15.5
+  Created:   2026-11-16 01:33:31.303525 +0000 UTC
+  Info:
+"""
+
+
+def test_the_holder_is_read_from_terraforms_words() -> None:
+    """Who holds a lock, since when, doing what: however the words are broken into lines."""
+    expected = LockInfo(
+        id="9db590f1-b6fe-c5f2-2678-8804f089deba",
+        who="ci@runner-7",
+        created="2026-11-16 01:33:31",
+        operation="apply",
+    )
+    assert lock_in(TEXT) == expected
+    assert lock_in(" ".join(TEXT.split())) == expected
+    assert str(expected) == (
+        "ci@runner-7 since 2026-11-16 01:33:31 UTC (apply), lock 9db590f1-b6fe-c5f2-2678-8804f089deba"
+    )
+
+
+def test_other_words_name_nobody() -> None:
+    """A lock whose holder cannot be read is nobody's: it is never released by a guess."""
+    assert lock_in("state is locked") is None
+    assert lock_in("Lock Info:\n  ID: \n  Who: x\n") is None

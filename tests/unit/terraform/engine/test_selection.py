@@ -1,0 +1,236 @@
+"""Which engine runs a stack, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.config.valid import EnginePin, EngineUse
+from holdfast.kernel.errors import Exit, UsageError
+from holdfast.terraform.engine.interface import EngineId, Kind, Product
+from holdfast.terraform.engine.selection import Wish, choose
+
+
+def engine(kind: Kind, product: Product, version: str) -> EngineId:
+    return EngineId(kind=kind, product=product, version=version, path=f"/{kind}/{product}-{version}")
+
+
+EMBEDDED = engine(Kind.EMBEDDED, Product.TERRAFORM, "1.15.5")
+NEW = engine(Kind.BINARY, Product.TERRAFORM, "1.16.4")
+OLD = engine(Kind.BINARY, Product.TERRAFORM, "1.11.4")
+TOFU = engine(Kind.BINARY, Product.TOFU, "1.12.6")
+OLD_TOFU = engine(Kind.BINARY, Product.TOFU, "1.8.0")
+ALL = (EMBEDDED, NEW, TOFU, OLD, OLD_TOFU)
+
+
+def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePin:
+    return EnginePin(use=use, version=version)
+
+
+@pytest.mark.parametrize(
+    ("wish", "engines", "expected", "why"),
+    [
+        pytest.param(
+            Wish(stack="s"), ALL, EMBEDDED, "the first engine found; nothing asks for another", id="embedded"
+        ),
+        pytest.param(
+            Wish(stack="s"),
+            (NEW, TOFU, OLD),
+            NEW,
+            "the first engine found; nothing asks for another",
+            id="highest-binary",
+        ),
+        pytest.param(
+            Wish(stack="s"),
+            (TOFU, OLD),
+            OLD,
+            "the first engine found; nothing asks for another",
+            id="terraform-before-tofu",
+        ),
+        pytest.param(
+            Wish(stack="s"),
+            (TOFU,),
+            TOFU,
+            "the first engine found; nothing asks for another",
+            id="tofu-if-alone",
+        ),
+        pytest.param(
+            Wish(stack="s", required=("~> 1.15.0",)), ALL, EMBEDDED, "required_version ~> 1.15.0", id="suits"
+        ),
+        pytest.param(
+            Wish(stack="s", required=(">= 1.16",)), ALL, NEW, "required_version >= 1.16", id="too-old"
+        ),
+        pytest.param(
+            Wish(stack="s", required=(">= 1.9", "< 1.12")),
+            ALL,
+            OLD,
+            "required_version >= 1.9; required_version < 1.12",
+            id="two-demands",
+        ),
+        pytest.param(
+            Wish(stack="s", version_file=(".terraform-version", "1.11.4")),
+            ALL,
+            OLD,
+            ".terraform-version 1.11.4",
+            id="version-file",
+        ),
+        pytest.param(
+            Wish(stack="s", version_file=(".terraform-version", "latest")),
+            ALL,
+            EMBEDDED,
+            "the first engine found; nothing asks for another",
+            id="version-file-without-a-version",
+        ),
+        pytest.param(
+            Wish(stack="s", tofu_because="main.tofu"), ALL, TOFU, "main.tofu", id="tofu-before-everything"
+        ),
+        pytest.param(
+            Wish(stack="s", tofu_because="encryption", config_pin=pin(EngineUse.BINARY)),
+            ALL,
+            TOFU,
+            "encryption; `use: binary`",
+            id="tofu-binary",
+        ),
+        pytest.param(
+            Wish(
+                stack="s",
+                tofu_because=".opentofu-version",
+                version_file=(".opentofu-version", "1.8.0"),
+            ),
+            ALL,
+            OLD_TOFU,
+            ".opentofu-version; .opentofu-version 1.8.0",
+            id="opentofu-version",
+        ),
+        pytest.param(
+            Wish(stack="s", stack_pin=pin(EngineUse.TOFU)), ALL, TOFU, "`use: tofu`", id="stack-says-tofu"
+        ),
+        pytest.param(
+            Wish(stack="s", stack_pin=pin(EngineUse.TERRAFORM)),
+            ALL,
+            NEW,
+            "`use: terraform`",
+            id="stack-says-terraform",
+        ),
+        pytest.param(
+            Wish(stack="s", config_pin=pin(EngineUse.BINARY)), ALL, NEW, "`use: binary`", id="config-binary"
+        ),
+        pytest.param(
+            Wish(stack="s", stack_pin=pin(EngineUse.EMBEDDED), config_pin=pin(EngineUse.BINARY)),
+            ALL,
+            EMBEDDED,
+            "`use: embedded`",
+            id="stack-before-config",
+        ),
+        pytest.param(
+            Wish(stack="s", stack_pin=pin(version="1.16.4"), config_pin=pin(EngineUse.BINARY, "1.11.4")),
+            ALL,
+            NEW,
+            "`use: binary`; the stack's pin 1.16.4",
+            id="stacks-version-before-configs",
+        ),
+        pytest.param(
+            Wish(
+                stack="s",
+                stack_pin=pin(version="1.16.4"),
+                version_file=(".terraform-version", "1.11.4"),
+            ),
+            ALL,
+            NEW,
+            "the stack's pin 1.16.4",
+            id="stacks-version-before-file",
+        ),
+        pytest.param(
+            Wish(
+                stack="s",
+                version_file=(".terraform-version", "1.11.4"),
+                config_pin=pin(version="1.16.4"),
+            ),
+            ALL,
+            OLD,
+            ".terraform-version 1.11.4",
+            id="file-before-configs-version",
+        ),
+        pytest.param(
+            Wish(stack="s", config_pin=pin(version="< 1.12")),
+            ALL,
+            OLD,
+            "the configuration's < 1.12",
+            id="configs-version",
+        ),
+    ],
+)
+def test_the_order(wish: Wish, engines: tuple[EngineId, ...], expected: EngineId, why: str) -> None:
+    """OpenTofu's code goes to tofu; then the stack's pin, the configuration's, the embedded one, a binary."""
+    choice = choose(wish, engines)
+    assert choice.engine == expected
+    assert choice.why == why
+
+
+@pytest.mark.parametrize("use", [EngineUse.EMBEDDED, EngineUse.TERRAFORM])
+@pytest.mark.parametrize("by_stack", [True, False])
+def test_tofu_code_is_never_given_to_terraform(use: EngineUse, *, by_stack: bool) -> None:
+    """Terraform would misread OpenTofu's code: a configuration that asks for that is a mistake."""
+    wish = Wish(
+        stack="net",
+        tofu_because="main.tofu",
+        stack_pin=pin(use) if by_stack else None,
+        config_pin=pin() if by_stack else pin(use),
+    )
+    with pytest.raises(UsageError) as caught:
+        choose(wish, ALL)
+    assert caught.value.problem.code == "HF-ENG-2"
+    assert caught.value.exit is Exit.USAGE
+    assert "main.tofu" in caught.value.problem.message
+    assert "net" in caught.value.problem.message
+
+
+@pytest.mark.parametrize(
+    ("wish", "engines", "says"),
+    [
+        (Wish(stack="s"), (), "s: needs an engine; found: none"),
+        (
+            Wish(stack="s", tofu_because="main.tofu"),
+            (EMBEDDED, OLD),
+            "s: needs OpenTofu (main.tofu); found: embedded Terraform 1.15.5, Terraform 1.11.4",
+        ),
+        (
+            Wish(stack="s", config_pin=pin(EngineUse.BINARY)),
+            (EMBEDDED,),
+            "s: needs a terraform or tofu program; found: embedded Terraform 1.15.5",
+        ),
+        (
+            Wish(stack="s", config_pin=pin(EngineUse.TOFU)),
+            (OLD,),
+            "s: needs a tofu program; found: Terraform 1.11.4",
+        ),
+        (
+            Wish(stack="s", config_pin=pin(EngineUse.TERRAFORM)),
+            (TOFU,),
+            "s: needs a terraform program; found: OpenTofu 1.12.6",
+        ),
+        (
+            Wish(stack="s", config_pin=pin(EngineUse.EMBEDDED)),
+            (OLD,),
+            "s: needs the embedded Terraform; found: Terraform 1.11.4",
+        ),
+        (
+            Wish(stack="s", required=(">= 2",), version_file=(".terraform-version", "1.9")),
+            (OLD,),
+            "s: needs an engine for required_version >= 2, .terraform-version 1.9; found: Terraform 1.11.4",
+        ),
+    ],
+)
+def test_none_that_suits(wish: Wish, engines: tuple[EngineId, ...], says: str) -> None:
+    """When nothing suits, the error says what is needed, why, and what there is."""
+    with pytest.raises(UsageError) as caught:
+        choose(wish, engines)
+    assert caught.value.problem.code == "HF-ENG-1"
+    assert caught.value.problem.message == says
+    assert caught.value.problem.hint is not None
+    assert "holdfast doctor" in caught.value.problem.hint
+
+
+def test_a_prerelease_is_not_met_by_accident() -> None:
+    """`>= 1.9` does not choose a release candidate, as Terraform itself would refuse it."""
+    candidate = engine(Kind.BINARY, Product.TERRAFORM, "1.17.0-rc1")
+    assert choose(Wish(stack="s", required=(">= 1.9",)), (candidate, OLD)).engine == OLD

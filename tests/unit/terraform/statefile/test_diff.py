@@ -1,0 +1,158 @@
+"""What differs between two states, with nothing in it that is secret."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.secrets.redact import Redactor
+from holdfast.terraform.statefile.diff import AttributeDiff, Moved, StateDiff, diff
+
+BUILTIN = 'provider["terraform.io/builtin/terraform"]'
+AWS = 'provider["registry.terraform.io/hashicorp/aws"]'
+SECRET = "Tr0ub4dor-and-3"
+
+
+def state(
+    *resources: dict[str, Any], outputs: dict[str, Any] | None = None, version: str = "1.15.5"
+) -> bytes:
+    return json.dumps(
+        {
+            "version": 4,
+            "terraform_version": version,
+            "serial": 1,
+            "lineage": "l",
+            "outputs": outputs or {},
+            "resources": list(resources),
+        },
+        indent=2,
+    ).encode()
+
+
+def resource(
+    name: str = "a",
+    *,
+    provider: str = BUILTIN,
+    marks: list[Any] | None = None,
+    attributes: dict[str, Any] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    instance = {"attributes": attributes or {}, "sensitive_attributes": marks or [], **more}
+    return {"mode": "managed", "type": "t", "name": name, "provider": provider, "instances": [instance]}
+
+
+def path(*names: str) -> list[dict[str, str]]:
+    return [{"type": "get_attr", "value": name} for name in names]
+
+
+def compared(old: bytes, new: bytes, *, tofu: bool = False) -> StateDiff:
+    found = diff(old, new, clean=Redactor().clean_field, tofu=tofu)
+    assert found is not None
+    return found
+
+
+def test_equal_states_do_not_differ() -> None:
+    """The order of keys, blanks and serials say nothing about what is there."""
+    one = state(resource(attributes={"x": 1, "y": [1, 2]}), outputs={"o": {"value": {"k": 1}}})
+    other = json.dumps({**json.loads(one), "serial": 9}, sort_keys=True).encode()
+    assert compared(one, other).same
+
+
+def test_what_came_and_went_is_named_with_its_place() -> None:
+    """Objects by address, deposed ones by their key too."""
+    old = state(resource("gone"), resource("same"))
+    new = state(resource("same"), resource("came"), resource("same", deposed="ab12"))
+    assert [(one.address, one.deposed, one.moved) for one in compared(old, new).objects] == [
+        ("t.came", None, Moved.ADDED),
+        ("t.gone", None, Moved.REMOVED),
+        ("t.same", "ab12", Moved.ADDED),
+    ]
+
+
+def test_attributes_that_changed_are_shown_with_both_values() -> None:
+    """Each part by its path; what is not there any more is None."""
+    old = state(resource(attributes={"size": 1, "tags": {"k": "v", "w": "x"}, "same": True}))
+    new = state(resource(attributes={"size": 2, "tags": {"k": "v"}, "same": True}))
+    (found,) = compared(old, new).objects
+    assert found.attributes == (
+        AttributeDiff(path="size", before="1", after="2", sensitive=False),
+        AttributeDiff(path="tags.w", before="x", after=None, sensitive=False),
+    )
+
+
+def test_an_object_that_became_tainted_differs() -> None:
+    """Terraform would replace it: that is a change of the record."""
+    (found,) = compared(state(resource()), state(resource(status="tainted"))).objects
+    assert (found.moved, found.note) == (Moved.CHANGED, "is tainted now")
+
+
+@pytest.mark.parametrize("marked", ["old", "new"])
+@pytest.mark.parametrize(
+    "mark", [path("login"), path("login", "password"), [{"type": "index", "value": {}}], []]
+)
+def test_an_attribute_that_either_calls_sensitive_is_hidden(marked: str, mark: list[Any]) -> None:
+    """In whole, and everything where the mark is not understood."""
+    marks = {"old": [mark] if marked == "old" else [], "new": [mark] if marked == "new" else []}
+    old = state(resource(attributes={"login": {"password": SECRET}}, marks=marks["old"]))
+    new = state(resource(attributes={"login": {"password": "another-Secret-9"}}, marks=marks["new"]))
+    found = compared(old, new)
+    assert found.objects[0].attributes == (
+        AttributeDiff(path="login", before="(sensitive)", after="(sensitive)", sensitive=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("provider", "version", "tofu", "shown"),
+    [
+        (AWS, "1.15.5", False, True),
+        (AWS, "1.11.0", False, True),
+        (AWS, "1.10.5", False, False),
+        (AWS, "none", False, False),
+        (AWS, "1.15.5", True, False),
+        ('provider["registry.opentofu.org/hashicorp/aws"]', "1.12.0", False, False),
+        (BUILTIN, "1.5.0", True, True),
+    ],
+)
+def test_where_a_state_does_not_tell_all_that_is_sensitive_only_names_are_told(
+    *, provider: str, version: str, tofu: bool, shown: bool
+) -> None:
+    """An engine that does not write down what a provider's schema hides shows no values here."""
+    old, new = (
+        state(resource(provider=provider, attributes={"result": text}), version=version)
+        for text in ("plain-one", "plain-two")
+    )
+    (found,) = compared(old, new, tofu=tofu).objects
+    (attribute,) = found.attributes
+    assert attribute.path == "result"
+    assert (attribute.before, attribute.after) == (
+        ("plain-one", "plain-two") if shown else ("(sensitive)", "(sensitive)")
+    )
+
+
+def test_what_looks_secret_is_hidden_without_a_mark() -> None:
+    """A name that sounds secret and a value that looks random: the redactor is asked for every text."""
+    old = state(resource(attributes={"api_key": "aaaa"}))
+    new = state(resource(attributes={"api_key": "q8Zk2Lw9Xv4Rt7Pn"}))
+    (found,) = compared(old, new).objects
+    assert (found.attributes[0].before, found.attributes[0].after) == ("aaaa", "***")
+
+
+def test_outputs_differ_and_sensitive_ones_are_hidden() -> None:
+    """An output that is or was sensitive has no value here."""
+    old = state(outputs={"a": {"value": "x"}, "b": {"value": SECRET, "sensitive": True}, "c": {"value": [1]}})
+    new = state(outputs={"a": {"value": "y"}, "b": {"value": SECRET}, "d": {"value": {"k": "v"}}})
+    assert [(one.name, one.moved, one.before, one.after) for one in compared(old, new).outputs] == [
+        ("a", Moved.CHANGED, '"x"', '"y"'),
+        ("b", Moved.CHANGED, "(sensitive)", "(sensitive)"),
+        ("c", Moved.REMOVED, "[1]", None),
+        ("d", Moved.ADDED, None, '{"k":"v"}'),
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b'{"serial":1,"lineage":"l","encrypted_data":"x"}'])
+def test_what_cannot_be_looked_into_is_not_compared(content: bytes) -> None:
+    """An encrypted state is never "the same", and never empty."""
+    assert diff(content, state(), clean=Redactor().clean_field) is None
+    assert diff(state(), content, clean=Redactor().clean_field) is None
