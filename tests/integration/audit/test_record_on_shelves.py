@@ -28,7 +28,7 @@ from holdfast.store.s3_blobs import S3Shelf
 WRITER = """
 import sys, time
 from audit_made import applied, audit_on, store_on
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from pathlib import Path
 audit = audit_on(store_on(FolderShelf(Path(sys.argv[1]))))
 for number in range(int(sys.argv[3])):

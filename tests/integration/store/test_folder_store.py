@@ -31,9 +31,9 @@ import base64, sys, time
 from pathlib import Path
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.run_store import RunStore
-from holdfast.store.copies import StateCopy
+from holdfast.store.snapshots import StateCopy
 
 folder, go, me = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 store = RunStore(FolderShelf(folder), lambda: Key.of(b"k" * 32))
@@ -142,7 +142,7 @@ import sys
 from pathlib import Path
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.run_store import RunStore
 
 store = RunStore(FolderShelf(Path(sys.argv[1])), lambda: Key.of(b"k" * 32))

@@ -22,7 +22,7 @@ KILLED_AT_EVERY_STEP = """
 import os, shutil, sys
 from pathlib import Path
 from holdfast.secrets.keys import Key
-from holdfast.store.folder import FolderShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.run_store import RunStore
 
 place, key = Path(sys.argv[1]), Key.of(b"k" * 32)
@@ -108,7 +108,7 @@ def test_two_upgrades_at_once_are_one(tmp_path: Path) -> None:
     old_store(tmp_path / "store")
     script = (
         "import sys; from pathlib import Path; from holdfast.secrets.keys import Key;"
-        "from holdfast.store.folder import FolderShelf; from holdfast.store.run_store import RunStore;"
+        "from holdfast.store.folder_blobs import FolderShelf; from holdfast.store.run_store import RunStore;"
         "print(RunStore(FolderShelf(Path(sys.argv[1])), lambda: Key.of(b'k' * 32)).id())"
     )
     both = [
