@@ -1,0 +1,240 @@
+"""A person's word is taken for one saved plan that is still open, and is in the record before it counts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from bundle_made import bundle
+from memory_shelf import MemoryShelf
+from session_made import session
+
+from holdfast.audit import proof
+from holdfast.audit.entry import Entry
+from holdfast.audit.identity import GITHUB_ACTIONS, PERSON, Who
+from holdfast.audit.log import Audit
+from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
+from holdfast.runs.consenting import Given, give, release
+from holdfast.runs.run_secrets import remember_secrets
+from holdfast.runs.session import Session
+from holdfast.runs.status import Status
+from holdfast.store.consents import Consent, Word
+
+DIGEST = "d" * 64
+RUN = "01RUNA"
+ADA = Who(kind=GITHUB_ACTIONS, name="ada", host="runner", proved=True, because="a token", claims={})
+BOB = Who(kind=PERSON, name="bob", host="laptop", proved=False, because="nothing", claims={})
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A plan of ada's is saved and waits. Whoever speaks is bob, until a token proves that it is ada."""
+    monkeypatch.setattr(proof, "proved", lambda *_: ADA)
+    made = session(tmp_path, shelf=MemoryShelf())
+    made.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.WAITING.value})
+    made.store.consents.saved(DIGEST, BOB.document())
+    made.audit.who = BOB
+    return made
+
+
+def said(
+    opened: Session, word: Word = Word.APPROVE, *, run: str = RUN, reason: str = "looked at it"
+) -> Given:
+    return asyncio.run(give(opened, run, word, reason))
+
+
+def refused(opened: Session, word: Word = Word.APPROVE, *, run: str = RUN) -> str:
+    """The code of the refusal. Nobody's word was kept."""
+    before = opened.store.consents.of(DIGEST)
+    with pytest.raises((Refused, UsageError)) as caught:
+        said(opened, word, run=run)
+    assert opened.store.consents.of(DIGEST) == before
+    return caught.value.problem.code
+
+
+class Recording(Audit):
+    """A log that remembers what was recorded, and how many words were kept by then; or that fails."""
+
+    def __init__(self, opened: Session, *, fails: bool = False) -> None:
+        super().__init__(opened.store, BOB, redactor=opened.redactor)
+        self.opened, self.fails = opened, fails
+        self.recorded: list[tuple[Entry, int]] = []
+
+    def record(self, entry: Entry) -> None:
+        if self.fails:
+            raise Failed("HF-TEST-1", "the log cannot be written")
+        self.recorded.append((entry, len(self.opened.store.consents.of(str(entry.digest)))))
+
+
+def test_a_word_is_kept_for_the_digest_of_the_run(opened: Session) -> None:
+    """With who said it, proved by then, and why; it has no end but the plan's."""
+    given = said(opened, run="01runa")
+    assert (given.run, given.digest, given.stack) == (RUN, DIGEST, "db")
+    (kept,) = opened.store.consents.of(DIGEST)
+    assert (kept.word, kept.run, kept.reason, kept.until) == (Word.APPROVE, RUN, "looked at it", None)
+    assert kept.who == ADA.document()
+    assert kept.shown == "ada"
+    assert opened.store.consents.of("e" * 64) == ()
+
+
+def test_what_cannot_be_recorded_is_not_given(opened: Session) -> None:
+    """The log comes first: a word that nobody could look up later does not count."""
+    opened._audit = log = Recording(opened)
+    said(opened)
+    ((entry, kept_before),) = log.recorded
+    assert (entry.what, entry.digest, entry.reason) == ("approve", DIGEST, "looked at it")
+    assert kept_before == 0
+    opened._audit = Recording(opened, fails=True)
+    with pytest.raises(HoldfastError, match="the log cannot be written"):
+        said(opened)
+    assert len(opened.store.consents.of(DIGEST)) == 1
+
+
+def test_nobody_approves_what_a_token_proves_to_be_their_own(opened: Session) -> None:
+    """Who speaks is proved before the rule is asked; to reject one's own is allowed."""
+    opened.store.runs.finish("01RUNB", {"digest": "own", "stack": "db"})
+    opened.store.consents.saved("own", ADA.document())
+    assert refused(opened, run="01RUNB") == "HF-APPR-3"
+    assert said(opened, Word.REJECT, run="01RUNB").notes == ()
+
+
+def test_an_approval_of_a_refused_plan_says_that_it_lifts_nothing(opened: Session) -> None:
+    """Only a release does, and the note names it."""
+    assert not any("--release" in note for note in said(opened).notes)
+    opened.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.REFUSED.value})
+    assert any(f"--release {DIGEST}" in note for note in said(opened).notes)
+
+
+def test_no_word_about_a_plan_that_was_used(opened: Session) -> None:
+    """What is done cannot be approved or rejected any more."""
+    opened.store.mark_used(DIGEST, run=RUN, stack="db", who="ci")
+    assert refused(opened) == "HF-APPR-2"
+    assert refused(opened, Word.REJECT) == "HF-APPR-2"
+
+
+def test_no_word_about_a_plan_that_was_not_saved(opened: Session) -> None:
+    """Nor about a run that has no plan."""
+    opened.store.runs.finish("01RUNB", {"digest": "another", "stack": "db"})
+    opened.store.runs.finish("01RUNC", {"digest": None, "stack": "db"})
+    assert refused(opened, run="01RUNB") == "HF-APPR-2"
+    assert refused(opened, run="01RUNC") == "HF-APPR-2"
+
+
+def test_a_rejection_is_the_last_word(opened: Session) -> None:
+    """Neither an approval nor another rejection comes after it."""
+    said(opened, Word.REJECT)
+    assert refused(opened) == "HF-APPR-2"
+    assert refused(opened, Word.REJECT) == "HF-APPR-2"
+
+
+def test_a_run_is_named_by_a_beginning_that_only_it_has(opened: Session) -> None:
+    """What several begin with, or none, names no run."""
+    opened.store.runs.finish("01RUNB", {"digest": "another", "stack": "db"})
+    assert refused(opened, run="01RUN") == "HF-RUN-21"
+    assert refused(opened, run="01X") == "HF-RUN-20"
+
+
+@pytest.mark.parametrize("known_by", ["the change", "the run"])
+def test_no_reason_keeps_a_secret(opened: Session, known_by: str) -> None:
+    """Neither one that this command knows nor one that the run had known."""
+    if known_by == "the change":
+        opened.redactor.register("hunter2-hunter2")
+    else:
+        remember_secrets(opened.store, RUN, ["hunter2-hunter2"])
+    said(opened, reason="because it is hunter2-hunter2")
+    (kept,) = opened.store.consents.of(DIGEST)
+    assert kept.reason == "because it is ***"
+
+
+# Releases
+
+
+def let_through(opened: Session, *digests: str, among: tuple[str, ...] = ("one", "two")) -> None:
+    plans = [bundle(name, run=f"run of {name}", plan=name.encode()) for name in among]
+    asyncio.run(release(opened, plans, digests, "it is meant"))
+
+
+ONE, TWO = (bundle(name, plan=name.encode()).digest for name in ("one", "two"))
+
+
+def test_a_release_is_for_one_plan_and_one_day(opened: Session) -> None:
+    """It names its end, the person and the run whose plan it is; the plan beside it has none."""
+    let_through(opened, ONE)
+    (kept,) = opened.store.consents.of(ONE)
+    assert (kept.word, kept.stack, kept.run, kept.reason) == (
+        Word.RELEASE,
+        "one",
+        "run of one",
+        "it is meant",
+    )
+    assert kept.who == ADA.document()
+    assert kept.until is not None
+    lasts = datetime.fromisoformat(kept.until) - datetime.fromisoformat(kept.at)
+    assert timedelta(hours=23, minutes=59) < lasts <= timedelta(hours=24)
+    assert opened.store.consents.of(TWO) == ()
+
+
+def test_a_digest_may_be_shortened_to_twelve_characters(opened: Session) -> None:
+    """Fewer could be a slip."""
+    for short in (ONE[:11], ONE[1:], "", "0" * 64):
+        with pytest.raises(Refused) as caught:
+            let_through(opened, short)
+        assert caught.value.problem.code == "HF-APPR-4"
+    assert opened.store.consents.of(ONE) == ()
+    let_through(opened, ONE[:12])
+    assert len(opened.store.consents.of(ONE)) == 1
+
+
+def test_a_beginning_that_two_plans_share_names_neither(opened: Session) -> None:
+    """A release is never given to the wrong one of them."""
+    plans = [replace(bundle(name), digest=f"{'0' * 20}{name}") for name in ("one", "two")]
+    with pytest.raises(Refused) as caught:
+        asyncio.run(release(opened, plans, ["0" * 20], "it is meant"))
+    assert caught.value.problem.code == "HF-APPR-4"
+    asyncio.run(release(opened, plans, [f"{'0' * 20}one"], "it is meant"))
+
+
+def test_nothing_is_released_where_one_of_them_was_used(opened: Session) -> None:
+    """Every plan is looked at before the first word is kept."""
+    opened.store.mark_used(TWO, run="01R", stack="two", who="ci")
+    with pytest.raises(Refused) as caught:
+        let_through(opened, ONE, TWO)
+    assert caught.value.problem.code == "HF-BUND-4"
+    assert opened.store.consents.of(ONE) == ()
+
+
+# What is kept
+
+
+def kept(word: Word, who: Who, digest: str = DIGEST) -> Consent:
+    return Consent(
+        word=word, digest=digest, stack="db", run=RUN, who=who.document(), reason="why", at="2026-01-01"
+    )
+
+
+def test_a_person_and_a_job_of_one_name_are_two(opened: Session) -> None:
+    """Whose word it is: the kind counts as much as the name."""
+    person = Who(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing", claims={})
+    for who in (ADA, person):
+        opened.store.consents.add(kept(Word.APPROVE, who))
+    words = opened.store.consents.of(DIGEST)
+    assert len({one.name for one in words}) == 2
+    assert {one.shown for one in words} == {"ada", "ada, unproved"}
+
+
+@pytest.mark.parametrize("damage", ["another plan's", "a newer version's"])
+def test_a_word_that_is_not_about_this_plan_stops_everything(opened: Session, damage: str) -> None:
+    """Put there by somebody, or written by a Holdfast that is not known: it is never read as consent."""
+    opened.store.consents.add(kept(Word.APPROVE, ADA, "another"))
+    (name,) = opened.store.sealed.names("consents/another")
+    found = opened.store.sealed.read(name)
+    assert found is not None
+    data = found.data.replace(b'"version":1', b'"version":2') if damage.startswith("a newer") else found.data
+    to = DIGEST if damage.startswith("another") else "another"
+    opened.store.sealed.write(f"consents/{to}/00", data)
+    with pytest.raises(HoldfastError) as caught:
+        opened.store.consents.of(to)
+    assert caught.value.problem.code == "HF-STORE-2"
