@@ -176,6 +176,12 @@ def test_a_move_out_of_protection_is_warned_of() -> None:
     assert production(plan(moved), addresses=("x.old", "x.new")) == Allow()
 
 
+def test_what_is_moved_and_lost_is_denied_and_not_warned_of() -> None:
+    """After the plan there is nothing left that could be unprotected."""
+    lost = plan(KEPT, resource("x.new", "delete", "create", previous_address="x.old"))
+    assert codes(elsewhere(lost, addresses=("x.old",))) == ["HF-GUARD-6", "HF-GUARD-1"]
+
+
 def test_a_protected_tag_is_denied_everywhere() -> None:
     """Read from the object as it is, and only where something is lost."""
     tagged = {"tags": {"Keep": "yes"}}
@@ -216,6 +222,12 @@ def test_a_destroy_of_everything_is_a_kind_of_its_own() -> None:
     assert judge(plan(prior=0), IN_PRODUCTION, dataclasses.replace(PROD, destroy=True)) == Allow()
 
 
+def test_a_stack_whose_objects_are_all_replaced_is_not_destroyed() -> None:
+    """What is made anew is left in the end."""
+    replaced = plan(resource("x.a", "delete", "create"), resource("x.b", "create", "delete"), prior=2)
+    assert codes(production(replaced, per_stack=ANY)) == ["HF-GUARD-1", "HF-GUARD-1"]
+
+
 def test_an_output_that_others_read_is_not_removed_in_production() -> None:
     """The stacks that read it would fail at their next plan."""
     outputs = {"vpc": {"actions": ["delete"], "before": "v", "after": None}}
@@ -227,6 +239,8 @@ def test_an_output_that_others_read_is_not_removed_in_production() -> None:
     warned = judge(found, ELSEWHERE, dataclasses.replace(DEV, read_outputs=reading))
     assert effects(warned) == {("HF-GUARD-2", Effect.WARN)}
     assert production(found) == Allow()
+    changed = plan(output_changes={"vpc": {"actions": ["update"], "before": "v", "after": "w"}})
+    assert judge(changed, IN_PRODUCTION, dataclasses.replace(PROD, read_outputs=reading)) == Allow()
 
 
 def test_actions_need_an_approval_in_production() -> None:

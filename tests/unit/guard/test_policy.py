@@ -9,6 +9,7 @@ import pytest
 from guard_made import codes, plan, resource, situation
 
 from holdfast.config.guard_valid import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings
+from holdfast.guard import policy as guard_policy
 from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason, decided, released, with_reasons
 from holdfast.guard.judge import StackLosses, judge, judge_change, losses_of
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, Policy, policy_for, policy_version
@@ -162,3 +163,23 @@ def test_what_is_not_understood_is_never_released(actions: tuple[str, ...]) -> N
     """Nobody can answer for what nobody can read."""
     decision = judge(plan(resource("x.y", *actions)), IN_PRODUCTION, situation())
     assert isinstance(released(decision), Deny)
+
+
+def test_only_an_environment_by_its_name_can_leave_a_type_unprotected() -> None:
+    """What is said for all of them would reach production too."""
+    mild = GuardRules(except_types=("aws_db_instance",))
+    assert policy_for(GuardSettings(rules=mild), environment="prod", production=True).except_types == ()
+    named = GuardSettings(environments={"prod": mild})
+    assert policy_for(named, environment="prod", production=True).except_types == ("aws_db_instance",)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("RULES_VERSION", guard_policy.RULES_VERSION + 1), ("table_bytes", lambda: b"other")]
+)
+def test_other_built_in_rules_are_another_version(
+    monkeypatch: pytest.MonkeyPatch, name: str, other: object
+) -> None:
+    """A plan that an older Holdfast judged, or that knew other protected types, is judged again."""
+    before = policy_version(IN_PRODUCTION)
+    monkeypatch.setattr(guard_policy, name, other)
+    assert policy_version(IN_PRODUCTION) != before
