@@ -13,15 +13,15 @@ from memory_shelf import MemoryShelf
 from session_made import session
 
 from holdfast.audit import proof
+from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Who
 from holdfast.audit.entry import Entry
-from holdfast.audit.identity import GITHUB_ACTIONS, PERSON, Who
 from holdfast.audit.log import Audit
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
-from holdfast.runs.consenting import Given, give, release
+from holdfast.plans.context import Session
+from holdfast.plans.status import Status
+from holdfast.runs.approval import Given, give, release
 from holdfast.runs.run_secrets import remember_secrets
-from holdfast.runs.session import Session
-from holdfast.runs.status import Status
-from holdfast.store.consents import Consent, Word
+from holdfast.store.approvals import Consent, Word
 
 DIGEST = "d" * 64
 RUN = "01RUNA"
