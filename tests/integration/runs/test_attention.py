@@ -1,0 +1,261 @@
+"""What the supervising process does beside Terraform: the journal of a run, and the state behind the door."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from memory_keeper import state
+from memory_shelf import MemoryShelf
+from session_made import KEY
+
+from holdfast.runs import attention
+from holdfast.runs.attention import StateKeeper, _Attended, _Journalled
+from holdfast.store import shipping
+from holdfast.store.claims import Claim, Claims
+from holdfast.store.folder import FolderShelf
+from holdfast.store.journal import Journal, read_journal
+from holdfast.store.run_records import RunRecords, journal_name
+from holdfast.store.sealed import SealedShelf
+from holdfast.store.shelf import Shelf
+from holdfast.store.states import KeptStates
+from holdfast.terraform.argv import UNSAVED_FILE
+from holdfast.terraform.door import Door, Refusal
+from holdfast.terraform.worker import NOT_STARTED
+
+LONG = 30.0
+
+
+class Deaf(MemoryShelf):
+    """Nothing arrives, until it is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = threading.Event()
+
+    def create(self, name: str, data: bytes) -> bool:
+        self.open.wait(LONG)
+        return super().create(name, data)
+
+
+@pytest.fixture(autouse=True)
+def _words_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Terraform says lies in the test's own folder."""
+    monkeypatch.setattr(attention, "spill_for", lambda run: str(tmp_path / f"holdfast-0-{run}"))
+
+
+def journalled(folder: Path, shelf: Shelf | None = None) -> _Journalled:
+    wanted = {"run": "r1", "spool": str(folder / "spool")}
+    journal = _Journalled(shelf or FolderShelf(folder / "store"), KEY, wanted, folder)
+    assert journal.spill is not None
+    Path(journal.spill).write_bytes(b"said\n")
+    return journal
+
+
+def spooled(folder: Path) -> Path:
+    return folder / "spool" / journal_name("r1")
+
+
+def read(path: Path) -> Journal:
+    return read_journal(KEY, "r1", path.read_bytes())
+
+
+def test_a_journal_has_a_beginning_words_and_an_end(tmp_path: Path) -> None:
+    """What Terraform said is in the journal, and then no longer in memory."""
+    journal = journalled(tmp_path)
+    assert journal.begin() is None
+    assert journal.hear(b"one\ntwo\n")
+    assert journal.end(0) == {}
+    found = read(tmp_path / "store" / journal_name("r1"))
+    assert found.lines == (b"one", b"two")
+    assert found.ended is not None
+    assert (found.ended["code"], found.ended["unsaved"]) == (0, False)
+    assert journal.spill is not None
+    assert not Path(journal.spill).exists()
+
+
+def test_a_state_that_could_not_be_saved_is_part_of_the_end(tmp_path: Path) -> None:
+    """A run that left one must never pass for applied."""
+    journal = journalled(tmp_path)
+    assert journal.begin() is None
+    (tmp_path / UNSAVED_FILE).write_bytes(state(1))
+    journal.end(0)
+    ended = read(tmp_path / "store" / journal_name("r1")).ended
+    assert ended is not None
+    assert ended["unsaved"] is True
+
+
+def test_without_room_in_memory_terraform_is_stopped_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words that Terraform cannot write are lost: it is asked to stop before, and what it said stays."""
+
+    def full(spill: str) -> None:
+        raise OSError(28, "no room", spill)
+
+    journal = journalled(tmp_path)
+    assert journal.begin() is None
+    monkeypatch.setattr(attention, "require_memory", full)
+    assert not journal.hear(b"one\n")
+    assert journal.hear(b"two\n")
+    assert "no room" in str(journal.end(1)["journal_failed"])
+    assert read(tmp_path / "store" / journal_name("r1")).ended is None
+    assert journal.spill is not None
+    assert Path(journal.spill).exists()
+
+
+def test_terraform_is_not_begun_before_its_start_is_known_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever finds no word of a start believes that there was none; the journal here says the same."""
+    monkeypatch.setattr(attention, "_ARRIVE_SECONDS", 0.0)
+    shelf = Deaf()
+    why = journalled(tmp_path, shelf).begin()
+    shelf.open.set()
+    assert why is not None
+    assert "does not answer" in why
+    ended = read(spooled(tmp_path)).ended
+    assert ended is not None
+    assert ended["code"] == NOT_STARTED
+
+
+def test_a_journal_stays_on_this_machine_until_all_of_it_has_arrived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer says that it did not arrive, and the file is what the next command ships."""
+    shelf = Deaf()
+    shelf.open.set()
+    journal = journalled(tmp_path, shelf)
+    assert journal.begin() is None
+    shelf.open.clear()
+    monkeypatch.setattr(attention, "_ARRIVE_SECONDS", 0.0)
+    told = journal.end(0)
+    kept = read(spooled(tmp_path))
+    shelf.open.set()
+    assert told == {"unshipped": True}
+    assert kept.ended is not None
+
+
+def test_a_journal_that_arrived_is_gone_from_this_machine(tmp_path: Path) -> None:
+    """All of it is in the store."""
+    shelf = MemoryShelf()
+    journal = journalled(tmp_path, shelf)
+    assert journal.begin() is None
+    journal.hear(b"one\n")
+    assert journal.end(0) == {}
+    assert not spooled(tmp_path).exists()
+    found = RunRecords(SealedShelf(shelf, lambda: KEY)).journal("r1", KEY)
+    assert found.lines == (b"one",)
+    assert found.ended is not None
+
+
+def test_an_object_that_is_made_is_known_elsewhere_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should this machine be thrown away now, another one finds it in the journal."""
+    monkeypatch.setattr(shipping, "_BEHIND", 3600.0)
+    came = threading.Event()
+
+    class Tells(MemoryShelf):
+        def create(self, name: str, data: bytes) -> bool:
+            created = super().create(name, data)
+            if name == journal_name("r1", 2):
+                came.set()
+            return created
+
+    journal = journalled(tmp_path, Tells())
+    assert journal.begin() is None
+    journal.hear(json.dumps({"type": "apply_complete"}).encode())
+    assert came.wait(LONG)
+    journal.end(0)
+
+
+# The state behind the door.
+
+
+@pytest.fixture
+def sealed() -> SealedShelf:
+    return SealedShelf(MemoryShelf(), lambda: KEY)
+
+
+@pytest.fixture
+def states(sealed: SealedShelf) -> KeptStates:
+    return KeptStates(sealed)
+
+
+def keeper(sealed: SealedShelf, *, run: str = "r1", write: bool = True) -> StateKeeper:
+    return StateKeeper(sealed, stack="s", run=run, who="ann", why="apply", write=write)
+
+
+def test_a_state_is_saved_behind_the_one_that_was_read(sealed: SealedShelf, states: KeptStates) -> None:
+    """One version after the other, each with who wrote it."""
+    Claims(sealed).take(Claim(stack="s", run="r1", intent={}))
+    ours = keeper(sealed)
+    assert ours.read() is None
+    ours.write(state(1))
+    ours.write(state(2))
+    assert ours.read() == state(2)
+    assert states.numbers("s") == (1, 2)
+    version = states.current("s")
+    assert version is not None
+    assert (version.serial, version.run, version.who, version.why) == (2, "r1", "ann", "apply")
+
+
+def refused(ours: StateKeeper, new: bytes) -> int:
+    with pytest.raises(Refusal) as caught:
+        ours.write(new)
+    return caught.value.status
+
+
+def test_a_version_that_nobody_read_is_never_followed(sealed: SealedShelf, states: KeptStates) -> None:
+    """What somebody else saved meanwhile is not buried under a state that knows nothing of it."""
+    Claims(sealed).take(Claim(stack="s", run="r1", intent={}))
+    ours, other = keeper(sealed), keeper(sealed)
+    assert ours.read() is None
+    other.write(state(1))
+    assert refused(ours, state(5)) == 409
+    assert states.numbers("s") == (1,)
+
+
+def test_a_state_is_saved_only_by_the_run_that_has_the_stack(sealed: SealedShelf, states: KeptStates) -> None:
+    """Not without a claim, nor under another's, nor by a command that only reads; nor what is no state."""
+    assert refused(keeper(sealed), state(1)) == 409
+    Claims(sealed).take(Claim(stack="s", run="r1", intent={}))
+    assert refused(keeper(sealed, run="r2"), state(1)) == 409
+    assert refused(keeper(sealed, write=False), state(1)) == 403
+    assert refused(keeper(sealed), b'{"version": 4}') == 400
+    assert states.numbers("s") == ()
+
+
+@pytest.fixture
+def door() -> Iterator[Door]:
+    with socket.socket() as listening:
+        yield Door(listening, user="u", password="p")
+
+
+def stands_for_a_state(door: Door) -> bool:
+    return door._rules is not None
+
+
+def test_the_door_is_shut_where_nothing_is_begun(tmp_path: Path, sealed: SealedShelf, door: Door) -> None:
+    """A command whose journal cannot be written has no state to read or write."""
+    shelf = FolderShelf(tmp_path / "store")
+    assert RunRecords(SealedShelf(shelf, lambda: KEY)).bar("r1")
+    attended = _Attended(journalled(tmp_path, shelf), door, keeper(sealed))
+    assert attended.begin() is not None
+    assert not stands_for_a_state(door)
+
+
+def test_the_door_is_shut_after_each_command(sealed: SealedShelf, door: Door) -> None:
+    """The next command of the same process finds neither the state nor the refusals of the one before."""
+    attended = _Attended(None, door, keeper(sealed))
+    assert attended.begin() is None
+    assert stands_for_a_state(door)
+    door.refusals.append("no")
+    assert attended.end(0) == {"refusals": ["no"]}
+    assert not stands_for_a_state(door)
+    assert _Attended(None, door, None).end(0) == {"refusals": []}
