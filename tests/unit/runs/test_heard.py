@@ -1,0 +1,97 @@
+"""What is heard in the lines of an apply: what was begun, how it ended, and which provider died."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from recovery_made import complete, created, deleted, diagnosed, errored, line, provisioning, start
+
+from holdfast.runs.heard import End, Label, listen
+
+A, B, C = "lab_object.a", "lab_object.b", "lab_object.c"
+
+
+def said(severity: str, summary: str, *, address: str | None = None) -> bytes:
+    found = {"severity": severity, "summary": summary, "detail": "", "address": address}
+    return json.dumps({"type": "diagnostic", "@message": summary, "diagnostic": found}).encode()
+
+
+def summed_up(operation: str) -> bytes:
+    changes = {"add": 1, "change": 0, "remove": 0, "operation": operation}
+    return json.dumps({"type": "change_summary", "@message": "…", "changes": changes}).encode()
+
+
+@pytest.mark.parametrize(
+    ("summary", "detail"),
+    [
+        ("Plugin did not respond", "The plugin encountered an error"),
+        ("Request cancelled", "The plugin.(*GRPCProvider).ApplyResourceChange request was cancelled."),
+        ("Provider error", "rpc error: code = Unavailable desc = error reading from server: EOF"),
+        ("Provider error", "rpc error: code = Canceled desc = context canceled"),
+        ("Provider error", "rpc error: code = Unknown desc = transport is closing"),
+    ],
+)
+def test_a_provider_that_died_is_known_by_its_words(summary: str, detail: str) -> None:
+    """Of what it was asked to do, nobody knows whether it was done."""
+    assert listen([diagnosed(A, summary, detail)]).died == {A}
+    assert listen([diagnosed(A, "Quota exceeded", "no more objects")]).died == frozenset()
+
+
+def test_a_death_without_an_address_may_be_of_anything_that_did_not_complete() -> None:
+    """What was open or failed may exist; what was heard to be complete is not doubted."""
+    lines = [
+        *created(A, "a-1"),
+        start(B, "create"),
+        start(C, "create"),
+        errored(C, "create"),
+        said("error", "Plugin did not respond"),
+    ]
+    assert listen(lines).died == {B, C}
+    assert listen([*lines[:-1], said("error", "No more disk")]).died == frozenset()
+
+
+def test_a_warning_is_no_failure() -> None:
+    """Whatever it says: nothing failed, no provider died, and the engine is not at its end."""
+    heard = listen([start(A, "create"), said("warning", "Plugin did not respond", address=A)])
+    assert (heard.failures, heard.died, heard.ended) == ({}, frozenset(), False)
+
+
+@pytest.mark.parametrize(("operation", "ended"), [("plan", False), ("apply", True), ("destroy", True)])
+def test_the_summary_of_an_apply_is_its_end(operation: str, *, ended: bool) -> None:
+    """An apply says the summary of its plan first: that one ends nothing."""
+    assert listen([summed_up(operation)]).ended is ended
+
+
+def test_an_operation_keeps_the_name_it_was_begun_with() -> None:
+    """The end of a deletion names no object."""
+    (one,) = listen(deleted(A, "a-1")).operations[A]
+    assert (one.end, one.label) == (End.COMPLETE, Label(key="id", value="a-1"))
+
+
+def test_an_end_whose_beginning_nobody_heard_has_none() -> None:
+    """No time is made up for it."""
+    (one,) = listen([complete(A, "create", "a-1", at="14:00")]).operations[A]
+    assert (one.end, one.began, one.ended) == (End.COMPLETE, None, "14:00")
+
+
+def test_progress_is_of_the_operation_that_is_open() -> None:
+    """It begins another one only where none is open."""
+    heard = listen(
+        [start(A, "create"), line("apply_progress", A, "create"), line("apply_progress", B, "create")]
+    )
+    assert [len(heard.operations[one]) for one in (A, B)] == [1, 1]
+
+
+def test_a_provisioner_is_of_the_object_that_is_being_made() -> None:
+    """One that runs before an old object is deleted says nothing of the new one, which is complete."""
+    assert listen([start(A, "create"), provisioning(A)]).provisioned == {A}
+    replaced = [*created(A, "a-2"), start(A, "delete", "a-1"), provisioning(A)]
+    assert listen(replaced).provisioned == frozenset()
+
+
+def test_only_the_last_line_is_cut() -> None:
+    """Half a line in the middle was somebody else's: words followed it."""
+    half = start(A, "create")[:20]
+    assert listen([*created(B, "b-1"), half]).cut
+    assert not listen([half, *created(B, "b-1")]).cut
