@@ -25,7 +25,7 @@ from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import Record, Standing
 from holdfast.recovery.evidence import compare
 from holdfast.recovery.imports import Import, imports
-from holdfast.runs.intent import planned_changes
+from holdfast.runs.intent import Intent, planned_changes
 from holdfast.terraform.statefile.contents import NOTHING, read_contents
 
 STREAMS = Path(__file__).parents[1] / "terraform"
@@ -247,6 +247,92 @@ def test_an_action_that_is_not_known_hides_nothing() -> None:
     only(look(odd, [start(A, "update", "old")], before=OLD), found.StartedEndUnknown)
     lines = [start(A, "conjure"), complete(A, "conjure", "new")]
     only(look(CREATE, lines), found.CreatedNotRecorded)
+
+
+def test_a_create_that_no_plan_asked_for_is_found_under_a_planned_address() -> None:
+    """An address that was only to be updated has a new object beside the old one: it is looked after."""
+    evidence = look(UPDATE, created(A, "new"), before=OLD)
+    (stranger,) = evidence.unplanned
+    assert isinstance(stranger, found.CreatedNotRecorded)
+    assert stranger.id == "new"
+    assert not evidence.settled
+
+
+def test_a_further_try_does_not_hide_what_the_first_one_made() -> None:
+    """A create that was complete counts, whatever was begun under its address after it."""
+    evidence = look(CREATE, [*created(A, "one"), start(A, "create")])
+    assert [one.id for one in evidence.not_recorded] == ["one"]
+
+
+def test_a_new_object_with_the_id_of_a_deposed_one_is_not_recorded_by_it() -> None:
+    """Before the first write nothing in the state is of this run, whatever it is called."""
+    before = {A: [body("new", deposed="aa11")]}
+    finding = look(CREATE, created(A, "new"), before=before).findings[0]
+    assert isinstance(finding, found.CreatedNotRecorded)
+
+
+@pytest.mark.parametrize("serial", [1, 7])
+def test_a_state_that_is_gone_is_not_an_unwritten_one(serial: int) -> None:
+    """There was a state when the plan was made: that there is none now settles nothing."""
+    evidence = compare(intent(CREATE, serial=serial), (), NOTHING, read_contents(state({}, serial=serial)))
+    assert "gone" in (evidence.unseen or "")
+    assert not evidence.settled
+
+
+@pytest.mark.parametrize(
+    ("meant", "kept", "written"),
+    [
+        (intent(CREATE), state({}), False),
+        (intent(CREATE), state({}, serial=8), True),
+        (intent(CREATE), state({}, serial=6), True),
+        (intent(CREATE, serial=0, lineage=""), state({}, serial=0), True),
+        (intent(CREATE, serial=0, lineage=""), None, False),
+    ],
+)
+def test_a_state_was_written_unless_it_is_the_one_of_the_plan(
+    meant: Intent, kept: bytes | None, *, written: bool
+) -> None:
+    """A later serial is a write, and so are an earlier one and a first state where there was none."""
+    assert compare(meant, (), read_contents(kept)).written is written
+
+
+def test_a_state_before_that_cannot_be_read_is_not_an_empty_one() -> None:
+    """The object that was to be replaced is gone from the state: it may be deleted and a new one made."""
+    evidence = compare(
+        intent(DELETE_FIRST), (), read_contents(state({}, serial=9)), read_contents(b"{damaged")
+    )
+    only(evidence, found.DeletedThenUnknown)
+
+
+def test_a_backup_brings_back_the_record_of_the_old_object() -> None:
+    """Where nobody can look into the state, an import makes way for the new object in the one before."""
+    evidence = compare(
+        intent(DELETE_FIRST),
+        [*deleted(A, "old"), *created(A, "new")],
+        read_contents(b"{damaged"),
+        read_contents(state(OLD)),
+    )
+    finding = only(evidence, found.ReplacedNotRecorded)
+    assert finding.standing.taken_out == (Record(address=A),)
+
+
+def test_a_record_without_an_id_may_be_of_the_object_to_be_deleted() -> None:
+    """Only two ids that differ prove that another object stands there."""
+    nameless = planned(A, "delete")
+    for change, now in ((DELETE, {A: [body(None, size=2)]}), (nameless, OLD)):
+        only(compare(intent(change), (), read_contents(state(now, serial=9))), found.NeverStarted)
+    only(compare(intent(DELETE), (), read_contents(state(NEW, serial=9))), found.Recorded)
+
+
+def test_the_only_deletion_of_an_address_is_the_planned_one() -> None:
+    """Also where the engine names the object by another id than the plan knew."""
+    only(look(DELETE, deleted(A, "renamed"), before=OLD), found.DeletedNotRecorded)
+
+
+def test_an_object_to_be_imported_is_not_missed_before_its_import() -> None:
+    """Without the state before, a record that was never there is no sign of a deletion."""
+    change = planned(A, "delete", "create", before_id="old", importing=True)
+    only(compare(intent(change), (), read_contents(state({}, serial=9))), found.NeverStarted)
 
 
 # The journal

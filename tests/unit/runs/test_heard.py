@@ -69,6 +69,12 @@ def test_an_operation_keeps_the_name_it_was_begun_with() -> None:
     assert (one.end, one.label) == (End.COMPLETE, Label(key="id", value="a-1"))
 
 
+def test_an_end_that_names_its_object_is_of_that_one() -> None:
+    """Two objects of one address are being deleted: the other one is still open."""
+    lines = [start(A, "delete", "a-1"), start(A, "delete", "a-2"), complete(A, "delete", "a-2")]
+    assert [one.end for one in listen(lines).operations[A]] == [End.OPEN, End.COMPLETE]
+
+
 def test_an_end_whose_beginning_nobody_heard_has_none() -> None:
     """No time is made up for it."""
     (one,) = listen([complete(A, "create", "a-1", at="14:00")]).operations[A]

@@ -157,6 +157,23 @@ def test_a_backup_that_was_brought_back_counts_as_not_moved() -> None:
     assert finding.standing.taken_out == (Record(address=A),)
 
 
+def test_another_object_at_the_old_address_counts_as_moved() -> None:
+    """The state was written and what stands there now is not what stood there: the move is done."""
+    move = planned(B, "no-op", before_id="old", previous_address=A)
+    now = {A: [body("other")], B: OLD[A]}
+    finding = look((move, planned(A, "create")), created(A, "other"), before=OLD, now=now).findings[0]
+    assert isinstance(finding, found.Recorded)
+
+
+def test_a_new_object_counts_as_recorded_while_the_old_one_is_left() -> None:
+    """The state holds both, the old one deposed: Terraform deletes it with the next apply."""
+    now = {A: [body("new", size=2), body("old", deposed="bb22", size=1)]}
+    evidence = look(CREATE_FIRST, created(A, "new"), before=OLD, now=now)
+    assert only(evidence, found.LeftDeposed).key == "bb22"
+    assert evidence.recorded == 1
+    assert evidence.settled
+
+
 # Old objects of earlier runs
 
 
