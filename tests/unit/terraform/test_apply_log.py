@@ -7,7 +7,7 @@ import json
 import pytest
 from recovery_made import complete, created, deleted, diagnosed, errored, line, provisioning, start
 
-from holdfast.runs.heard import End, Label, listen
+from holdfast.terraform.apply_log import End, Label, listen
 
 A, B, C = "lab_object.a", "lab_object.b", "lab_object.c"
 

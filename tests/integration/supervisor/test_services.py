@@ -13,19 +13,19 @@ from memory_keeper import state
 from memory_shelf import MemoryShelf
 from session_made import KEY
 
-from holdfast.runs import attention
-from holdfast.runs.attention import StateKeeper, _Attended, _Journalled
 from holdfast.store import shipping
+from holdfast.store.blobs import Shelf
 from holdfast.store.claims import Claim, Claims
-from holdfast.store.folder import FolderShelf
+from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.journal import Journal, read_journal
 from holdfast.store.run_records import RunRecords, journal_name
-from holdfast.store.sealed import SealedShelf
-from holdfast.store.shelf import Shelf
 from holdfast.store.states import KeptStates
+from holdfast.supervisor import services
+from holdfast.supervisor.services import StateKeeper, _Attended, _Journalled
 from holdfast.terraform.argv import UNSAVED_FILE
-from holdfast.terraform.door import Door, Refusal
-from holdfast.terraform.worker import NOT_STARTED
+from holdfast.terraform.backend.server import Door, Refusal
+from holdfast.terraform.engine.worker import NOT_STARTED
 
 LONG = 30.0
 
@@ -45,7 +45,7 @@ class Deaf(MemoryShelf):
 @pytest.fixture(autouse=True)
 def _words_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What Terraform says lies in the test's own folder."""
-    monkeypatch.setattr(attention, "spill_for", lambda run: str(tmp_path / f"holdfast-0-{run}"))
+    monkeypatch.setattr(services, "spill_for", lambda run: str(tmp_path / f"holdfast-0-{run}"))
 
 
 def journalled(folder: Path, shelf: Shelf | None = None) -> _Journalled:
@@ -99,7 +99,7 @@ def test_without_room_in_memory_terraform_is_stopped_once(
 
     journal = journalled(tmp_path)
     assert journal.begin() is None
-    monkeypatch.setattr(attention, "require_memory", full)
+    monkeypatch.setattr(services, "require_memory", full)
     assert not journal.hear(b"one\n")
     assert journal.hear(b"two\n")
     assert "no room" in str(journal.end(1)["journal_failed"])
@@ -112,7 +112,7 @@ def test_terraform_is_not_begun_before_its_start_is_known_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever finds no word of a start believes that there was none; the journal here says the same."""
-    monkeypatch.setattr(attention, "_ARRIVE_SECONDS", 0.0)
+    monkeypatch.setattr(services, "_ARRIVE_SECONDS", 0.0)
     shelf = Deaf()
     why = journalled(tmp_path, shelf).begin()
     shelf.open.set()
@@ -132,7 +132,7 @@ def test_a_journal_stays_on_this_machine_until_all_of_it_has_arrived(
     journal = journalled(tmp_path, shelf)
     assert journal.begin() is None
     shelf.open.clear()
-    monkeypatch.setattr(attention, "_ARRIVE_SECONDS", 0.0)
+    monkeypatch.setattr(services, "_ARRIVE_SECONDS", 0.0)
     told = journal.end(0)
     kept = read(spooled(tmp_path))
     shelf.open.set()
