@@ -136,6 +136,21 @@ def test_what_is_to_be_forgotten_is_never_put_back(actions: tuple[str, ...]) -> 
     only(look(change, created(A, "new"), before=OLD, now=NEW), found.Recorded)
 
 
+def test_a_new_object_is_not_begun_before_the_old_one_is_deleted() -> None:
+    """Where deleting comes first, a create proves the deletion that nobody heard."""
+    finding = only(look(DELETE_FIRST, created(A, "new"), before=OLD), found.ReplacedNotRecorded)
+    assert finding.old_deleted
+    other = only(look(CREATE_FIRST, created(A, "new"), before=OLD), found.ReplacedNotRecorded)
+    assert not other.old_deleted
+
+
+def test_an_old_object_that_left_the_state_proves_no_new_one() -> None:
+    """Where creating comes first, the old object is deposed before: without that nothing was begun."""
+    only(look(CREATE_FIRST, before=OLD, now={}), found.NeverStarted)
+    deposed = {A: [body("old", deposed="bb22", size=1)]}
+    only(look(CREATE_FIRST, before=OLD, now=deposed), found.StartedEndUnknown)
+
+
 def test_a_moved_object_is_looked_for_where_it_stood() -> None:
     """Until the first write the old record is under the old address, and is taken out there."""
     change = planned(B, "create", "delete", before_id="old", previous_address=A)
