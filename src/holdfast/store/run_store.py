@@ -18,12 +18,10 @@ from holdfast.store.backups import Backups
 from holdfast.store.blobs import Shelf
 from holdfast.store.claims import Claims
 from holdfast.store.encrypted_blobs import SealedShelf, packed
-from holdfast.store.folder_blobs import FolderShelf
 from holdfast.store.names import stack_of, word
 from holdfast.store.run_records import RunRecords
 from holdfast.store.states import KeptStates
-from holdfast.store.upgrade import OLD_VERSION, require_openable, upgrade
-from holdfast.system import clock, files
+from holdfast.system import clock
 
 if TYPE_CHECKING:
     from holdfast.store.approvals import Consents
@@ -73,14 +71,8 @@ class RunStore:
         """The key at hand, once it is known to be this store's own."""
         key = self._any_key()
         found = self._identity() or self._begun(key)
-        if found.get("version") == OLD_VERSION and isinstance(self.shelf, FolderShelf):
-            found = self._upgraded(self.shelf, key)
         if found.get("version") != _VERSION:
             raise _unreadable(self.shelf.shown, f"its format {found.get('version')} is not known")
-        self._require_own(found, key)
-        return key
-
-    def _require_own(self, found: dict[str, object], key: Key) -> None:
         if found.get("key") != key.id:
             raise UsageError(
                 "HF-STORE-3",
@@ -88,6 +80,7 @@ class RunStore:
                 f"the key at hand is {key.id}",
                 hint="Set HOLDFAST_KEY to the store's key, or restore its key file from the backup.",
             )
+        return key
 
     def id(self) -> str:
         """The store's own id, written on first use; a bundle names it."""
@@ -124,26 +117,6 @@ class RunStore:
         }
         self.shelf.create(IDENTITY, packed(document) + b"\n")
         return self._identity() or document
-
-    def _upgraded(self, shelf: FolderShelf, key: Key) -> dict[str, object]:
-        """Before everything was encrypted, it lay in clear: sealed now, and only then called so.
-
-        The key is written down first: one that began to seal is the one that goes on.
-        """
-        with files.locked(shelf.folder / ".upgrade"):
-            found = self._identity() or {}
-            if found.get("version") != OLD_VERSION:
-                return found
-            if "key" in found:
-                self._require_own(found, key)
-            else:
-                require_openable(shelf, key)
-                found = {**found, "key": key.id}
-                shelf.write(IDENTITY, packed(found) + b"\n")
-            upgrade(shelf, key)
-            found = {**found, "version": _VERSION}
-            shelf.write(IDENTITY, packed(found) + b"\n")
-            return found
 
     # Used marks: a plan is applied at most once.
 

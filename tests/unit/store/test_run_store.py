@@ -98,7 +98,7 @@ def test_an_unreadable_identity_stops_everything(shelf: MemoryShelf, content: by
     assert everything(shelf) == {"store.json": content}
 
 
-@pytest.mark.parametrize("version", [0, 3, "2", None])
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
 def test_an_unknown_format_is_refused(shelf: MemoryShelf, version: object) -> None:
     """A newer Holdfast may have written it; guessing would damage it."""
     shelf.write("store.json", json.dumps({"version": version, "id": "x", "key": KEY.id}).encode())
