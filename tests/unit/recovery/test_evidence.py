@@ -261,7 +261,9 @@ def test_a_create_that_no_plan_asked_for_is_found_under_a_planned_address() -> N
 def test_a_further_try_does_not_hide_what_the_first_one_made() -> None:
     """A create that was complete counts, whatever was begun under its address after it."""
     evidence = look(CREATE, [*created(A, "one"), start(A, "create")])
-    assert [one.id for one in evidence.not_recorded] == ["one"]
+    (finding,) = evidence.findings
+    assert isinstance(finding, found.CreatedNotRecorded)
+    assert finding.id == "one"
 
 
 def test_a_new_object_with_the_id_of_a_deposed_one_is_not_recorded_by_it() -> None:

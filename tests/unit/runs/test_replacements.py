@@ -173,11 +173,12 @@ def test_a_backup_that_was_brought_back_counts_as_not_moved() -> None:
 
 
 def test_another_object_at_the_old_address_counts_as_moved() -> None:
-    """The state was written and what stands there now is not what stood there: the move is done."""
-    move = planned(B, "no-op", before_id="old", previous_address=A)
+    """What stands there now is not what stood there: the object is looked for where it was moved to."""
+    gone = planned(B, "delete", before_id="old", previous_address=A)
     now = {A: [body("other")], B: OLD[A]}
-    finding = look((move, planned(A, "create")), created(A, "other"), before=OLD, now=now).findings[0]
-    assert isinstance(finding, found.Recorded)
+    lines = [*created(A, "other"), start(B, "delete", "old")]
+    finding = look((gone, planned(A, "create")), lines, before=OLD, now=now).findings[0]
+    assert isinstance(finding, found.StartedEndUnknown)
 
 
 def test_a_new_object_counts_as_recorded_while_the_old_one_is_left() -> None:
