@@ -61,6 +61,24 @@ def test_of_two_writers_one_is_told(states: KeptStates) -> None:
     assert states.numbers("a/b") == (1, 2)
 
 
+class Overtaken(MemoryShelf):
+    """Another writer's version is there just before ours is created."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        super().create(name, b"the other one")
+        return super().create(name, data)
+
+
+def test_a_writer_who_is_overtaken_writes_over_nothing() -> None:
+    """Both saw the same last version: the one who is second is told, and the first one's stays."""
+    shelf = Overtaken()
+    states = KeptStates(SealedShelf(shelf, lambda: KEY))
+    assert states.add("a/b", new(1), after=0) is None
+    item = shelf.read("states/a%2Fb/0000000001")
+    assert item is not None
+    assert item.data == b"the other one"
+
+
 def test_a_dropped_number_is_not_given_again(states: KeptStates) -> None:
     """A writer that slept while versions came and went is not told that its state was saved."""
     for number in range(4):
