@@ -33,7 +33,10 @@ PEM = (
         quote(SECRET, safe=""),
         quote(SECRET, safe="").replace("%2F", "%2f").replace("%C3%B6", "%c3%b6").replace("%3C", "%3c")
         .replace("%2B", "%2b").replace("%3E", "%3e"),
+        quote(SECRET, safe="$&+,/:;=@"),
         quote_plus(SECRET),
+        "pa+ss%2f%22w%c3%b6rd%22%2b%26%3c1%3e",
+        'pa ss/\\"w\\u00F6rd\\"+&<1>',
         html.escape(SECRET),
         html.escape(SECRET, quote=False),
         "pa ss/&#34;wörd&#34;&#43;&amp;&lt;1&gt;",
@@ -116,6 +119,21 @@ def test_a_value_of_several_lines_is_hidden_as_a_whole_and_line_by_line() -> Non
     assert redactor.clean(f"<{PEM}>") == "<***>"
 
 
+def test_a_value_read_from_a_file_is_hidden_without_its_last_line_end() -> None:
+    """Whoever encodes it may have stripped it before."""
+    redactor = Redactor(["hunter2-and-more\n"])
+    for text in ("hunter2-and-more", base64.b64encode(b"hunter2-and-more").decode(), "hunter2-and-more\r\n"):
+        assert redactor.clean(f"<{text}>") == "<***>"
+
+
+def test_one_line_of_a_value_is_hidden_in_json_and_html_too() -> None:
+    """Logs show single lines, and escape them."""
+    line = 'user="ann" & key=<tr0ub4dor>'
+    redactor = Redactor([f"first\n{line}\nlast\n"])
+    for text in (line, json.dumps(line)[1:-1], html.escape(line)):
+        assert redactor.clean(f"[{text}]") == "[***]"
+
+
 def test_lines_that_say_nothing_are_not_hidden_elsewhere() -> None:
     """The armour of a key and single words stand in many a text."""
     redactor = Redactor([f"clusters:\n{PEM}"])
@@ -137,6 +155,14 @@ def test_what_is_secret_in_a_secret_is_known_too() -> None:
         ["postgres://app:tr0ub4dor@db/x", json.dumps({"user": "somebody", "password": "swordfish"})]
     )
     assert redactor.clean("login as somebody with tr0ub4dor, swordfish") == "login as somebody with ***, ***"
+    several = Redactor([json.dumps([{"hosts": ["somewhere"], "passwords": ["swordfish", "rosebud-1"]}])])
+    assert several.clean("somewhere: swordfish, rosebud-1") == "somewhere: ***, ***"
+
+
+def test_a_secret_nested_without_end_is_hidden_as_a_whole() -> None:
+    """What is too deep to be read as a document is a value like any other."""
+    deep = "[" * 100_000
+    assert Redactor([deep]).clean(f"<{deep}>") == "<***>"
 
 
 def test_values_registered_later_are_hidden_from_then_on() -> None:

@@ -40,12 +40,14 @@ def test_every_other_text_is_cleaned() -> None:
         "message": "saw hunter2",
         "notes": ["network"],
         "new": {"deep": [["hunter2"]]},
+        "both": ("hunter2", "54321"),
         "place": Path("hunter2"),
     }
     assert clean_document(REDACTOR, document) == {
         "message": "saw ***",
         "notes": ["***"],
         "new": {"deep": [["***"]]},
+        "both": ["***", "***"],
         "place": "***",
     }
 
@@ -70,6 +72,17 @@ def test_a_value_is_judged_by_its_name() -> None:
             "zone": {"value": "xK9mQ2vL8pW4zR7t", "sensitive": False},
         }
     }
+
+
+def test_an_output_is_judged_by_its_own_name() -> None:
+    """Also where it is given alone, and where it is a list or an object."""
+    for value, cleaned in (
+        ("xK9mQ2vL8pW4zR7t", "***"),
+        (["xK9mQ2vL8pW4zR7t"], ["***"]),
+        ({"value": "xK9mQ2vL8pW4zR7t"}, {"value": "***"}),
+        ({"zone": "xK9mQ2vL8pW4zR7t"}, {"zone": "xK9mQ2vL8pW4zR7t"}),
+    ):
+        assert clean_value(Redactor(), "db_password", value) == cleaned
 
 
 def test_a_document_of_terraform_keeps_what_it_is_about() -> None:
