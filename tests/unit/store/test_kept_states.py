@@ -151,6 +151,14 @@ def test_a_damaged_version_is_an_error(states: KeptStates, shelf: MemoryShelf) -
             states.current("a/b")
 
 
+def test_a_copy_of_a_format_that_is_not_known_is_an_error(shelf: MemoryShelf) -> None:
+    """A newer Holdfast may have written it: what it says of the state is not guessed at."""
+    sealed = SealedShelf(shelf, lambda: KEY)
+    assert sealed.create("states/a%2Fb/0000000001", b'{"version": 2, "serial": 1}\n{}')
+    with pytest.raises(UnknownOutcome, match="unknown format"):
+        KeptStates(sealed).current("a/b")
+
+
 def test_backups_come_back_oldest_first(backups: Backups) -> None:
     """Each as it was, by its name; the last one is the newest."""
     made = [
