@@ -18,7 +18,7 @@ from small import on_a_terminal
 
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
 from provider.service import Fault, LabService
@@ -32,7 +32,7 @@ def service() -> Iterator[LabService]:
 
 def store_of(program: Program) -> RunStore:
     key = Key.of(base64.b64decode((program.home / "key").read_text()))
-    return RunStore(FolderShelf(program.folder / ".holdfast"), lambda: key)
+    return RunStore(FolderBlobs(program.folder / ".holdfast"), lambda: key)
 
 
 def made(service: LabService) -> dict[str, str]:

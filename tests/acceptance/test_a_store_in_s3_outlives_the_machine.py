@@ -20,7 +20,7 @@ from lab_stacks import ended, held, lab_module, left_behind, none_left
 from program import Program, eventually
 
 from holdfast.secrets.keys import Key
-from holdfast.store.place import open_shelf
+from holdfast.store.place import open_blobs
 from holdfast.store.run_store import RunStore
 from provider.service import Fault, LabService
 
@@ -119,7 +119,7 @@ def test_another_machine_sees_states_and_used_plans(machines: Machines) -> None:
 def stored(machines: Machines, s3: FlakyS3) -> RunStore:
     """The store as a third machine would read it."""
     key = Key.of(base64.b64decode(KEY))
-    return RunStore(open_shelf(machines.place, Path("/"), s3.variables), lambda: key)
+    return RunStore(open_blobs(machines.place, Path("/"), s3.variables), lambda: key)
 
 
 def only_run(store: RunStore) -> str:
@@ -145,11 +145,11 @@ def out_of_sight(store: RunStore, run: str) -> None:
     (claim,) = store.claims.all()
     store.claims.release(claim.stack, claim.run)
     store.claims.take(replace(claim, intent=claim.intent | {"process": elsewhere(claim.intent["process"])}))
-    lease = store.sealed.read("leases/lanes/default")
+    lease = store.encrypted.read("leases/lanes/default")
     assert lease is not None
     record: dict[str, Any] = lease.document()
     record["holder"]["process"] = elsewhere(record["holder"]["process"])
-    store.sealed.write("leases/lanes/default", json.dumps(record).encode())
+    store.encrypted.write("leases/lanes/default", json.dumps(record).encode())
     store.runs.write(run, "pulse", b"2026-01-02T14:02:00+00:00")
 
 

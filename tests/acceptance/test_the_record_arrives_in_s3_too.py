@@ -10,7 +10,7 @@ import pytest
 from flaky_s3 import FlakyS3
 from program import Program
 
-from holdfast.store.place import open_shelf
+from holdfast.store.place import open_blobs
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +37,10 @@ def test_every_line_arrives(holdfast: Program, s3: FlakyS3, tmp_path: Path) -> N
     """The lines in the bucket are those of the log, and none waits."""
     repository(holdfast, s3, "s3://records/here")
     holdfast.ok("apply", "--yes")
-    shelf = open_shelf("s3://records/here", tmp_path, holdfast.environment)
+    blobs = open_blobs("s3://records/here", tmp_path, holdfast.environment)
     kept = [json.loads(line) for line in holdfast.ok("audit", "export").out.splitlines()]
     days = sorted({line["at"][:10] for line in kept})
-    objects = [shelf.read(name) for day in days for name in shelf.names(day)]
+    objects = [blobs.read(name) for day in days for name in blobs.names(day)]
     shipped = [json.loads(line) for one in objects if one is not None for line in one.data.splitlines()]
     assert sorted(line["seq"] for line in shipped) == sorted(line["seq"] for line in kept)
     assert {line["outcome"] for line in shipped} == {"begun", "applied"}

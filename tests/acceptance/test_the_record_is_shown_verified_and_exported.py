@@ -14,7 +14,7 @@ from holdfast.audit.actor import GITHUB_ACTIONS, Who
 from holdfast.audit.log import Audit
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 
 SECRET = b"an audit key of the tests, 32 by"
@@ -33,7 +33,7 @@ def recorded(holdfast: Program) -> Program:
     """A repository whose record has three acts, one of them with a secret in its reason."""
     holdfast.write("holdfast.yaml", "version: 1\nstacks: []\n")
     holdfast.environment["HOLDFAST_KEY"] = base64.b64encode(SECRET).decode()
-    store = RunStore(FolderShelf(holdfast.folder / ".holdfast"), lambda: Key.of(SECRET))
+    store = RunStore(FolderBlobs(holdfast.folder / ".holdfast"), lambda: Key.of(SECRET))
     audit = Audit(store, JOB, redactor=Redactor(["hunter2-hunter2"]), change="01CHANGE")
     audit.record(applied("net", run="01RUN", digest="d" * 64, decision="allow"))
     audit.record_all([act("unlock", "net", reason="it said hunter2-hunter2"), applied("dns")])

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 
 from holdfast.secrets.keys import Key
-from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.leases import Held, Holder, Lease, LeaseLost, Leases
-from holdfast.system.process_table import Life, ProcessId
+from holdfast.system.process_table import Liveness, ProcessId
 
 LANE = "lanes/aws"
 TAKERS = range(4)
 
 
-class _Between(MemoryShelf):
-    """A shelf on which somebody can come between a look and a write, and which can lose an answer."""
+class _Between(MemoryBlobs):
+    """A blob store on which somebody can come between a look and a write, and which can lose an answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,13 +44,13 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shelf = _Between()
-        sealed = SealedShelf(self.shelf, lambda: Key.of(bytes(32)))
-        self.door = Leases(sealed, life=lambda process: self.lives.get(process.pid, Life.UNKNOWN))
-        self.lives: dict[int, Life] = {}
+        self.blobs = _Between()
+        encrypted = EncryptedBlobs(self.blobs, lambda: Key.of(bytes(32)))
+        self.door = Leases(encrypted, life=lambda process: self.lives.get(process.pid, Liveness.UNKNOWN))
+        self.lives: dict[int, Liveness] = {}
         self.pids = {taker: taker for taker in TAKERS}
         for taker in TAKERS:
-            self.lives[taker] = Life.ALIVE
+            self.lives[taker] = Liveness.ALIVE
         self.now: tuple[int, int] | None = None
         """Who holds it: the number of the process, and the lease's."""
         self.greatest = 0
@@ -78,14 +78,14 @@ class LeaseMachine(RuleBasedStateMachine):
         return answer
 
     def may_be_taken(self) -> bool:
-        return self.now is None or self.lives[self.now[0]] is Life.DEAD
+        return self.now is None or self.lives[self.now[0]] is Liveness.DEAD
 
     @rule(target=leases, taker=st.sampled_from(TAKERS), lose=st.booleans())
     def take(self, taker: int, lose: bool) -> object:  # noqa: FBT001 - Hypothesis gives it
-        self.shelf.lose = lose
+        self.blobs.lose = lose
         free = self.may_be_taken()
         lease = self.learn(taker, self.door.take(LANE, self.holder(taker)), free=free)
-        self.shelf.lose = False
+        self.blobs.lose = False
         return multiple(lease) if lease is not None else multiple()
 
     @rule(target=leases, taker=st.sampled_from(TAKERS), other=st.sampled_from(TAKERS))
@@ -98,9 +98,9 @@ class LeaseMachine(RuleBasedStateMachine):
             lease = self.learn(other, self.door.take(LANE, self.holder(other)), free=free)
             found.extend([lease] if lease is not None else [])
 
-        self.shelf.first = between
+        self.blobs.first = between
         answer = self.door.take(LANE, self.holder(taker))
-        self.shelf.first = None
+        self.blobs.first = None
         lease = self.learn(taker, answer, free=self.may_be_taken())
         return multiple(*found, *([lease] if lease is not None else []))
 
@@ -116,7 +116,7 @@ class LeaseMachine(RuleBasedStateMachine):
             declared is not None
             and self.now is not None
             and self.now[1] == number
-            and self.lives[self.now[0]] is Life.UNKNOWN
+            and self.lives[self.now[0]] is Liveness.UNKNOWN
         )
         free = self.may_be_taken() or believed
         answer = self.door.take_over(LANE, self.holder(taker), number=number, declared=declared)
@@ -127,24 +127,24 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(target=leases, lease=consumes(leases), lose=st.booleans())
     def renew(self, lease: Lease, lose: bool) -> object:  # noqa: FBT001
-        self.shelf.lose = lose
+        self.blobs.lose = lose
         if self.now == (lease.holder.process.pid, lease.number):
             renewed = self.door.renew(lease)
             self.door.require(renewed)
-            self.shelf.lose = False
+            self.blobs.lose = False
             return multiple(lease, renewed)
         with pytest.raises(LeaseLost):
             self.door.renew(lease)
         with pytest.raises(LeaseLost):
             self.door.require(lease)
-        self.shelf.lose = False
+        self.blobs.lose = False
         return multiple(lease)
 
     @rule(lease=leases, lose=st.booleans())
     def release(self, lease: Lease, lose: bool) -> None:  # noqa: FBT001
-        self.shelf.lose = lose
+        self.blobs.lose = lose
         self.door.release(lease)
-        self.shelf.lose = False
+        self.blobs.lose = False
         if self.now == (lease.holder.process.pid, lease.number):
             self.now = None
 
@@ -155,18 +155,18 @@ class LeaseMachine(RuleBasedStateMachine):
         def between() -> None:
             self.learn(other, self.door.take(LANE, self.holder(other)), free=self.may_be_taken())
 
-        self.shelf.first = between
+        self.blobs.first = between
         with contextlib.suppress(LeaseLost):
             self.door.renew(lease)
             assert self.now == (lease.holder.process.pid, lease.number)
-        self.shelf.first = None
+        self.blobs.first = None
 
-    @rule(taker=st.sampled_from(TAKERS), seen=st.sampled_from([Life.DEAD, Life.UNKNOWN]))
-    def crash(self, taker: int, seen: Life) -> None:
+    @rule(taker=st.sampled_from(TAKERS), seen=st.sampled_from([Liveness.DEAD, Liveness.UNKNOWN]))
+    def crash(self, taker: int, seen: Liveness) -> None:
         """It comes back as another process; what is known of the old one differs."""
         self.lives[self.pids[taker]] = seen
         self.pids[taker] = max(self.lives) + 1
-        self.lives[self.pids[taker]] = Life.ALIVE
+        self.lives[self.pids[taker]] = Liveness.ALIVE
 
     @invariant()
     def the_record_says_the_same(self) -> None:

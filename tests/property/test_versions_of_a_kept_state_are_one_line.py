@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 
 from holdfast.secrets.keys import Key
-from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.snapshots import StateCopy
 from holdfast.store.states import KeptStates
 
@@ -27,7 +27,7 @@ def test_a_version_follows_the_one_its_writer_saw(script: list[tuple[str, int, i
 
     No number is given twice, no version ever changes, and the current one is never dropped.
     """
-    states = KeptStates(SealedShelf(MemoryShelf(), lambda: KEY))
+    states = KeptStates(EncryptedBlobs(MemoryBlobs(), lambda: KEY))
     seen = dict.fromkeys(range(WRITERS), 0)
     line: dict[int, bytes] = {}
     for turn, (what, writer, number) in enumerate(script):

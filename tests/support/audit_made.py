@@ -1,26 +1,26 @@
-"""A run store in memory or on a given shelf, somebody who acts, and lines for its record."""
+"""A run store in memory or on a given blob store, somebody who acts, and lines for its record."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 
 from holdfast.audit.actor import PERSON, Who
 from holdfast.audit.entry import Entry, What
 from holdfast.audit.log import Audit
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
-from holdfast.store.blobs import Shelf
+from holdfast.store.blobs import BlobStore
 from holdfast.store.run_store import RunStore
 
 KEY = Key.of(b"a key of the tests, 32 bytes it is"[:32])
 ADA = Who(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing proves it", claims={})
 
 
-def store_on(shelf: Shelf | None = None) -> RunStore:
-    return RunStore(shelf if shelf is not None else MemoryShelf(), lambda: KEY)
+def store_on(blobs: BlobStore | None = None) -> RunStore:
+    return RunStore(blobs if blobs is not None else MemoryBlobs(), lambda: KEY)
 
 
 def audit_on(store: RunStore, *, who: Who = ADA, secrets: Iterable[str] = ()) -> Audit:

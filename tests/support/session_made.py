@@ -12,9 +12,9 @@ from holdfast.plans.context import Session
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
-from holdfast.store.blobs import Shelf
+from holdfast.store.blobs import BlobStore
 from holdfast.store.claims import Claim
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import JournalWriter
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
@@ -31,7 +31,9 @@ ELSEWHERE = ProcessId(host="runner-7", boot="b", pid=4711, started="1", machine=
 LONG_AGO = "2020-01-02T03:04:05+00:00"
 
 
-def session(folder: Path, *, change: str = "01A", wait: float = 0.0, shelf: Shelf | None = None) -> Session:
+def session(
+    folder: Path, *, change: str = "01A", wait: float = 0.0, blobs: BlobStore | None = None
+) -> Session:
     def choose(_: Stack) -> Choice:
         raise AssertionError("nothing is run here")
 
@@ -39,7 +41,7 @@ def session(folder: Path, *, change: str = "01A", wait: float = 0.0, shelf: Shel
         config=Config(file=folder / "holdfast.yaml", root=folder),
         environment=Environment(variables={"HOLDFAST_HOME": str(folder / "home")}),
         code=Code(folder),
-        store=RunStore(shelf or FolderShelf(folder / "store"), lambda: KEY),
+        store=RunStore(blobs or FolderBlobs(folder / "store"), lambda: KEY),
         key=lambda: KEY,
         choose=choose,
         redactor=Redactor(),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.secrets.keys import Key
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import Journal
 from holdfast.store.place import describe
 from holdfast.store.run_store import RunStore
@@ -52,7 +52,7 @@ class Place:
 
     @property
     def store(self) -> RunStore:
-        return RunStore(FolderShelf(self.root / "store"), lambda: KEY)
+        return RunStore(FolderBlobs(self.root / "store"), lambda: KEY)
 
     def journal(self, run: str) -> Journal:
         return self.store.runs.journal(run, KEY)
@@ -76,7 +76,7 @@ class Place:
         )
         attend: dict[str, Any] = {
             "store": {
-                "place": describe(FolderShelf(self.root / "store")),
+                "place": describe(FolderBlobs(self.root / "store")),
                 "key": base64.b64encode(SECRET).decode(),
             }
         }

@@ -62,7 +62,7 @@ class Who:
         }
 
 
-def who_acts(environment: Environment) -> Who:
+def current_actor(environment: Environment) -> Who:
     """From what the program was started with. Unproved, and it says so."""
     kind = _kind(environment)
     claims = _job(environment) if kind == GITHUB_ACTIONS else _login(environment)

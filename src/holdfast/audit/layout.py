@@ -8,7 +8,7 @@ from typing import Final
 from holdfast.audit.chain import End, Piece, lines_in
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
 from holdfast.store.encrypted_blobs import Opened, packed
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 
 LINES: Final = "audit/lines"
@@ -24,14 +24,14 @@ def piece_name(seq: int) -> str:
 
 def piece_seqs(store: RunStore) -> tuple[int, ...]:
     """The numbers that pieces have by their names, in order. A name that is none is nobody's."""
-    words = (name.rpartition("/")[2] for name in store.sealed.names(LINES))
+    words = (name.rpartition("/")[2] for name in store.encrypted.names(LINES))
     return tuple(sorted(int(word) for word in words if word.isascii() and word.isdigit()))
 
 
 def read_piece(store: RunStore, seq: int) -> Piece | None:
     """None when it is not there. What cannot be opened is a piece that says why."""
     try:
-        found = store.sealed.read(piece_name(seq))
+        found = store.encrypted.read(piece_name(seq))
     except UnknownOutcome as error:
         return Piece(seq=seq, lines=None, why=error.problem.message)
     except HoldfastError as error:
@@ -43,7 +43,7 @@ def read_piece(store: RunStore, seq: int) -> Piece | None:
 
 def read_pieces(store: RunStore, seqs: tuple[int, ...]) -> Iterator[Piece]:
     """In their order. Behind a network several are asked for at a time."""
-    if isinstance(store.shelf, FolderShelf) or len(seqs) < _AT_ONCE:
+    if isinstance(store.blobs, FolderBlobs) or len(seqs) < _AT_ONCE:
         found = (read_piece(store, seq) for seq in seqs)
         yield from (piece for piece in found if piece is not None)
         return

@@ -141,7 +141,7 @@ class _Chain:
         waiting = [*self._lost, *documents]
         for turn in range(_ROUNDS):
             lines, new = linked(end, waiting)
-            created = self._store.sealed.create(piece_name(end.seq + 1), content_of(lines))
+            created = self._store.encrypted.create(piece_name(end.seq + 1), content_of(lines))
             there = lines if created else _lines_of(read_piece(self._store, end.seq + 1), end.seq + 1)
             self._unmarked += _read_all(there)
             end = self._end = new if created else End(seq=end.seq + len(there), hash=hash_of(there[-1]))
@@ -169,10 +169,10 @@ class _Chain:
             self._move_head(self._end)
 
     def _move_head(self, end: End) -> None:
-        if self._head is None and self._store.sealed.create(HEAD, head_data(end)):
+        if self._head is None and self._store.encrypted.create(HEAD, head_data(end)):
             self._read_head()
         while self._head is None or self._head.seq < end.seq:
-            tag = self._store.sealed.replace(HEAD, head_data(end), tag=self._head_tag)
+            tag = self._store.encrypted.replace(HEAD, head_data(end), tag=self._head_tag)
             if tag is not None:
                 self._head, self._head_tag = end, tag
             elif not self._read_head():
@@ -183,7 +183,7 @@ class _Chain:
         if not self._read_head():
             seqs = piece_seqs(self._store)
             if not seqs:
-                self._store.sealed.create(HEAD, head_data(beginning(self._store.id())))
+                self._store.encrypted.create(HEAD, head_data(beginning(self._store.id())))
             if not self._read_head():
                 return self._without_head(seqs)
         if self._head is None:
@@ -198,7 +198,7 @@ class _Chain:
         return End(seq=seqs[-1] + len(lines) - 1, hash=hash_of(lines[-1]))
 
     def _read_head(self) -> bool:
-        opened = self._store.sealed.read(HEAD)
+        opened = self._store.encrypted.read(HEAD)
         if opened is None:
             return False
         self._head, self._head_tag = head_in(opened), opened.tag

@@ -27,7 +27,7 @@ def open_break_glass(store: RunStore, stacks: Iterable[str] | None = None) -> Op
 
 def marked(store: RunStore) -> tuple[str, ...]:
     """Stacks that have a mark."""
-    return tuple(stack_of(name.rpartition("/")[2]) for name in store.sealed.names(MARKS))
+    return tuple(stack_of(name.rpartition("/")[2]) for name in store.encrypted.names(MARKS))
 
 
 def keep_marks(store: RunStore, lines: Sequence[Mapping[str, object]]) -> None:
@@ -60,14 +60,14 @@ def _written(store: RunStore, name: str, acts: tuple[Act, ...], opened: Opened |
     """False when somebody came between."""
     data = packed({"acts": [act.document() for act in acts]})
     if opened is None:
-        return not acts or store.sealed.create(name, data)
+        return not acts or store.encrypted.create(name, data)
     if not acts:
-        return store.sealed.remove(name, tag=opened.tag)
-    return store.sealed.replace(name, data, tag=opened.tag) is not None
+        return store.encrypted.remove(name, tag=opened.tag)
+    return store.encrypted.replace(name, data, tag=opened.tag) is not None
 
 
 def _read(store: RunStore, stack: str) -> tuple[tuple[Act, ...], Opened | None]:
-    opened = store.sealed.read(_name(stack))
+    opened = store.encrypted.read(_name(stack))
     if opened is None:
         return (), None
     try:

@@ -69,7 +69,7 @@ def verify(store: RunStore) -> Verdict:
 def _head(store: RunStore) -> tuple[End | None, str | None]:
     """The head, or why it cannot be read."""
     try:
-        opened = store.sealed.read(HEAD)
+        opened = store.encrypted.read(HEAD)
         return (head_in(opened), None) if opened is not None else (None, None)
     except HoldfastError as error:
         return None, error.problem.message

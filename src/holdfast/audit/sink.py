@@ -16,10 +16,10 @@ from holdfast.audit.chain import Piece, content_of, read
 from holdfast.audit.layout import HEAD, SHIPPED, head_in, read_piece
 from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.kernel.values import dataclass
-from holdfast.store.blobs import Shelf
+from holdfast.store.blobs import BlobStore
 from holdfast.store.encrypted_blobs import packed
 from holdfast.store.names import word
-from holdfast.store.place import open_shelf
+from holdfast.store.place import open_blobs
 from holdfast.store.run_store import RunStore
 
 SECONDS: Final = 10.0
@@ -49,8 +49,8 @@ def ship(store: RunStore, address: str, variables: Mapping[str, str], *, seconds
     return ship_to(store, address, _opened(address, variables), seconds=seconds)
 
 
-def ship_to(store: RunStore, address: str, sink: Shelf | str, *, seconds: float = SECONDS) -> Shipped:
-    """`sink` is a shelf, or says why there is none."""
+def ship_to(store: RunStore, address: str, sink: BlobStore | str, *, seconds: float = SECONDS) -> Shipped:
+    """`sink` is a blob store, or says why there is none."""
     work = _Shipping(store, address, sink)
     thread = threading.Thread(target=work.run, name="holdfast-audit-sink", daemon=True)
     thread.start()
@@ -65,7 +65,7 @@ def ship_to(store: RunStore, address: str, sink: Shelf | str, *, seconds: float 
 
 def waiting(store: RunStore, address: str) -> int:
     """How many lines have not been shipped to this address."""
-    if store.empty or (head := store.sealed.read(HEAD)) is None:
+    if store.empty or (head := store.encrypted.read(HEAD)) is None:
         return 0
     return max(0, head_in(head).seq - _position(store, address)[0])
 
@@ -83,7 +83,7 @@ def objects_of(piece: Piece) -> Iterator[tuple[str, bytes]]:
 
 
 class _Shipping:
-    def __init__(self, store: RunStore, address: str, sink: Shelf | str) -> None:
+    def __init__(self, store: RunStore, address: str, sink: BlobStore | str) -> None:
         self.over = threading.Event()
         self.why: str | None = None
         self._store = store
@@ -121,14 +121,14 @@ class _Shipping:
             if now >= seq:
                 return
             data = packed({"seq": seq})
-            if self._store.sealed.create(name, data) if tag is None else self._moved(name, data, tag):
+            if self._store.encrypted.create(name, data) if tag is None else self._moved(name, data, tag):
                 return
 
     def _moved(self, name: str, data: bytes, tag: str) -> bool:
-        return self._store.sealed.replace(name, data, tag=tag) is not None
+        return self._store.encrypted.replace(name, data, tag=tag) is not None
 
 
-def _put_all(sink: Shelf, objects: Sequence[tuple[str, bytes]], over: threading.Event) -> None:
+def _put_all(sink: BlobStore, objects: Sequence[tuple[str, bytes]], over: threading.Event) -> None:
     """Several at a time; the first error is raised when all have ended."""
     left = list(reversed(objects))
     errors: list[Exception] = []
@@ -153,7 +153,7 @@ def _put_all(sink: Shelf, objects: Sequence[tuple[str, bytes]], over: threading.
         raise errors[0]
 
 
-def _put(sink: Shelf, name: str, data: bytes) -> None:
+def _put(sink: BlobStore, name: str, data: bytes) -> None:
     """What is there already is the same, shipped by somebody before; or one of the two was changed."""
     if sink.create(name, data):
         return
@@ -166,16 +166,16 @@ def _put(sink: Shelf, name: str, data: bytes) -> None:
         )
 
 
-def _opened(address: str, variables: Mapping[str, str]) -> Shelf | str:
+def _opened(address: str, variables: Mapping[str, str]) -> BlobStore | str:
     try:
-        return open_shelf(address, Path("/"), variables)
+        return open_blobs(address, Path("/"), variables)
     except HoldfastError as error:
         return _words(error, address)
 
 
 def _position(store: RunStore, address: str) -> tuple[int, str | None]:
     """The last line that was shipped, and the tag of that word."""
-    opened = store.sealed.read(_name(address))
+    opened = store.encrypted.read(_name(address))
     if opened is None:
         return 0, None
     return int(str(opened.document().get("seq") or 0)), opened.tag

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from holdfast.audit.actor import who_acts
+from holdfast.audit.actor import current_actor
 from holdfast.changes.selection import (
     Selection,
     changed_policies,
@@ -30,7 +30,7 @@ from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.stack import Stack
 from holdfast.stacks.variables import values_in
-from holdfast.store.place import open_shelf
+from holdfast.store.place import open_blobs
 from holdfast.store.run_store import RunStore
 from holdfast.system import git as git_door
 from holdfast.system.environment import Environment
@@ -98,7 +98,7 @@ class Repository:
     @property
     def who(self) -> str:
         """Who asks. Nothing proves it here; it is recorded as what it is."""
-        return who_acts(self.environment).shown
+        return current_actor(self.environment).shown
 
     def one(self, name: str) -> Stack:
         """The stack of this name, or an error that names the nearest one."""
@@ -211,7 +211,7 @@ def open_repository(
         code=code,
         stacks=stacks,
         store=RunStore(
-            open_shelf(loaded.store, loaded.root, environment.variables),
+            open_blobs(loaded.store, loaded.root, environment.variables),
             key or (lambda: obtain(environment).key),
         ),
     )

@@ -47,13 +47,13 @@ class Workshop:
     def require_key_that_lasts(self) -> None:
         """A store that outlives this machine is not sealed with a key that does not."""
         repository, environment = self.repository, self.invocation.environment
-        elsewhere = not folders_of(repository.store.shelf)
+        elsewhere = not folders_of(repository.store.blobs)
         if configured(environment) or not (elsewhere or (environment.ci and repository.config.store_named)):
             return
         why = "is not on this machine" if elsewhere else "outlives this CI runner"
         raise UsageError(
             "HF-KEY-8",
-            f"the run store {repository.store.shelf.shown} {why}, and needs a key that lasts as long",
+            f"the run store {repository.store.blobs.shown} {why}, and needs a key that lasts as long",
             hint="Set HOLDFAST_KEY (openssl rand -base64 32 makes one), or HOLDFAST_KEY_FILE to its file.",
         )
 
@@ -64,7 +64,7 @@ class Workshop:
         """
         self.require_key_that_lasts()
         store = self.repository.store
-        if not folders_of(store.shelf) or not store.empty:
+        if not folders_of(store.blobs) or not store.empty:
             _ = store.key
 
     def run(
@@ -75,7 +75,7 @@ class Workshop:
         Whatever comes of it, what old runs left is looked after at its end. `storeless`: it needs nothing of
         the run store, which is left alone, as is its key.
         """
-        if not storeless and not folders_of(self.repository.store.shelf):
+        if not storeless and not folders_of(self.repository.store.blobs):
             self.require_key_that_lasts()
         try:
             return asyncio.run(self._inside(work, tell))
@@ -101,7 +101,7 @@ class Workshop:
 
         def asked_to_stop() -> None:
             tell(Stopping(level=stop.ask()))
-            processes.end_dispensable()
+            processes.kill_background()
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, asked_to_stop)

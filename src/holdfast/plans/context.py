@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.audit.actor import who_acts
+from holdfast.audit.actor import current_actor
 from holdfast.audit.log import Audit
 from holdfast.config.valid import Config
 from holdfast.hcl.eval.code import Code
@@ -90,7 +90,7 @@ class Session:
     @property
     def audit(self) -> Audit:
         if self._audit is None:
-            who = who_acts(self.environment)
+            who = current_actor(self.environment)
             self._audit = Audit(self.store, who, redactor=self.redactor, change=self.change)
         return self._audit
 

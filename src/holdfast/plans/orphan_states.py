@@ -8,7 +8,7 @@ from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.plans.backend_config import StateHome, leftovers
 from holdfast.plans.context import Session
 from holdfast.stacks.stack import Stack
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.terraform.workdirs.workdir import unsaved
 
 
@@ -34,10 +34,10 @@ def refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
 
 def _refuse_damaged(session: Session, stack: Stack) -> None:
     """A state from before states were sealed, which could not be taken over: never "new"."""
-    shelf = session.store.shelf
+    blobs = session.store.blobs
     if (
-        isinstance(shelf, FolderShelf)
-        and (file := shelf.path(f"state/{stack.name}/terraform.tfstate")).exists()
+        isinstance(blobs, FolderBlobs)
+        and (file := blobs.path(f"state/{stack.name}/terraform.tfstate")).exists()
     ):
         raise UnknownOutcome(
             "HF-STATE-3",

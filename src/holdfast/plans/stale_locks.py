@@ -12,7 +12,7 @@ from holdfast.plans.workdir import Prepared
 from holdfast.store.encrypted_blobs import packed
 from holdfast.store.names import word
 from holdfast.system import clock, process_table
-from holdfast.system.process_table import Life, ProcessId
+from holdfast.system.process_table import Liveness, ProcessId
 from holdfast.terraform.backend.lock_info import LockInfo
 
 _SKEW = timedelta(seconds=5)
@@ -27,13 +27,13 @@ def noted(session: Session, prepared: Prepared) -> Iterator[None]:
     if prepared.home.kept or prepared.home.file is not None:
         yield
         return
-    sealed = session.store.sealed
+    encrypted = session.store.encrypted
     name = f"{_folder(prepared.stack.name)}/{clock.new_id()}"
     note: dict[str, object] = {
         "process": process_table.this_process().document(),
         "began": clock.now().isoformat(),
     }
-    sealed.write(name, packed(note), durable=False)
+    encrypted.write(name, packed(note), durable=False)
     killed = False
     try:
         yield
@@ -43,15 +43,15 @@ def noted(session: Session, prepared: Prepared) -> Iterator[None]:
     finally:
         if not killed:
             with contextlib.suppress(HoldfastError, OSError):
-                sealed.remove(name)
+                encrypted.remove(name)
 
 
 def left_by_the_dead(session: Session, stack: str, lock: LockInfo) -> bool:
     """Whether a plan of this machine, whose process is proved dead, can have taken this lock; nobody else."""
-    sealed = session.store.sealed
+    encrypted = session.store.encrypted
     dead = False
-    for name in sealed.names(_folder(stack)):
-        found = sealed.read(name)
+    for name in encrypted.names(_folder(stack)):
+        found = encrypted.read(name)
         if found is None:
             continue
         note = found.document()
@@ -60,10 +60,10 @@ def left_by_the_dead(session: Session, stack: str, lock: LockInfo) -> bool:
             continue
         of = ProcessId.of(process)
         life = process_table.life(of)
-        if life is Life.DEAD:
+        if life is Liveness.DEAD:
             dead = dead or taken_by(lock, host=of.host, began=str(note["began"]))
             if clock.seconds_since(str(note["began"])) > _LONG_AGO:
-                sealed.remove(name)
+                encrypted.remove(name)
     return dead
 
 

@@ -27,7 +27,7 @@ def attend(session: Session, prepared: Prepared, writes: Writing | None) -> dict
         return None
     told: dict[str, object] = {
         "store": {
-            "place": describe(session.store.shelf),
+            "place": describe(session.store.blobs),
             "key": base64.b64encode(session.store.key.secret).decode(),
         }
     }

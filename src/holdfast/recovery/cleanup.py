@@ -14,7 +14,7 @@ from holdfast.plans.terraform import Terraform
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
 from holdfast.system import clock, process_table, processes
-from holdfast.system.process_table import Life, ProcessId
+from holdfast.system.process_table import Liveness, ProcessId
 from holdfast.terraform.backend.lock_info import LockInfo
 from holdfast.terraform.statefile.reader import Readable, StateFile
 
@@ -30,7 +30,7 @@ async def end_leftovers(journal: Journal) -> tuple[str, ...]:
     if not isinstance(started, Mapping):
         return ()
     supervisor = ProcessId.of(started)
-    if process_table.life(supervisor) is not Life.DEAD or process_table.process(supervisor.pid).started:
+    if process_table.life(supervisor) is not Liveness.DEAD or process_table.process(supervisor.pid).started:
         # Not proved dead; or dead so long that its number, and with it its session, is another's by now.
         return ()
     end = clock.monotonic() + _FINISH_SECONDS

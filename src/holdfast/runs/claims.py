@@ -16,7 +16,7 @@ from holdfast.store.journal import Journal
 from holdfast.store.run_records import PULSE, SPOOL, TAIL, journal_name
 from holdfast.store.shipping import catch_up
 from holdfast.system import clock, files, process_table
-from holdfast.system.process_table import Life, ProcessId
+from holdfast.system.process_table import Liveness, ProcessId
 
 _LOOK_AGAIN = 0.5
 _SILENT_SECONDS = 60.0
@@ -95,18 +95,18 @@ def change_of(claim: Claim) -> str | None:
 class Signs:
     """Who may still be at work on a claimed stack, and when they were last heard of."""
 
-    asker: Life
-    supervisor: Life | None
+    asker: Liveness
+    supervisor: Liveness | None
     """None: Terraform was never started, as far as the journal says."""
     pulse: str | None
 
     @property
     def alive(self) -> bool:
-        return Life.ALIVE in (self.asker, self.supervisor)
+        return Liveness.ALIVE in (self.asker, self.supervisor)
 
     @property
     def proved_dead(self) -> bool:
-        return self.asker is Life.DEAD and self.supervisor in (None, Life.DEAD)
+        return self.asker is Liveness.DEAD and self.supervisor in (None, Liveness.DEAD)
 
 
 def signs(session: Session, claim: Claim, journal: Journal) -> Signs:
@@ -127,7 +127,7 @@ def journal_of(session: Session, claim: Claim) -> Journal:
     if (shipped is None and said is None) or signs(session, claim, journal).alive:
         return journal
     if shipped is not None:
-        catch_up(store.shelf, claim.run, shipped)
+        catch_up(store.blobs, claim.run, shipped)
     if said is not None:
         store.runs.write(claim.run, TAIL, said)
         output_buffer.forget(str((journal.started or {}).get("spill")))
@@ -140,7 +140,7 @@ def _left_in_memory(journal: Journal) -> bytes | None:
     name = started.get("spill") if started is not None else None
     if not isinstance(name, str) or started is None or journal.ended is not None:
         return None
-    if process_table.life(ProcessId.of(_mapping(started["process"]))) is not Life.DEAD:
+    if process_table.life(ProcessId.of(_mapping(started["process"]))) is not Liveness.DEAD:
         return None
     return output_buffer.left(name)
 

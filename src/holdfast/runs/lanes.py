@@ -23,7 +23,7 @@ from holdfast.store.claims import Claim
 from holdfast.store.leases import Held, Holder, Lease, LeaseLost
 from holdfast.store.names import stack_of, word
 from holdfast.system import clock, process_table
-from holdfast.system.process_table import Life
+from holdfast.system.process_table import Liveness
 
 BEAT_SECONDS = 10.0
 _LOOK_AGAIN = 0.5
@@ -136,7 +136,7 @@ class _Silence:
         self._since = clock.monotonic()
 
     def too_long(self, now: Held) -> bool:
-        if now.life is not Life.UNKNOWN or now.beat != self._beat:
+        if now.life is not Liveness.UNKNOWN or now.beat != self._beat:
             self._beat, self._since = now.beat, clock.monotonic()
         return clock.monotonic() - self._since > _SILENT_SECONDS
 
@@ -175,7 +175,7 @@ def declare_dead(session: Session, change: str, reason: str) -> tuple[str, ...]:
 
 def busy(session: Session, lane: str, now: Held) -> Busy:
     hint = "Wait for it with --wait 30m, then plan again."
-    if now.life is Life.UNKNOWN and clock.seconds_since(now.beat) > _SILENT_SECONDS:
+    if now.life is Liveness.UNKNOWN and clock.seconds_since(now.beat) > _SILENT_SECONDS:
         claims = _claims(session, now.holder.change)
         named = claims[0].run if claims else now.holder.change
         hint = f"If its machine is gone, say so: holdfast runs reconcile {named} --holder-dead --reason TEXT"
@@ -185,9 +185,9 @@ def busy(session: Session, lane: str, now: Held) -> Busy:
 def _who_has(lane: str, now: Held, at_work: tuple[Claim, ...] = ()) -> str:
     holder = now.holder
     heard = f"alive {_words(clock.seconds_since(now.beat))} ago"
-    if now.life is Life.DEAD:
+    if now.life is Liveness.DEAD:
         heard = "its Holdfast is gone, and Terraform is still at work"
-    elif now.life is Life.UNKNOWN:
+    elif now.life is Liveness.UNKNOWN:
         heard = f"last heard of {_words(clock.seconds_since(now.beat))} ago on {holder.process.host}"
     runs = "".join(f"; on {claim.stack} now, run {claim.run}" for claim in at_work)
     return (
@@ -224,7 +224,7 @@ def _holder(session: Session, what: str) -> Holder:
 
 
 def _lanes(session: Session) -> tuple[str, ...]:
-    names = session.store.sealed.names(_FOLDER)
+    names = session.store.encrypted.names(_FOLDER)
     return tuple(stack_of(name.rpartition("/")[2]) for name in names)
 
 

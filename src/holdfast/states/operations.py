@@ -20,7 +20,7 @@ from holdfast.runs.claims import alive, claimed
 from holdfast.runs.proven_outcome import ended_by_itself, finish_claim
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.stack import Stack
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateCopy
 from holdfast.system import clock, files
@@ -124,8 +124,8 @@ async def push_content(
 
 def damaged_file(session: Session, ready: Prepared) -> Path | None:
     """The local state, or one from before states were sealed: if it cannot be read, it makes room."""
-    if ready.home.kept and isinstance(session.store.shelf, FolderShelf):
-        return session.store.shelf.path(f"state/{ready.stack.name}/terraform.tfstate")
+    if ready.home.kept and isinstance(session.store.blobs, FolderBlobs):
+        return session.store.blobs.path(f"state/{ready.stack.name}/terraform.tfstate")
     return ready.home.file
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass
-from holdfast.store.encrypted_blobs import SealedShelf, packed
+from holdfast.store.encrypted_blobs import EncryptedBlobs, packed
 from holdfast.system import clock
 
 _FORMAT = 1
@@ -49,31 +49,31 @@ class Consent:
 
 
 class Consents:
-    def __init__(self, sealed: SealedShelf) -> None:
-        self._sealed = sealed
+    def __init__(self, encrypted: EncryptedBlobs) -> None:
+        self._encrypted = encrypted
 
     def add(self, consent: Consent) -> None:
         """Durably, before this returns."""
         document = {"version": _FORMAT, **asdict(consent)}
-        self._sealed.create(f"{_folder(consent.digest)}/{clock.new_id()}", packed(document))
+        self._encrypted.create(f"{_folder(consent.digest)}/{clock.new_id()}", packed(document))
 
     def saved(self, digest: str, maker: Mapping[str, object]) -> None:
         """A plan was saved, to be spoken about: who made it, once and for all."""
-        self._sealed.create(f"makers/{digest}", packed({"version": _FORMAT, "maker": dict(maker)}))
+        self._encrypted.create(f"makers/{digest}", packed({"version": _FORMAT, "maker": dict(maker)}))
 
     def maker(self, digest: str) -> Mapping[str, object] | None:
         """None: nobody saved a plan of this digest."""
-        found = self._sealed.read(f"makers/{digest}")
+        found = self._encrypted.read(f"makers/{digest}")
         maker = found.document().get("maker") if found is not None else None
         return maker if isinstance(maker, dict) else None
 
     def of(self, digest: str) -> tuple[Consent, ...]:
         """In the order in which they were given."""
-        names = self._sealed.names(_folder(digest))
+        names = self._encrypted.names(_folder(digest))
         return tuple(one for name in names if (one := self._read(name, digest)) is not None)
 
     def _read(self, name: str, digest: str) -> Consent | None:
-        found = self._sealed.read(name)
+        found = self._encrypted.read(name)
         if found is None:
             return None
         document = found.document()

@@ -164,7 +164,7 @@ def _client(known: Known, patience: Patience) -> Any:
             retries={"total_max_attempts": 1, "mode": "standard"},
             max_pool_connections=32,
             ignore_configured_endpoint_urls=True,
-            # Everything is sealed, and notices changes itself; not every S3 knows the newer checksums.
+            # Everything is encrypted, and notices changes itself; not every S3 knows the newer checksums.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
             proxies=dict(known.proxies),

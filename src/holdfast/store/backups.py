@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass
-from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.names import word
 from holdfast.store.snapshots import KeptCopy, StateCopy, pack, unpack
 from holdfast.system import clock
@@ -17,14 +17,14 @@ class Backup(KeptCopy):
 
 
 class Backups:
-    def __init__(self, sealed: SealedShelf) -> None:
-        self._sealed = sealed
+    def __init__(self, encrypted: EncryptedBlobs) -> None:
+        self._encrypted = encrypted
 
     def add(self, stack: str, new: StateCopy, *, name: str | None = None) -> Backup:
         """Durably: what follows may destroy what was copied. `name` is the id of the run it is made for."""
         name = name or clock.new_id()
         data, fields = pack(new)
-        if not self._sealed.create(_name(stack, name), data):
+        if not self._encrypted.create(_name(stack, name), data):
             return self._there(stack, name, new.state)
         return Backup(name=name, **fields)
 
@@ -39,10 +39,10 @@ class Backups:
 
     def names(self, stack: str) -> tuple[str, ...]:
         """Oldest first."""
-        return tuple(name.rpartition("/")[2] for name in self._sealed.names(f"backups/{word(stack)}"))
+        return tuple(name.rpartition("/")[2] for name in self._encrypted.names(f"backups/{word(stack)}"))
 
     def read(self, stack: str, name: str) -> Backup | None:
-        found = self._sealed.read(_name(stack, name))
+        found = self._encrypted.read(_name(stack, name))
         if found is None:
             return None
         return Backup(name=name, **unpack(found.data, what=f"{stack}: the backup {name}"))
@@ -52,7 +52,7 @@ class Backups:
         return self.read(stack, names[-1]) if names else None
 
     def drop(self, stack: str, name: str) -> None:
-        self._sealed.remove(_name(stack, name))
+        self._encrypted.remove(_name(stack, name))
 
 
 def _name(stack: str, name: str) -> str:

@@ -18,7 +18,7 @@ class Item:
     """Another one after every write: what `replace` and `remove` compare."""
 
 
-class Shelf(Protocol):
+class BlobStore(Protocol):
     """Names are words joined by `/`; each word is safe as a file name."""
 
     shown: str

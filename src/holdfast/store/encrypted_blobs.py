@@ -1,4 +1,4 @@
-"""A shelf whose every thing is encrypted: under the store's key, as the thing that its name says."""
+"""A blob store whose every thing is encrypted: under the store's key, as the thing that its name says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass, field
 from holdfast.secrets.keys import Key
 from holdfast.secrets.sealing import Damaged, WrongKey, open_, seal, sealed_with
-from holdfast.store.blobs import Shelf
+from holdfast.store.blobs import BlobStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,36 +24,36 @@ class Opened:
         return found
 
 
-class SealedShelf:
-    """Reading what another key sealed, or what was changed, is an error; it is never taken for absent."""
+class EncryptedBlobs:
+    """Reading what another key encrypted, or what was changed, is an error; it is never taken for absent."""
 
-    def __init__(self, shelf: Shelf, key: Callable[[], Key]) -> None:
-        self.shelf = shelf
+    def __init__(self, blobs: BlobStore, key: Callable[[], Key]) -> None:
+        self.blobs = blobs
         self._key = key
 
     def read(self, name: str) -> Opened | None:
-        item = self.shelf.read(name)
+        item = self.blobs.read(name)
         if item is None:
             return None
         return Opened(data=self._opened(name, item.data), tag=item.tag)
 
     def create(self, name: str, data: bytes) -> bool:
-        return self.shelf.create(name, self._sealed(name, data))
+        return self.blobs.create(name, self._encrypted(name, data))
 
     def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
-        return self.shelf.replace(name, self._sealed(name, data), tag=tag)
+        return self.blobs.replace(name, self._encrypted(name, data), tag=tag)
 
     def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        self.shelf.write(name, self._sealed(name, data), durable=durable)
+        self.blobs.write(name, self._encrypted(name, data), durable=durable)
 
     def remove(self, name: str, *, tag: str | None = None) -> bool:
-        return self.shelf.remove(name, tag=tag)
+        return self.blobs.remove(name, tag=tag)
 
     def names(self, folder: str) -> tuple[str, ...]:
-        return self.shelf.names(folder)
+        return self.blobs.names(folder)
 
     def _opened(self, name: str, data: bytes) -> bytes:
-        key, what = self._key(), f"{name} in the run store {self.shelf.shown}"
+        key, what = self._key(), f"{name} in the run store {self.blobs.shown}"
         try:
             return open_(key, data, context=_context(name))
         except WrongKey:
@@ -69,7 +69,7 @@ class SealedShelf:
                 hint="Restore it from a backup. Nothing is run while the record is unreadable.",
             ) from None
 
-    def _sealed(self, name: str, data: bytes) -> bytes:
+    def _encrypted(self, name: str, data: bytes) -> bytes:
         return seal(self._key(), data, context=_context(name))
 
 

@@ -1,4 +1,4 @@
-"""A shelf that is a folder: `.holdfast/` at the repository's root, ignored by Git, private to its user."""
+"""Blobs in a folder: `.holdfast/` at the repository root, ignored by Git, readable only by its owner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.system import files
 _IGNORE = "# Holdfast's own record: states, marks, journals. Not for Git.\n*\n"
 
 
-class FolderShelf:
+class FolderBlobs:
     """Nothing is made before something has to be written."""
 
     def __init__(self, folder: Path) -> None:

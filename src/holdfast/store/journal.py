@@ -96,7 +96,7 @@ class JournalWriter:
 
 
 def _beside(path: str, salt: bytes) -> str:
-    """A name that begins with a dot is half-written, to every shelf."""
+    """A name that begins with a dot is half-written, to every blob store."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.{salt.hex()[:8]}")  # noqa: PTH118 - as above
 

@@ -15,9 +15,9 @@ import msgspec
 
 from holdfast.kernel.errors import Busy, UnknownOutcome
 from holdfast.kernel.values import dataclass
-from holdfast.store.encrypted_blobs import Opened, SealedShelf, packed
+from holdfast.store.encrypted_blobs import EncryptedBlobs, Opened, packed
 from holdfast.system import clock, process_table
-from holdfast.system.process_table import Life, ProcessId
+from holdfast.system.process_table import Liveness, ProcessId
 
 _ROUNDS = 30
 """So often somebody else can come between before that is called a fault of the store."""
@@ -63,7 +63,7 @@ class Held:
     holder: Holder
     number: int
     beat: str
-    life: Life
+    life: Liveness
 
 
 class LeaseLost(Busy):
@@ -72,9 +72,9 @@ class LeaseLost(Busy):
 
 class Leases:
     def __init__(
-        self, sealed: SealedShelf, *, life: Callable[[ProcessId], Life] = process_table.life
+        self, encrypted: EncryptedBlobs, *, life: Callable[[ProcessId], Liveness] = process_table.life
     ) -> None:
-        self._sealed = sealed
+        self._encrypted = encrypted
         self._life = life
 
     def take(
@@ -85,7 +85,7 @@ class Leases:
         `spare` is asked about a dead holder: what it began may go on without it.
         """
         return self._taken(
-            name, holder, may=lambda held: held.life is Life.DEAD and not spare(held), declared=None
+            name, holder, may=lambda held: held.life is Liveness.DEAD and not spare(held), declared=None
         )
 
     def take_over(self, name: str, holder: Holder, *, number: int, declared: str | None) -> Lease | Held:
@@ -95,8 +95,8 @@ class Leases:
         """
 
         def may(held: Held) -> bool:
-            believed = declared is not None and held.life is not Life.ALIVE
-            return held.life is Life.DEAD or (held.number == number and believed)
+            believed = declared is not None and held.life is not Liveness.ALIVE
+            return held.life is Liveness.DEAD or (held.number == number and believed)
 
         return self._taken(name, holder, may=may, declared=declared)
 
@@ -107,7 +107,7 @@ class Leases:
             record = _Record(
                 number=lease.number, holder=lease.holder, beat=_now(), taken_from=lease.taken_from
             )
-            renewed = self._sealed.replace(_place(lease.name), record.data(), tag=tag)
+            renewed = self._encrypted.replace(_place(lease.name), record.data(), tag=tag)
             if renewed is not None:
                 return replace(lease, tag=renewed)
             # Another heartbeat of ours may have come between.
@@ -125,7 +125,7 @@ class Leases:
             if found is None or not found.record.held_as(lease):
                 return
             free = _Record(number=lease.number, holder=None, beat=_now())
-            if self._sealed.replace(_place(lease.name), free.data(), tag=found.tag) is not None:
+            if self._encrypted.replace(_place(lease.name), free.data(), tag=found.tag) is not None:
                 return
         raise _unsettled(lease.name)
 
@@ -140,7 +140,7 @@ class Leases:
         for _ in range(_ROUNDS):
             found = self._read(name)
             if found is None:
-                self._sealed.create(_place(name), _Record(number=0, holder=None, beat=_now()).data())
+                self._encrypted.create(_place(name), _Record(number=0, holder=None, beat=_now()).data())
                 continue
             held = self._held(found.record)
             if held is not None and held.holder.same(holder):
@@ -153,7 +153,7 @@ class Leases:
                 beat=_now(),
                 taken_from=_taken_from(held, declared) if held is not None else None,
             )
-            tag = self._sealed.replace(_place(name), record.data(), tag=found.tag)
+            tag = self._encrypted.replace(_place(name), record.data(), tag=found.tag)
             if tag is not None:
                 return _lease(name, holder, record, tag)
         raise _unsettled(name)
@@ -177,7 +177,7 @@ class Leases:
         )
 
     def _read(self, name: str) -> _Found | None:
-        opened = self._sealed.read(_place(name))
+        opened = self._encrypted.read(_place(name))
         return _Found(record=_record(name, opened), tag=opened.tag) if opened is not None else None
 
 

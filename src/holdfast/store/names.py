@@ -1,4 +1,4 @@
-"""Names of stacks as words of a shelf's names."""
+"""Names of stacks as words of blob names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from urllib.parse import quote, unquote
 
 
 def word(stack: str) -> str:
-    """Never one that begins with a dot: on a shelf, that is something half-written."""
+    """Never one that begins with a dot: on a blob store, that is something half-written."""
     quoted = quote(stack, safe="")
     return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
 

@@ -19,7 +19,7 @@ _LEAST_AT_FIRST = 64 * 1024 * 1024
 _LEAST = 4 * 1024 * 1024
 
 
-def spill_for(run: str, memory: Path = MEMORY) -> str | None:
+def buffer_path(run: str, memory: Path = MEMORY) -> str | None:
     """A name for one run's words; None where there is no room in memory, or no such place."""
     try:
         if not os.access(memory, os.W_OK) or _free(memory) < _LEAST_AT_FIRST:

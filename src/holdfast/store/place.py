@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.kernel.errors import UsageError
-from holdfast.store.blobs import Shelf
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.blobs import BlobStore
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.terraform.engine.environment import ALWAYS, ALWAYS_PREFIXES
 
 if TYPE_CHECKING:
-    from holdfast.store.s3_blobs import S3Shelf
+    from holdfast.store.s3_blobs import S3Blobs
 
 
-def open_shelf(name: str, root: Path, variables: Mapping[str, str]) -> Shelf:
+def open_blobs(name: str, root: Path, variables: Mapping[str, str]) -> BlobStore:
     """`variables` are those of the one who started the command; a folder needs none of them."""
     if name.startswith("s3://"):
         return _s3().open(name, wanted(variables))
@@ -25,26 +25,26 @@ def open_shelf(name: str, root: Path, variables: Mapping[str, str]) -> Shelf:
             f"the run store {_scheme(name)} is neither a folder nor in S3",
             hint="Set `store: .holdfast`, another folder, or s3://bucket/prefix.",
         )
-    return FolderShelf((root / name).absolute())
+    return FolderBlobs((root / name).absolute())
 
 
-def folders_of(shelf: Shelf) -> tuple[Path, ...]:
+def folders_of(blobs: BlobStore) -> tuple[Path, ...]:
     """The folders of this machine that a store writes to: they must have room."""
-    return (shelf.folder,) if isinstance(shelf, FolderShelf) else ()
+    return (blobs.folder,) if isinstance(blobs, FolderBlobs) else ()
 
 
-def describe(shelf: Shelf) -> dict[str, object]:
+def describe(blobs: BlobStore) -> dict[str, object]:
     """What `from_description` needs in another process, as JSON. It may hold credentials."""
-    if isinstance(shelf, FolderShelf):
-        return {"kind": "folder", "folder": str(shelf.folder)}
-    described: dict[str, object] = shelf.described()  # type: ignore[attr-defined]
+    if isinstance(blobs, FolderBlobs):
+        return {"kind": "folder", "folder": str(blobs.folder)}
+    described: dict[str, object] = blobs.described()  # type: ignore[attr-defined]
     return described
 
 
-def from_description(described: Mapping[str, object]) -> Shelf:
+def from_description(described: Mapping[str, object]) -> BlobStore:
     match described:
         case {"kind": "folder", "folder": str(folder)}:
-            return FolderShelf(Path(folder))
+            return FolderBlobs(Path(folder))
         case {"kind": "s3", "address": str(address), "variables": dict(variables)}:
             known = described.get("known")
             return _s3().open(address, variables, known=known if isinstance(known, dict) else None)
@@ -61,9 +61,9 @@ def wanted(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _s3() -> type[S3Shelf]:
+def _s3() -> type[S3Blobs]:
     try:
-        from holdfast.store.s3_blobs import S3Shelf  # noqa: PLC0415 - an extra, and slow to import: only where it is used
+        from holdfast.store.s3_blobs import S3Blobs  # noqa: PLC0415 - an extra, and slow to import: only where it is used
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("boto"):
             raise
@@ -72,7 +72,7 @@ def _s3() -> type[S3Shelf]:
             "the run store is in S3, and the Python package boto3 is not installed",
             hint="Install Holdfast with its extra for AWS: pip install 'holdfast[aws]'.",
         ) from None
-    return S3Shelf
+    return S3Blobs
 
 
 def _scheme(name: str) -> str:

@@ -15,9 +15,9 @@ from holdfast.kernel.errors import UnknownOutcome, UsageError
 from holdfast.kernel.values import dataclass
 from holdfast.secrets.keys import Key
 from holdfast.store.backups import Backups
-from holdfast.store.blobs import Shelf
+from holdfast.store.blobs import BlobStore
 from holdfast.store.claims import Claims
-from holdfast.store.encrypted_blobs import SealedShelf, packed
+from holdfast.store.encrypted_blobs import EncryptedBlobs, packed
 from holdfast.store.names import stack_of, word
 from holdfast.store.run_records import RunRecords
 from holdfast.store.states import KeptStates
@@ -45,26 +45,26 @@ class StateRecord:
 class RunStore:
     """Nothing is written before something has to be remembered, nor before the key is the right one."""
 
-    def __init__(self, shelf: Shelf, key: Callable[[], Key]) -> None:
-        self.shelf = shelf
+    def __init__(self, blobs: BlobStore, key: Callable[[], Key]) -> None:
+        self.blobs = blobs
         self._any_key = key
-        self.sealed = SealedShelf(shelf, lambda: self.key)
-        self.claims = Claims(self.sealed)
-        self.states = KeptStates(self.sealed)
-        self.backups = Backups(self.sealed)
-        self.runs = RunRecords(self.sealed)
+        self.encrypted = EncryptedBlobs(blobs, lambda: self.key)
+        self.claims = Claims(self.encrypted)
+        self.states = KeptStates(self.encrypted)
+        self.backups = Backups(self.encrypted)
+        self.runs = RunRecords(self.encrypted)
 
     @functools.cached_property
     def consents(self) -> Consents:
         from holdfast.store.approvals import Consents  # noqa: PLC0415 - only where the guard stops something
 
-        return Consents(self.sealed)
+        return Consents(self.encrypted)
 
     @functools.cached_property
     def leases(self) -> Leases:
         from holdfast.store.leases import Leases  # noqa: PLC0415 - most commands take none
 
-        return Leases(self.sealed)
+        return Leases(self.encrypted)
 
     @functools.cached_property
     def key(self) -> Key:
@@ -72,11 +72,11 @@ class RunStore:
         key = self._any_key()
         found = self._identity() or self._begun(key)
         if found.get("version") != _VERSION:
-            raise _unreadable(self.shelf.shown, f"its format {found.get('version')} is not known")
+            raise _unreadable(self.blobs.shown, f"its format {found.get('version')} is not known")
         if found.get("key") != key.id:
             raise UsageError(
                 "HF-STORE-3",
-                f"the run store {self.shelf.shown} belongs to the key {found.get('key')}; "
+                f"the run store {self.blobs.shown} belongs to the key {found.get('key')}; "
                 f"the key at hand is {key.id}",
                 hint="Set HOLDFAST_KEY to the store's key, or restore its key file from the backup.",
             )
@@ -93,7 +93,7 @@ class RunStore:
         return self._identity() is None
 
     def _identity(self) -> dict[str, object] | None:
-        item = self.shelf.read(IDENTITY)
+        item = self.blobs.read(IDENTITY)
         if item is None:
             return None
         try:
@@ -101,12 +101,12 @@ class RunStore:
         except ValueError:
             document = None
         if not isinstance(document, dict) or "id" not in document:
-            raise _unreadable(self.shelf.shown, f"{IDENTITY} is not a record")
+            raise _unreadable(self.blobs.shown, f"{IDENTITY} is not a record")
         return document
 
     def _begun(self, key: Key) -> dict[str, object]:
         """The first use: a store that cannot keep its promises is refused before anything relies on it."""
-        probe = getattr(self.shelf, "probe", None)
+        probe = getattr(self.blobs, "probe", None)
         if probe is not None:
             probe()
         document: dict[str, object] = {
@@ -115,7 +115,7 @@ class RunStore:
             "created": clock.now().isoformat(),
             "key": key.id,
         }
-        self.shelf.create(IDENTITY, packed(document) + b"\n")
+        self.blobs.create(IDENTITY, packed(document) + b"\n")
         return self._identity() or document
 
     # Used marks: a plan is applied at most once.
@@ -123,50 +123,50 @@ class RunStore:
     def mark_used(self, digest: str, *, run: str, stack: str, who: str) -> bool:
         """Durably, before Terraform starts. False when the plan was used before."""
         mark: dict[str, object] = {"run": run, "stack": stack, "who": who, "at": clock.now().isoformat()}
-        return self.sealed.create(f"used/{digest}", packed(mark))
+        return self.encrypted.create(f"used/{digest}", packed(mark))
 
     def used(self, digest: str) -> dict[str, object] | None:
-        found = self.sealed.read(f"used/{digest}")
+        found = self.encrypted.read(f"used/{digest}")
         return found.document() if found is not None else None
 
     # Where states are and what was last seen there.
 
     def record(self, stack: str, record: StateRecord) -> None:
-        self.sealed.write(f"records/{word(stack)}", packed(asdict(record)))
+        self.encrypted.write(f"records/{word(stack)}", packed(asdict(record)))
 
     def last_seen(self, stack: str) -> StateRecord | None:
-        found = self.sealed.read(f"records/{word(stack)}")
+        found = self.encrypted.read(f"records/{word(stack)}")
         return StateRecord(**found.document()) if found is not None else None  # type: ignore[arg-type]
 
     def recorded_stacks(self) -> tuple[str, ...]:
-        return tuple(sorted(stack_of(name.split("/")[1]) for name in self.shelf.names("records")))
+        return tuple(sorted(stack_of(name.split("/")[1]) for name in self.blobs.names("records")))
 
     def forget(self, stack: str) -> None:
-        self.sealed.remove(f"records/{word(stack)}")
+        self.encrypted.remove(f"records/{word(stack)}")
 
     # States that could not be saved. Kept until they are pushed.
 
     def keep_errored(self, stack: str, state: bytes) -> None:
         """The newest is the one that `errored` gives; an older one is set aside, never overwritten."""
         name = f"errored/{word(stack)}/kept"
-        while not self.sealed.create(name, state):
-            older = self.sealed.read(name)
+        while not self.encrypted.create(name, state):
+            older = self.encrypted.read(name)
             if older is None:
                 continue
-            self.sealed.write(f"errored/{word(stack)}/older-{clock.new_id()}", older.data)
-            if self.sealed.replace(name, state, tag=older.tag) is not None:
+            self.encrypted.write(f"errored/{word(stack)}/older-{clock.new_id()}", older.data)
+            if self.encrypted.replace(name, state, tag=older.tag) is not None:
                 return
 
     def errored(self, stack: str) -> bytes | None:
-        found = self.sealed.read(f"errored/{word(stack)}/kept")
+        found = self.encrypted.read(f"errored/{word(stack)}/kept")
         return found.data if found is not None else None
 
     def settle_errored(self, stack: str) -> None:
         """The state was pushed: the copy stays, under a name that no longer stops the stack."""
         name = f"errored/{word(stack)}/kept"
-        if (kept := self.sealed.read(name)) is not None:
-            self.sealed.write(f"errored/{word(stack)}/pushed-{clock.new_id()}", kept.data)
-            self.sealed.remove(name, tag=kept.tag)
+        if (kept := self.encrypted.read(name)) is not None:
+            self.encrypted.write(f"errored/{word(stack)}/pushed-{clock.new_id()}", kept.data)
+            self.encrypted.remove(name, tag=kept.tag)
 
 
 def _unreadable(place: str, why: str) -> UnknownOutcome:

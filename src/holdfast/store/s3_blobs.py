@@ -1,4 +1,4 @@
-"""A shelf behind S3, Amazon's or any other that honours conditions: for runners that are thrown away.
+"""A blob store behind S3, Amazon's or any other that honours conditions: for runners that are thrown away.
 
 An answer can be lost after the deed was done. Every write therefore carries a mark of its own; where S3 says
 "somebody was first" or "it has changed", the mark tells whether that somebody was this very write.
@@ -23,7 +23,7 @@ _ADDRESS = re.compile(r"s3://([A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(.*))?")
 _NO_TAG = f'"{"0" * 32}"'
 
 
-class S3Shelf:
+class S3Blobs:
     """Tags are S3's ETags. A false "somebody was first" is never given for what was our own doing."""
 
     def __init__(self, bucket: str, prefix: str, caller: AwsCaller, patience: Patience) -> None:

@@ -9,25 +9,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from holdfast.store.blobs import Shelf
+from holdfast.store.blobs import BlobStore
 from holdfast.store.run_records import journal_name
 
 _BEHIND = 0.5
 _AFTER_A_FAILURE = 1.0
 
 
-def catch_up(shelf: Shelf, run: str, written: bytes) -> None:
+def catch_up(blobs: BlobStore, run: str, written: bytes) -> None:
     """Ship what a process wrote that is gone by now. What arrived of it is always the beginning."""
-    names = [name for name in shelf.names(f"runs/{run}") if "/journal-" in name]
-    pieces = [piece.data for name in names if (piece := shelf.read(name)) is not None]
+    names = [name for name in blobs.names(f"runs/{run}") if "/journal-" in name]
+    pieces = [piece.data for name in names if (piece := blobs.read(name)) is not None]
     there = b"".join(pieces)
     if len(written) > len(there) and written.startswith(there):
-        shelf.create(journal_name(run, len(pieces) + 1), written[len(there) :])
+        blobs.create(journal_name(run, len(pieces) + 1), written[len(there) :])
 
 
 class Shipper:
-    def __init__(self, shelf: Shelf, run: str, *, failed: Callable[[str], None] | None = None) -> None:
-        self._shelf = shelf
+    def __init__(self, blobs: BlobStore, run: str, *, failed: Callable[[str], None] | None = None) -> None:
+        self._blobs = blobs
         self._run = run
         self._failed = failed
         self._waiting = b""
@@ -84,8 +84,8 @@ class Shipper:
     def _shipped(self, data: bytes) -> bool:
         name = journal_name(self._run, self._piece)
         try:
-            if not self._shelf.create(name, data):
-                there = self._shelf.read(name)
+            if not self._blobs.create(name, data):
+                there = self._blobs.read(name)
                 return there is not None and there.data == data
         except Exception as error:  # noqa: BLE001 - whatever it is, the journal on this machine is not lost by it
             if self._failed is not None:

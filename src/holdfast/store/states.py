@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass
-from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.names import stack_of, word
 from holdfast.store.snapshots import KeptCopy, StateCopy, pack, unpack
 
@@ -19,11 +19,11 @@ class Version(KeptCopy):
 
 
 class KeptStates:
-    def __init__(self, sealed: SealedShelf) -> None:
-        self._sealed = sealed
+    def __init__(self, encrypted: EncryptedBlobs) -> None:
+        self._encrypted = encrypted
 
     def numbers(self, stack: str) -> tuple[int, ...]:
-        return tuple(_number(name) for name in self._sealed.names(_folder(stack)))
+        return tuple(_number(name) for name in self._encrypted.names(_folder(stack)))
 
     def current(self, stack: str) -> Version | None:
         """None only where there is none: a version that went while we looked has others beside it."""
@@ -34,7 +34,7 @@ class KeptStates:
         return None
 
     def version(self, stack: str, number: int) -> Version | None:
-        found = self._sealed.read(_name(stack, number))
+        found = self._encrypted.read(_name(stack, number))
         if found is None:
             return None
         return Version(number=number, **unpack(found.data, what=f"{stack}: version {number} of its state"))
@@ -46,22 +46,22 @@ class KeptStates:
         if (self.numbers(stack) or (0,))[-1] != after:
             return None
         number = after + 1
-        if not self._sealed.create(_name(stack, number), data):
+        if not self._encrypted.create(_name(stack, number), data):
             return None
         return Version(number=number, **fields)
 
     def stacks(self) -> tuple[str, ...]:
-        words = {name.split("/")[1] for name in self._sealed.names("states")}
+        words = {name.split("/")[1] for name in self._encrypted.names("states")}
         return tuple(sorted(stack_of(one) for one in words))
 
     def withdraw(self, stack: str, number: int) -> None:
         """A version that this command has just added, and that must not count after all."""
-        self._sealed.remove(_name(stack, number))
+        self._encrypted.remove(_name(stack, number))
 
     def drop(self, stack: str, number: int) -> None:
         """Of old versions only; the current one is never dropped."""
         if number != (self.numbers(stack) or (number,))[-1]:
-            self._sealed.remove(_name(stack, number))
+            self._encrypted.remove(_name(stack, number))
 
 
 def _number(name: str) -> int:

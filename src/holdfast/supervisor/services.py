@@ -15,12 +15,12 @@ from typing import Any
 
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
-from holdfast.store.blobs import Shelf
+from holdfast.store.blobs import BlobStore
 from holdfast.store.claims import Claims
-from holdfast.store.encrypted_blobs import SealedShelf
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
-from holdfast.store.output_buffer import forget, require_memory, spill_for
+from holdfast.store.output_buffer import buffer_path, forget, require_memory
 from holdfast.store.place import from_description
 from holdfast.store.run_records import PULSE, RunRecords, journal_name
 from holdfast.store.shipping import Shipper
@@ -36,7 +36,7 @@ _PULSE_SECONDS = 10.0
 
 
 class Office:
-    """One process's shelf, key and door; a command says which run and which state they stand for."""
+    """One process's blob store, key and door; a command says which run and which state they stand for."""
 
     def __init__(self, listening: int) -> None:
         self._door: Door | None = None
@@ -48,20 +48,20 @@ class Office:
                 password=born["TF_HTTP_PASSWORD"],
             )
             self._door.open()
-        self._opened: tuple[str, Shelf, Key] | None = None
+        self._opened: tuple[str, BlobStore, Key] | None = None
 
     def attention(self, message: dict[str, Any]) -> Attention:
-        shelf, key = self._store(message["store"])
-        sealed = SealedShelf(shelf, lambda: key)
+        blobs, key = self._store(message["store"])
+        encrypted = EncryptedBlobs(blobs, lambda: key)
         journal = None
         if "journal" in message:
-            journal = _Journalled(shelf, key, message["journal"], Path(message["folder"]))
+            journal = _Journalled(blobs, key, message["journal"], Path(message["folder"]))
         keeper = None
         if "door" in message and self._door is not None:
-            keeper = StateKeeper(sealed, **message["door"])
+            keeper = StateKeeper(encrypted, **message["door"])
         return _Attended(journal, self._door, keeper)
 
-    def _store(self, described: dict[str, Any]) -> tuple[Shelf, Key]:
+    def _store(self, described: dict[str, Any]) -> tuple[BlobStore, Key]:
         text = json.dumps(described, sort_keys=True)
         if self._opened is None or self._opened[0] != text:
             key = Key.of(base64.b64decode(described["key"]))
@@ -101,8 +101,8 @@ class _Attended(Attention):
 class _Journalled:
     """The journal of one run. When it cannot be written, Terraform is asked to stop, once and gracefully."""
 
-    def __init__(self, shelf: Shelf, key: Key, wanted: dict[str, str], folder: Path) -> None:
-        self._shelf = shelf
+    def __init__(self, blobs: BlobStore, key: Key, wanted: dict[str, str], folder: Path) -> None:
+        self._blobs = blobs
         self._key = key
         self._run = wanted["run"]
         self._spool = wanted.get("spool")
@@ -111,17 +111,17 @@ class _Journalled:
         self._shipper: Shipper | None = None
         self._pulse: _Pulse | None = None
         self._failure: str | None = None
-        self.spill = spill_for(self._run)
+        self.spill = buffer_path(self._run)
         """Where Terraform writes to; None where this machine has no room for it in memory: then a pipe."""
 
     def begin(self) -> str | None:
         try:
             grown = None
-            if isinstance(self._shelf, FolderShelf):
-                path = self._shelf.path(journal_name(self._run))
+            if isinstance(self._blobs, FolderBlobs):
+                path = self._blobs.path(journal_name(self._run))
             else:
                 path = self._spooled()
-                self._shipper = Shipper(self._shelf, self._run)
+                self._shipper = Shipper(self._blobs, self._run)
                 grown = self._shipper.grown
             files.private_folder(path.parent)
             self._writer = JournalWriter(str(path), self._key, self._run, grown=grown)
@@ -133,7 +133,7 @@ class _Journalled:
             # Whoever finds no word of a start believes that there was none.
             if not self._shipper.arrived(_ARRIVE_SECONDS):
                 return self._not_begun("the journal cannot be written: the run store does not answer")
-            self._pulse = _Pulse(SealedShelf(self._shelf, lambda: self._key), self._run)
+            self._pulse = _Pulse(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
         return None
 
     def _not_begun(self, why: str) -> str:
@@ -203,8 +203,8 @@ class _Journalled:
 class _Pulse:
     """Tells the store, while Terraform runs, that somebody is at work. That it cannot tell harms nothing."""
 
-    def __init__(self, sealed: SealedShelf, run: str) -> None:
-        self._records = RunRecords(sealed)
+    def __init__(self, encrypted: EncryptedBlobs, run: str) -> None:
+        self._records = RunRecords(encrypted)
         self._run = run
         self._over = threading.Event()
         threading.Thread(target=self._beat, daemon=True).start()
@@ -223,9 +223,11 @@ class _Pulse:
 class StateKeeper:
     """The kept state of one stack, for the length of one command of one run."""
 
-    def __init__(self, sealed: SealedShelf, *, stack: str, run: str, who: str, why: str, write: bool) -> None:
-        self._states = KeptStates(sealed)
-        self._claims = Claims(sealed)
+    def __init__(
+        self, encrypted: EncryptedBlobs, *, stack: str, run: str, who: str, why: str, write: bool
+    ) -> None:
+        self._states = KeptStates(encrypted)
+        self._claims = Claims(encrypted)
         self._stack = stack
         self._run = run
         self._who = who

@@ -18,7 +18,7 @@ _WHOLE_MACHINE = "pid:[4026531836]"
 _DEAD_STATES = frozenset("ZX")
 
 
-class Life(Enum):
+class Liveness(Enum):
     ALIVE = "alive"
     DEAD = "dead"
     """Proved: it can do nothing any more."""
@@ -69,18 +69,18 @@ def process(pid: int) -> ProcessId:
     )
 
 
-def life(of: ProcessId, *, here: ProcessId | None = None) -> Life:
+def life(of: ProcessId, *, here: ProcessId | None = None) -> Liveness:
     """Dead only when that is proved. A name of a host proves nothing: containers share and inherit names."""
     here = here or this_process()
     if of.pid <= 0 or (of.host, of.machine) != (here.host, here.machine):
-        return Life.UNKNOWN
+        return Liveness.UNKNOWN
     if of.boot != here.boot:
         # The same machine started anew; but a container may have moved to another one, with its name.
         whole = bool(here.machine) and of.space == here.space == _WHOLE_MACHINE
-        return Life.DEAD if whole and of.boot and here.boot else Life.UNKNOWN
+        return Liveness.DEAD if whole and of.boot and here.boot else Liveness.UNKNOWN
     if of.space != here.space:
-        return Life.UNKNOWN
-    return Life.ALIVE if _is_there(of) else Life.DEAD
+        return Liveness.UNKNOWN
+    return Liveness.ALIVE if _is_there(of) else Liveness.DEAD
 
 
 def session_members(leader: int) -> tuple[int, ...]:
@@ -144,7 +144,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def at_work_in(folder: Path) -> bool:
+def any_process_in(folder: Path) -> bool:
     """Whether another process works in the folder or below it."""
     inside = os.path.realpath(folder)
     for process in _others():
@@ -158,7 +158,7 @@ def at_work_in(folder: Path) -> bool:
     return False
 
 
-def told_of(folder: Path) -> bool:
+def any_process_mentions(folder: Path) -> bool:
     """Whether another process of this user was started with this folder in its environment."""
     name = os.fsencode(os.path.realpath(folder))
     for process in _others():

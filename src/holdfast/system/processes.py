@@ -19,7 +19,7 @@ _CHUNK = 1 << 18
 _DISPENSABLE: set[int] = set()
 _ENDING = threading.Lock()
 _ENDED = threading.Event()
-"""Nobody wants to hear what is dispensable any more."""
+"""Nobody wants to hear what is background any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Child:
         return await asyncio.to_thread(self._process.wait)
 
 
-class Sheet:
+class OutputBuffer:
     """What a process writes and we read when it has written: in memory, or in a file that has no name.
 
     Unlike a pipe it never fills, and nobody has to read while it is written.
@@ -99,22 +99,22 @@ class Sheet:
             self.number = -1
 
 
-class Spoken(NamedTuple):
+class SocketChild(NamedTuple):
     """A process that we talk to."""
 
     child: Child
     channel: socket.socket
-    log: Sheet
+    log: OutputBuffer
 
 
 def start_with_socket(
     argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], hand_over: Sequence[int] = ()
-) -> Spoken:
+) -> SocketChild:
     """Start a program that we talk to over a socket pair.
 
     The number of its end of the socket is appended to `argv`. Descriptors that are handed over keep theirs.
     """
-    log = Sheet()
+    log = OutputBuffer()
     ours, theirs = socket.socketpair()
     try:
         process = subprocess.Popen(
@@ -134,7 +134,7 @@ def start_with_socket(
         raise
     finally:
         theirs.close()
-    return Spoken(Child(process), ours, log)
+    return SocketChild(Child(process), ours, log)
 
 
 def run(
@@ -145,14 +145,14 @@ def run(
     seconds: float = 60.0,
     on_start: Callable[[int], None] | None = None,
     given: bytes | None = None,
-    dispensable: bool = False,
+    background: bool = False,
 ) -> Finished:
     """Run a short program (git, `terraform version`) to its end. A missing program is code 127.
 
-    `given` is what it reads from its standard input. One that is `dispensable` is killed by
-    `end_dispensable`: it only tells something, to somebody who may want to hear no more.
+    `given` is what it reads from its standard input. One that is `background` is killed by
+    `kill_background`: it only tells something, to somebody who may want to hear no more.
     """
-    if dispensable and _ENDED.is_set():
+    if background and _ENDED.is_set():
         return Finished(code=-signal.SIGKILL, out=b"", err=b"not started: everything is being ended")
     try:
         process = subprocess.Popen(
@@ -170,7 +170,7 @@ def run(
         return Finished(code=126, out=b"", err=str(error).encode())
     if on_start is not None:
         on_start(process.pid)
-    if dispensable:
+    if background:
         with _ENDING:
             _DISPENSABLE.add(process.pid)
             if _ENDED.is_set():
@@ -192,7 +192,7 @@ def run(
     return Finished(code=process.returncode, out=out, err=err)
 
 
-def end_dispensable() -> None:
+def kill_background() -> None:
     """A person wants to end: nobody waits any longer for what is only told, now or later."""
     with _ENDING:
         _ENDED.set()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 from results_made import stack
 from session_made import ALIVE, DEAD, ELSEWHERE, LONG_AGO, claim, journal, session
 
@@ -18,7 +18,7 @@ from holdfast.runs.claims import Signs, alive, claimed, journal_of, take
 from holdfast.store.journal import ENDED, LINES, STARTED
 from holdfast.store.run_records import PULSE, SPOOL, TAIL, journal_name
 from holdfast.system import clock
-from holdfast.system.process_table import Life, ProcessId
+from holdfast.system.process_table import Liveness, ProcessId
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_wish_to_stop_ends_the_waiting_for_a_stack(tmp_path: Path) -> None:
         asyncio.run(take(at, claim(ALIVE, run="01NEXT")))
 
 
-class LosesAnswers(MemoryShelf):
+class LosesAnswers(MemoryBlobs):
     """A claim is written, and the answer is an error."""
 
     def create(self, name: str, data: bytes) -> bool:
@@ -73,7 +73,7 @@ class LosesAnswers(MemoryShelf):
 
 def test_a_claim_whose_answer_was_lost_is_taken_back(tmp_path: Path) -> None:
     """A run that fails before it begins leaves no claim that would look like an unknown outcome."""
-    at = session(tmp_path, shelf=LosesAnswers())
+    at = session(tmp_path, blobs=LosesAnswers())
     with pytest.raises(Failed):
         asyncio.run(take(at, claim(ALIVE)))
     assert at.store.claims.all() == ()
@@ -96,17 +96,17 @@ def test_what_is_done_in_one_step_frees_the_stack_even_if_it_fails(tmp_path: Pat
 @pytest.mark.parametrize(
     ("asker", "supervisor", "lives", "dead"),
     [
-        (Life.DEAD, None, False, True),
-        (Life.DEAD, Life.DEAD, False, True),
-        (Life.DEAD, Life.UNKNOWN, False, False),
-        (Life.DEAD, Life.ALIVE, True, False),
-        (Life.UNKNOWN, None, False, False),
-        (Life.UNKNOWN, Life.DEAD, False, False),
-        (Life.ALIVE, Life.DEAD, True, False),
+        (Liveness.DEAD, None, False, True),
+        (Liveness.DEAD, Liveness.DEAD, False, True),
+        (Liveness.DEAD, Liveness.UNKNOWN, False, False),
+        (Liveness.DEAD, Liveness.ALIVE, True, False),
+        (Liveness.UNKNOWN, None, False, False),
+        (Liveness.UNKNOWN, Liveness.DEAD, False, False),
+        (Liveness.ALIVE, Liveness.DEAD, True, False),
     ],
 )
 def test_a_run_is_dead_when_nobody_of_it_may_live(
-    asker: Life, supervisor: Life | None, *, lives: bool, dead: bool
+    asker: Liveness, supervisor: Liveness | None, *, lives: bool, dead: bool
 ) -> None:
     """The one who asked and the process that runs Terraform each keep it alive; silence proves nothing."""
     signs = Signs(asker=asker, supervisor=supervisor, pulse=None)
@@ -139,9 +139,9 @@ def test_a_run_out_of_sight_is_at_work_while_it_is_heard_of(tmp_path: Path) -> N
 
 def test_what_a_dead_run_left_on_this_machine_is_shipped(tmp_path: Path) -> None:
     """The journal is read as far as anybody has it, and the store has it from then on."""
-    at = session(tmp_path, shelf=MemoryShelf())
+    at = session(tmp_path, blobs=MemoryBlobs())
     whole = journal(spooled(at), begun(DEAD), (LINES, b"one"), (ENDED, {"code": 0}))
-    at.store.shelf.create(journal_name("01RUN"), whole[: len(whole) // 2])
+    at.store.blobs.create(journal_name("01RUN"), whole[: len(whole) // 2])
     found = journal_of(at, claim(DEAD))
     assert (found.lines, found.ended) == ((b"one",), {"code": 0})
     spooled(at).unlink()
@@ -150,10 +150,10 @@ def test_what_a_dead_run_left_on_this_machine_is_shipped(tmp_path: Path) -> None
 
 def test_a_living_run_ships_its_journal_itself(tmp_path: Path) -> None:
     """Two who ship the same piece would disagree on where it ends."""
-    at = session(tmp_path, shelf=MemoryShelf())
+    at = session(tmp_path, blobs=MemoryBlobs())
     journal(spooled(at), begun(ALIVE), (LINES, b"one"))
     assert journal_of(at, claim(ALIVE)).lines == ()
-    assert at.store.shelf.names("runs/01RUN") == ()
+    assert at.store.blobs.names("runs/01RUN") == ()
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def spill(tmp_path: Path) -> Path:
 
 
 def test_what_terraform_said_last_is_taken_into_the_store(tmp_path: Path, spill: Path) -> None:
-    """Words that nobody had read when everybody was killed are kept, sealed, and gone from memory."""
+    """Words that nobody had read when everybody was killed are kept, encrypted, and gone from memory."""
     at = session(tmp_path)
     journal(tmp_path / "store" / journal_name("01RUN"), begun(DEAD, spill=str(spill)), (LINES, b"one"))
     assert journal_of(at, claim(DEAD)).lines == (b"one", b"two")

@@ -23,7 +23,7 @@ from holdfast.store.journal import STARTED
 from holdfast.store.leases import Held, Holder, Lease, Leases
 from holdfast.store.run_records import journal_name
 from holdfast.system import clock, process_table
-from holdfast.system.process_table import Life, ProcessId
+from holdfast.system.process_table import Liveness, ProcessId
 
 LANE = "lanes/east"
 
@@ -85,7 +85,7 @@ def test_a_lane_that_is_lost_stops_the_change(tmp_path: Path) -> None:
             now = other.store.leases.look(LANE)
             assert now is not None
             # As one on another machine, where nobody can be seen.
-            blind = Leases(other.store.sealed, life=lambda _: Life.UNKNOWN)
+            blind = Leases(other.store.encrypted, life=lambda _: Liveness.UNKNOWN)
             holder = replace(now.holder, change="01B", who="somebody@there")
             got = blind.take_over(LANE, holder, number=now.number, declared="it is gone")
             assert isinstance(got, Lease)
@@ -150,7 +150,7 @@ def test_the_hint_for_a_silent_holder_names_what_to_say(tmp_path: Path) -> None:
     assert "runs reconcile 01DEAD --holder-dead" in str(lanes.busy(ours, "east", now).problem.hint)
     ours.store.claims.take(claim(ELSEWHERE, stack="x", change="01DEAD"))
     assert "runs reconcile 01RUN --holder-dead" in str(lanes.busy(ours, "east", now).problem.hint)
-    seen = replace(now, life=Life.ALIVE)
+    seen = replace(now, life=Liveness.ALIVE)
     assert "--wait" in str(lanes.busy(ours, "east", seen).problem.hint)
 
 
@@ -247,7 +247,7 @@ def test_a_change_that_is_ending_is_not_hurried_by_a_lost_lane(tmp_path: Path) -
             ours.stop.ask()
             now = ours.store.leases.look(LANE)
             assert now is not None
-            blind = Leases(ours.store.sealed, life=lambda _: Life.UNKNOWN)
+            blind = Leases(ours.store.encrypted, life=lambda _: Liveness.UNKNOWN)
             other = replace(now.holder, change="01B")
             assert isinstance(blind.take_over(LANE, other, number=now.number, declared="gone"), Lease)
             await until(lambda: holding.lost)
@@ -291,8 +291,8 @@ def test_silence_is_counted_from_the_last_sign(tmp_path: Path, monkeypatch: pyte
         (60.5, seen, True),
         (61.0, replace(seen, beat="later"), False),
         (121.5, replace(seen, beat="later"), True),
-        (122.0, replace(seen, beat="later", life=Life.ALIVE), False),
-        (900.0, replace(seen, beat="later", life=Life.ALIVE), False),
+        (122.0, replace(seen, beat="later", life=Liveness.ALIVE), False),
+        (900.0, replace(seen, beat="later", life=Liveness.ALIVE), False),
     ]
     for now, held, expected in story:  # noqa: B007 - read by the clock
         assert silence.too_long(held) is expected

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 from results_made import stack
 from session_made import ALIVE, DEAD, KEY, LONG_AGO, claim, journal, session
 
@@ -88,7 +88,7 @@ def test_a_proved_end_is_written_down_and_the_stack_is_free(tmp_path: Path) -> N
     assert at.store.claims.all() == ()
 
 
-class Full(MemoryShelf):
+class Full(MemoryBlobs):
     """Nothing can be written over."""
 
     def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
@@ -98,7 +98,7 @@ class Full(MemoryShelf):
 
 def test_an_end_that_cannot_be_written_keeps_the_claim(tmp_path: Path) -> None:
     """Otherwise a run would be gone without anybody having said how it ended."""
-    at = session(tmp_path, shelf=Full())
+    at = session(tmp_path, blobs=Full())
     one = held(at, claim(DEAD))
     with pytest.raises(Failed):
         settle(at, one, EMPTY)

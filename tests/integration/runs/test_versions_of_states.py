@@ -11,7 +11,7 @@ from holdfast.kernel.errors import UsageError
 from holdfast.runs.run_secrets import remember_secrets, remembered_secrets
 from holdfast.secrets.keys import Key
 from holdfast.states.versions import _chosen, _Row, prune
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateCopy
 
@@ -25,7 +25,7 @@ def copy(serial: int, *, lineage: str = "l") -> StateCopy:
 
 
 def filled(folder: Path, count: int) -> RunStore:
-    store = RunStore(FolderShelf(folder), lambda: Key.of(b"k" * 32))
+    store = RunStore(FolderBlobs(folder), lambda: Key.of(b"k" * 32))
     for number in range(count):
         new = StateCopy(
             serial=number + 1, lineage="l", resources=0, run=None, who="me", why="apply", state=b"{}"

@@ -16,7 +16,7 @@ from small import obey_permissions
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import LINES, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
 from holdfast.store.run_store import RunStore, StateRecord
@@ -31,12 +31,12 @@ import base64, sys, time
 from pathlib import Path
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateCopy
 
 folder, go, me = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-store = RunStore(FolderShelf(folder), lambda: Key.of(b"k" * 32))
+store = RunStore(FolderBlobs(folder), lambda: Key.of(b"k" * 32))
 new = StateCopy(serial=1, lineage="l", resources=0, run=me, who=me, why="apply", state=me.encode())
 go.with_name(f"ready-{me}").touch()
 while not go.exists():
@@ -52,7 +52,7 @@ print(
 
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
-    return RunStore(FolderShelf(tmp_path / "store"), lambda: KEY)
+    return RunStore(FolderBlobs(tmp_path / "store"), lambda: KEY)
 
 
 def test_of_many_processes_one_is_first(store: RunStore, tmp_path: Path) -> None:
@@ -142,10 +142,10 @@ import sys
 from pathlib import Path
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 
-store = RunStore(FolderShelf(Path(sys.argv[1])), lambda: Key.of(b"k" * 32))
+store = RunStore(FolderBlobs(Path(sys.argv[1])), lambda: Key.of(b"k" * 32))
 for look in (
     lambda: store.used("d1"),
     lambda: store.mark_used("d1", run="r", stack="a", who="x"),

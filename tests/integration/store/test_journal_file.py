@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.secrets.keys import Key
-from holdfast.store.encrypted_blobs import SealedShelf
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter, read_journal
 from holdfast.store.run_records import RunRecords, journal_name
 
@@ -68,9 +68,9 @@ def test_a_full_disk_leaves_what_was_written(tmp_path: Path) -> None:
 
 def test_a_journal_has_its_name_with_its_first_word(tmp_path: Path) -> None:
     """Before, nobody sees a journal; from then on nobody can bar the run."""
-    shelf = FolderShelf(tmp_path / "store")
-    runs = RunRecords(SealedShelf(shelf, lambda: KEY))
-    path = shelf.path(journal_name("r1"))
+    blobs = FolderBlobs(tmp_path / "store")
+    runs = RunRecords(EncryptedBlobs(blobs, lambda: KEY))
+    path = blobs.path(journal_name("r1"))
     path.parent.mkdir(parents=True)
     writer = JournalWriter(str(path), KEY, "r1")
     assert runs.ids() == ()
@@ -123,10 +123,10 @@ def test_a_journal_is_its_owners_alone(tmp_path: Path) -> None:
 
 def test_a_barred_run_is_not_begun(tmp_path: Path) -> None:
     """The process that was asked to begin it finds the name taken, says so, and leaves nothing behind."""
-    shelf = FolderShelf(tmp_path / "store")
-    runs = RunRecords(SealedShelf(shelf, lambda: KEY))
+    blobs = FolderBlobs(tmp_path / "store")
+    runs = RunRecords(EncryptedBlobs(blobs, lambda: KEY))
     assert runs.bar("r1")
-    path = shelf.path(journal_name("r1"))
+    path = blobs.path(journal_name("r1"))
     writer = JournalWriter(str(path), KEY, "r1")
     with pytest.raises(FileExistsError):
         writer.append(STARTED, b"{}")

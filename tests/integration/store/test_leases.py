@@ -1,4 +1,4 @@
-"""Leases over real shelves, with real processes: who holds a lane, and when that one may be passed over."""
+"""Leases over real blobs, with real processes: who holds a lane, and when that one may be passed over."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from pathlib import Path
 
 import pytest
 from flaky_s3 import Fault, FlakyS3, LostAnswer, Twice
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 
 from holdfast.kernel.errors import Exit, UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.aws import Patience
-from holdfast.store.encrypted_blobs import SealedShelf
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.leases import Held, Holder, Lease, LeaseLost, Leases
-from holdfast.store.s3_blobs import S3Shelf
+from holdfast.store.s3_blobs import S3Blobs
 from holdfast.system import process_table
-from holdfast.system.process_table import Life, ProcessId
+from holdfast.system.process_table import Liveness, ProcessId
 
 LANE = "lanes/aws"
 SOMEWHERE_ELSE = ProcessId(host="another", boot="b", pid=1, started="1")
 
 
 @pytest.fixture
-def sealed(tmp_path: Path) -> SealedShelf:
-    return SealedShelf(FolderShelf(tmp_path / "store"), lambda: Key.of(bytes(32)))
+def encrypted(tmp_path: Path) -> EncryptedBlobs:
+    return EncryptedBlobs(FolderBlobs(tmp_path / "store"), lambda: Key.of(bytes(32)))
 
 
 @pytest.fixture
-def leases(sealed: SealedShelf) -> Leases:
-    return Leases(sealed)
+def leases(encrypted: EncryptedBlobs) -> Leases:
+    return Leases(encrypted)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_lane_is_held_by_one_and_named(leases: Leases) -> None:
     first = taken(leases.take(LANE, holder("one")))
     held = leases.take(LANE, holder("two"))
     assert isinstance(held, Held)
-    assert (held.holder, held.number, held.life) == (holder("one"), first.number, Life.ALIVE)
+    assert (held.holder, held.number, held.life) == (holder("one"), first.number, Liveness.ALIVE)
     assert held.beat
     leases.release(first)
     leases.release(first)
@@ -133,11 +133,11 @@ def test_a_dead_holder_is_spared_while_its_work_goes_on(
         return True
 
     assert isinstance(leases.take(LANE, holder("two"), spare=spare), Held)
-    assert [(held.number, held.life) for held in asked] == [(old.number, Life.DEAD)]
+    assert [(held.number, held.life) for held in asked] == [(old.number, Liveness.DEAD)]
     assert taken(leases.take(LANE, holder("two"), spare=lambda _: False)).number == old.number + 1
 
 
-class BeatsBetween(MemoryShelf):
+class BeatsBetween(MemoryBlobs):
     """Just before the next record is replaced, its holder's heartbeat comes between."""
 
     def __init__(self) -> None:
@@ -152,12 +152,12 @@ class BeatsBetween(MemoryShelf):
 
 def test_a_heartbeat_does_not_undo_a_release() -> None:
     """A lease is free when its release returns, even if a heartbeat was written meanwhile."""
-    shelf = BeatsBetween()
-    leases = Leases(SealedShelf(shelf, lambda: Key.of(bytes(32))))
+    blobs = BeatsBetween()
+    leases = Leases(EncryptedBlobs(blobs, lambda: Key.of(bytes(32))))
     lease = taken(leases.take(LANE, holder("one")))
-    shelf.beats.append(lambda: leases.renew(lease))
+    blobs.beats.append(lambda: leases.renew(lease))
     leases.release(lease)
-    assert shelf.beats == []
+    assert blobs.beats == []
     assert leases.look(LANE) is None
 
 
@@ -170,9 +170,9 @@ def test_many_takers_at_once(leases: Leases) -> None:
     assert {answer.holder for answer in answers} == {winners[0].holder}
 
 
-def test_a_record_of_another_version_is_not_taken_for_free(sealed: SealedShelf, leases: Leases) -> None:
+def test_a_record_of_another_version_is_not_taken_for_free(encrypted: EncryptedBlobs, leases: Leases) -> None:
     """What is not understood is held by somebody, as far as anybody knows."""
-    sealed.create(f"leases/{LANE}", b'{"version":2,"number":7,"holder":null,"beat":""}')
+    encrypted.create(f"leases/{LANE}", b'{"version":2,"number":7,"holder":null,"beat":""}')
     with pytest.raises(UnknownOutcome) as caught:
         leases.take(LANE, holder("one"))
     assert caught.value.problem.code == "HF-STORE-2"
@@ -182,8 +182,8 @@ def test_lost_answers_of_s3_take_nothing_away() -> None:
     """What S3 did and did not say is found to be ours: taking, heartbeat and release go on."""
     with FlakyS3() as s3:
         s3.make_bucket("acme")
-        shelf = S3Shelf.open("s3://acme/p", s3.variables, patience=Patience(pause=0.01))
-        leases = Leases(SealedShelf(shelf, lambda: Key.of(bytes(32))))
+        blobs = S3Blobs.open("s3://acme/p", s3.variables, patience=Patience(pause=0.01))
+        leases = Leases(EncryptedBlobs(blobs, lambda: Key.of(bytes(32))))
         faults: tuple[Fault, ...] = (LostAnswer(), Twice())
         for number, fault in enumerate(faults, start=1):
             s3.disturb(fault, method="PUT", times=2)

@@ -12,7 +12,7 @@ from holdfast.store import output_buffer
 
 def test_a_name_in_memory_is_private_to_its_run(tmp_path: Path) -> None:
     """Each run of each user has a name of its own."""
-    one, other = output_buffer.spill_for("ONE", tmp_path), output_buffer.spill_for("OTHER", tmp_path)
+    one, other = output_buffer.buffer_path("ONE", tmp_path), output_buffer.buffer_path("OTHER", tmp_path)
     assert one is not None
     assert one != other
     assert Path(one).parent == tmp_path
@@ -21,12 +21,12 @@ def test_a_name_in_memory_is_private_to_its_run(tmp_path: Path) -> None:
 
 def test_a_machine_without_such_a_place_has_none(tmp_path: Path) -> None:
     """A pipe does there; nothing is written to a disk in clear instead."""
-    assert output_buffer.spill_for("ONE", tmp_path / "nowhere") is None
+    assert output_buffer.buffer_path("ONE", tmp_path / "nowhere") is None
 
 
 def test_what_is_left_is_read_once_and_forgotten(tmp_path: Path) -> None:
     """Only a file of ours is looked at; one that is not there is no mistake."""
-    name = str(output_buffer.spill_for("ONE", tmp_path))
+    name = str(output_buffer.buffer_path("ONE", tmp_path))
     assert output_buffer.left(name) is None
     Path(name).write_bytes(b"said\n")
     assert output_buffer.left(name) == b"said\n"
@@ -52,8 +52,8 @@ def test_words_of_a_run_that_has_ended_go_and_evidence_stays(tmp_path: Path) -> 
     """A run killed between its last word and tidying up leaves nothing in clear for long."""
     store = store_on()
     over, open_end = (
-        str(output_buffer.spill_for("OVER", tmp_path)),
-        str(output_buffer.spill_for("OPEN", tmp_path)),
+        str(output_buffer.buffer_path("OVER", tmp_path)),
+        str(output_buffer.buffer_path("OPEN", tmp_path)),
     )
     for name in (over, open_end, str(tmp_path / "stranger")):
         Path(name).write_bytes(b"said\n")

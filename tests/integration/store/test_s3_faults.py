@@ -25,8 +25,8 @@ from flaky_s3 import (
 
 from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 from holdfast.store.aws import AwsCaller, Known, Patience
-from holdfast.store.place import describe, from_description, open_shelf
-from holdfast.store.s3_blobs import S3Shelf
+from holdfast.store.place import describe, from_description, open_blobs
+from holdfast.store.s3_blobs import S3Blobs
 from holdfast.store.s3_errors import StoreUnreachable
 
 TRUSTING = Patience(tries=3, pause=0.01)
@@ -71,82 +71,82 @@ def callers(server: FlakyS3) -> dict[Patience, AwsCaller]:
 
 
 @pytest.fixture
-def shelves(callers: dict[Patience, AwsCaller], tmp_path: Path) -> dict[Patience, S3Shelf]:
+def by_patience(callers: dict[Patience, AwsCaller], tmp_path: Path) -> dict[Patience, S3Blobs]:
     """The same place, with different patience."""
     return {
-        patience: S3Shelf("acme", tmp_path.name, caller, patience) for patience, caller in callers.items()
+        patience: S3Blobs("acme", tmp_path.name, caller, patience) for patience, caller in callers.items()
     }
 
 
 @pytest.fixture
-def shelf(shelves: dict[Patience, S3Shelf]) -> S3Shelf:
-    return shelves[TRUSTING]
+def blobs(by_patience: dict[Patience, S3Blobs]) -> S3Blobs:
+    return by_patience[TRUSTING]
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_ONE_ANSWER, ids=repr)
 def test_what_was_ours_is_never_somebody_elses(
-    s3: FlakyS3, shelves: dict[Patience, S3Shelf], fault: Fault
+    s3: FlakyS3, by_patience: dict[Patience, S3Blobs], fault: Fault
 ) -> None:
     """Whatever becomes of one answer: creating, replacing and removing are known as our own doing."""
-    shelf = shelves[HURRIED if isinstance(fault, LateAnswer) else TRUSTING]
+    blobs = by_patience[HURRIED if isinstance(fault, LateAnswer) else TRUSTING]
     s3.disturb(fault, method="PUT", times=1)
-    assert shelf.create("used/a", b"1")
-    item = shelf.read("used/a")
+    assert blobs.create("used/a", b"1")
+    item = blobs.read("used/a")
     assert item is not None
     s3.disturb(fault, method="PUT", times=1)
-    tag = shelf.replace("used/a", b"2", tag=item.tag)
-    item = shelf.read("used/a")
+    tag = blobs.replace("used/a", b"2", tag=item.tag)
+    item = blobs.read("used/a")
     assert item is not None
     assert (item.data, item.tag) == (b"2", tag)
     if not isinstance(fault, Twice):
         s3.disturb(fault, method="DELETE", times=1)
-    assert shelf.remove("used/a", tag=item.tag)
-    assert shelf.read("used/a") is None
+    assert blobs.remove("used/a", tag=item.tag)
+    assert blobs.read("used/a") is None
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_ONE_ANSWER, ids=repr)
 def test_what_was_somebody_elses_is_never_ours(
-    s3: FlakyS3, shelves: dict[Patience, S3Shelf], fault: Fault
+    s3: FlakyS3, by_patience: dict[Patience, S3Blobs], fault: Fault
 ) -> None:
     """The same faults, and somebody really was first, even with the same bytes."""
-    shelf = shelves[HURRIED if isinstance(fault, LateAnswer) else TRUSTING]
-    shelf.write("used/a", b"1")
-    old = shelf.read("used/a")
-    shelf.write("used/a", b"2")
+    blobs = by_patience[HURRIED if isinstance(fault, LateAnswer) else TRUSTING]
+    blobs.write("used/a", b"1")
+    old = blobs.read("used/a")
+    blobs.write("used/a", b"2")
     assert old is not None
     s3.disturb(fault, method="PUT", times=1)
-    assert not shelf.create("used/a", b"2")
+    assert not blobs.create("used/a", b"2")
     s3.disturb(fault, method="PUT", times=1)
-    assert shelf.replace("used/a", b"2", tag=old.tag) is None
-    assert not shelf.remove("used/a", tag=old.tag)
-    item = shelf.read("used/a")
+    assert blobs.replace("used/a", b"2", tag=old.tag) is None
+    assert not blobs.remove("used/a", tag=old.tag)
+    item = blobs.read("used/a")
     assert item is not None
     assert item.data == b"2"
 
 
 def test_a_request_that_arrives_after_its_repetition_changes_nothing(
-    s3: FlakyS3, shelves: dict[Patience, S3Shelf]
+    s3: FlakyS3, by_patience: dict[Patience, S3Blobs]
 ) -> None:
     """The first try is held up on its way; the second is done, and replaced; then the first arrives."""
-    shelf = shelves[HURRIED]
+    blobs = by_patience[HURRIED]
     s3.disturb(LateArrival(), method="PUT", times=1)
-    assert shelf.create("leases/a", b"1")
-    item = shelf.read("leases/a")
+    assert blobs.create("leases/a", b"1")
+    item = blobs.read("leases/a")
     assert item is not None
-    tag = shelf.replace("leases/a", b"2", tag=item.tag)
+    tag = blobs.replace("leases/a", b"2", tag=item.tag)
     before = len(s3.calls)
     s3.calm()
     assert len(s3.calls) == before, "it had come in long ago, and is let through now"
-    item = shelf.read("leases/a")
+    item = blobs.read("leases/a")
     assert item is not None
     assert (item.data, item.tag) == (b"2", tag)
 
 
-def test_a_broken_answer_is_asked_for_again(s3: FlakyS3, shelf: S3Shelf) -> None:
+def test_a_broken_answer_is_asked_for_again(s3: FlakyS3, blobs: S3Blobs) -> None:
     """Half a state is not a state."""
-    shelf.write("states/a", b"x" * 100_000)
+    blobs.write("states/a", b"x" * 100_000)
     s3.disturb(HalfAnswer(), method="GET", times=1)
-    item = shelf.read("states/a")
+    item = blobs.read("states/a")
     assert item is not None
     assert len(item.data) == 100_000
 
@@ -165,93 +165,93 @@ def test_a_broken_answer_is_asked_for_again(s3: FlakyS3, shelf: S3Shelf) -> None
     ids=repr,
 )
 def test_what_cannot_be_reached_is_an_error_and_never_absent(
-    s3: FlakyS3, shelf: S3Shelf, fault: Fault, code: str
+    s3: FlakyS3, blobs: S3Blobs, fault: Fault, code: str
 ) -> None:
     """A store that is taken for empty would let a used plan be applied again."""
-    shelf.write("used/a", b"1")
+    blobs.write("used/a", b"1")
     s3.disturb(fault)
     for attempt in (
-        lambda: shelf.read("used/a"),
-        lambda: shelf.create("used/b", b"1"),
-        lambda: shelf.replace("used/a", b"2", tag="x"),
-        lambda: shelf.remove("used/a"),
-        lambda: shelf.write("used/c", b"1"),
-        lambda: shelf.names("used"),
+        lambda: blobs.read("used/a"),
+        lambda: blobs.create("used/b", b"1"),
+        lambda: blobs.replace("used/a", b"2", tag="x"),
+        lambda: blobs.remove("used/a"),
+        lambda: blobs.write("used/c", b"1"),
+        lambda: blobs.names("used"),
     ):
         with pytest.raises(StoreUnreachable) as caught:
             attempt()
         assert caught.value.problem.code == code
-        assert shelf.shown in caught.value.problem.message
+        assert blobs.shown in caught.value.problem.message
         assert caught.value.problem.hint
 
 
 def test_a_service_that_never_answers_is_not_waited_for_for_ever(
-    s3: FlakyS3, shelves: dict[Patience, S3Shelf]
+    s3: FlakyS3, by_patience: dict[Patience, S3Blobs]
 ) -> None:
     """Each try has its time limit."""
-    shelf = shelves[SHORT]
+    blobs = by_patience[SHORT]
     s3.disturb(LateAnswer())
     with pytest.raises(StoreUnreachable, match="tried 2 times") as caught:
-        shelf.read("used/a")
+        blobs.read("used/a")
     assert caught.value.problem.code == "HF-STORE-5"
 
 
-def test_a_service_that_is_away_is_waited_for_a_little(s3: FlakyS3, shelf: S3Shelf) -> None:
-    """Refused connections are an error after a few tries; afterwards the same shelf works again."""
-    shelf.write("used/a", b"1")
+def test_a_service_that_is_away_is_waited_for_a_little(s3: FlakyS3, blobs: S3Blobs) -> None:
+    """Refused connections are an error after a few tries; afterwards the same blob store works again."""
+    blobs.write("used/a", b"1")
     with s3.refusing(), pytest.raises(StoreUnreachable, match="tried 3 times"):
-        shelf.read("used/a")
-    assert shelf.read("used/a") is not None
+        blobs.read("used/a")
+    assert blobs.read("used/a") is not None
 
 
-def test_names_come_in_pages(s3: FlakyS3, shelf: S3Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_come_in_pages(s3: FlakyS3, blobs: S3Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than S3 gives at once; a lost page is asked for again; a folder's own marker is no name."""
     monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "5")
     wanted = tuple(f"runs/{number:02}" for number in range(13))
     for name in wanted:
-        shelf.write(name, b"x")
-    shelf.write("runs/", b"")
+        blobs.write(name, b"x")
+    blobs.write("runs/", b"")
     s3.disturb(LostAnswer(), method="GET", path="continuation-token", times=1)
-    assert shelf.names("runs") == wanted
+    assert blobs.names("runs") == wanted
     assert sum("continuation-token" in call.path for call in s3.calls) == 3
 
 
-def test_a_good_service_passes_the_probe_and_nothing_stays(s3: FlakyS3, shelf: S3Shelf) -> None:
+def test_a_good_service_passes_the_probe_and_nothing_stays(s3: FlakyS3, blobs: S3Blobs) -> None:
     """Proved on first use; the proof leaves no trace. Lost answers do not make a good service look bad."""
-    shelf.probe()
+    blobs.probe()
     s3.disturb(LostAnswer(), method="PUT", times=2)
-    shelf.probe()
-    assert shelf.names("probe") == ()
+    blobs.probe()
+    assert blobs.names("probe") == ()
 
 
 @pytest.mark.parametrize("to", ["If-None-Match", "If-Match"])
-def test_a_service_that_ignores_conditions_is_refused(s3: FlakyS3, shelf: S3Shelf, to: str) -> None:
+def test_a_service_that_ignores_conditions_is_refused(s3: FlakyS3, blobs: S3Blobs, to: str) -> None:
     """Two runs would both be first."""
     s3.disturb(Deaf((to,)), method="PUT")
     with pytest.raises(UsageError, match=to) as caught:
-        shelf.probe()
+        blobs.probe()
     assert caught.value.problem.code == "HF-STORE-8"
     assert caught.value.exit == Exit.USAGE
     s3.calm()
-    assert shelf.names("probe") == ()
+    assert blobs.names("probe") == ()
 
 
-def test_a_service_that_does_not_know_conditions_is_refused(s3: FlakyS3, shelf: S3Shelf) -> None:
+def test_a_service_that_does_not_know_conditions_is_refused(s3: FlakyS3, blobs: S3Blobs) -> None:
     """It says so itself: it is not asked again, and not taken for a failing one."""
     s3.disturb(Fails(501, "NotImplemented"), method="PUT")
     with pytest.raises(UsageError) as caught:
-        shelf.probe()
+        blobs.probe()
     assert caught.value.problem.code == "HF-STORE-8"
 
 
-def test_removing_works_where_removing_knows_no_conditions(s3: FlakyS3, shelf: S3Shelf) -> None:
+def test_removing_works_where_removing_knows_no_conditions(s3: FlakyS3, blobs: S3Blobs) -> None:
     """Many services know conditions on writing only."""
-    shelf.write("a/b", b"1")
-    item = shelf.read("a/b")
+    blobs.write("a/b", b"1")
+    item = blobs.read("a/b")
     assert item is not None
     s3.disturb(Fails(501, "NotImplemented"), method="DELETE", times=1)
-    assert shelf.remove("a/b", tag=item.tag)
-    assert shelf.read("a/b") is None
+    assert blobs.remove("a/b", tag=item.tag)
+    assert blobs.read("a/b") is None
 
 
 def test_credentials_that_ran_out_are_asked_for_again(s3: FlakyS3, tmp_path: Path) -> None:
@@ -260,16 +260,16 @@ def test_credentials_that_ran_out_are_asked_for_again(s3: FlakyS3, tmp_path: Pat
     config.write_text("[default]\naws_access_key_id = AKIASECOND\naws_secret_access_key = s\n")
     variables = s3.variables | {"AWS_CONFIG_FILE": str(config)}
     del variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"]
-    shelf = S3Shelf.open("s3://acme/x", variables, patience=TRUSTING, known=_first(s3, expires=None))
+    blobs = S3Blobs.open("s3://acme/x", variables, patience=TRUSTING, known=_first(s3, expires=None))
     s3.disturb(Fails(400, "ExpiredToken"), times=1)
-    shelf.write("a/b", b"1")
+    blobs.write("a/b", b"1")
     assert [_signer(call.headers) for call in s3.calls[-2:]] == ["AKIAFIRST", "AKIASECOND"]
     s3.disturb(Fails(400, "ExpiredToken"))
     with pytest.raises(StoreUnreachable) as caught:
-        shelf.read("a/b")
+        blobs.read("a/b")
     assert caught.value.problem.code == "HF-STORE-6"
     s3.calm()
-    late = S3Shelf.open("s3://acme/x", variables, known=_first(s3, expires="2020-01-01T00:00:00+00:00"))
+    late = S3Blobs.open("s3://acme/x", variables, known=_first(s3, expires="2020-01-01T00:00:00+00:00"))
     late.read("a/b")
     assert _signer(s3.calls[-1].headers) == "AKIASECOND", "ended by the clock: not even tried"
 
@@ -298,7 +298,7 @@ def _signer(headers: dict[str, str]) -> str:
 def test_the_callers_variables_decide_and_not_this_processs(
     s3: FlakyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """The shelf is also opened where the environment is a stack's: other keys, another endpoint, a proxy."""
+    """The store is also opened in a stack's environment: other keys, another endpoint, a proxy."""
     config = tmp_path / "config"
     config.write_text(
         f"[profile ours]\naws_access_key_id = AKIAPROFILE\naws_secret_access_key = s\nregion = eu-west-1\n"
@@ -325,11 +325,11 @@ def test_the_callers_variables_decide_and_not_this_processs(
         "AWS_MAX_ATTEMPTS": "9",
     }.items():
         monkeypatch.setenv(name, value)
-    shelf = open_shelf("s3://acme/who", tmp_path, variables)
-    shelf.write("a/b", b"1")
+    blobs = open_blobs("s3://acme/who", tmp_path, variables)
+    blobs.write("a/b", b"1")
     assert _signer(s3.calls[-1].headers) == signer
     assert "x-amz-security-token" not in {name.lower() for name in s3.calls[-1].headers}
-    told = json.loads(json.dumps(describe(shelf)))
+    told = json.loads(json.dumps(describe(blobs)))
     again = from_description(told)
     item = again.read("a/b")
     assert item is not None
@@ -342,18 +342,18 @@ def test_a_caller_without_credentials_is_told_so(tmp_path: Path) -> None:
     """By its own code, with what can be set; no address is asked for them in vain."""
     variables = {"HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
     with pytest.raises(StoreUnreachable, match="no credentials") as caught:
-        S3Shelf.open("s3://acme/x", variables).read("a/b")
+        S3Blobs.open("s3://acme/x", variables).read("a/b")
     assert caught.value.problem.code == "HF-STORE-6"
     keys = {"AWS_ACCESS_KEY_ID": "AKIAX", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "hunter2\n"}
     with pytest.raises(StoreUnreachable, match="line break") as caught:
-        S3Shelf.open("s3://acme/x", variables | keys).read("a/b")
+        S3Blobs.open("s3://acme/x", variables | keys).read("a/b")
     assert "hunter2" not in str(caught.value)
     del keys["AWS_SESSION_TOKEN"]
     with pytest.raises(StoreUnreachable, match="nowhere:9") as caught:
-        S3Shelf.open("s3://acme/x", variables | keys | {"AWS_ENDPOINT_URL_S3": "nowhere:9"}).read("a/b")
+        S3Blobs.open("s3://acme/x", variables | keys | {"AWS_ENDPOINT_URL_S3": "nowhere:9"}).read("a/b")
     assert caught.value.problem.code == "HF-STORE-5"
     with pytest.raises(StoreUnreachable, match="nowhere"):
-        S3Shelf.open("s3://acme/x", variables | {"AWS_PROFILE": "nowhere"}).read("a/b")
+        S3Blobs.open("s3://acme/x", variables | {"AWS_PROFILE": "nowhere"}).read("a/b")
 
 
 def test_without_boto3_the_extra_is_named(tmp_path: Path) -> None:
@@ -365,10 +365,10 @@ for name in [one for one in sys.modules if one.startswith("boto")]:
     del sys.modules[name]
 sys.modules["botocore"] = None
 from holdfast.kernel.errors import UsageError
-from holdfast.store.place import describe, open_shelf
-print(describe(open_shelf(".holdfast", Path("/r"), {})))
+from holdfast.store.place import describe, open_blobs
+print(describe(open_blobs(".holdfast", Path("/r"), {})))
 try:
-    open_shelf("s3://acme/x", Path("/r"), {})
+    open_blobs("s3://acme/x", Path("/r"), {})
 except UsageError as error:
     print(error.problem.code, error.problem.hint)
 """
@@ -390,7 +390,7 @@ except UsageError as error:
 def test_what_is_no_place_is_refused_without_repeating_a_password(address: str, tmp_path: Path) -> None:
     """Before anything is asked of anybody."""
     with pytest.raises(HoldfastError) as caught:
-        open_shelf(address, tmp_path, {})
+        open_blobs(address, tmp_path, {})
     assert caught.value.problem.code == "HF-STORE-1"
     assert caught.value.exit == Exit.USAGE
     assert "hunter2" not in str(caught.value)

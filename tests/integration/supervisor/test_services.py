@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from memory_blobs import MemoryBlobs
 from memory_keeper import state
-from memory_shelf import MemoryShelf
 from session_made import KEY
 
 from holdfast.store import shipping
-from holdfast.store.blobs import Shelf
+from holdfast.store.blobs import BlobStore
 from holdfast.store.claims import Claim, Claims
-from holdfast.store.encrypted_blobs import SealedShelf
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import Journal, read_journal
 from holdfast.store.run_records import RunRecords, journal_name
 from holdfast.store.states import KeptStates
@@ -30,7 +30,7 @@ from holdfast.terraform.engine.worker import NOT_STARTED
 LONG = 30.0
 
 
-class Deaf(MemoryShelf):
+class Deaf(MemoryBlobs):
     """Nothing arrives, until it is open."""
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class Deaf(MemoryShelf):
 @pytest.fixture(autouse=True)
 def _words_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What Terraform says lies in the test's own folder."""
-    monkeypatch.setattr(services, "spill_for", lambda run: str(tmp_path / f"holdfast-0-{run}"))
+    monkeypatch.setattr(services, "buffer_path", lambda run: str(tmp_path / f"holdfast-0-{run}"))
 
 
-def journalled(folder: Path, shelf: Shelf | None = None) -> _Journalled:
+def journalled(folder: Path, blobs: BlobStore | None = None) -> _Journalled:
     wanted = {"run": "r1", "spool": str(folder / "spool")}
-    journal = _Journalled(shelf or FolderShelf(folder / "store"), KEY, wanted, folder)
+    journal = _Journalled(blobs or FolderBlobs(folder / "store"), KEY, wanted, folder)
     assert journal.spill is not None
     Path(journal.spill).write_bytes(b"said\n")
     return journal
@@ -113,9 +113,9 @@ def test_terraform_is_not_begun_before_its_start_is_known_elsewhere(
 ) -> None:
     """Whoever finds no word of a start believes that there was none; the journal here says the same."""
     monkeypatch.setattr(services, "_ARRIVE_SECONDS", 0.0)
-    shelf = Deaf()
-    why = journalled(tmp_path, shelf).begin()
-    shelf.open.set()
+    blobs = Deaf()
+    why = journalled(tmp_path, blobs).begin()
+    blobs.open.set()
     assert why is not None
     assert "does not answer" in why
     ended = read(spooled(tmp_path)).ended
@@ -127,28 +127,28 @@ def test_a_journal_stays_on_this_machine_until_all_of_it_has_arrived(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer says that it did not arrive, and the file is what the next command ships."""
-    shelf = Deaf()
-    shelf.open.set()
-    journal = journalled(tmp_path, shelf)
+    blobs = Deaf()
+    blobs.open.set()
+    journal = journalled(tmp_path, blobs)
     assert journal.begin() is None
-    shelf.open.clear()
+    blobs.open.clear()
     monkeypatch.setattr(services, "_ARRIVE_SECONDS", 0.0)
     told = journal.end(0)
     kept = read(spooled(tmp_path))
-    shelf.open.set()
+    blobs.open.set()
     assert told == {"unshipped": True}
     assert kept.ended is not None
 
 
 def test_a_journal_that_arrived_is_gone_from_this_machine(tmp_path: Path) -> None:
     """All of it is in the store."""
-    shelf = MemoryShelf()
-    journal = journalled(tmp_path, shelf)
+    blobs = MemoryBlobs()
+    journal = journalled(tmp_path, blobs)
     assert journal.begin() is None
     journal.hear(b"one\n")
     assert journal.end(0) == {}
     assert not spooled(tmp_path).exists()
-    found = RunRecords(SealedShelf(shelf, lambda: KEY)).journal("r1", KEY)
+    found = RunRecords(EncryptedBlobs(blobs, lambda: KEY)).journal("r1", KEY)
     assert found.lines == (b"one",)
     assert found.ended is not None
 
@@ -160,7 +160,7 @@ def test_an_object_that_is_made_is_known_elsewhere_at_once(
     monkeypatch.setattr(shipping, "_BEHIND", 3600.0)
     came = threading.Event()
 
-    class Tells(MemoryShelf):
+    class Tells(MemoryBlobs):
         def create(self, name: str, data: bytes) -> bool:
             created = super().create(name, data)
             if name == journal_name("r1", 2):
@@ -178,23 +178,23 @@ def test_an_object_that_is_made_is_known_elsewhere_at_once(
 
 
 @pytest.fixture
-def sealed() -> SealedShelf:
-    return SealedShelf(MemoryShelf(), lambda: KEY)
+def encrypted() -> EncryptedBlobs:
+    return EncryptedBlobs(MemoryBlobs(), lambda: KEY)
 
 
 @pytest.fixture
-def states(sealed: SealedShelf) -> KeptStates:
-    return KeptStates(sealed)
+def states(encrypted: EncryptedBlobs) -> KeptStates:
+    return KeptStates(encrypted)
 
 
-def keeper(sealed: SealedShelf, *, run: str = "r1", write: bool = True) -> StateKeeper:
-    return StateKeeper(sealed, stack="s", run=run, who="ann", why="apply", write=write)
+def keeper(encrypted: EncryptedBlobs, *, run: str = "r1", write: bool = True) -> StateKeeper:
+    return StateKeeper(encrypted, stack="s", run=run, who="ann", why="apply", write=write)
 
 
-def test_a_state_is_saved_behind_the_one_that_was_read(sealed: SealedShelf, states: KeptStates) -> None:
+def test_a_state_is_saved_behind_the_one_that_was_read(encrypted: EncryptedBlobs, states: KeptStates) -> None:
     """One version after the other, each with who wrote it."""
-    Claims(sealed).take(Claim(stack="s", run="r1", intent={}))
-    ours = keeper(sealed)
+    Claims(encrypted).take(Claim(stack="s", run="r1", intent={}))
+    ours = keeper(encrypted)
     assert ours.read() is None
     ours.write(state(1))
     ours.write(state(2))
@@ -211,23 +211,25 @@ def refused(ours: StateKeeper, new: bytes) -> int:
     return caught.value.status
 
 
-def test_a_version_that_nobody_read_is_never_followed(sealed: SealedShelf, states: KeptStates) -> None:
+def test_a_version_that_nobody_read_is_never_followed(encrypted: EncryptedBlobs, states: KeptStates) -> None:
     """What somebody else saved meanwhile is not buried under a state that knows nothing of it."""
-    Claims(sealed).take(Claim(stack="s", run="r1", intent={}))
-    ours, other = keeper(sealed), keeper(sealed)
+    Claims(encrypted).take(Claim(stack="s", run="r1", intent={}))
+    ours, other = keeper(encrypted), keeper(encrypted)
     assert ours.read() is None
     other.write(state(1))
     assert refused(ours, state(5)) == 409
     assert states.numbers("s") == (1,)
 
 
-def test_a_state_is_saved_only_by_the_run_that_has_the_stack(sealed: SealedShelf, states: KeptStates) -> None:
+def test_a_state_is_saved_only_by_the_run_that_has_the_stack(
+    encrypted: EncryptedBlobs, states: KeptStates
+) -> None:
     """Not without a claim, nor under another's, nor by a command that only reads; nor what is no state."""
-    assert refused(keeper(sealed), state(1)) == 409
-    Claims(sealed).take(Claim(stack="s", run="r1", intent={}))
-    assert refused(keeper(sealed, run="r2"), state(1)) == 409
-    assert refused(keeper(sealed, write=False), state(1)) == 403
-    assert refused(keeper(sealed), b'{"version": 4}') == 400
+    assert refused(keeper(encrypted), state(1)) == 409
+    Claims(encrypted).take(Claim(stack="s", run="r1", intent={}))
+    assert refused(keeper(encrypted, run="r2"), state(1)) == 409
+    assert refused(keeper(encrypted, write=False), state(1)) == 403
+    assert refused(keeper(encrypted), b'{"version": 4}') == 400
     assert states.numbers("s") == ()
 
 
@@ -241,18 +243,20 @@ def stands_for_a_state(door: Door) -> bool:
     return door._rules is not None
 
 
-def test_the_door_is_shut_where_nothing_is_begun(tmp_path: Path, sealed: SealedShelf, door: Door) -> None:
+def test_the_door_is_shut_where_nothing_is_begun(
+    tmp_path: Path, encrypted: EncryptedBlobs, door: Door
+) -> None:
     """A command whose journal cannot be written has no state to read or write."""
-    shelf = FolderShelf(tmp_path / "store")
-    assert RunRecords(SealedShelf(shelf, lambda: KEY)).bar("r1")
-    attended = _Attended(journalled(tmp_path, shelf), door, keeper(sealed))
+    blobs = FolderBlobs(tmp_path / "store")
+    assert RunRecords(EncryptedBlobs(blobs, lambda: KEY)).bar("r1")
+    attended = _Attended(journalled(tmp_path, blobs), door, keeper(encrypted))
     assert attended.begin() is not None
     assert not stands_for_a_state(door)
 
 
-def test_the_door_is_shut_after_each_command(sealed: SealedShelf, door: Door) -> None:
+def test_the_door_is_shut_after_each_command(encrypted: EncryptedBlobs, door: Door) -> None:
     """The next command of the same process finds neither the state nor the refusals of the one before."""
-    attended = _Attended(None, door, keeper(sealed))
+    attended = _Attended(None, door, keeper(encrypted))
     assert attended.begin() is None
     assert stands_for_a_state(door)
     door.refusals.append("no")

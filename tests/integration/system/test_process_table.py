@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.system import process_table
-from holdfast.system.process_table import Life, ProcessId
+from holdfast.system.process_table import Liveness, ProcessId
 
 HERE = ProcessId(host="h", boot="b1", pid=os.getpid(), started="", machine="m", space="pid:[4026531836]")
 """A machine as this one might be: what follows does not depend on where the tests run."""
@@ -31,19 +31,19 @@ def test_this_process_lives() -> None:
     """And is found again after its name was written down."""
     here = process_table.this_process()
     assert here.pid == os.getpid()
-    assert process_table.life(here) is Life.ALIVE
+    assert process_table.life(here) is Liveness.ALIVE
     assert ProcessId.of(here.document()) == here
 
 
 def test_a_killed_process_is_dead_before_anybody_waited_for_it(child: subprocess.Popen[bytes]) -> None:
     """Nobody may be left to wait for it: what ended and still has its number can do nothing any more."""
     it = process_table.process(child.pid)
-    assert process_table.life(it) is Life.ALIVE
+    assert process_table.life(it) is Liveness.ALIVE
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert process_table.life(it) is Life.DEAD
+    assert process_table.life(it) is Liveness.DEAD
     child.wait()
-    assert process_table.life(it) is Life.DEAD
+    assert process_table.life(it) is Liveness.DEAD
 
 
 def test_a_number_given_out_again_is_another_process() -> None:
@@ -51,23 +51,23 @@ def test_a_number_given_out_again_is_another_process() -> None:
     here = process_table.this_process()
     if not here.started:
         pytest.skip("this system does not say when a process started")
-    assert process_table.life(replace(here, started="1")) is Life.DEAD
+    assert process_table.life(replace(here, started="1")) is Liveness.DEAD
 
 
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
-        (HERE, Life.ALIVE),
-        (replace(HERE, host="other"), Life.UNKNOWN),
-        (replace(HERE, machine="other"), Life.UNKNOWN),
-        (replace(HERE, space="pid:[1]"), Life.UNKNOWN),
-        (replace(HERE, pid=0), Life.UNKNOWN),
-        (replace(HERE, boot="b0"), Life.DEAD),
-        (replace(HERE, boot=""), Life.UNKNOWN),
-        (replace(HERE, boot="b0", space="pid:[1]"), Life.UNKNOWN),
+        (HERE, Liveness.ALIVE),
+        (replace(HERE, host="other"), Liveness.UNKNOWN),
+        (replace(HERE, machine="other"), Liveness.UNKNOWN),
+        (replace(HERE, space="pid:[1]"), Liveness.UNKNOWN),
+        (replace(HERE, pid=0), Liveness.UNKNOWN),
+        (replace(HERE, boot="b0"), Liveness.DEAD),
+        (replace(HERE, boot=""), Liveness.UNKNOWN),
+        (replace(HERE, boot="b0", space="pid:[1]"), Liveness.UNKNOWN),
     ],
 )
-def test_only_the_same_machine_can_prove_a_death(of: ProcessId, expected: Life) -> None:
+def test_only_the_same_machine_can_prove_a_death(of: ProcessId, expected: Liveness) -> None:
     """Another host or container is out of sight; a machine that was started anew has lost them all."""
     assert process_table.life(of, here=HERE) is expected
 
@@ -75,9 +75,9 @@ def test_only_the_same_machine_can_prove_a_death(of: ProcessId, expected: Life) 
 def test_a_container_that_moved_proves_nothing() -> None:
     """Same name, another boot: the old one may go on elsewhere."""
     here = replace(HERE, space="pid:[1]")
-    assert process_table.life(replace(here, boot="b0"), here=here) is Life.UNKNOWN
+    assert process_table.life(replace(here, boot="b0"), here=here) is Liveness.UNKNOWN
     nameless = replace(HERE, machine="")
-    assert process_table.life(replace(nameless, boot="b0"), here=nameless) is Life.UNKNOWN
+    assert process_table.life(replace(nameless, boot="b0"), here=nameless) is Liveness.UNKNOWN
 
 
 def test_what_a_killed_leader_left_behind_is_found() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from holdfast.audit.actor import who_acts
+from holdfast.audit.actor import current_actor
 from holdfast.system.environment import Environment
 
 
@@ -13,7 +13,7 @@ def acting(**variables: str) -> Environment:
 def test_a_person_is_who_the_system_says() -> None:
     """A variable that anybody can set never becomes the name; it is kept as what was claimed."""
     environment = acting(USER="somebody-else", SUDO_USER="ada")
-    who = who_acts(environment)
+    who = current_actor(environment)
     assert (who.kind, who.name) == ("person", environment.user)
     assert who.claims == {"login": "somebody-else", "sudo": "ada"}
     assert who.shown == f"{environment.user}@{environment.host}"
@@ -22,12 +22,12 @@ def test_a_person_is_who_the_system_says() -> None:
 def test_what_the_variables_repeat_is_no_claim() -> None:
     """A claim beside the name says that something differs."""
     environment = acting()
-    assert who_acts(acting(USER=environment.user)).claims == {}
+    assert current_actor(acting(USER=environment.user)).claims == {}
 
 
 def test_a_job_says_who_started_it_and_where() -> None:
     """Actor, repository, run, workflow and ref are in the record, under the names that tokens use."""
-    who = who_acts(
+    who = current_actor(
         acting(
             CI="true",
             GITHUB_ACTIONS="true",
@@ -53,12 +53,12 @@ def test_a_job_says_who_started_it_and_where() -> None:
 
 def test_another_ci_is_told_from_a_person() -> None:
     """Nobody sits before a runner, whatever its system user is called."""
-    assert who_acts(acting(CI="1")).kind == "ci"
+    assert current_actor(acting(CI="1")).kind == "ci"
 
 
 def test_nobody_is_proved_by_variables() -> None:
     """Whatever the variables say: unproved, and the record says why."""
     for variables in ({}, {"CI": "1"}, {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "ada"}):
-        who = who_acts(acting(**variables))
+        who = current_actor(acting(**variables))
         assert who.document()["proved"] is False
         assert who.because

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from audit_made import act, applied, audit_on, store_on
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 
 from holdfast.audit.layout import HEAD, piece_name, piece_seqs
 from holdfast.audit.marks import open_break_glass
@@ -14,8 +14,8 @@ from holdfast.audit.reader import all_lines, newest, verify
 from holdfast.kernel.errors import Failed, HoldfastError
 
 
-class Stumbling(MemoryShelf):
-    """A shelf that fails once at a name: before it did what was asked, or after."""
+class Stumbling(MemoryBlobs):
+    """A blob store that fails once at a name: before it did what was asked, or after."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,10 +114,10 @@ def test_what_is_noted_is_written_without_being_asked_for() -> None:
 
 def test_a_store_that_fails_is_an_error_and_nothing_is_lost() -> None:
     """The caller decides what follows; the line waits for the next try."""
-    shelf = Stumbling()
-    store = store_on(shelf)
+    blobs = Stumbling()
+    store = store_on(blobs)
     audit = audit_on(store)
-    shelf.before.add("audit/lines")
+    blobs.before.add("audit/lines")
     with pytest.raises(HoldfastError):
         audit.record(applied("net"))
     audit.record(applied("dns"))
@@ -126,11 +126,11 @@ def test_a_store_that_fails_is_an_error_and_nothing_is_lost() -> None:
 
 def test_a_failure_in_the_background_is_raised_where_it_is_heard() -> None:
     """`note` raises nothing, whenever its thread gets to it; the line is not lost."""
-    shelf = Stumbling()
-    store = store_on(shelf)
+    blobs = Stumbling()
+    store = store_on(blobs)
     audit = audit_on(store)
     audit.record(applied("first"))
-    shelf.before.add(piece_name(2))
+    blobs.before.add(piece_name(2))
     audit.note(applied("net"))
     try:
         audit.flush()
@@ -141,10 +141,10 @@ def test_a_failure_in_the_background_is_raised_where_it_is_heard() -> None:
 
 def test_a_line_whose_answer_was_lost_stands_there_once() -> None:
     """It was written, and the writer was told that it was not."""
-    shelf = Stumbling()
-    store = store_on(shelf)
+    blobs = Stumbling()
+    store = store_on(blobs)
     audit = audit_on(store)
-    shelf.after.add("audit/lines")
+    blobs.after.add("audit/lines")
     with pytest.raises(HoldfastError):
         audit.record(applied("net"))
     audit.record(applied("dns"))
@@ -154,10 +154,10 @@ def test_a_line_whose_answer_was_lost_stands_there_once() -> None:
 
 def test_a_head_that_stays_behind_harms_nothing() -> None:
     """The next writer goes on behind the last line and moves the head."""
-    shelf = Stumbling()
-    store = store_on(shelf)
+    blobs = Stumbling()
+    store = store_on(blobs)
     audit_on(store).record(applied("net"))
-    shelf.before.add(HEAD)
+    blobs.before.add(HEAD)
     audit_on(store).record(applied("dns"))
     behind = verify(store)
     assert behind.whole
@@ -172,7 +172,7 @@ def test_a_cut_end_stays_known_after_the_next_line() -> None:
     store = store_on()
     audit_on(store).record_all([applied("net")])
     audit_on(store).record(applied("dns"))
-    assert store.shelf.remove(piece_name(2))
+    assert store.blobs.remove(piece_name(2))
     audit_on(store).record(applied("app"))
     assert [(one.seq, one.kind) for one in verify(store).breaks] == [(2, "missing")]
 
@@ -182,7 +182,7 @@ def test_a_removed_head_stays_known_after_the_next_line() -> None:
     store = store_on()
     audit_on(store).record(applied("net"))
     audit_on(store).record(applied("dns"))
-    assert store.shelf.remove(HEAD)
+    assert store.blobs.remove(HEAD)
     assert [one.kind for one in verify(store).breaks] == ["head"]
     audit_on(store).record(applied("app"))
     assert [(one.seq, one.kind) for one in verify(store).breaks] == [(3, "head")]
@@ -191,11 +191,11 @@ def test_a_removed_head_stays_known_after_the_next_line() -> None:
 
 def test_a_removed_head_stays_known_when_its_next_writer_fails() -> None:
     """The word of it is not lost with a try that did not work."""
-    shelf = Stumbling()
-    store = store_on(shelf)
+    blobs = Stumbling()
+    store = store_on(blobs)
     audit_on(store).record(applied("net"))
-    store.shelf.remove(HEAD)
-    shelf.before.add("audit/lines")
+    store.blobs.remove(HEAD)
+    blobs.before.add("audit/lines")
     audit = audit_on(store)
     with pytest.raises(HoldfastError):
         audit.record(applied("dns"))
@@ -208,7 +208,7 @@ def test_nothing_is_added_behind_what_cannot_be_read() -> None:
     store = store_on()
     audit = audit_on(store)
     audit.record(applied("net"))
-    store.shelf.write(piece_name(2), b"nonsense")
+    store.blobs.write(piece_name(2), b"nonsense")
     with pytest.raises(HoldfastError) as caught:
         audit.record(applied("dns"))
     assert caught.value.problem.code == "HF-AUDIT-4"
@@ -233,9 +233,9 @@ def test_a_mark_goes_with_the_next_normal_apply_and_not_before() -> None:
 
 def test_a_mark_that_its_writer_did_not_make_is_made_by_the_next() -> None:
     """Killed between the line and the mark: the next line of anybody brings it."""
-    shelf = Stumbling()
-    store = store_on(shelf)
-    shelf.before.add("audit/marks")
+    blobs = Stumbling()
+    store = store_on(blobs)
+    blobs.before.add("audit/marks")
     with pytest.raises(HoldfastError):
         audit_on(store).record(act("unlock"))
     unmarked = verify(store)
@@ -247,10 +247,10 @@ def test_a_mark_that_its_writer_did_not_make_is_made_by_the_next() -> None:
 
 def test_a_mark_that_could_not_be_made_is_made_later_and_the_line_stands_once() -> None:
     """The line is written; only what follows from it is tried again."""
-    shelf = Stumbling()
-    store = store_on(shelf)
+    blobs = Stumbling()
+    store = store_on(blobs)
     audit = audit_on(store)
-    shelf.before.add("audit/marks")
+    blobs.before.add("audit/marks")
     with pytest.raises(HoldfastError):
         audit.record(act("unlock"))
     audit.flush()
@@ -262,7 +262,7 @@ def test_a_mark_that_was_taken_away_is_missed() -> None:
     """It is not the way to make a break-glass act look settled."""
     store = store_on()
     audit_on(store).record(act("unlock"))
-    assert store.shelf.remove("audit/marks/net")
+    assert store.blobs.remove("audit/marks/net")
     assert [(one.seq, one.kind) for one in verify(store).breaks] == [(1, "mark")]
 
 

@@ -4,7 +4,7 @@ import json
 import threading
 
 from audit_made import act, applied, audit_on, store_on
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 
 from holdfast.audit.sink import ship_to, waiting
 from holdfast.kernel.errors import Failed
@@ -13,13 +13,13 @@ from holdfast.system import clock
 ADDRESS = "s3://acme/audit"
 
 
-class Refusing(MemoryShelf):
+class Refusing(MemoryBlobs):
     def create(self, name: str, data: bytes) -> bool:
         del name, data
         raise Failed("HF-STORE-5", f"the run store {ADDRESS} cannot be reached: nobody answers")
 
 
-class Hanging(MemoryShelf):
+class Hanging(MemoryBlobs):
     def __init__(self) -> None:
         super().__init__()
         self.goes_on = threading.Event()
@@ -29,15 +29,15 @@ class Hanging(MemoryShelf):
         return super().create(name, data)
 
 
-def lines(shelf: MemoryShelf) -> list[int]:
+def lines(blobs: MemoryBlobs) -> list[int]:
     """The numbers of all lines there."""
-    found = [item.data for name in sorted(shelf._held) if (item := shelf.read(name)) is not None]
+    found = [item.data for name in sorted(blobs._held) if (item := blobs.read(name)) is not None]
     return sorted(json.loads(line)["seq"] for data in found for line in data.splitlines())
 
 
 def test_lines_are_shipped_once_by_day_and_run() -> None:
     """In clear, as they were hashed; a second shipping finds nothing to do."""
-    store, sink = store_on(), MemoryShelf()
+    store, sink = store_on(), MemoryBlobs()
     audit = audit_on(store)
     audit.record_all(
         [applied("net", run="R1"), applied("dns", run="R2"), applied("net", run="R1"), act("unlock")]
@@ -57,7 +57,7 @@ def test_lines_are_shipped_once_by_day_and_run() -> None:
 
 def test_what_could_not_be_shipped_is_shipped_next_time() -> None:
     """A sink that does not answer is a warning, and nothing is lost."""
-    store, sink = store_on(), MemoryShelf()
+    store, sink = store_on(), MemoryBlobs()
     audit_on(store).record_all([applied("net"), applied("dns")])
     shipped = ship_to(store, ADDRESS, Refusing())
     assert shipped.warning == (
@@ -87,7 +87,7 @@ def test_an_unknown_place_is_a_warning_too() -> None:
 
 def test_what_was_shipped_is_never_replaced() -> None:
     """A copy that differs from the log shows that one of them was changed."""
-    store, sink = store_on(), MemoryShelf()
+    store, sink = store_on(), MemoryBlobs()
     audit_on(store).record(applied("net", run="R1"))
     day = clock.now().date().isoformat()
     sink.write(f"{day}/R1/000000000001.jsonl", b"another line\n")
@@ -98,12 +98,12 @@ def test_what_was_shipped_is_never_replaced() -> None:
 
 def test_a_shipping_that_was_cut_off_is_repeated_without_harm() -> None:
     """The same piece gives the same objects: what is there already is left."""
-    store, sink = store_on(), MemoryShelf()
+    store, sink = store_on(), MemoryBlobs()
     audit = audit_on(store)
     audit.record(applied("net", run="R1"))
     ship_to(store, ADDRESS, sink)
-    for name in store.shelf.names("audit/shipped"):
-        store.shelf.remove(name)
+    for name in store.blobs.names("audit/shipped"):
+        store.blobs.remove(name)
     audit.record(applied("net", run="R1"))
     assert ship_to(store, ADDRESS, sink).waiting == 0
     assert lines(sink) == [1, 2]
@@ -111,7 +111,7 @@ def test_a_shipping_that_was_cut_off_is_repeated_without_harm() -> None:
 
 def test_each_place_has_its_own_count() -> None:
     """A new address gets everything from the first line on."""
-    store, first, second = store_on(), MemoryShelf(), MemoryShelf()
+    store, first, second = store_on(), MemoryBlobs(), MemoryBlobs()
     audit_on(store).record(applied("net"))
     ship_to(store, ADDRESS, first)
     ship_to(store, "s3://other/audit", second)

@@ -65,7 +65,7 @@ engine:
     attempts: 5
     wait: 0s
     also: [the moon is up]
-    refused_creates: [{ provider: labs/lab, text: no shelf }]
+    refused_creates: [{ provider: labs/lab, text: no blobs }]
 store: s3://bucket/prefix
 work: { max_age: 90s, max_size: 1GiB }
 backups: { keep: 5, max_age: 10d }
@@ -109,7 +109,7 @@ def test_the_whole_file_is_believed_as_written() -> None:
         attempts=5,
         wait=0.0,
         also=("the moon is up",),
-        refused_creates=(RefusedCreate(provider="labs/lab", text="no shelf"),),
+        refused_creates=(RefusedCreate(provider="labs/lab", text="no blobs"),),
     )
     assert config.store == "s3://bucket/prefix"
     assert config.store_named

@@ -32,7 +32,7 @@ VALID: tuple[dict[str, Any], ...] = (
     {"version": 1, "engine": {"retries": {"also": ["so: it\nis"], "refused_creates": []}}},
     {
         "version": 1,
-        "engine": {"retries": {"refused_creates": [{"provider": "x/y", "text": "error 429: no shelf"}]}},
+        "engine": {"retries": {"refused_creates": [{"provider": "x/y", "text": "error 429: no blobs"}]}},
     },
     {"version": 1, "stacks": [{"variables": "a/{x}.tfvars.json", "module": "{x}"}]},
     {"version": 1, "stacks": [{"folder": "a/{x}", "variables": {"v": [1, None, {"k": "z"}]}}]},
@@ -65,7 +65,7 @@ INVALID: tuple[Any, ...] = (
     {"version": 1, "engine": {"parallelism": 65}},
     {"version": 1, "engine": {"retries": {"attempts": 11}}},
     {"version": 1, "engine": {"retries": {"also": [" "]}}},
-    {"version": 1, "engine": {"retries": {"refused_creates": [{"text": "no shelf"}]}}},
+    {"version": 1, "engine": {"retries": {"refused_creates": [{"text": "no blobs"}]}}},
     {"version": 1, "engine": {"retries": {"refused_creates": [{"provider": "x/y", "text": "429"}]}}},
     {
         "version": 1,

@@ -6,7 +6,7 @@ from provider.service import Fault
 from provider.store import LabObject, StoreError, look_up, new_id, the_one_named
 
 
-class Shelf:
+class BlobStore:
     """Objects in memory, for questions that need no file."""
 
     def __init__(self, *objects: LabObject) -> None:
@@ -30,17 +30,17 @@ class Shelf:
 
 def test_an_id_goes_before_a_name() -> None:
     """An object whose name is another's id does not hide that other."""
-    shelf = Shelf({"id": "x", "name": "first"}, {"id": "y", "name": "x"})
-    assert look_up(shelf, "x")["name"] == "first"
-    assert look_up(shelf, "first")["id"] == "x"
-    assert the_one_named(shelf, "x")["id"] == "y"
+    blobs = BlobStore({"id": "x", "name": "first"}, {"id": "y", "name": "x"})
+    assert look_up(blobs, "x")["name"] == "first"
+    assert look_up(blobs, "first")["id"] == "x"
+    assert the_one_named(blobs, "x")["id"] == "y"
 
 
 def test_a_name_that_two_objects_bear_is_refused_with_their_ids() -> None:
     """To guess would be to import the wrong one."""
-    shelf = Shelf({"id": "b", "name": "twin"}, {"id": "a", "name": "twin"})
+    blobs = BlobStore({"id": "b", "name": "twin"}, {"id": "a", "name": "twin"})
     with pytest.raises(StoreError, match="use an id: a, b"):
-        look_up(shelf, "twin")
+        look_up(blobs, "twin")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from bundle_made import bundle
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 from session_made import session
 
 from holdfast.audit import proof
@@ -33,7 +33,7 @@ BOB = Who(kind=PERSON, name="bob", host="laptop", proved=False, because="nothing
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """A plan of ada's is saved and waits. Whoever speaks is bob, until a token proves that it is ada."""
     monkeypatch.setattr(proof, "proved", lambda *_: ADA)
-    made = session(tmp_path, shelf=MemoryShelf())
+    made = session(tmp_path, blobs=MemoryBlobs())
     made.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.WAITING.value})
     made.store.consents.saved(DIGEST, BOB.document())
     made.audit.who = BOB
@@ -229,12 +229,12 @@ def test_a_person_and_a_job_of_one_name_are_two(opened: Session) -> None:
 def test_a_word_that_is_not_about_this_plan_stops_everything(opened: Session, damage: str) -> None:
     """Put there by somebody, or written by a Holdfast that is not known: it is never read as consent."""
     opened.store.consents.add(kept(Word.APPROVE, ADA, "another"))
-    (name,) = opened.store.sealed.names("consents/another")
-    found = opened.store.sealed.read(name)
+    (name,) = opened.store.encrypted.names("consents/another")
+    found = opened.store.encrypted.read(name)
     assert found is not None
     data = found.data.replace(b'"version":1', b'"version":2') if damage.startswith("a newer") else found.data
     to = DIGEST if damage.startswith("another") else "another"
-    opened.store.sealed.write(f"consents/{to}/00", data)
+    opened.store.encrypted.write(f"consents/{to}/00", data)
     with pytest.raises(HoldfastError) as caught:
         opened.store.consents.of(to)
     assert caught.value.problem.code == "HF-STORE-2"

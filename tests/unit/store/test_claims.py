@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim, Claims
-from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.run_records import RunRecords, journal_name
 
 KEY = Key.of(b"k" * 32)
 
 
 @pytest.fixture
-def shelf() -> MemoryShelf:
-    return MemoryShelf()
+def blobs() -> MemoryBlobs:
+    return MemoryBlobs()
 
 
 @pytest.fixture
-def claims(shelf: MemoryShelf) -> Claims:
-    return Claims(SealedShelf(shelf, lambda: KEY))
+def claims(blobs: MemoryBlobs) -> Claims:
+    return Claims(EncryptedBlobs(blobs, lambda: KEY))
 
 
 def claim(run: str, stack: str = "a/b") -> Claim:
@@ -53,7 +53,7 @@ def test_only_ones_own_is_released(claims: Claims) -> None:
     assert claims.all() == ()
 
 
-class HandsOver(MemoryShelf):
+class HandsOver(MemoryBlobs):
     """Just before something is removed, its holder lets go and another one takes it."""
 
     def __init__(self) -> None:
@@ -64,13 +64,13 @@ class HandsOver(MemoryShelf):
         if not self.handed:
             self.handed = True
             super().remove(name)
-            Claims(SealedShelf(self, lambda: KEY)).take(claim("r2"))
+            Claims(EncryptedBlobs(self, lambda: KEY)).take(claim("r2"))
         return super().remove(name, tag=tag)
 
 
 def test_a_late_release_leaves_the_next_one_alone() -> None:
     """What was read before somebody else came is not removed after."""
-    claims = Claims(SealedShelf(HandsOver(), lambda: KEY))
+    claims = Claims(EncryptedBlobs(HandsOver(), lambda: KEY))
     claims.take(claim("r1"))
     claims.release("a/b", "r1")
     held = claims.of("a/b")
@@ -78,7 +78,7 @@ def test_a_late_release_leaves_the_next_one_alone() -> None:
     assert held.run == "r2"
 
 
-class LetsGo(MemoryShelf):
+class LetsGo(MemoryBlobs):
     """Whoever holds something lets go of it as soon as somebody else has found it taken."""
 
     def create(self, name: str, data: bytes) -> bool:
@@ -90,7 +90,7 @@ class LetsGo(MemoryShelf):
 
 def test_a_claim_released_while_it_is_taken_is_taken_again() -> None:
     """Nobody believes to have a stack without a claim in the store that says so."""
-    claims = Claims(SealedShelf(LetsGo(), lambda: KEY))
+    claims = Claims(EncryptedBlobs(LetsGo(), lambda: KEY))
     claims.take(claim("r1"))
     assert claims.take(claim("r2")).run == "r2"
     held = claims.of("a/b")
@@ -105,10 +105,10 @@ def test_claims_of_stacks_of_any_name_are_listed(claims: Claims) -> None:
     assert {one.stack for one in claims.all()} == {"a/b", ".hidden/x", "c"}
 
 
-def test_a_damaged_claim_holds(claims: Claims, shelf: MemoryShelf) -> None:
+def test_a_damaged_claim_holds(claims: Claims, blobs: MemoryBlobs) -> None:
     """A claim that cannot be read frees nothing: nobody knows how that run ended."""
     claims.take(claim("r1"))
-    shelf.write("claims/a%2Fb", b"gone wrong")
+    blobs.write("claims/a%2Fb", b"gone wrong")
     for use in (
         lambda: claims.of("a/b"),
         claims.all,
@@ -117,15 +117,15 @@ def test_a_damaged_claim_holds(claims: Claims, shelf: MemoryShelf) -> None:
     ):
         with pytest.raises(UnknownOutcome):
             use()
-    assert shelf.read("claims/a%2Fb") is not None
+    assert blobs.read("claims/a%2Fb") is not None
 
 
-def test_a_run_that_was_barred_is_not_begun(shelf: MemoryShelf) -> None:
+def test_a_run_that_was_barred_is_not_begun(blobs: MemoryBlobs) -> None:
     """One of the two is first: who bars a run, or who begins its journal. Barring twice is no beginning."""
-    runs = RunRecords(SealedShelf(shelf, lambda: KEY))
+    runs = RunRecords(EncryptedBlobs(blobs, lambda: KEY))
     assert runs.bar("r1")
     assert not runs.bar("r1")
     assert runs.journal("r1", KEY).started is None
-    assert not shelf.create(journal_name("r1"), b"a journal")
-    shelf.create(journal_name("r2"), b"a journal")
+    assert not blobs.create(journal_name("r1"), b"a journal")
+    blobs.create(journal_name("r2"), b"a journal")
     assert not runs.bar("r2")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.backups import Backups
-from holdfast.store.encrypted_blobs import SealedShelf
+from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.snapshots import StateCopy
 from holdfast.store.states import KeptStates, Version
 
@@ -16,18 +16,18 @@ KEY = Key.of(b"k" * 32)
 
 
 @pytest.fixture
-def shelf() -> MemoryShelf:
-    return MemoryShelf()
+def blobs() -> MemoryBlobs:
+    return MemoryBlobs()
 
 
 @pytest.fixture
-def states(shelf: MemoryShelf) -> KeptStates:
-    return KeptStates(SealedShelf(shelf, lambda: KEY))
+def states(blobs: MemoryBlobs) -> KeptStates:
+    return KeptStates(EncryptedBlobs(blobs, lambda: KEY))
 
 
 @pytest.fixture
-def backups(shelf: MemoryShelf) -> Backups:
-    return Backups(SealedShelf(shelf, lambda: KEY))
+def backups(blobs: MemoryBlobs) -> Backups:
+    return Backups(EncryptedBlobs(blobs, lambda: KEY))
 
 
 def new(serial: int, state: bytes = b"{}") -> StateCopy:
@@ -100,7 +100,7 @@ def test_the_current_version_is_never_dropped(states: KeptStates) -> None:
     assert states.numbers("a/b") == (1, 2)
 
 
-class Withdrawn(MemoryShelf):
+class Withdrawn(MemoryBlobs):
     """The newest version is withdrawn by whoever added it, between the look at the names and the reading."""
 
     def __init__(self) -> None:
@@ -117,36 +117,36 @@ class Withdrawn(MemoryShelf):
 
 def test_a_version_that_went_is_not_an_absent_state() -> None:
     """There is a state while one version is left: Terraform must never be told that there is none."""
-    shelf = Withdrawn()
-    states = KeptStates(SealedShelf(shelf, lambda: KEY))
+    blobs = Withdrawn()
+    states = KeptStates(EncryptedBlobs(blobs, lambda: KEY))
     added(states, 1, after=0, state=b"the one")
     added(states, 2, after=1)
-    shelf.withdraws = "states/a%2Fb/0000000002"
+    blobs.withdraws = "states/a%2Fb/0000000002"
     current = states.current("a/b")
     assert current is not None
     assert current.state == b"the one"
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "0000000001~", "-1", "latest", "\N{ARABIC-INDIC DIGIT ONE}"])
-def test_a_stranger_among_the_versions_is_an_error(states: KeptStates, shelf: MemoryShelf, name: str) -> None:
+def test_a_stranger_among_the_versions_is_an_error(states: KeptStates, blobs: MemoryBlobs, name: str) -> None:
     """What nobody of ours wrote there is said, and is neither a version nor a crash."""
     added(states, 1, after=0)
-    shelf.write(f"states/a%2Fb/{name}", b"hello")
+    blobs.write(f"states/a%2Fb/{name}", b"hello")
     with pytest.raises(UnknownOutcome) as caught:
         states.current("a/b")
     assert caught.value.problem.code == "HF-STORE-2"
     assert name in caught.value.problem.message
 
 
-def test_a_damaged_version_is_an_error(states: KeptStates, shelf: MemoryShelf) -> None:
+def test_a_damaged_version_is_an_error(states: KeptStates, blobs: MemoryBlobs) -> None:
     """An emptied, cut or exchanged version is never "no state", nor the one before it."""
     added(states, 1, after=0, state=b"one")
     added(states, 2, after=1, state=b"two")
-    first, second = (shelf.read(f"states/a%2Fb/000000000{one}") for one in (1, 2))
+    first, second = (blobs.read(f"states/a%2Fb/000000000{one}") for one in (1, 2))
     assert first is not None
     assert second is not None
     for bad in (b"", second.data[:-3], first.data, b"{}"):
-        shelf.write("states/a%2Fb/0000000002", bad)
+        blobs.write("states/a%2Fb/0000000002", bad)
         with pytest.raises(UnknownOutcome):
             states.current("a/b")
 

@@ -8,7 +8,7 @@ from holdfast.store.names import stack_of, word
 
 
 @given(st.text(min_size=1))
-def test_a_word_is_safe_on_any_shelf(stack: str) -> None:
+def test_a_word_is_safe_on_any_blob_store(stack: str) -> None:
     """Whatever a stack is called: one word, that leads nowhere else and is not taken for half-written."""
     text = word(stack)
     assert "/" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 
 from holdfast.store import shipping
 from holdfast.store.run_records import journal_name
@@ -14,7 +14,7 @@ from holdfast.store.shipping import Shipper, catch_up
 LONG = 30.0
 
 
-class Troubled(MemoryShelf):
+class Troubled(MemoryBlobs):
     """Each create goes as it is told: done, not done, or done and the answer lost."""
 
     def __init__(self, *troubles: str) -> None:
@@ -32,9 +32,9 @@ class Troubled(MemoryShelf):
         return made
 
 
-def arrived(shelf: MemoryShelf, run: str = "r") -> bytes:
+def arrived(blobs: MemoryBlobs, run: str = "r") -> bytes:
     """All pieces in their order."""
-    pieces = [shelf.read(name) for name in shelf.names(f"runs/{run}")]
+    pieces = [blobs.read(name) for name in blobs.names(f"runs/{run}")]
     return b"".join(piece.data for piece in pieces if piece is not None)
 
 
@@ -44,14 +44,14 @@ def arrived(shelf: MemoryShelf, run: str = "r") -> bytes:
 def test_everything_arrives_once_and_in_order(troubles: tuple[str, ...]) -> None:
     """Whatever is lost on the way: no byte is missing, none comes twice."""
     said: list[str] = []
-    shelf = Troubled(*troubles)
-    shipper = Shipper(shelf, "r", failed=said.append)
+    blobs = Troubled(*troubles)
+    shipper = Shipper(blobs, "r", failed=said.append)
     for number in range(20):
         shipper.grown(f"<{number}>".encode())
         if number % 7 == 0:
             shipper.urge()
     assert shipper.finish(LONG)
-    assert arrived(shelf) == b"".join(f"<{number}>".encode() for number in range(20))
+    assert arrived(blobs) == b"".join(f"<{number}>".encode() for number in range(20))
     assert len(said) == len(troubles)
 
 
@@ -60,7 +60,7 @@ def test_what_grows_is_shipped_without_being_urged(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(shipping, "_BEHIND", 0.0)
     came = threading.Event()
 
-    class Tells(MemoryShelf):
+    class Tells(MemoryBlobs):
         def create(self, name: str, data: bytes) -> bool:
             created = super().create(name, data)
             came.set()
@@ -75,64 +75,64 @@ def test_what_grows_is_shipped_without_being_urged(monkeypatch: pytest.MonkeyPat
 def test_what_is_urged_arrives_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits until all has arrived finds it there, however long others may be behind."""
     monkeypatch.setattr(shipping, "_BEHIND", 3600.0)
-    shelf = Troubled()
-    shipper = Shipper(shelf, "r")
+    blobs = Troubled()
+    shipper = Shipper(blobs, "r")
     shipper.grown(b"started")
     assert shipper.arrived(LONG)
-    assert arrived(shelf) == b"started"
+    assert arrived(blobs) == b"started"
     shipper.finish(LONG)
 
 
 def test_a_store_that_does_not_answer_holds_nothing_up() -> None:
     """The one who writes goes on; the end says that it has not arrived, and it arrives when it can."""
-    shelf = Troubled()
-    shelf.open.clear()
-    shipper = Shipper(shelf, "r")
+    blobs = Troubled()
+    blobs.open.clear()
+    shipper = Shipper(blobs, "r")
     shipper.grown(b"one")
     assert not shipper.arrived(0.05)
     shipper.grown(b"two")
     assert not shipper.finish(0.05)
-    assert arrived(shelf) == b""
-    shelf.open.set()
+    assert arrived(blobs) == b""
+    blobs.open.set()
     assert shipper.finish(LONG)
-    assert arrived(shelf) == b"onetwo"
+    assert arrived(blobs) == b"onetwo"
 
 
 def test_a_journal_of_another_is_not_added_to() -> None:
     """Where the run was barred, nothing of it arrives, and nobody is told that it has."""
-    shelf = Troubled()
-    shelf.create(journal_name("r"), b"")
-    shipper = Shipper(shelf, "r")
+    blobs = Troubled()
+    blobs.create(journal_name("r"), b"")
+    shipper = Shipper(blobs, "r")
     shipper.grown(b"started")
     assert not shipper.arrived(0.05)
-    assert arrived(shelf) == b""
+    assert arrived(blobs) == b""
 
 
 @pytest.mark.parametrize("there", [0, 3, 7])
 def test_what_a_dead_process_left_is_brought_after_it(there: int) -> None:
     """What had arrived stays, the rest follows, and a second time brings nothing more."""
-    shelf, written = MemoryShelf(), b"0123456"
+    blobs, written = MemoryBlobs(), b"0123456"
     if there:
-        shelf.create(journal_name("r", 1), written[:there])
+        blobs.create(journal_name("r", 1), written[:there])
     for _ in range(2):
-        catch_up(shelf, "r", written)
-    assert arrived(shelf) == written
+        catch_up(blobs, "r", written)
+    assert arrived(blobs) == written
 
 
 def test_what_a_dead_process_left_follows_every_piece_and_nothing_else() -> None:
     """Several pieces had arrived, and the run's folder holds other records beside its journal."""
-    shelf, written = MemoryShelf(), b"0123456"
+    blobs, written = MemoryBlobs(), b"0123456"
     for piece, data in enumerate((b"01", b"2", b"34"), start=1):
-        shelf.create(journal_name("r", piece), data)
-    shelf.create("runs/r/pulse", b"a moment ago")
-    catch_up(shelf, "r", written)
-    assert shelf.remove("runs/r/pulse")
-    assert arrived(shelf) == written
+        blobs.create(journal_name("r", piece), data)
+    blobs.create("runs/r/pulse", b"a moment ago")
+    catch_up(blobs, "r", written)
+    assert blobs.remove("runs/r/pulse")
+    assert arrived(blobs) == written
 
 
 def test_nothing_is_brought_after_a_journal_of_another() -> None:
     """What does not go on where the store ends is not added: a mixed journal could never be read."""
-    shelf = MemoryShelf()
-    shelf.create(journal_name("r", 1), b"abc")
-    catch_up(shelf, "r", b"0123456")
-    assert arrived(shelf) == b"abc"
+    blobs = MemoryBlobs()
+    blobs.create(journal_name("r", 1), b"abc")
+    catch_up(blobs, "r", b"0123456")
+    assert arrived(blobs) == b"abc"

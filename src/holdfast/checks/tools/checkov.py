@@ -180,7 +180,7 @@ def _run(asked: Asked, folder: Path, argv: Sequence[str]) -> processes.Finished:
         folder=folder,
         environment=child_variables(asked.environment),
         seconds=_SECONDS,
-        dispensable=True,
+        background=True,
     )
 
 

@@ -116,15 +116,15 @@ def _opened(invocation: Invocation) -> tuple[Config, RunStore]:
     from holdfast.config import read as config_read
     from holdfast.secrets.keys import obtain
     from holdfast.secrets.redact import settings_of
-    from holdfast.store.place import open_shelf
+    from holdfast.store.place import open_blobs
     from holdfast.store.run_store import RunStore
 
     config = config_read.load(invocation.config or config_read.find(Path.cwd()))
     hidden = config.redaction
     invocation.console.redactor.tune(settings_of(hidden.off, hidden.words, hidden.entropy))
     environment = invocation.environment
-    shelf = open_shelf(config.store, config.root, environment.variables)
-    return config, RunStore(shelf, lambda: obtain(environment).key)
+    blobs = open_blobs(config.store, config.root, environment.variables)
+    return config, RunStore(blobs, lambda: obtain(environment).key)
 
 
 def _unopened(invocation: Invocation) -> Callable[[Piece], None]:

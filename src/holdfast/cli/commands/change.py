@@ -248,7 +248,7 @@ class Change:
         """A run that fills the disk half-way could not save a state: it is refused before it starts."""
         repository = self.workshop.repository
         home = self.invocation.environment.home
-        places = (home, *folders_of(repository.store.shelf))
+        places = (home, *folders_of(repository.store.blobs))
         if fullest(places) is not None:
             clean_at_once(home, repository.config.work)
             require_room(places)

@@ -154,7 +154,7 @@ class _Check:
         from holdfast.config import read as config_read
         from holdfast.hcl.eval.code import Code
         from holdfast.secrets.keys import obtain
-        from holdfast.store.place import open_shelf
+        from holdfast.store.place import open_blobs
         from holdfast.store.run_store import RunStore
 
         invocation = self._invocation
@@ -166,7 +166,7 @@ class _Check:
             loaded = config_read.load(file)
             environment = invocation.environment
             store = RunStore(
-                open_shelf(loaded.store, loaded.root, environment.variables), lambda: obtain(environment).key
+                open_blobs(loaded.store, loaded.root, environment.variables), lambda: obtain(environment).key
             )
             bare = Repository(
                 config=loaded, environment=environment, code=Code(loaded.root), stacks=(), store=store

@@ -20,7 +20,7 @@ _CHUNK = 1 << 18
 class Supervised:
     """One process and the conversation with it."""
 
-    def __init__(self, process: processes.Spoken, *, key: str) -> None:
+    def __init__(self, process: processes.SocketChild, *, key: str) -> None:
         self.key = key
         self.providers: str | None = None
         """The one set of provider versions it may load; None until the first command that loads any."""
@@ -61,7 +61,7 @@ class Supervised:
             "folder": str(command.folder),
             **(command.attend or {}),
         }
-        with processes.Sheet() as err, _Output(lines.feed if lines is not None else None) as out:
+        with processes.OutputBuffer() as err, _Output(lines.feed if lines is not None else None) as out:
             try:
                 await self._ask(json.dumps(message).encode() + b"\n", (out.number, err.number))
             except OSError:
@@ -167,7 +167,7 @@ class _Output:
 
     def __init__(self, take: Listen | None) -> None:
         self._take = take
-        self._sheet = processes.Sheet() if take is None else None
+        self._sheet = processes.OutputBuffer() if take is None else None
         self._reading, self.number = (-1, self._sheet.number) if self._sheet is not None else os.pipe()
         self._over: asyncio.Future[None] | None = None
 

@@ -147,7 +147,7 @@ class Cleaner:
     def _remove_unless_needed(entry: Entry) -> Entry | None:
         slot = entry.path
         with files.locked(slot / IN_USE_FILE, wait=False) as ours:
-            if not ours or process_table.at_work_in(slot):
+            if not ours or process_table.any_process_in(slot):
                 return replace(entry, in_use=True)
             now = _measured(entry)
             if now.unsaved or (now.unfinished and not entry.unfinished):

@@ -81,7 +81,7 @@ def remove_dead(temporary: Path, *, older_than: float) -> Iterator[tuple[Path, i
 
 def _remove_if_dead(folder: Path) -> int | None:
     with files.locked(folder / _OWNER, wait=False) as gone:
-        if not gone or process_table.at_work_in(folder) or process_table.told_of(folder):
+        if not gone or process_table.any_process_in(folder) or process_table.any_process_mentions(folder):
             return None
         size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
         shutil.rmtree(folder)

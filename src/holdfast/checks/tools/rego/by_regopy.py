@@ -76,7 +76,7 @@ class Regopy:
             folder=self._root,
             environment=self._variables,
             seconds=SECONDS,
-            dispensable=True,
+            background=True,
             given=as_json(asked).encode(errors="replace"),
         )
         try:

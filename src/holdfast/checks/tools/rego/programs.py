@@ -41,7 +41,7 @@ class Opa(_Program):
                 folder=self._root,
                 environment=self._variables,
                 seconds=SECONDS,
-                dispensable=True,
+                background=True,
                 given=as_json([document.value for document in documents]).encode(errors="replace"),
             )
         return _of_each(rules, opa_value(finished), len(documents))
@@ -53,7 +53,7 @@ class Opa(_Program):
                 folder=self._root,
                 environment=self._variables,
                 seconds=SECONDS,
-                dispensable=True,
+                background=True,
             )
 
     @contextlib.contextmanager
@@ -64,7 +64,7 @@ class Opa(_Program):
             folder=self._root,
             environment=self._variables,
             seconds=SECONDS,
-            dispensable=True,
+            background=True,
         )
         try:
             text = forbidden_calls.capabilities(finished.out)
@@ -166,7 +166,7 @@ class Conftest(_Program):
                 folder=folder,
                 environment=self._variables,
                 seconds=SECONDS,
-                dispensable=True,
+                background=True,
                 given=as_json({"documents": documents}).encode(errors="replace"),
             )
         return conftest_value(finished, f"{self._root}/")

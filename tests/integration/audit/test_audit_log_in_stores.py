@@ -1,4 +1,4 @@
-"""The record on real shelves: a folder and S3, with several writers, kills, and fingers in it."""
+"""The audit log in real stores: a folder and S3, with several writers, kills and tampering."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from holdfast.audit.layout import piece_name
 from holdfast.audit.reader import newest, verify
 from holdfast.audit.sink import ship, waiting
 from holdfast.store.aws import AwsCaller, Patience
-from holdfast.store.blobs import Shelf
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.blobs import BlobStore
+from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
-from holdfast.store.s3_blobs import S3Shelf
+from holdfast.store.s3_blobs import S3Blobs
 
 WRITER = """
 import sys, time
 from audit_made import applied, audit_on, store_on
-from holdfast.store.folder_blobs import FolderShelf
+from holdfast.store.folder_blobs import FolderBlobs
 from pathlib import Path
-audit = audit_on(store_on(FolderShelf(Path(sys.argv[1]))))
+audit = audit_on(store_on(FolderBlobs(Path(sys.argv[1]))))
 for number in range(int(sys.argv[3])):
     audit.record(applied(f"{sys.argv[2]}-{number}"))
     print(number, flush=True)
@@ -52,10 +52,10 @@ def caller(s3: FlakyS3) -> AwsCaller:
 
 
 @pytest.fixture(params=["folder", "s3"])
-def shelf(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> Shelf:
+def blobs(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> BlobStore:
     if request.param == "folder":
-        return FolderShelf(tmp_path / "store")
-    return S3Shelf("acme", tmp_path.name, caller, Patience(pause=0.01))
+        return FolderBlobs(tmp_path / "store")
+    return S3Blobs("acme", tmp_path.name, caller, Patience(pause=0.01))
 
 
 def start(folder: Path, name: str, count: int) -> subprocess.Popen[str]:
@@ -72,15 +72,15 @@ def stacks(store: RunStore) -> list[str]:
     return sorted(str(line["stack"]) for line in newest(store, limit=10_000))
 
 
-def test_writers_at_once_all_get_their_lines_in(shelf: Shelf) -> None:
+def test_writers_at_once_all_get_their_lines_in(blobs: BlobStore) -> None:
     """As from several machines: each with a view of its own, none with a word to the others."""
 
     def write(who: int) -> None:
-        audit = audit_on(store_on(shelf))
+        audit = audit_on(store_on(blobs))
         for number in range(3):
             audit.record(applied(f"{who}-{number}"))
 
-    store = store_on(shelf)
+    store = store_on(blobs)
     _ = store.key
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, range(3)))
@@ -92,7 +92,7 @@ def test_writers_at_once_all_get_their_lines_in(shelf: Shelf) -> None:
 def test_processes_at_once_make_one_chain_and_a_kill_leaves_it_whole(tmp_path: Path) -> None:
     """One is killed in the middle of its writing; what it said it had written is there."""
     folder = tmp_path / "store"
-    store = store_on(FolderShelf(folder))
+    store = store_on(FolderBlobs(folder))
     _ = store.key
     victim, other = start(folder, "victim", 100_000), start(folder, "other", 30)
     assert victim.stdout is not None
@@ -114,7 +114,7 @@ def test_processes_at_once_make_one_chain_and_a_kill_leaves_it_whole(tmp_path: P
 
 def test_a_crash_in_the_middle_of_a_line_leaves_no_half_line(tmp_path: Path) -> None:
     """What was being written lies aside, without a name in the log: it is not taken for a line."""
-    store = store_on(FolderShelf(tmp_path / "store"))
+    store = store_on(FolderBlobs(tmp_path / "store"))
     audit_on(store).record(applied("net"))
     aside = tmp_path / "store" / "audit/lines" / ".000000000002.ab12cd"
     aside.write_bytes(b"half a li")
@@ -127,7 +127,7 @@ def test_a_crash_in_the_middle_of_a_line_leaves_no_half_line(tmp_path: Path) -> 
 def test_fingers_in_the_files_are_found_where_they_were(tmp_path: Path) -> None:
     """Without the key: a byte, a cut, another line's file, a file that is gone, an old head."""
     folder = tmp_path / "store"
-    store = store_on(FolderShelf(folder))
+    store = store_on(FolderBlobs(folder))
     old_head = b""
     for number in range(4):
         audit_on(store).record(applied(f"s{number}"))
@@ -162,7 +162,7 @@ def test_fingers_in_the_files_are_found_where_they_were(tmp_path: Path) -> None:
 
 def test_a_lost_answer_of_s3_writes_no_line_twice(s3: FlakyS3, tmp_path: Path, caller: AwsCaller) -> None:
     """It was done, and nobody heard: the line stands there once."""
-    store = store_on(S3Shelf("acme", tmp_path.name, caller, Patience(pause=0.01)))
+    store = store_on(S3Blobs("acme", tmp_path.name, caller, Patience(pause=0.01)))
     audit = audit_on(store)
     audit.record(applied("net"))
     s3.disturb(LostAnswer(), method="PUT", path="audit/lines", times=1)
@@ -175,7 +175,7 @@ def test_a_lost_answer_of_s3_writes_no_line_twice(s3: FlakyS3, tmp_path: Path, c
 
 def test_the_record_is_shipped_to_s3_and_waits_while_that_fails(s3: FlakyS3, tmp_path: Path) -> None:
     """Readable by anything that reads JSON lines; a sink that refuses costs a run nothing."""
-    store = store_on(FolderShelf(tmp_path / "store"))
+    store = store_on(FolderBlobs(tmp_path / "store"))
     address = f"s3://acme/{tmp_path.name}/audit"
     audit_on(store).record_all([applied("net", run="R1"), applied("dns", run="R2")])
     s3.disturb(Fails(status=403, code="AccessDenied"), method="PUT", path="audit")
@@ -185,6 +185,6 @@ def test_the_record_is_shipped_to_s3_and_waits_while_that_fails(s3: FlakyS3, tmp
     assert str(refused.why).startswith(f"{address} ")
     assert ship(store, address, s3.variables).warning is None
     assert waiting(store, address) == 0
-    sink = S3Shelf.open(f"s3://acme/{tmp_path.name}", s3.variables)
+    sink = S3Blobs.open(f"s3://acme/{tmp_path.name}", s3.variables)
     found = [item.data for name in sink.names("audit") if (item := sink.read(name)) is not None]
     assert sorted(json.loads(data)["stack"] for data in found) == ["dns", "net"]

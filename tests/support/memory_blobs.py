@@ -1,4 +1,4 @@
-"""A shelf in memory, with the same promises: for tests of what stands on a shelf."""
+"""A blob store in memory, with the same promises: for tests of what stands on a blob store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from holdfast.store.blobs import Item
 
 
-class MemoryShelf:
+class MemoryBlobs:
     def __init__(self) -> None:
         self.shown = "memory"
         self._held: dict[str, bytes] = {}
