@@ -61,7 +61,7 @@ def test_of_two_writers_one_is_told(states: KeptStates) -> None:
     assert states.numbers("a/b") == (1, 2)
 
 
-class Overtaken(MemoryShelf):
+class Overtaken(MemoryBlobs):
     """Another writer's version is there just before ours is created."""
 
     def create(self, name: str, data: bytes) -> bool:
@@ -71,10 +71,10 @@ class Overtaken(MemoryShelf):
 
 def test_a_writer_who_is_overtaken_writes_over_nothing() -> None:
     """Both saw the same last version: the one who is second is told, and the first one's stays."""
-    shelf = Overtaken()
-    states = KeptStates(SealedShelf(shelf, lambda: KEY))
+    blobs = Overtaken()
+    states = KeptStates(EncryptedBlobs(blobs, lambda: KEY))
     assert states.add("a/b", new(1), after=0) is None
-    item = shelf.read("states/a%2Fb/0000000001")
+    item = blobs.read("states/a%2Fb/0000000001")
     assert item is not None
     assert item.data == b"the other one"
 
@@ -151,12 +151,12 @@ def test_a_damaged_version_is_an_error(states: KeptStates, blobs: MemoryBlobs) -
             states.current("a/b")
 
 
-def test_a_copy_of_a_format_that_is_not_known_is_an_error(shelf: MemoryShelf) -> None:
+def test_a_copy_of_a_format_that_is_not_known_is_an_error(blobs: MemoryBlobs) -> None:
     """A newer Holdfast may have written it: what it says of the state is not guessed at."""
-    sealed = SealedShelf(shelf, lambda: KEY)
-    assert sealed.create("states/a%2Fb/0000000001", b'{"version": 2, "serial": 1}\n{}')
+    encrypted = EncryptedBlobs(blobs, lambda: KEY)
+    assert encrypted.create("states/a%2Fb/0000000001", b'{"version": 2, "serial": 1}\n{}')
     with pytest.raises(UnknownOutcome, match="unknown format"):
-        KeptStates(sealed).current("a/b")
+        KeptStates(encrypted).current("a/b")
 
 
 def test_backups_come_back_oldest_first(backups: Backups) -> None:
