@@ -184,10 +184,13 @@ def test_what_is_moved_and_lost_is_denied_and_not_warned_of() -> None:
 
 def test_a_protected_tag_is_denied_everywhere() -> None:
     """Read from the object as it is, and only where something is lost."""
-    tagged = {"tags": {"Keep": "yes"}}
-    decision = elsewhere(plan(KEPT, resource("x.y", "delete", before=tagged)), tags=(("keep", ("YES",)),))
-    assert isinstance(decision, Deny)
-    assert decision.reasons[0].message == "x.y would be deleted, and its tag `keep` protects it"
+    tagged = {"tags": {"Keep": "Yes"}}
+    for values in (("YES",), ("yes",), ("no", "y*S"), ()):
+        decision = elsewhere(plan(KEPT, resource("x.y", "delete", before=tagged)), tags=(("keep", values),))
+        assert isinstance(decision, Deny)
+        assert decision.reasons[0].message == "x.y would be deleted, and its tag `keep` protects it"
+    other = elsewhere(plan(KEPT, resource("x.y", "delete", before=tagged)), tags=(("keep", ("no",)),))
+    assert isinstance(other, Allow)
     for quiet in (resource("x.y", "update", before=tagged), resource("x.y", "delete", before={"tags": None})):
         assert isinstance(elsewhere(plan(KEPT, quiet), tags=(("keep", ("yes",)),)), Allow)
 

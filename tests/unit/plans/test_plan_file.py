@@ -1,0 +1,182 @@
+"""A plan from a bundle stands in the work directory as if it had been made there, or nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from bundle_made import bundle
+from memory_shelf import MemoryShelf
+from plans_made import change
+from results_made import stack
+from session_made import session
+
+from holdfast.kernel.errors import HoldfastError, Refused, UnknownOutcome
+from holdfast.plans import plan_file
+from holdfast.plans.backend_config import StateHome
+from holdfast.plans.context import Session
+from holdfast.plans.plan_file import ReadyPlan, restore
+from holdfast.plans.saved_plan import Bundle, StateSeen
+from holdfast.plans.workdir import Prepared
+from holdfast.store.run_store import StateRecord
+from holdfast.terraform.argv import PLAN_FILE
+from holdfast.terraform.engine.interface import EngineId, Kind, Product
+from holdfast.terraform.workdirs.workdir import WorkDirectory, made_since, snapshot
+
+STACK = dataclasses.replace(stack("a"), module="module")
+SECRET = "hunter2-hunter2"
+PLAN = json.dumps(
+    {
+        "format_version": "1.2",
+        "terraform_version": "1.15.5",
+        "resource_changes": [
+            change("lab_object.it", "create", after={"name": SECRET}, more_of_it=None)
+            | {
+                "change": {
+                    "actions": ["create"],
+                    "after": {"name": SECRET},
+                    "after_sensitive": {"name": True},
+                }
+            }
+        ],
+    }
+).encode()
+
+
+class FakeTerraform:
+    """Init leaves the lock file as it found it, or the one that a test wants."""
+
+    chooses: bytes | None = None
+
+    def __init__(self, _: Session, prepared: Prepared, __: object) -> None:
+        self.file = prepared.work.lock_file
+        self.lock: bytes | None = None
+
+    async def init(self) -> None:
+        found = self.file.read_bytes() if self.file.exists() else None
+        self.lock = self.chooses or found
+
+
+class Case:
+    def __init__(self, folder: Path) -> None:
+        self.session = session(folder, shelf=MemoryShelf())
+        self.work = WorkDirectory.at(folder / "work", "module")
+        self.work.module.mkdir(parents=True)
+        identity = EngineId(kind=Kind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib")
+        self.prepared: dict[str, Any] = {
+            "engine": SimpleNamespace(identity=identity),
+            "home": StateHome(type="http", place="kept"),
+            "inputs": "i",
+            "work": self.work,
+        }
+        self.bundle: Bundle = dataclasses.replace(bundle("a"), json=PLAN, made=None)
+        self.stack = STACK
+
+    def restore(self) -> ReadyPlan:
+        ready = cast("Prepared", SimpleNamespace(**self.prepared))
+        retrying = self.session.retrying("a")
+        return asyncio.run(restore(self.session, self.stack, ready, self.bundle, retrying))
+
+    def refused(self) -> HoldfastError:
+        """Nothing of it stands in the work directory."""
+        with pytest.raises(HoldfastError) as caught:
+            self.restore()
+        assert not (self.work.module / PLAN_FILE).exists()
+        return caught.value
+
+
+@pytest.fixture
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    monkeypatch.setattr(plan_file, "Terraform", FakeTerraform)
+    monkeypatch.setattr(plan_file, "policy_digest", lambda *_: "p")
+    return Case(tmp_path)
+
+
+def test_a_bundle_comes_back_as_it_was(case: Case) -> None:
+    """Its plan, its lock file, what it was asked for, the state it was made against; secrets are known."""
+    case.bundle = dataclasses.replace(case.bundle, destroy=True, targeted=True, ephemeral=True)
+    ready = case.restore()
+    assert (case.work.module / PLAN_FILE).read_bytes() == case.bundle.plan
+    assert case.work.lock_file.read_bytes() == case.bundle.lock
+    assert (ready.digest, ready.prior) == (case.bundle.digest, StateSeen(lineage="l", serial=7))
+    assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (True, True, True, True)
+    assert case.session.redactor.clean(f"it is {SECRET}") == "it is ***"
+    plain = dataclasses.replace(case.bundle, destroy=False, targeted=False, ephemeral=False, changes=False)
+    case.bundle = plain
+    ready = case.restore()
+    assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (False, False, False, False)
+
+
+def test_what_the_plan_made_beside_the_code_comes_back(case: Case, tmp_path: Path) -> None:
+    """An archive that was built while planning is there for the apply."""
+    other = WorkDirectory.at(tmp_path / "other", "module")
+    other.module.mkdir(parents=True)
+    before = snapshot(other)
+    (other.module / "built.zip").write_bytes(b"an archive")
+    case.bundle = dataclasses.replace(case.bundle, made=made_since(other, before))
+    case.restore()
+    assert (case.work.module / "built.zip").read_bytes() == b"an archive"
+
+
+def test_other_providers_are_refused(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Init chose others than those that the plan was made with."""
+    monkeypatch.setattr(FakeTerraform, "chooses", b"another lock")
+    error = case.refused()
+    assert error.problem.code == "HF-BUND-6"
+    assert "providers" in error.problem.message
+
+
+def test_a_plan_without_a_lock_file_needs_none(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There were no providers to choose."""
+    monkeypatch.setattr(FakeTerraform, "chooses", b"a lock")
+    case.bundle = dataclasses.replace(case.bundle, lock=None)
+    case.restore()
+    assert not case.work.lock_file.exists()
+
+
+def test_a_local_state_that_is_gone_is_noticed_before_anything_else(case: Case, tmp_path: Path) -> None:
+    """It held something when it was last seen."""
+    case.prepared["home"] = StateHome(type="local", place="kept", file=tmp_path / "gone.tfstate")
+    seen = StateRecord(place="kept", lineage="l", serial=7, resources=2, seen="2026-01-01")
+    case.session.store.record("a", seen)
+    error = case.refused()
+    assert isinstance(error, UnknownOutcome)
+    assert error.problem.code == "HF-STATE-3"
+
+
+@pytest.mark.parametrize(("product", "version"), [("terraform", "1.15.6"), ("tofu", "1.15.5")])
+def test_a_plan_belongs_to_one_engine(case: Case, product: str, version: str) -> None:
+    """Another version or another product does not apply it."""
+    case.bundle = dataclasses.replace(case.bundle, engine={"product": product, "version": version})
+    assert case.refused().problem.code == "HF-BUND-5"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"module": "other"}, "its module"),
+        ({"workspace": "blue"}, "its workspace"),
+        ({"place": "elsewhere"}, "the place of its state"),
+        ({"inputs": "others"}, "its code, variables or files"),
+        ({"policy": "others"}, "the rules of the guard"),
+        ({"module": "other", "policy": "others"}, "its module and the rules of the guard"),
+    ],
+    ids=str,
+)
+def test_what_the_plan_was_made_from_is_the_same_or_it_is_refused(
+    case: Case, changed: dict[str, str], said: str
+) -> None:
+    """Each by itself is enough, and is named."""
+    parts: dict[str, Any] = {name: text for name, text in changed.items() if name in ("inputs", "policy")}
+    fields: dict[str, Any] = {name: text for name, text in changed.items() if name not in parts}
+    digested = dataclasses.replace(case.bundle.parts, **parts)
+    case.bundle = dataclasses.replace(case.bundle, parts=digested, **fields)
+    error = case.refused()
+    assert isinstance(error, Refused)
+    assert error.problem.code == "HF-BUND-6"
+    assert error.problem.message == f"a: {said} changed since the plan was made"
