@@ -1,0 +1,212 @@
+"""What the guard is told of a stack, what people's words make of its decision, and what a person reads."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from guard_made import plan, resource
+from memory_shelf import MemoryShelf
+from results_made import stack
+from session_made import session
+
+from holdfast.config.guard_valid import Budget, Effect, GuardRules, GuardSettings
+from holdfast.guard.approvals import REJECTED
+from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Deny, NeedApproval, Reason, decided
+from holdfast.guard.plan_context import Found
+from holdfast.plans.context import Session
+from holdfast.plans.plan_file import ReadyPlan
+from holdfast.review import decide
+from holdfast.store.approvals import Consent, Word
+from holdfast.system import clock
+from holdfast.terraform.plan.model import Plan
+
+NET = dataclasses.replace(stack("net"), production=True, environment="prod")
+GONE = plan(
+    output_changes={name: {"actions": ["delete"], "before": 1, "after": None} for name in ("id", "x")}
+)
+DIGEST = "d" * 64
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Session:
+    made = session(tmp_path, shelf=MemoryShelf())
+    made.stacks = {"net": NET, "app": stack("app", "net"), "far": stack("far")}
+    return made
+
+
+def ready(of: Plan, **more: Any) -> ReadyPlan:
+    return cast("ReadyPlan", SimpleNamespace(plan=of, **({"destroy": False, "targeted": False} | more)))
+
+
+def told(opened: Session, of: Plan = GONE, **more: Any) -> Any:
+    return decide.situation_of(opened, NET, ready(of, **more))
+
+
+def code(opened: Session, name: str, text: str) -> None:
+    file = opened.root / name / "main.tf"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f'output "y" {{\n  value = {text}\n}}\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("data.terraform_remote_state.net.outputs.id", {"id"}),
+        ('data.terraform_remote_state.net.outputs["id"]', {"id"}),
+        ("keys(data.terraform_remote_state.net.outputs)", {"id", "x"}),
+        ("data.terraform_remote_state.net.outputs.other", {"other"}),
+        ("1", set()),
+    ],
+)
+def test_outputs_are_read_by_name_by_key_or_all_together(opened: Session, text: str, reads: set[str]) -> None:
+    """By stacks that depend on this one; others read outputs of somebody else."""
+    code(opened, "app", text)
+    code(opened, "far", "data.terraform_remote_state.else.outputs.x")
+    assert told(opened).read_outputs == reads
+
+
+def test_nobody_looks_who_reads_where_no_output_goes(opened: Session) -> None:
+    """It costs a look at the code of every stack behind this one."""
+    code(opened, "app", "data.terraform_remote_state.net.outputs.id")
+    assert told(opened, plan(resource("x.y", "delete"))).read_outputs == frozenset()
+
+
+def test_the_guard_is_told_what_was_asked_for(opened: Session) -> None:
+    """A destroy and a part of a stack are kinds of their own."""
+    assert (told(opened).destroy, told(opened).targeted) == (False, False)
+    assert told(opened, destroy=True).destroy
+    assert told(opened, targeted=True).targeted
+    assert (told(opened).stack, told(opened).environment, told(opened).production) == ("net", "prod", True)
+
+
+class Checks:
+    """What the checks found, without any."""
+
+    def __init__(self, *found: Found) -> None:
+        self.found = found
+
+    async def of(self, *_: object) -> tuple[Found, ...]:
+        return self.found
+
+
+def judged(opened: Session, of: Plan, *, saved: bool = False) -> Any:
+    return asyncio.run(decide.judged(opened, NET, ready(of), digest=DIGEST, saved=saved))
+
+
+def say(opened: Session, word: Word, *, hours: int | None = None, digest: str = DIGEST) -> None:
+    now = clock.now()
+    until = (now + timedelta(hours=hours)).isoformat() if hours is not None else None
+    who = {"kind": "person", "name": "ada", "proved": False}
+    opened.store.consents.add(
+        Consent(
+            word=word,
+            digest=digest,
+            stack="net",
+            run="r",
+            who=who,
+            reason="why",
+            at=now.isoformat(),
+            until=until,
+        )
+    )
+
+
+CREATED, LOST = plan(resource("x.y", "create")), plan(resource("x.z", "no-op"), resource("x.y", "delete"))
+
+
+def test_what_the_checks_found_decides(opened: Session) -> None:
+    """A policy that denies is a decision of the guard."""
+    opened.checks = cast("Any", Checks())
+    assert judged(opened, CREATED) == Allow()
+    opened.checks = cast("Any", Checks(Found(rule="rego.main.deny", message="no", policy=True)))
+    assert isinstance(judged(opened, CREATED), Deny)
+
+
+def test_a_release_counts_for_its_digest_until_its_end(opened: Session) -> None:
+    """Neither one of another plan nor one that has expired lets anything through."""
+    opened.checks = cast("Any", Checks())
+    say(opened, Word.RELEASE, hours=1, digest="another")
+    say(opened, Word.RELEASE, hours=-1)
+    assert isinstance(judged(opened, LOST, saved=True), Deny)
+    say(opened, Word.RELEASE, hours=1)
+    assert isinstance(judged(opened, LOST, saved=True), Allow)
+
+
+def test_a_rejected_plan_stays_so_when_nothing_else_speaks_against_it(opened: Session) -> None:
+    """What the guard had against it may be gone by the time it is applied."""
+    opened.checks = cast("Any", Checks())
+    say(opened, Word.REJECT)
+    decision = judged(opened, CREATED, saved=True)
+    assert isinstance(decision, Deny)
+    assert decision.reasons[0].code == REJECTED
+
+
+# All stacks together
+
+
+def with_budget(opened: Session, **rules: Any) -> None:
+    opened.config = dataclasses.replace(opened.config, guard=GuardSettings(rules=GuardRules(**rules)))
+
+
+@pytest.mark.parametrize("number", [0, 1, 50])
+def test_a_budget_of_a_change_makes_stacks_wait_for_each_other(opened: Session, number: int) -> None:
+    """Whatever it allows, what one of them may do depends on the others."""
+    assert not decide.has_budget_of_change(opened, (NET,))
+    with_budget(opened, per_change=Budget(number=number))
+    assert decide.has_budget_of_change(opened, (NET,))
+
+
+def test_a_release_lifts_the_budget_of_a_change_for_its_own_plan(opened: Session) -> None:
+    """The plan beside it stays refused; one that loses nothing is not held up."""
+    with_budget(opened, per_change=Budget(number=1))
+    names = ("a", "b", "c")
+    plans = {"a": LOST, "b": LOST, "c": CREATED}
+    stacks = {name: dataclasses.replace(stack(name), production=False, environment="dev") for name in names}
+    losses = {name: decide.lost_in(opened, stacks[name], ready(plans[name])) for name in names}
+    assert {name: one.lost for name, one in losses.items()} == {"a": 1, "b": 1, "c": 0}
+    say(opened, Word.RELEASE, hours=1, digest="digest of a")
+    decisions: Any = {name: (Allow(), f"digest of {name}") for name in names}
+    found = decide.budgeted(opened, decisions, losses)
+    assert {name: type(one) for name, one in found.items()} == {"a": Allow, "b": Deny, "c": Allow}
+    assert found["b"].reasons[0].code == "HF-GUARD-5"
+
+
+# What a person is told
+
+
+def shown(code: str, effect: Effect = Effect.DENY, *, saved: str | None = "out") -> Any:
+    decision = decided([Reason(code=code, message="it would go", effect=effect)], approvals=2)
+    given = {"run": "01R", "digest": DIGEST, "saved": saved, "asked": "net --destroy"}
+    return decide.refusal_of("net", decision, (), **given)  # type: ignore[arg-type]
+
+
+def test_the_way_on_is_one_that_leads_somewhere() -> None:
+    """A release is offered for what can be released, an approval for what waits for one."""
+    assert shown("HF-GUARD-1", Effect.WARN) is None
+    assert shown("HF-GUARD-1").hint.endswith(f'--plan out --release {DIGEST} --reason "why"')
+    assert "holdfast plan net --destroy --out" in shown("HF-GUARD-1", saved=None).hint
+    for code in (NOT_UNDERSTOOD, REJECTED):
+        assert "--release" not in shown(code).hint
+        assert "--release" not in shown(code, saved=None).hint
+    waiting = shown("HF-GUARD-14", Effect.APPROVE)
+    assert (waiting.code, waiting.message) == ("HF-APPR-1", "net: it would go; 2 approvals are missing")
+    assert "holdfast runs approve 01R" in waiting.hint
+    assert "holdfast plan net --destroy --out" in shown("HF-GUARD-14", Effect.APPROVE, saved=None).hint
+
+
+def test_it_says_how_many_approvals_are_missing(opened: Session) -> None:
+    """Those that were given count, each person once."""
+    decision = decided([Reason(code="HF-GUARD-14", message="m", effect=Effect.APPROVE)], approvals=2)
+    assert isinstance(decision, NeedApproval)
+    for _ in range(2):
+        say(opened, Word.APPROVE)
+    words = decide.said_of(opened, DIGEST)
+    error = decide.refusal_of("net", decision, words, run="r", digest=DIGEST, saved=None, asked="net")
+    assert error is not None
+    assert error.message == "net: m; 1 approval is missing"
