@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from holdfast.plans.digest import DigestParts
+from holdfast.plans.digest import DigestParts, canonical
 
 PARTS = DigestParts(plan="p", lineage="l", serial=1, lock=None, inputs="i", policy="p", made="one")
 
@@ -24,3 +24,9 @@ def test_every_part_decides() -> None:
         dataclasses.replace(PARTS, policy="0"),
     ]
     assert len({PARTS.digest(), *(one.digest() for one in others)}) == len(others) + 1
+
+
+def test_one_value_has_one_text() -> None:
+    """In whatever order its parts were put together."""
+    assert canonical({"b": {"y": 1, "x": "ü"}, "a": 2}) == canonical({"a": 2, "b": {"x": "ü", "y": 1}})
+    assert canonical({"a": "ü"}) == '{"a":"ü"}'.encode()

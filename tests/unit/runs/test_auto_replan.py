@@ -63,6 +63,9 @@ def test_a_clean_and_passing_failure_may_be_followed(end: ApplyEnd, says: tuple[
             failed={"lab_object.made": "create"},
         ),
         ApplyEnd(errors=()),
+        failed(f"{NOT_READY}. {SLOW_DOWN}", "lab_object.made", "transmute"),
+        ApplyEnd(errors=(error(SLOW_DOWN),), failed={"lab_object.made": "create"}),
+        ApplyEnd(errors=(error("it is Tuesday"), error(SLOW_DOWN))),
     ],
 )
 def test_anything_else_is_for_a_person(end: ApplyEnd) -> None:
@@ -109,6 +112,7 @@ def test_the_same_or_less_is_within(new: dict[str, Any]) -> None:
         change("lab_object.it", "update", after={"body": "x", "more": 1}),
         change("lab_object.it", "update", after={"body": "x", "more": None}),
         change("lab_object.it", "update", after={}, unknown={"body": True}),
+        change("lab_object.it", "update", after={"body": "x"}, unknown={"other": True}),
         {**OLD, "deposed": "12345678"},
         {**OLD, "previous_address": "lab_object.before"},
         change("lab_object.it", "update", after={"body": "x"}, importing={"id": "7"}),
@@ -118,6 +122,40 @@ def test_the_same_or_less_is_within(new: dict[str, Any]) -> None:
 def test_more_or_other_is_beyond(new: dict[str, Any]) -> None:
     """Another object, another way, another value: nobody was shown that."""
     assert beyond(plan([OLD]), plan([new])) == (new["address"],)
+
+
+@pytest.mark.parametrize(
+    ("shown", "now", "unknown"),
+    [
+        (1, True, False),
+        (0, None, False),
+        ([1], [1, 2], False),
+        ([1, 2], [1], False),
+        ([1, 2], [2, 1], False),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, False),
+        ({}, {}, True),
+        (None, None, {"a": True}),
+        ([None], [None], [True]),
+    ],
+)
+def test_a_value_is_the_one_that_was_shown(shown: object, now: object, *, unknown: object) -> None:
+    """Of the same type, with the same parts, and as well known as it was."""
+    old = change("lab_object.it", "update", after={"v": shown})
+    new = change("lab_object.it", "update", after={"v": now}, unknown={"v": unknown})
+    assert beyond(plan([old]), plan([new])) == ("lab_object.it",)
+    assert within(plan([old]), plan([old]))
+    assert within(plan([change("lab_object.it", "update", after={}, unknown={"v": True})]), plan([new]))
+
+
+def test_a_plan_that_broke_off_is_never_within() -> None:
+    """Nobody knows what else it would do."""
+    assert beyond(plan([OLD]), plan([OLD], errored=True)) == ("the plan itself",)
+
+
+def test_what_was_read_may_be_read_again() -> None:
+    """To read does nothing."""
+    read = {**change("lab_object.it", "read"), "mode": "data", "address": "data.lab_object.it"}
+    assert within(plan([read]), plan([read]), done=frozenset({"data.lab_object.it"}))
 
 
 def test_what_is_done_is_not_done_again() -> None:
@@ -138,6 +176,38 @@ def test_outputs_and_actions_count_too() -> None:
     assert beyond(was, is_) == ("output.out",)
     assert beyond(plan([]), was) == ("output.out",)
     assert within(was, was)
+
+
+def test_an_action_is_the_same_only_for_the_same_reason() -> None:
+    """Another trigger or another event is another call."""
+
+    def calling(by: str, event: str) -> Any:
+        trigger = {"triggering_resource_address": by, "action_trigger_event": event}
+        invocation = {"address": "action.lab_call.it", "lifecycle_action_trigger": trigger}
+        return plan([OLD], action_invocations=[invocation])
+
+    shown = calling("lab_object.it", "after_create")
+    assert within(shown, shown)
+    for other in (calling("lab_object.other", "after_create"), calling("lab_object.it", "before_update")):
+        assert beyond(shown, other) == ("action.lab_call.it",)
+
+
+@pytest.mark.parametrize(
+    ("shown", "now"),
+    [
+        (("delete", None), ("update", None)),
+        (("update", None), ("delete", None)),
+        (("no-op", "x"), ("update", "x")),
+        (("update", "x"), ("transmute", "x")),
+    ],
+)
+def test_an_output_changes_only_as_it_was_shown(shown: tuple[str, object], now: tuple[str, object]) -> None:
+    """One that was to go is not kept, one that was to stay neither goes nor changes."""
+    was, is_ = (
+        plan([], output_changes={"out": {"actions": [action], "before": "y", "after": value}})
+        for action, value in (shown, now)
+    )
+    assert beyond(was, is_) == ("output.out",)
 
 
 @pytest.mark.parametrize("text", ["429", "Too Many Requests", "HTTP status code: 429 Too Many Requests", ""])
