@@ -1,0 +1,346 @@
+"""The life of one run without Terraform: what is begun, applied and recorded, and what may follow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from apply_made import PLAN, STACK, FakeTerraform, ready_plan
+from bundle_made import bundle
+from memory_shelf import MemoryShelf
+from plans_made import change
+from session_made import session
+
+from holdfast.config.guard_valid import Effect
+from holdfast.guard.decision import Allow, Decision, Reason, decided
+from holdfast.kernel.errors import HoldfastError, Problem, UnknownOutcome
+from holdfast.plans import plan_file
+from holdfast.plans.context import Session
+from holdfast.plans.errors import TerraformFailed
+from holdfast.plans.plan_file import ReadyPlan
+from holdfast.plans.result import StackResult
+from holdfast.plans.status import Status
+from holdfast.runs import run as runs
+from holdfast.runs.apply import ApplyFailed
+from holdfast.runs.auto_replan import ApplyEnd
+from holdfast.runs.run import StackRun
+from holdfast.store.approvals import Consent, Word
+from holdfast.system import clock
+from holdfast.terraform.argv import PlanOptions
+from holdfast.terraform.diagnostics import Diagnostic
+from holdfast.terraform.engine.selection import Choice
+from holdfast.terraform.plan.reader import read_plan
+
+DENIED = decided([Reason(code="HF-GUARD-1", message="it would go")])
+WAITS = decided([Reason(code="HF-GUARD-14", message="it waits", effect=Effect.APPROVE)], approvals=1)
+UPDATE = [change("lab_object.it", "update", after={"name": "it"})]
+SLOW_DOWN = Diagnostic(
+    severity="error", summary="Throttling", detail="Throttling: Rate exceeded", address="lab_object.it"
+)
+
+
+def throttled(*, done: frozenset[str] = frozenset()) -> ApplyFailed:
+    """An update that failed for a moment: a new plan may follow."""
+    said = TerraformFailed("HF-TF-4", "no", problems=(Problem(code="HF-TF-4", message="no"),))
+    return ApplyFailed(said, ApplyEnd(errors=(SLOW_DOWN,), failed={"lab_object.it": "update"}, done=done), ())
+
+
+class World:
+    """Everything around a run: what it finds, what is planned and judged, and how each apply ends."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.session: Session = session(folder, shelf=MemoryShelf())
+        self.session.choose = lambda _: Choice(engine=FakeTerraform.identity, why="")
+        self.first, self.terraform = ready_plan(folder / "work")
+        self.first = self.planning(UPDATE)
+        self.again: list[ReadyPlan] = []
+        self.decisions: list[Decision] = []
+        self.unsettled: HoldfastError | None = None
+        self.ends: list[HoldfastError | None] = []
+        self.made: list[PlanOptions] = []
+        self.applied: list[tuple[str | None, str]] = []
+        """The run and the digest of each apply."""
+        self.told: list[tuple[str, bool]] = []
+        patch.setattr(runs, "require_settled", self._settled)
+        patch.setattr(runs, "prepared", self._prepared)
+        patch.setattr(plan_file, "make", self._make)
+        patch.setattr(plan_file, "make_again", self._make_again)
+        patch.setattr(plan_file, "restore", self._restore)
+        patch.setattr(runs, "judged", self._judged)
+        patch.setattr(runs, "apply_ready", self._apply)
+        patch.setattr(runs, "checks_of", lambda *_: SimpleNamespace(applied=lambda *_: None))
+        self.run = StackRun(self.session, STACK, operation="apply", saved="out")
+        patch.setattr(self.run._retrying, "schedule", lambda: (0.0, 0.0))
+
+    def planning(self, found: list[dict[str, Any]], *, made: str = "m") -> ReadyPlan:
+        document = {**json.loads(PLAN), "resource_changes": found}
+        parts = dataclasses.replace(self.first.parts, made=made)
+        plan = read_plan(json.dumps(document).encode())
+        return dataclasses.replace(self.first, plan=plan, parts=parts, changes=bool(found))
+
+    async def _settled(self, *_: object) -> tuple[str, ...]:
+        if self.unsettled is not None:
+            raise self.unsettled
+        return ()
+
+    @contextlib.asynccontextmanager
+    async def _prepared(self, *_: object) -> AsyncIterator[Any]:
+        yield SimpleNamespace(notes=())
+
+    async def _make(
+        self, _: object, __: object, ___: object, options: PlanOptions, ____: object
+    ) -> ReadyPlan:
+        self.made.append(options)
+        return self.first
+
+    async def _restore(self, *_: object) -> ReadyPlan:
+        return self.first
+
+    async def _make_again(self, _: object, __: object, ___: object, options: PlanOptions) -> ReadyPlan:
+        self.made.append(options)
+        return self.again.pop(0)
+
+    async def _judged(self, *_: object, digest: str, saved: bool = False) -> Decision:
+        self.told.append((digest, saved))
+        return self.decisions.pop(0) if self.decisions else Allow()
+
+    async def _apply(self, _: object, planned: StackResult, ready: ReadyPlan, **__: object) -> StackResult:
+        self.applied.append((planned.run, ready.digest))
+        end = self.ends.pop(0) if self.ends else None
+        if end is not None:
+            raise end
+        return dataclasses.replace(planned, status=Status.APPLIED)
+
+    def plan(self, **options: Any) -> StackResult:
+        return asyncio.run(self.run.plan(PlanOptions(**options)))
+
+    def restore(self) -> StackResult:
+        return asyncio.run(self.run.restore(dataclasses.replace(bundle("a"), digest=self.first.digest)))
+
+    def apply(self) -> StackResult:
+        return asyncio.run(self.run.apply())
+
+    def recorded(self) -> Any:
+        asyncio.run(self.run.close())
+        return self.session.store.runs.outcome(self.run.id)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
+
+
+def by_plan(world: World) -> StackResult:
+    return world.plan()
+
+
+def by_bundle(world: World) -> StackResult:
+    return world.restore()
+
+
+BOTH = pytest.mark.parametrize("begin", [by_plan, by_bundle])
+Begin = Callable[[World], StackResult]
+
+
+@BOTH
+def test_a_plan_that_is_allowed_is_applied(world: World, begin: Begin) -> None:
+    """Once, as the run that was shown; only about a plan of a bundle can people have spoken."""
+    assert begin(world).status is Status.PLANNED
+    assert world.apply().status is Status.APPLIED
+    assert world.applied == [(world.run.id, world.first.digest)]
+    assert world.told == [(world.first.digest, begin is by_bundle)]
+
+
+@BOTH
+def test_nothing_is_begun_while_the_run_before_is_not_settled(world: World, begin: Begin) -> None:
+    """Neither a new plan nor one from a bundle; and an unknown end is not recorded as this run's."""
+    world.unsettled = UnknownOutcome("HF-RUN-8", "nobody knows")
+    assert begin(world).status is Status.UNKNOWN
+    assert world.apply().status is Status.UNKNOWN
+    assert (world.made, world.applied) == ([], [])
+    assert world.recorded() is None
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("decision", "status"), [(DENIED, Status.REFUSED), (WAITS, Status.WAITING)], ids=["denied", "waits"]
+)
+def test_what_is_not_allowed_is_not_applied(
+    world: World, begin: Begin, decision: Decision, status: Status
+) -> None:
+    """It says why, and stays what it is, whoever asks; also where only its decision says so."""
+    world.decisions = [decision]
+    assert begin(world).status is status
+    assert world.apply().status is status
+    world.run.result = dataclasses.replace(world.run.result, status=Status.PLANNED)
+    world.apply()
+    assert world.applied == []
+    assert world.run.result.error is not None
+
+
+def test_a_plan_without_changes_is_not_applied(world: World) -> None:
+    """There is nothing to use it up for."""
+    world.first = world.planning([])
+    assert world.plan().status is Status.UNCHANGED
+    assert world.apply().status is Status.UNCHANGED
+    assert world.applied == []
+
+
+@BOTH
+def test_who_asked_to_stop_before_the_plan_gets_none(world: World, begin: Begin) -> None:
+    """Nothing is begun any more."""
+    world.session.stop.ask()
+    assert begin(world).status is Status.CANCELLED
+    assert world.made == []
+
+
+def test_who_asked_to_stop_after_the_plan_gets_no_apply(world: World) -> None:
+    """What was planned is still shown."""
+    world.plan()
+    world.session.stop.ask()
+    result = world.apply()
+    assert result.status is Status.CANCELLED
+    assert result.plan is not None
+    assert world.applied == []
+
+
+# What may follow a failure
+
+
+def test_a_new_plan_follows_a_failure_that_passes(world: World) -> None:
+    """As a run of its own with a journal of its own; it is told as the plan that was shown."""
+    world.ends, world.again = [throttled()], [world.planning(UPDATE, made="again")]
+    world.plan()
+    done = world.apply()
+    assert (done.status, done.run, done.digest) == (Status.APPLIED, world.run.id, world.first.digest)
+    (first, _), (second, digest) = world.applied
+    assert first == world.run.id != second
+    assert digest != world.first.digest
+    assert world.recorded()["status"] == "applied"
+
+
+def test_an_apply_that_recorded_itself_is_not_recorded_again(world: World) -> None:
+    """What it wrote is durable; a second, weaker word would replace it."""
+    world.plan()
+    world.apply()
+    assert world.recorded() is None
+
+
+def test_a_failure_that_nobody_knows_to_pass_is_the_end(world: World) -> None:
+    """A person looks first."""
+    said = throttled()
+    said.end = dataclasses.replace(said.end, open=frozenset({"lab_object.other"}))
+    world.ends = [said]
+    world.plan()
+    assert world.apply().status is Status.FAILED
+    assert len(world.applied) == 1
+
+
+def test_a_bundle_is_never_followed(world: World) -> None:
+    """What was approved is that plan."""
+    world.ends, world.again = [throttled()], [world.planning(UPDATE, made="again")]
+    world.restore()
+    assert world.apply().status is Status.FAILED
+    assert len(world.applied) == 1
+
+
+def test_there_is_an_end_to_it(world: World) -> None:
+    """As many plans follow as the configuration allows."""
+    world.ends = [throttled() for _ in range(5)]
+    world.again = [world.planning(UPDATE, made=f"{number}") for number in range(5)]
+    world.plan()
+    assert world.apply().status is Status.FAILED
+    assert len(world.applied) == 3
+
+
+@pytest.mark.parametrize("why", ["more", "denied", "waits"])
+def test_a_new_plan_is_applied_only_if_it_does_no_more_and_is_allowed(world: World, why: str) -> None:
+    """The failure that was stays the answer, and a note says why nothing followed."""
+    more = [*UPDATE, change("lab_object.other", "delete")] if why == "more" else UPDATE
+    world.ends, world.again = [throttled()], [world.planning(more, made="again")]
+    world.plan()
+    world.decisions = {"more": [], "denied": [DENIED], "waits": [WAITS]}[why]
+    result = world.apply()
+    assert result.status is Status.FAILED
+    assert len(world.applied) == 1
+    assert any("the new plan was not applied" in note for note in result.notes)
+
+
+def test_what_was_replaced_is_not_asked_for_again(world: World) -> None:
+    """A replacement that was made would be made once more."""
+    world.ends = [throttled(done=frozenset({"lab_object.one"}))]
+    world.again = [world.planning(UPDATE, made="again")]
+    world.plan(replace=("lab_object.one", "lab_object.two"))
+    world.apply()
+    assert [one.replace for one in world.made] == [("lab_object.one", "lab_object.two"), ("lab_object.two",)]
+
+
+def test_a_change_that_was_made_all_the_same_leaves_nothing_to_do(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts as applied; outputs are read without showing what is sensitive, which is hidden from then."""
+
+    async def outputs() -> bytes:
+        return b'{"x": {"value": "hunter2-hunter2", "sensitive": true, "type": "string"}}'
+
+    monkeypatch.setattr(world.terraform, "outputs", outputs, raising=False)
+    world.ends, world.again = [throttled()], [world.planning([], made="again")]
+    world.plan()
+    done = world.apply()
+    assert done.status is Status.APPLIED
+    assert len(world.applied) == 1
+    assert (done.outputs["x"].value, done.outputs["x"].sensitive) == (None, True)
+    assert world.session.redactor.clean("it is hunter2-hunter2") == "it is ***"
+
+
+# What is remembered
+
+
+def test_what_all_stacks_together_make_of_it_is_recorded(world: World) -> None:
+    """Also where the run had been written down before."""
+    world.plan()
+    assert world.recorded()["status"] == "planned"
+    world.run.overruled(DENIED)
+    assert world.recorded()["status"] == "refused"
+
+
+@pytest.mark.parametrize(("hours", "reason"), [(1, "it is meant"), (-1, None)])
+def test_a_release_that_has_expired_is_no_reason_for_what_was_done(
+    world: World, hours: int, reason: str | None
+) -> None:
+    """The record calls an apply break-glass only where a release made it possible."""
+    world.restore()
+    assert world.run.released() is None
+    now = clock.now()
+    word = Consent(
+        word=Word.RELEASE,
+        digest=world.first.digest,
+        stack="a",
+        run="r",
+        who={"kind": "person", "name": "ada"},
+        reason="it is meant",
+        at=now.isoformat(),
+        until=(now + timedelta(hours=hours)).isoformat(),
+    )
+    world.session.store.consents.add(word)
+    assert world.run.released() == reason
+
+
+def test_a_failed_apply_still_shows_its_plan(world: World) -> None:
+    """With the digest and the counts that people looked at."""
+    failure = throttled()
+    failure.end = dataclasses.replace(failure.end, steps_failed=True)
+    world.ends = [failure]
+    planned = world.plan()
+    result = world.apply()
+    assert (result.status, result.digest, result.plan) == (Status.FAILED, planned.digest, planned.plan)
+    assert result.error is not None
+    assert result.error.code == "HF-TF-4"
