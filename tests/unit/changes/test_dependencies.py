@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from results_made import result, stack
 
-from holdfast.changes.dependencies import needs, with_dependencies
-from holdfast.plans.result import StackResult, exit_of
+from holdfast.changes.dependencies import blocked, needs, the_other_way, with_dependencies
+from holdfast.plans.result import ErrorShown, StackResult, exit_of
 from holdfast.plans.status import Status
 
 NETWORK, EKS, APP = stack("network"), stack("eks", "network"), stack("app", "eks")
@@ -100,3 +102,41 @@ def test_a_graver_answer_is_never_hidden_by_blocked(status: Status, exit_: int) 
     after = settled(result(NETWORK, Status.BLOCKED), result(EKS, status, "HF-STATE-3"), among=(NETWORK, EKS))
     assert after["eks"].status is status
     assert int(exit_of(tuple(after.values()))) == exit_
+
+
+@pytest.mark.parametrize("status", [Status.PLANNED, Status.REFUSED, Status.WAITING])
+@pytest.mark.parametrize("of", [Status.PLANNED, Status.UNCHANGED, Status.WAITING])
+def test_whatever_is_yet_to_be_applied_is_pending(status: Status, of: Status) -> None:
+    """Also what is refused or waits for people: it may be applied later."""
+    after = settled(result(NETWORK, status), result(EKS, of))["eks"]
+    assert after.status is of
+    assert after.notes == ("planned before its dependency network is applied; the plan may change then",)
+
+
+def test_what_waits_for_people_is_not_hidden_by_a_failure_before_it() -> None:
+    """It stays waiting, exit 5, and says what stands in its way."""
+    after = settled(result(NETWORK, Status.FAILED), result(EKS, Status.WAITING))["eks"]
+    assert after.status is Status.WAITING
+    assert after.notes == ("its dependency network is failed",)
+
+
+def test_one_fault_of_its_own_among_several_is_enough() -> None:
+    """Only where nothing but the plan failed can a dependency be to blame."""
+    failed = result(EKS, Status.FAILED, "HF-TF-3")
+    for more in ((*failed.problems, ErrorShown(code="HF-TF-2", message="bad code")), ()):
+        own = dataclasses.replace(failed, problems=more)
+        assert settled(result(NETWORK, Status.PLANNED), own)["eks"].status is Status.FAILED
+
+
+def test_an_end_goes_the_other_way() -> None:
+    """What others need waits for them, and the words say so."""
+    waits = needs([APP, EKS, NETWORK], [APP, EKS, NETWORK])
+    assert the_other_way(waits) == {"network": ("eks",), "eks": ("app",), "app": ()}
+    stays = blocked(result(NETWORK, Status.PLANNED), "eks", "is failed", ends=True)
+    assert stays.error is not None
+    assert stays.error.message == "network is needed by eks, which is failed"
+    assert stays.error.hint == "Destroy eks first."
+    waiting = blocked(result(EKS, Status.PLANNED), "network", "is failed")
+    assert waiting.error is not None
+    assert waiting.error.message == "eks needs network, which is failed"
+    assert (stays.digest, waiting.digest) == (None, None)
