@@ -4,13 +4,17 @@ import json
 import shutil
 import stat
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bundle_made import KEY, OTHER_KEY, bundle, written
 
 from holdfast.kernel.errors import Exit, HoldfastError, Refused, UsageError
 from holdfast.plans import saved_plan as bundles
+from holdfast.plans.digest import DigestParts
+from holdfast.secrets.sealing import open_, seal
 
 FILES = (
     "change.json",
@@ -223,3 +227,86 @@ def test_nothing_of_the_plan_is_readable(tmp_path: Path) -> None:
         assert b"hunter2" not in content
         assert b"an archive" not in content
         assert b"format_version" not in content
+
+
+# Sealed with the right key, by something that is not this Holdfast
+
+
+def reseal(out: Path, name: str, edit: Callable[[Any], Any]) -> None:
+    """Write one sealed file of the bundle anew, with the key and in the place of the old one."""
+    context = f"bundle\0run-1\0a\0{name}"
+    file = out / f"a/{name}.sealed"
+    content = open_(KEY, file.read_bytes(), context=context)
+    edited = edit(json.loads(content)) if name == "digest" else edit(content)
+    data = edited if isinstance(edited, bytes) else json.dumps(edited).encode()
+    file.write_bytes(seal(KEY, data, context=context))
+
+
+def test_what_is_sealed_again_as_it_was_is_read(out: Path) -> None:
+    """Else the tests below would prove nothing."""
+    for name in ("digest", "plan", "json", "lock", "made"):
+        reseal(out, name, lambda document: document)
+    assert bundles.load(out, KEY)[0].plan == b"the plan file"
+
+
+@pytest.mark.parametrize("name", ["plan", "json", "lock", "made"])
+def test_another_content_is_refused_though_its_seal_is_right(out: Path, name: str) -> None:
+    """The digest document says what each file held."""
+    reseal(out, name, lambda _: b"another content")
+    with pytest.raises(Refused, match=rf"{name}\.sealed is not the one that was written"):
+        bundles.load(out, KEY)
+
+
+def _another_plan(document: Any) -> Any:
+    return document | {"parts": document["parts"] | {"plan": "0" * 64}}
+
+
+def _another_state(document: Any) -> Any:
+    return document | {"parts": document["parts"] | {"serial": 8}}
+
+
+def _another_digest(document: Any) -> Any:
+    return document | {"digest": "0" * 64}
+
+
+def _no_plan(document: Any) -> Any:
+    return document | {"contents": document["contents"] | {"plan": None}}
+
+
+def _plan_and_digest(document: Any) -> Any:
+    """A digest that fits its parts, of a plan that is not there."""
+    parts = DigestParts(**(document["parts"] | {"plan": "0" * 64}))
+    return document | {"parts": asdict(parts), "digest": parts.digest()}
+
+
+@pytest.mark.parametrize("edit", [_another_plan, _another_state, _another_digest, _no_plan, _plan_and_digest])
+def test_a_digest_fits_its_plan_and_its_parts(out: Path, edit: Callable[[Any], Any]) -> None:
+    """What is approved by its digest is this plan, made from these things."""
+    reseal(out, "digest", edit)
+    with pytest.raises(Refused, match="its digest does not fit its plan"):
+        bundles.load(out / "a", KEY)
+
+
+def test_a_format_that_is_not_known_is_refused(out: Path) -> None:
+    """A newer Holdfast may mean something else by it."""
+    reseal(out, "digest", lambda document: document | {"version": 2})
+    with pytest.raises(Refused, match="its format 2 is not known"):
+        bundles.load(out, KEY)
+
+
+@pytest.mark.parametrize("left", ["change.json", "change.sealed"])
+def test_half_of_what_names_the_bundles_is_not_enough(out: Path, left: str) -> None:
+    """Neither half by itself says which bundles there are."""
+    for name in {"change.json", "change.sealed"} - {left}:
+        (out / name).unlink()
+    with pytest.raises(Refused):
+        bundles.load(out, KEY)
+
+
+def test_a_link_to_nowhere_stands_for_what_it_replaced(out: Path) -> None:
+    """A folder is a change as long as anything bears the name: it is refused, and never read as one stack."""
+    for name in ("change.json", "change.sealed"):
+        (out / name).unlink()
+        (out / name).symlink_to(out / "nowhere")
+    with pytest.raises(Refused, match=r"change\.json cannot be read"):
+        bundles.load(out, KEY)

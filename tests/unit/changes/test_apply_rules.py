@@ -1,0 +1,65 @@
+"""What is not applied here, whatever its plan says."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from memory_shelf import MemoryShelf
+from results_made import stack
+from session_made import session
+
+from holdfast.changes.apply_rules import may_apply, refusal
+from holdfast.config.valid import Owner, Target
+from holdfast.plans.context import Session
+from holdfast.stacks.stack import Stack
+from holdfast.system.environment import Environment
+
+OF_CI = Target(name="aws", owner=Owner.CI)
+OF_PEOPLE = Target(name="aws")
+
+
+def opened(folder: Path, *, ci: bool, named: bool = False) -> Session:
+    made = session(folder, shelf=MemoryShelf())
+    made.environment = Environment(variables={"CI": "true"} if ci else {})
+    made.config = dataclasses.replace(made.config, store_named=named)
+    return made
+
+
+def a_stack(
+    folder: Path, *, production: bool = False, kept: bool = False, target: Target | None = None
+) -> Stack:
+    module = folder / "a"
+    module.mkdir(exist_ok=True)
+    (module / "main.tf").write_text("" if kept else 'terraform {\n  backend "http" {}\n}\n')
+    return dataclasses.replace(stack("a"), production=production, target=target)
+
+
+def code(session: Session, of: Stack) -> str | None:
+    """The code of the refusal, if there is one; what is refused needs no lane."""
+    found = refusal(session, of)
+    assert may_apply(session, [of]) == (() if found is not None else (of,))
+    return found.problem.code if found is not None else None
+
+
+@pytest.mark.parametrize("ci", [False, True])
+@pytest.mark.parametrize("target", [OF_CI, OF_PEOPLE, None])
+def test_what_ci_owns_is_applied_by_ci_only(tmp_path: Path, target: Target | None, *, ci: bool) -> None:
+    """What people own, or nobody, is applied anywhere."""
+    expected = "HF-OWN-1" if target is OF_CI and not ci else None
+    assert code(opened(tmp_path, ci=ci), a_stack(tmp_path, target=target)) == expected
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("production", [False, True])
+@pytest.mark.parametrize(("ci", "named"), [(False, False), (False, True), (True, False), (True, True)])
+def test_what_must_be_known_afterwards_is_not_left_to_a_runner(
+    tmp_path: Path, *, ci: bool, named: bool, production: bool, kept: bool
+) -> None:
+    """The default folder goes with it: neither production nor a state that Holdfast keeps is left to that."""
+    expected = "HF-STORE-10" if ci and not named and (production or kept) else None
+    assert (
+        code(opened(tmp_path, ci=ci, named=named), a_stack(tmp_path, production=production, kept=kept))
+        == expected
+    )
