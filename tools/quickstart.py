@@ -201,7 +201,7 @@ def main() -> None:
     print("   Somebody who means it says so for that one plan, with a reason; the record keeps both:")
     summary = json.loads((place / "dangerous/acme-prod-1/database/orders/summary.json").read_text())
     reason = "moved to 19, copied before"
-    story.holdfast("apply", "--plan", saved, "--release", summary["digest"], "--reason", reason, "--quiet")
+    story.holdfast("apply", "--plan", saved, "--override", summary["digest"], "--reason", reason, "--quiet")
     story.holdfast("audit", "show", "--limit", "3")
 
     if Path("/proc/self/stat").exists():

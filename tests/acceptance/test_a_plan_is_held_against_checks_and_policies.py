@@ -52,7 +52,7 @@ def by_rule(document: dict[str, Any]) -> dict[str, list[tuple[str | None, str | 
 
 
 def test_a_policy_that_denies_is_a_decision_of_the_guard(repository: Program, tmp_path: Path) -> None:
-    """Only the stack it denies is refused, in every environment, and a release lets one plan through."""
+    """Only the stack it denies is refused, in every environment, and an override lets one plan through."""
     repository.write("policy/main.rego", POLICY)
     bundle = tmp_path / "bundle"
     planned = repository.json("plan", "--out", str(bundle), code=3)
@@ -70,13 +70,13 @@ def test_a_policy_that_denies_is_a_decision_of_the_guard(repository: Program, tm
     assert repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]["status"] == "refused"
     digest = json.loads((bundle / "app/summary.json").read_text())["digest"]
     approved = repository.json("runs", "approve", app["run"], "--reason", "fine by me")
-    assert approved["notes"][-1].endswith(f"no approval lifts that; only: --release {digest}")
+    assert approved["notes"][-1].endswith(f"no approval lifts that; only: --override {digest}")
     repository.write("policy/main.rego", POLICY.replace("is forbidden", "is not wanted"))
     stale = repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]
     assert stale["error"]["code"] == "HF-BUND-6"
     repository.write("policy/main.rego", POLICY)
-    released = ("apply", "--plan", str(bundle / "app"), "--release", digest, "--reason", "an exception")
-    assert repository.results(*released)["app"]["status"] == "applied"
+    overridden = ("apply", "--plan", str(bundle / "app"), "--override", digest, "--reason", "an exception")
+    assert repository.results(*overridden)["app"]["status"] == "applied"
 
     again = repository.json("plan", "app")
     assert again["stacks"][0]["status"] == "unchanged", "there is nothing to apply, so nothing is refused"

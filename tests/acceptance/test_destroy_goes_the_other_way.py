@@ -61,7 +61,7 @@ def test_a_name_must_be_said_in_full(chain: Program, words: tuple[str, ...], cod
 
 
 def test_production_goes_the_long_way(holdfast: Program, tmp_path: object) -> None:
-    """Refused with the commands that do it: a plan of the end, released by its digest."""
+    """Refused with the commands that do it: a plan of the end, overridden by its digest."""
     holdfast.write(
         "holdfast.yaml",
         "version: 1\nstacks: [{ name: db, module: db, environment: prod }]\nengine: { use: embedded }\n",
@@ -73,5 +73,5 @@ def test_production_goes_the_long_way(holdfast: Program, tmp_path: object) -> No
     assert "holdfast plan db --destroy --out bundle/" in refused.text
     bundle = f"{tmp_path}/bundle"
     digest = holdfast.results("plan", "db", "--destroy", "--out", bundle, code=3)["db"]["digest"]
-    holdfast.ok("apply", "--plan", bundle, "--release", digest, "--reason", "it moved")
+    holdfast.ok("apply", "--plan", bundle, "--override", digest, "--reason", "it moved")
     assert holdfast.json("state", "list", "db")["resources"] == []

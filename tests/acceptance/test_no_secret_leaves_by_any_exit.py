@@ -207,7 +207,7 @@ def test_no_record_report_or_version_shows_a_secret(repository: Program, tmp_pat
     said = f"because {REFERENCE} is {VARIABLE}"
     planned = shown(repository.ok("plan", "--destroy", "--json", "--out", str(bundle)))
     digest = json.loads(planned.out)["stacks"][0]["digest"]
-    shown(repository.ok("apply", "--plan", str(bundle), "--release", digest, "--reason", said))
+    shown(repository.ok("apply", "--plan", str(bundle), "--override", digest, "--reason", said))
     shown(repository.ok("state", "rollback", "canaries", "2", "--yes"))
     shown(repository.ok("audit", "show"))
     record = shown(repository.ok("audit", "export"))

@@ -109,7 +109,7 @@ def stories(draw: st.DrawFn) -> list[tuple[int, list[Entry]]]:
     entry = st.one_of(
         st.builds(applied, stack, outcome=st.sampled_from(("applied", "failed", "unchanged"))),
         st.builds(lambda one: applied(one, digest="d1", break_glass=True), stack),
-        st.builds(lambda one: act("release", one, digest="d1"), stack),
+        st.builds(lambda one: act("override", one, digest="d1"), stack),
         st.builds(lambda one: act("unlock", one), stack),
         st.builds(lambda one: act("holder-dead", one, run="R1"), stack),
     )

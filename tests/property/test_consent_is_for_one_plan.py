@@ -26,7 +26,7 @@ decisions = st.builds(lambda found, number: decided(found, approvals=number), re
 words = st.lists(
     st.builds(
         lambda kind, by, valid: Said(kind=kind, by=by, shown=by, reason="r", valid=valid),
-        st.sampled_from(("approve", "reject", "release")),
+        st.sampled_from(("approve", "reject", "override")),
         st.sampled_from("abc"),
         st.booleans(),
     ),
@@ -42,12 +42,12 @@ def test_what_is_not_understood_is_never_let_through(decision: Decision, said: l
 
 
 @given(decisions, words)
-def test_a_denial_is_lifted_by_a_valid_release_alone(decision: Decision, said: list[Said]) -> None:
-    """Not by approvals, not by a release that has expired, and never over a rejection."""
-    released = any(one.kind == "release" and one.valid for one in said)
+def test_a_denial_is_lifted_by_a_valid_override_alone(decision: Decision, said: list[Said]) -> None:
+    """Not by approvals, not by an override that has expired, and never over a rejection."""
+    overridden = any(one.kind == "override" and one.valid for one in said)
     rejected = any(one.kind == "reject" for one in said)
     after = with_consent(decision, said)
-    if isinstance(decision, Deny) and (not released or rejected):
+    if isinstance(decision, Deny) and (not overridden or rejected):
         assert isinstance(after, Deny)
     if rejected:
         assert isinstance(after, Deny)
@@ -65,7 +65,7 @@ def test_approvals_count_by_person(decision: Decision, said: list[Said]) -> None
 
 
 @given(decisions, words)
-def test_a_release_leaves_the_approvals_that_are_needed(decision: Decision, said: list[Said]) -> None:
+def test_an_override_leaves_the_approvals_that_are_needed(decision: Decision, said: list[Said]) -> None:
     """What was denied is lifted; what had to be approved has to be approved still."""
     approving = any(one.effect is Effect.APPROVE for one in decision.reasons)
     if approving and not any(one.kind == "approve" for one in said):

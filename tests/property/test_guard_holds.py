@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.guard_valid import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, gravest
-from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, released
+from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, with_override
 from holdfast.guard.judge import StackLosses, judge, judge_change
 from holdfast.guard.plan_context import Situation
 from holdfast.guard.policy import Policy, policy_for, policy_version
@@ -202,7 +202,7 @@ def test_stricter_rules_never_loosen(
 
 
 @given(LISTS, changes(actions=UNKNOWN), POLICIES, SITUATIONS, MORE)
-def test_what_is_unknown_is_never_allowed_nor_released(
+def test_what_is_unknown_is_never_allowed_nor_overridden(
     found: list[dict[str, Any]],
     unknown: dict[str, Any],
     policy: Policy,
@@ -212,7 +212,7 @@ def test_what_is_unknown_is_never_allowed_nor_released(
     """Nothing in a policy helps, and neither does a person."""
     decision = judge(plan(*found, unknown, **more), policy, case)
     assert isinstance(decision, Deny)
-    assert isinstance(released(decision), Deny)
+    assert isinstance(with_override(decision), Deny)
 
 
 @given(st.text(max_size=40), st.sampled_from(KNOWN), POLICIES, SITUATIONS)
@@ -249,11 +249,11 @@ REASONS = st.lists(
 
 @given(REASONS, REASONS, st.integers(0, 3))
 def test_one_rule_more_never_loosens(some: list[Reason], more: list[Reason], approvals: int) -> None:
-    """Whatever further rules find; and a release only ever lifts."""
+    """Whatever further rules find; and an override only ever lifts."""
     less, greater = decided(some, approvals=approvals), decided([*some, *more], approvals=approvals)
     assert rank(greater) >= rank(less)
-    assert RANK[type(released(greater))] <= RANK[type(greater)]
-    left = released(greater)
+    assert RANK[type(with_override(greater))] <= RANK[type(greater)]
+    left = with_override(greater)
     if isinstance(left, Allow | NeedApproval):
         assert all(one.effect is not Effect.DENY for one in left.reasons)
 

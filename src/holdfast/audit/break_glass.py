@@ -1,6 +1,6 @@
 """Break-glass acts: which of them no normal apply has followed yet. Pure.
 
-A release, an unlock, a holder declared dead: each is shown with its stack until an apply of that stack has
+An override, an unlock, a holder declared dead: each is shown with its stack until an apply of that stack has
 ended well without any of these. The act that made an apply possible is not undone by that very apply.
 """
 
@@ -93,7 +93,7 @@ def open_acts(lines: Iterable[Mapping[str, object]]) -> Open:
 
 
 def _same(one: Act, other: Act) -> bool:
-    """One act has several lines: a release and its apply have one digest, a beginning and its end one run."""
+    """One act has several lines: an override and its apply share a digest, start and end share a run."""
     if one.digest is not None and one.digest == other.digest:
         return True
     return one.seq == other.seq or (one.run is not None and (one.run, one.what) == (other.run, other.what))

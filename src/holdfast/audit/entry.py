@@ -15,10 +15,10 @@ from holdfast.secrets.redact import Redactor
 from holdfast.secrets.redact_document import Structure, clean_document
 
 What = Literal[
-    "plan", "apply", "destroy", "release", "approve", "reject", "cancel", "unlock", "holder-dead",
+    "plan", "apply", "destroy", "override", "approve", "reject", "cancel", "unlock", "holder-dead",
     "reconcile", "rollback", "push", "pull", "adopt", "head-lost",
 ]  # fmt: skip
-BREAK_GLASS: Final[frozenset[str]] = frozenset({"release", "unlock", "holder-dead"})
+BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead"})
 """What goes around a rule or a lock by a person's word, whoever records it and however."""
 HEAD_LOST: Final = "head-lost"
 """Written by the log itself: when this line was written, lines were there and their head was not."""
@@ -60,9 +60,9 @@ class Entry:
     error: str | None = None
     """The code of the error that it ended with."""
     break_glass: bool = False
-    """True for an act of `BREAK_GLASS` in any case, and for an apply that a release made possible."""
+    """True for an act of `BREAK_GLASS` in any case, and for an apply that an override made possible."""
     until: str | None = None
-    """When it expires, such as a release."""
+    """When it expires, such as an override."""
     details: Mapping[str, str | int | None] = MappingProxyType({})
     """What belongs to this act alone: the id of a lock, the serials of a rollback."""
 

@@ -42,7 +42,7 @@ Results = tuple[StackResult, ...]
 Confirm = Callable[[Results], Awaitable[bool]]
 
 _BUNDLED = frozenset({Status.PLANNED, Status.UNCHANGED, Status.REFUSED, Status.WAITING})
-"""What has a plan that may be applied later, perhaps after somebody released it."""
+"""Statuses with a plan that can still be applied later, perhaps after an override."""
 
 
 _OFTEN_ENOUGH = 0.05
@@ -205,7 +205,7 @@ async def _apply(
         finally:
             for run in runs.values():
                 await run.close()
-                audit_trail.ended(session, run.result, what=what, released=run.released())
+                audit_trail.ended(session, run.result, what=what, override_reason=run.override_reason())
             await audit_trail.closed(session)
             _forget(session)
         results = holding.explained(tuple(run.result for run in runs.values()))

@@ -32,7 +32,7 @@ async def go_on(session: Session, stack: Stack, intent: Intent, ask: Ask | None)
         return run.result
     finally:
         await run.close()
-        audit_trail.ended(session, run.result, what="apply", released=None)
+        audit_trail.ended(session, run.result, what="apply", override_reason=None)
         await audit_trail.closed(session)
 
 

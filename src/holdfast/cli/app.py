@@ -63,7 +63,13 @@ def _usage(arguments: list[str], error: click.UsageError) -> int:
 
     message = error.format_message()
     path = error.ctx.command_path if error.ctx is not None else "holdfast"
-    problem = Problem(code="HF-USE-1", message=message.strip(), hint=f"{path} --help says what there is.")
+    hint = f"{path} --help lists commands and options."
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--release":
+        message, hint = (
+            "No such option: --release.",
+            "It is called --override: apply --plan DIR --override DIGEST.",
+        )
+    problem = Problem(code="HF-USE-1", message=message.strip(), hint=hint)
     if "--json" in arguments:
         import json
 

@@ -1,7 +1,7 @@
 """What is left of a decision once people have spoken about that one plan. Pure.
 
-A release lifts what was denied, an approval what had to be approved, a rejection ends it. Each counts for the
-digest under which it was given, and for no other: whoever calls this hands over the words of one digest.
+An override lifts a denial, approvals lift the need for an approval, a rejection is final. Each counts only
+for the digest it was given for: the caller passes what was said about one digest.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from holdfast.config.guard_valid import Effect
-from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, released
+from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, with_override
 from holdfast.kernel.values import dataclass
 
 REJECTED = "HF-GUARD-17"
@@ -21,7 +21,7 @@ class Said:
     """One word about a plan, as far as the guard must know it."""
 
     kind: str
-    """approve, reject or release."""
+    """approve, reject or override."""
     by: str
     """Whose word it is; two words of one person are one."""
     shown: str
@@ -38,8 +38,8 @@ def with_consent(decision: Decision, words: Iterable[Said]) -> Decision:
         message = f"rejected by {rejection.shown}: {rejection.reason}"
         reason = Reason(code=REJECTED, message=message, rule="a person's no", effect=Effect.DENY)
         return Deny(reasons=(reason, *decision.reasons))
-    if any(one.kind == "release" and one.valid for one in said):
-        decision = released(decision)
+    if any(one.kind == "override" and one.valid for one in said):
+        decision = with_override(decision)
     approvers = {one.by for one in said if one.kind == "approve" and one.valid}
     match decision:
         case NeedApproval(approvals=needed) if len(approvers) >= needed:

@@ -43,7 +43,7 @@ class NeedApproval:
 class Deny:
     reasons: tuple[Reason, ...]
     approvals: int = 0
-    """How many would be needed still, if what was denied were released."""
+    """How many would be needed still, if what was denied were overridden."""
 
 
 Decision = Allow | NeedApproval | Deny
@@ -74,10 +74,10 @@ def with_reasons(decision: Decision, more: Iterable[Reason]) -> Decision:
     return decided((*decision.reasons, *more), approvals=_approvals(decision))
 
 
-def released(decision: Decision) -> Decision:
-    """What is left once a person has released this one plan: approvals that it needs, and warnings.
+def with_override(decision: Decision) -> Decision:
+    """What is left once a person has overridden this one plan: approvals that it needs, and warnings.
 
-    What was not understood is never released: nobody can answer for what nobody can read.
+    What was not understood is never overridden: nobody can answer for what nobody can read.
     """
     lifted = (
         dataclasses.replace(one, effect=Effect.WARN)

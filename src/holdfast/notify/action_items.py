@@ -112,9 +112,9 @@ def _trouble(trouble: Trouble) -> str:
 def _way_on(stack: StackReport) -> str | None:
     """The next command to type."""
     if stack.status == "refused" and stack.decision == "deny":
-        command = f'holdfast apply --plan DIR --release {stack.digest or "DIGEST"} --reason "why"'
+        command = f'holdfast apply --plan DIR --override {stack.digest or "DIGEST"} --reason "why"'
         before = "" if stack.digest else f"plan with {code('--out DIR')}, then "
-        return f"- If this is meant: {before}{code(command)}"
+        return f"- If this is intentional: {before}{code(command)}"
     if stack.status == "waiting":
         before = "" if stack.digest else f"plan with {code('--out DIR')}, then "
         command = f'holdfast runs approve {stack.run if stack.digest else "RUN"} --reason "why"'

@@ -139,7 +139,7 @@ def refusal_of(
                 hint=_way_to_approval(asked, run, saved),
             )
         case Deny(reasons=reasons):
-            hint = _way_to_release(asked, reasons[0].code, digest, saved)
+            hint = _way_to_override(asked, reasons[0].code, digest, saved)
             return ErrorShown(code=reasons[0].code, message=f"{stack}: {reasons[0].message}", hint=hint)
 
 
@@ -152,14 +152,14 @@ def _way_to_approval(asked: str, run: str, saved: str | None) -> str:
     return f"holdfast runs approve {run} --reason TEXT, and then: holdfast apply --plan {saved}"
 
 
-def _way_to_release(asked: str, code: str, digest: str, saved: str | None) -> str:
+def _way_to_override(asked: str, code: str, digest: str, saved: str | None) -> str:
     if code == NOT_UNDERSTOOD:
         return "Nobody can answer for what nobody can read: use a version of Holdfast that knows it."
     if code == REJECTED:
         return "Make another plan."
     if saved is None:
         return (
-            f"If this is meant: holdfast plan {asked} --out bundle/, and then: "
-            'holdfast apply --plan bundle/ --release DIGEST --reason "why"'
+            f"If this is intentional: holdfast plan {asked} --out bundle/, and then: "
+            'holdfast apply --plan bundle/ --override DIGEST --reason "why"'
         )
-    return f'If this is meant: holdfast apply --plan {saved} --release {digest} --reason "why"'
+    return f'If this is intentional: holdfast apply --plan {saved} --override {digest} --reason "why"'

@@ -1,4 +1,4 @@
-"""Approve, reject and release: a person's word about one plan, kept for its digest and for no other."""
+"""Approve, reject and override: a person's word about one plan, kept for its digest and for no other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.runs.run_secrets import know_secrets
 from holdfast.store.approvals import Consent, Word
 from holdfast.system import clock
 
-RELEASE = timedelta(hours=24)
+OVERRIDE_LIFETIME = timedelta(hours=24)
 _SHORTEST = 12
 """As many characters of a digest name it; the whole of it always does."""
 
@@ -69,7 +69,7 @@ async def give(session: Session, run: str, word: Word, reason: str) -> Given:
     await session.prove()
     notes = require_not_own(session.audit.who, stack, maker) if word is Word.APPROVE else ()
     if word is Word.APPROVE and outcome.get("status") == Status.REFUSED.value:
-        notes = (*notes, f"the plan is refused, and no approval lifts that; only: --release {digest}")
+        notes = (*notes, f"the plan is refused, and no approval lifts that; only: --override {digest}")
     _keep(session, word, digest=digest, stack=stack, run=run, reason=reason)
     return Given(word=word, stack=stack, run=run, digest=digest, notes=notes)
 
@@ -88,7 +88,9 @@ def require_not_own(me: Who, stack: str, made: Mapping[str, object]) -> tuple[st
     return ()
 
 
-async def release(session: Session, bundles: Iterable[Bundle], digests: Iterable[str], reason: str) -> None:
+async def override_denials(
+    session: Session, bundles: Iterable[Bundle], digests: Iterable[str], reason: str
+) -> None:
     """Before anything is applied: each digest must be the one of a plan that is about to be."""
     known = {bundle.digest: bundle for bundle in bundles}
     chosen = [known[_meant(given, tuple(known))] for given in digests]
@@ -99,12 +101,12 @@ async def release(session: Session, bundles: Iterable[Bundle], digests: Iterable
     for bundle in chosen:
         _keep(
             session,
-            Word.RELEASE,
+            Word.OVERRIDE,
             digest=bundle.digest,
             stack=bundle.stack,
             run=bundle.run,
             reason=reason,
-            until=(clock.now() + RELEASE).isoformat(),
+            until=(clock.now() + OVERRIDE_LIFETIME).isoformat(),
         )
 
 
@@ -113,8 +115,8 @@ def _meant(given: str, known: tuple[str, ...]) -> str:
     if len(found) != 1:
         raise Refused(
             "HF-APPR-4",
-            f"--release {given}: no plan of this bundle has that digest",
-            hint=f"It has {', '.join(known)}. A release is for one plan: look at it, then name its digest.",
+            f"--override {given}: no plan of this bundle has that digest",
+            hint=f"It has {', '.join(known)}. An override is for one plan: look at it, then name its digest.",
         )
     return found[0]
 

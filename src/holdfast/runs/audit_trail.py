@@ -24,10 +24,10 @@ def begun(session: Session, stacks: Iterable[Stack], *, what: What) -> None:
     session.audit.record_all([Entry(what=what, stack=stack.name, outcome=BEGUN) for stack in stacks])
 
 
-def ended(session: Session, result: StackResult, *, what: What, released: str | None) -> None:
+def ended(session: Session, result: StackResult, *, what: What, override_reason: str | None) -> None:
     """Soon, and nobody waits for it: `closed` sees to it that it was written."""
     with _told(session, result.stack.name):
-        session.audit.note(_entry(result, what=what, released=released))
+        session.audit.note(_entry(result, what=what, override_reason=override_reason))
 
 
 async def closed(session: Session) -> None:
@@ -98,7 +98,7 @@ def with_break_glass(session: Session, results: tuple[StackResult, ...]) -> tupl
     )
 
 
-def _entry(result: StackResult, *, what: What, released: str | None = None) -> Entry:
+def _entry(result: StackResult, *, what: What, override_reason: str | None = None) -> Entry:
     return Entry(
         what=what,
         stack=result.stack.name,
@@ -108,8 +108,8 @@ def _entry(result: StackResult, *, what: What, released: str | None = None) -> E
         rules=tuple(dict.fromkeys(reason.code for reason in result.decision.reasons)),
         outcome=result.status.value,
         error=result.error.code if result.error is not None else None,
-        reason=released,
-        break_glass=released is not None,
+        reason=override_reason,
+        break_glass=override_reason is not None,
     )
 
 

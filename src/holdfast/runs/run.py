@@ -234,10 +234,10 @@ class StackRun:
         """What its plan would lose; None without a plan."""
         return lost_in(self.session, self.stack, self._ready) if self._ready is not None else None
 
-    def released(self) -> str | None:
-        """Why a person released this very plan; None where nobody did."""
+    def override_reason(self) -> str | None:
+        """Why a person overrode the denial of this plan; None if there is no valid override."""
         words = said_of(self.session, str(self.result.digest)) if self._saved and self.result.digest else ()
-        return next((one.reason for one in words if one.kind == "release" and one.valid), None)
+        return next((one.reason for one in words if one.kind == "override" and one.valid), None)
 
     def overruled(self, decision: Decision) -> None:
         """What all stacks of the change together make of this one's plan."""

@@ -1,4 +1,4 @@
-"""What people said about one plan: approvals, rejections and releases, kept under the plan's digest.
+"""What people said about one plan: approvals, rejections and overrides, kept under the plan's digest.
 
 Each word is a thing of its own, created and never changed. Another digest is another plan, and has its own.
 """
@@ -20,7 +20,7 @@ _FORMAT = 1
 class Word(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
-    RELEASE = "release"
+    OVERRIDE = "override"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ def test_what_writes_stands_behind_an_environment() -> None:
 
 
 def test_what_is_applied_is_what_was_planned() -> None:
-    """The bundle goes from one job to the other, also when it was refused, and into a release."""
+    """The bundle goes from one job to the other, also when it was refused, and into an override."""
     plan, apply = (WORKFLOWS["apply.yml"]["jobs"][name]["steps"] for name in ("plan", "apply"))
     kept = [step for step in plan if step.get("uses", "").startswith("actions/upload-artifact@")]
     fetched = [step for step in apply if step.get("uses", "").startswith("actions/download-artifact@")]

@@ -38,12 +38,12 @@ def test_an_act_is_open_until_a_normal_apply_of_its_stack() -> None:
     assert seqs(unlock, line(2, "destroy", outcome="applied")) == {}
 
 
-def test_the_apply_that_a_release_made_possible_closes_nothing() -> None:
+def test_the_apply_that_an_override_made_possible_closes_nothing() -> None:
     """It is the act itself; and both are one act to the one who looks."""
-    release = line(1, "release", digest="d")
+    override = line(1, "override", digest="d")
     forced = line(2, "apply", outcome="applied", digest="d", break_glass=True)
-    assert seqs(release, forced) == {"net": [2]}
-    assert seqs(release, forced, line(3, "apply", outcome="applied", digest="e")) == {}
+    assert seqs(override, forced) == {"net": [2]}
+    assert seqs(override, forced, line(3, "apply", outcome="applied", digest="e")) == {}
 
 
 def test_a_beginning_and_its_end_are_one_act() -> None:

@@ -31,8 +31,8 @@ def test_a_name_that_equals_a_secret_stays_usable() -> None:
 
 
 def test_what_breaks_glass_is_marked_whatever_its_writer_says() -> None:
-    """A release, an unlock and a declared death cannot be recorded as something normal."""
-    assert all(document(act(what))["break_glass"] is True for what in ("release", "unlock", "holder-dead"))
+    """An override, an unlock and a declared death cannot be recorded as something normal."""
+    assert all(document(act(what))["break_glass"] is True for what in ("override", "unlock", "holder-dead"))
     assert document(applied())["break_glass"] is False
     assert document(applied(break_glass=True))["break_glass"] is True
 

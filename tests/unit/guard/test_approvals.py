@@ -32,10 +32,10 @@ BOTH = decided([reason("HF-GUARD-1", Effect.DENY), reason("HF-GUARD-14", Effect.
 ALLOWED = decided([reason("HF-GUARD-1", Effect.WARN)])
 
 
-def test_a_release_lifts_a_denial_while_it_lasts() -> None:
+def test_an_override_lifts_a_denial_while_it_lasts() -> None:
     """One that has expired lifts nothing."""
-    assert isinstance(with_consent(DENIED, [word("release")]), Allow)
-    assert with_consent(DENIED, [word("release", valid=False)]) == DENIED
+    assert isinstance(with_consent(DENIED, [word("override")]), Allow)
+    assert with_consent(DENIED, [word("override", valid=False)]) == DENIED
 
 
 def test_an_approval_lifts_no_denial() -> None:
@@ -43,19 +43,19 @@ def test_an_approval_lifts_no_denial() -> None:
     assert with_consent(DENIED, [word("approve", by) for by in "abc"]) == DENIED
 
 
-def test_a_release_leaves_the_approvals_to_be_given() -> None:
+def test_an_override_leaves_the_approvals_to_be_given() -> None:
     """As many as before, and with them the plan is allowed."""
-    released = with_consent(BOTH, [word("release")])
-    assert isinstance(released, NeedApproval)
-    assert released.approvals == 2
-    said = [word("release"), word("approve", "bob"), word("approve", "eve")]
+    overridden = with_consent(BOTH, [word("override")])
+    assert isinstance(overridden, NeedApproval)
+    assert overridden.approvals == 2
+    said = [word("override"), word("approve", "bob"), word("approve", "eve")]
     assert isinstance(with_consent(BOTH, said), Allow)
 
 
-def test_what_is_not_understood_is_never_released() -> None:
+def test_what_is_not_understood_is_never_overridden() -> None:
     """Nobody can answer for what nobody can read."""
     decision = decided([reason(NOT_UNDERSTOOD, Effect.DENY)])
-    assert with_consent(decision, [word("release")]) == decision
+    assert with_consent(decision, [word("override")]) == decision
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_is_not_understood_is_never_released() -> None:
         ([word("approve")], 1),
         ([word("approve"), word("approve")], 1),
         ([word("approve"), word("approve", "bob", valid=False)], 1),
-        ([word("approve"), word("release", "bob")], 1),
+        ([word("approve"), word("override", "bob")], 1),
     ],
 )
 def test_each_person_counts_once_while_the_word_lasts(said: list[Said], missing: int) -> None:
@@ -85,7 +85,7 @@ def test_enough_people_let_it_pass() -> None:
 @pytest.mark.parametrize("decision", [DENIED, WAITING, BOTH, ALLOWED])
 def test_a_rejection_ends_it_whatever_else_is_said(decision: Decision) -> None:
     """It stands first among the reasons, with who said it and why; an end it does not have."""
-    others = [word("release"), word("approve"), word("approve", "bob"), word("approve", "eve")]
+    others = [word("override"), word("approve"), word("approve", "bob"), word("approve", "eve")]
     for said in ([word("reject"), *others], [*others, word("reject", valid=False)]):
         left = with_consent(decision, said)
         assert isinstance(left, Deny)

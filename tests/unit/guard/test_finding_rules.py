@@ -7,7 +7,7 @@ import pytest
 from guard_made import codes, plan, resource, situation
 
 from holdfast.config.guard_valid import Effect, GuardRules, GuardSettings
-from holdfast.guard.decision import NAMES, released
+from holdfast.guard.decision import NAMES, with_override
 from holdfast.guard.judge import judge
 from holdfast.guard.plan_context import Found
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, policy_for
@@ -27,7 +27,7 @@ def test_what_a_policy_denies_is_refused_everywhere(policy: object, found: Found
     assert NAMES[type(decision)] == "deny"
     assert codes(decision) == ["HF-GUARD-18"]
     assert decision.reasons[0].address == found.address
-    assert NAMES[type(released(decision))] == "allow"
+    assert NAMES[type(with_override(decision))] == "allow"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What holds for a stack, its version, budgets over a change, and what a release leaves."""
+"""What holds for a stack, its version, budgets over a change, and what an override leaves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guard_made import codes, plan, resource, situation
 
 from holdfast.config.guard_valid import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings
 from holdfast.guard import policy as guard_policy
-from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason, decided, released, with_reasons
+from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason, decided, with_override, with_reasons
 from holdfast.guard.judge import StackLosses, judge, judge_change, losses_of
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, Policy, policy_for, policy_version
 
@@ -126,7 +126,7 @@ def test_further_reasons_never_make_it_milder() -> None:
 
 
 def test_further_reasons_keep_the_approvals_that_are_needed() -> None:
-    """What a release would leave to be approved is not forgotten over the budget of a change."""
+    """What an override would leave to be approved is not forgotten over the budget of a change."""
     waiting = judge(DELETED, msgspec.structs.replace(ELSEWHERE, approvals=2), situation(production=False))
     assert isinstance(waiting, NeedApproval)
     denied = with_reasons(waiting, (Reason(code="HF-GUARD-5", message="too much"),))
@@ -148,21 +148,21 @@ def test_the_greatest_danger_is_said_first() -> None:
     ]
 
 
-def test_a_release_lifts_what_was_denied_and_keeps_approvals() -> None:
-    """One person releases; who must approve still must."""
+def test_an_override_lifts_what_was_denied_and_keeps_approvals() -> None:
+    """One person overrides; who must approve still must."""
     strict = msgspec.structs.replace(IN_PRODUCTION, approvals=2)
-    left = released(judge(DELETED, strict, situation()))
+    left = with_override(judge(DELETED, strict, situation()))
     assert isinstance(left, NeedApproval)
     assert left.approvals == 2
     assert codes(left) == ["HF-GUARD-14", "HF-GUARD-1"]
-    assert isinstance(released(judge(DELETED, IN_PRODUCTION, situation())), Allow)
+    assert isinstance(with_override(judge(DELETED, IN_PRODUCTION, situation())), Allow)
 
 
 @pytest.mark.parametrize("actions", [("transmute",), ("delete", "transmute")])
-def test_what_is_not_understood_is_never_released(actions: tuple[str, ...]) -> None:
+def test_what_is_not_understood_is_never_overridden(actions: tuple[str, ...]) -> None:
     """Nobody can answer for what nobody can read."""
     decision = judge(plan(resource("x.y", *actions)), IN_PRODUCTION, situation())
-    assert isinstance(released(decision), Deny)
+    assert isinstance(with_override(decision), Deny)
 
 
 def test_only_an_environment_by_its_name_can_leave_a_type_unprotected() -> None:

@@ -30,7 +30,7 @@ def test_the_answer_comes_first_then_danger_then_rows_then_plans() -> None:
         for part in (
             "### What needs a person",
             "- `aws_db_instance.main` `deleted because its key is gone`<br>**HF-GUARD-1** `deletions in prod",
-            f"--release {DIGEST}",
+            f"--override {DIGEST}",
             "| ⛔ | `prod/db` | 1 delete | refused HF-GUARD-1 |",
             "| ✅ | `dev/q` | 1 new | ready |",
             "<details><summary>⛔ <code>prod/db</code> 1 delete</summary>",

@@ -19,7 +19,7 @@ from holdfast.audit.log import Audit
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
 from holdfast.plans.context import Session
 from holdfast.plans.status import Status
-from holdfast.runs.approval import Given, give, release
+from holdfast.runs.approval import Given, give, override_denials
 from holdfast.runs.run_secrets import remember_secrets
 from holdfast.store.approvals import Consent, Word
 
@@ -102,10 +102,10 @@ def test_nobody_approves_what_a_token_proves_to_be_their_own(opened: Session) ->
 
 
 def test_an_approval_of_a_refused_plan_says_that_it_lifts_nothing(opened: Session) -> None:
-    """Only a release does, and the note names it."""
-    assert not any("--release" in note for note in said(opened).notes)
+    """Only an override does, and the note names it."""
+    assert not any("--override" in note for note in said(opened).notes)
     opened.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.REFUSED.value})
-    assert any(f"--release {DIGEST}" in note for note in said(opened).notes)
+    assert any(f"--override {DIGEST}" in note for note in said(opened).notes)
 
 
 def test_no_word_about_a_plan_that_was_used(opened: Session) -> None:
@@ -149,23 +149,23 @@ def test_no_reason_keeps_a_secret(opened: Session, known_by: str) -> None:
     assert kept.reason == "because it is ***"
 
 
-# Releases
+# Overrides
 
 
 def let_through(opened: Session, *digests: str, among: tuple[str, ...] = ("one", "two")) -> None:
     plans = [bundle(name, run=f"run of {name}", plan=name.encode()) for name in among]
-    asyncio.run(release(opened, plans, digests, "it is meant"))
+    asyncio.run(override_denials(opened, plans, digests, "it is meant"))
 
 
 ONE, TWO = (bundle(name, plan=name.encode()).digest for name in ("one", "two"))
 
 
-def test_a_release_is_for_one_plan_and_one_day(opened: Session) -> None:
+def test_an_override_is_for_one_plan_and_one_day(opened: Session) -> None:
     """It names its end, the person and the run whose plan it is; the plan beside it has none."""
     let_through(opened, ONE)
     (kept,) = opened.store.consents.of(ONE)
     assert (kept.word, kept.stack, kept.run, kept.reason) == (
-        Word.RELEASE,
+        Word.OVERRIDE,
         "one",
         "run of one",
         "it is meant",
@@ -189,15 +189,15 @@ def test_a_digest_may_be_shortened_to_twelve_characters(opened: Session) -> None
 
 
 def test_a_beginning_that_two_plans_share_names_neither(opened: Session) -> None:
-    """A release is never given to the wrong one of them."""
+    """An override is never given to the wrong one of them."""
     plans = [replace(bundle(name), digest=f"{'0' * 20}{name}") for name in ("one", "two")]
     with pytest.raises(Refused) as caught:
-        asyncio.run(release(opened, plans, ["0" * 20], "it is meant"))
+        asyncio.run(override_denials(opened, plans, ["0" * 20], "it is meant"))
     assert caught.value.problem.code == "HF-APPR-4"
-    asyncio.run(release(opened, plans, [f"{'0' * 20}one"], "it is meant"))
+    asyncio.run(override_denials(opened, plans, [f"{'0' * 20}one"], "it is meant"))
 
 
-def test_nothing_is_released_where_one_of_them_was_used(opened: Session) -> None:
+def test_nothing_is_overridden_where_one_of_them_was_used(opened: Session) -> None:
     """Every plan is looked at before the first word is kept."""
     opened.store.mark_used(TWO, run="01R", stack="two", who="ci")
     with pytest.raises(Refused) as caught:

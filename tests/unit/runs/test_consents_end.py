@@ -7,28 +7,32 @@ from datetime import timedelta
 import pytest
 
 from holdfast.review.decide import said
-from holdfast.runs.approval import RELEASE
+from holdfast.runs.approval import OVERRIDE_LIFETIME
 from holdfast.store.approvals import Consent, Word
 from holdfast.system import clock
 
 
 @pytest.mark.parametrize(
     ("after", "valid"),
-    [(timedelta(0), True), (RELEASE - timedelta(seconds=5), True), (RELEASE + timedelta(seconds=5), False)],
+    [
+        (timedelta(0), True),
+        (OVERRIDE_LIFETIME - timedelta(seconds=5), True),
+        (OVERRIDE_LIFETIME + timedelta(seconds=5), False),
+    ],
 )
-def test_a_release_ends_after_24_hours(after: timedelta, *, valid: bool) -> None:
+def test_an_override_ends_after_24_hours(after: timedelta, *, valid: bool) -> None:
     """What was meant yesterday is asked for again today."""
-    assert timedelta(hours=24) == RELEASE
+    assert timedelta(hours=24) == OVERRIDE_LIFETIME
     given = clock.now()
     one = Consent(
-        word=Word.RELEASE,
+        word=Word.OVERRIDE,
         digest="d",
         stack="a",
         run="r",
         who={"kind": "person", "name": "ada", "proved": False},
         reason="why",
         at=given.isoformat(),
-        until=(given + RELEASE).isoformat(),
+        until=(given + OVERRIDE_LIFETIME).isoformat(),
     )
     assert said(one, (given + after).isoformat()).valid is valid
 

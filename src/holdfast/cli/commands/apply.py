@@ -25,16 +25,16 @@ def apply(
     target: Targets = None,
     replace: Replace = None,
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
-    release: Annotated[
+    override: Annotated[
         list[str] | None,
         Option(
-            "--release",
+            "--override",
             metavar="DIGEST",
             help="With --plan: lift what the guard denied for this one plan, for 24 hours; repeatable.",
         ),
     ] = None,
     reason: Annotated[
-        str | None, Option("--reason", metavar="TEXT", help="Why it is released; kept in the record.")
+        str | None, Option("--reason", metavar="TEXT", help="Why it is overridden; kept in the record.")
     ] = None,
     wait: Annotated[
         str | None,
@@ -54,28 +54,28 @@ def apply(
             "--plan applies what is in the bundle: no stacks, --changed, --since, --target or --replace",
             hint="Give --plan DIR/<stack> to apply one of its stacks.",
         )
-    require_reason(release, reason, plan)
+    require_reason(override, reason, plan)
     seconds = seconds_of(wait, ci=invocation.environment.ci)
     if plan is not None:
         change = Change(invocation, wait=seconds)
-        return change.apply_bundles(plan, release=tuple(release or ()), reason=reason or "")
+        return change.apply_bundles(plan, override=tuple(override or ()), reason=reason or "")
     options = plan_options(destroy=False, targets=target, replace=replace, refresh_only=False)
     return Change(invocation, stacks, changed, since, wait=seconds).apply(options, yes=yes)
 
 
-def require_reason(release: list[str] | None, reason: str | None, plan: Path | None) -> None:
-    """A release is for one saved plan, by a person who says why."""
-    if release and plan is None:
+def require_reason(override: list[str] | None, reason: str | None, plan: Path | None) -> None:
+    """An override is for one saved plan, by a person who says why."""
+    if override and plan is None:
         raise UsageError(
             "HF-USE-18",
-            "--release goes with --plan: it lifts what was denied for one saved plan",
+            "--override goes with --plan: it lifts what was denied for one saved plan",
             hint="Save it with: holdfast plan STACK --out DIR",
         )
-    if release and not (reason or "").strip():
-        raise UsageError("HF-USE-19", "--release without --reason", hint="Say why: it stays in the record.")
-    if reason is not None and not release:
+    if override and not (reason or "").strip():
+        raise UsageError("HF-USE-19", "--override without --reason", hint="Say why: it stays in the record.")
+    if reason is not None and not override:
         raise UsageError(
-            "HF-USE-19", "--reason without --release", hint="Name the digest that it is a reason for."
+            "HF-USE-19", "--reason without --override", hint="Name the digest that it is a reason for."
         )
 
 

@@ -26,7 +26,7 @@ def approve(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
 
 
 def reject(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
-    """Reject the plan of a run: it cannot be applied any more, whoever approves or releases it."""
+    """Reject the plan of a run: it cannot be applied any more, whoever approves or overrides it."""
     return _give(invocation, run, "reject", reason)
 
 

@@ -198,7 +198,7 @@ class Change:
 
         return confirm
 
-    def apply_bundles(self, folder: Path, *, release: tuple[str, ...] = (), reason: str = "") -> Exit:
+    def apply_bundles(self, folder: Path, *, override: tuple[str, ...] = (), reason: str = "") -> Exit:
         pairs = []
         for bundle in bundles.load(folder, self.workshop.key()):
             stack = self.workshop.repository.by_name.get(bundle.stack)
@@ -212,10 +212,10 @@ class Change:
         self.workshop.require_store()
 
         async def work(session: Session) -> Results:
-            if release:
-                from holdfast.runs.approval import release as lift
+            if override:
+                from holdfast.runs.approval import override_denials
 
-                await lift(session, [bundle for _, bundle in pairs], release, reason)
+                await override_denials(session, [bundle for _, bundle in pairs], override, reason)
             return await apply_bundles(session, pairs, saved=str(folder))
 
         results = self._run(lambda _: work)

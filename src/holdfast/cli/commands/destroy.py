@@ -30,7 +30,7 @@ def destroy(
 ) -> Exit:
     """Destroy what Terraform made in stacks, those that need others first, after the name was typed.
 
-    What the guard refuses goes the long way: plan --destroy --out DIR, then apply --plan DIR --release.
+    What the guard refuses goes the long way: plan --destroy --out DIR, then apply --plan DIR --override.
     """
     from holdfast.cli.commands.change import Change
 

@@ -41,55 +41,58 @@ def digest_in(bundle: Path) -> str:
 
 
 @pytest.mark.parametrize("use", ["embedded", pytest.param("binary", marks=pytest.mark.long)])
-def test_a_deletion_in_production_is_refused_and_released_for_one_plan(
+def test_a_deletion_in_production_is_refused_and_overridden_for_one_plan(
     holdfast: Program, use: str, terraform_folder: Path, tmp_path: Path
 ) -> None:
-    """Refused with its rule and the way on; the release names the plan, the person and the reason."""
+    """Refused with its rule and the way on; the override names the plan, the person and the reason."""
     holdfast.environment["PATH"] = f"{terraform_folder}:{holdfast.environment['PATH']}"
     repository(holdfast, use=use)
     bundle = tmp_path / "bundle"
     planned = holdfast.ok("plan", "--out", str(bundle), code=3)
     digest = digest_in(bundle)
     assert "Refused by: deletions in production (HF-GUARD-1)" in planned.text
-    assert f"--plan {bundle} --release {digest}" in planned.text
+    assert f"--plan {bundle} --override {digest}" in planned.text
     refused = holdfast.results("apply", "--plan", str(bundle), code=3)["db"]
     assert refused["status"] == "refused"
     assert refused["guard"]["decision"] == "deny"
     assert [one["code"] for one in refused["guard"]["reasons"]] == ["HF-GUARD-1"]
     other = "0" * 64
-    holdfast.ok("apply", "--plan", str(bundle), "--release", other, "--reason", "why", code=3)
+    holdfast.ok("apply", "--plan", str(bundle), "--override", other, "--reason", "why", code=3)
     assert len(holdfast.json("state", "list", "db")["resources"]) == 2
-    released = holdfast.results(
-        "apply", "--plan", str(bundle), "--release", digest, "--reason", "the second one is not used"
+    overridden = holdfast.results(
+        "apply", "--plan", str(bundle), "--override", digest, "--reason", "the second one is not used"
     )["db"]
-    assert released["status"] == "applied"
-    assert any("break-glass" in one and "not used" in one for one in released["notes"])
+    assert overridden["status"] == "applied"
+    assert any("break-glass" in one and "not used" in one for one in overridden["notes"])
     record = holdfast.ok("audit", "show").text
     assert "the second one is not used" in record
     assert "BREAK GLASS" in record
     holdfast.ok("audit", "verify")
-    holdfast.ok("apply", "--plan", str(bundle), "--release", digest, "--reason", "again", code=3)
+    holdfast.ok("apply", "--plan", str(bundle), "--override", digest, "--reason", "again", code=3)
 
 
-def test_a_release_is_for_one_plan_and_not_for_the_next(holdfast: Program, tmp_path: Path) -> None:
+def test_an_override_is_for_one_plan_and_not_for_the_next(holdfast: Program, tmp_path: Path) -> None:
     """The same change planned again is another plan, and is refused again."""
     repository(holdfast)
     first, second = tmp_path / "first", tmp_path / "second"
     holdfast.ok("plan", "--out", str(first), code=3)
     holdfast.ok("plan", "--out", str(second), code=3)
-    release = ("--release", digest_in(first), "--reason", "why")
-    assert "HF-APPR-4" in holdfast.ok("apply", "--plan", str(second), *release, code=3).text
+    override = ("--override", digest_in(first), "--reason", "why")
+    assert "HF-APPR-4" in holdfast.ok("apply", "--plan", str(second), *override, code=3).text
     assert len(holdfast.json("state", "list", "db")["resources"]) == 2
 
 
 @pytest.mark.long
-def test_a_release_needs_a_plan_and_a_reason(holdfast: Program, tmp_path: Path) -> None:
+def test_an_override_needs_a_plan_and_a_reason(holdfast: Program, tmp_path: Path) -> None:
     """Wrong usage, and nothing is run."""
     repository(holdfast)
-    assert "HF-USE-18" in holdfast.ok("apply", "--yes", "--release", "a" * 64, "--reason", "x", code=64).text
+    assert "HF-USE-18" in holdfast.ok("apply", "--yes", "--override", "a" * 64, "--reason", "x", code=64).text
     bundle = tmp_path / "bundle"
     holdfast.ok("plan", "--out", str(bundle), code=3)
-    assert "HF-USE-19" in holdfast.ok("apply", "--plan", str(bundle), "--release", "a" * 64, code=64).text
+    assert "HF-USE-19" in holdfast.ok("apply", "--plan", str(bundle), "--override", "a" * 64, code=64).text
+    renamed = holdfast.ok("apply", "--plan", str(bundle), "--release", "a" * 64, code=64).text
+    assert "HF-USE-1" in renamed
+    assert "--override" in renamed
 
 
 def test_elsewhere_a_deletion_is_a_warning(holdfast: Program) -> None:
@@ -122,7 +125,7 @@ def test_a_plan_that_needs_approval_waits_for_it(holdfast: Program, tmp_path: Pa
 
 @pytest.mark.long
 def test_a_rejected_plan_stays_rejected(holdfast: Program, tmp_path: Path) -> None:
-    """Whatever is approved or released afterwards."""
+    """Whatever is approved or overridden afterwards."""
     repository(holdfast, environment="dev", guard="{ environments: { dev: { approvals: 1 } } }")
     bundle = tmp_path / "bundle"
     run = holdfast.results("plan", "--out", str(bundle), code=5)["db"]["run"]
