@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from memory_keeper import MINE, OTHER, MemoryKeeper, info, state
 
-from holdfast.terraform.backend.rules import Rules
+from holdfast.terraform.backend.rules import StateRules
 from holdfast.terraform.backend.server import Refusal
 
 LOCKS = st.sampled_from([MINE, OTHER])
@@ -63,7 +63,7 @@ def test_versions_are_one_line(requests: list[tuple[str, str | None, bytes]], fa
     """
     keeper = MemoryKeeper()
     keeper.before, keeper.after = faulty(faults, "before"), faulty(faults, "after")
-    rules = Rules(keeper)
+    rules = StateRules(keeper)
     for method, lock, body in requests:
         known, holder = len(keeper.versions), keeper.holder
         try:

@@ -23,10 +23,10 @@ from holdfast.store.place import describe
 from holdfast.store.run_store import RunStore
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.binary import BinaryEngine
-from holdfast.terraform.engine.discovery import Engines
+from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import child_environment
-from holdfast.terraform.engine.interface import Answer, Command, EngineId, Kind, Product, Stop
-from holdfast.terraform.engine.pool import WarmEngine
+from holdfast.terraform.engine.interface import Answer, Command, EngineId, EngineKind, Product, Stop
+from holdfast.terraform.engine.pool import WorkerPool
 
 SECRET = b"k" * 32
 KEY = Key.of(SECRET)
@@ -57,12 +57,16 @@ class Place:
     def journal(self, run: str) -> Journal:
         return self.store.runs.journal(run, KEY)
 
-    def engine(self) -> WarmEngine:
+    def engine(self) -> WorkerPool:
         if self.kind == "embedded":
-            found = Engines(Environment(variables={"HOLDFAST_HOME": str(self.root), "PATH": ""})).embedded()
+            found = InstalledEngines(
+                Environment(variables={"HOLDFAST_HOME": str(self.root), "PATH": ""})
+            ).embedded()
             assert found is not None
-            return WarmEngine(found, scratch=self.scratch, limit=2)
-        identity = EngineId(kind=Kind.BINARY, product=Product.TERRAFORM, version="1.15.5", path=self.program)
+            return WorkerPool(found, scratch=self.scratch, limit=2)
+        identity = EngineId(
+            kind=EngineKind.BINARY, product=Product.TERRAFORM, version="1.15.5", path=self.program
+        )
         return BinaryEngine(identity, scratch=self.scratch, limit=2)
 
     def command(

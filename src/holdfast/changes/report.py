@@ -14,7 +14,7 @@ from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import Status
 from holdfast.review.findings_by_stack import unsaid
 from holdfast.system.markup import visible
-from holdfast.terraform.plan.model import Kind, Plan, ResourceChange
+from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange
 from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
 
 _MOST_OF_A_PLAN = 300_000
@@ -22,8 +22,16 @@ _MOST_OF_ALL_PLANS = 1_500_000
 """Characters. More than any place shows; a plan of 100 MB is not turned into text for nobody."""
 _MOST_ATTRIBUTES = 20
 _WIDEST_VALUE = 200
-_LOSING = frozenset({Kind.FORGET, Kind.CREATE_THEN_FORGET, Kind.FORGET_THEN_CREATE, Kind.UNKNOWN})
-_SIGNS = {Kind.CREATE: "+", Kind.DELETE: "-", Kind.FORGET: "-", Kind.READ: "#", Kind.NO_OP: "#"}
+_LOSING = frozenset(
+    {ChangeKind.FORGET, ChangeKind.CREATE_THEN_FORGET, ChangeKind.FORGET_THEN_CREATE, ChangeKind.UNKNOWN}
+)
+_SIGNS = {
+    ChangeKind.CREATE: "+",
+    ChangeKind.DELETE: "-",
+    ChangeKind.FORGET: "-",
+    ChangeKind.READ: "#",
+    ChangeKind.NO_OP: "#",
+}
 _CHANGES = "!"
 
 Clean = Callable[[str], str]
@@ -164,10 +172,12 @@ def _diff(plan: Plan, plain: Clean, most: int) -> tuple[tuple[str, ...], bool]:
 
 def _lines(plan: Plan, plain: Clean) -> Iterator[str]:
     changes = [one for one in plan.changes if one.has_effect]
-    for change in sorted(changes, key=lambda one: (not one.destroys, one.kind is Kind.READ, one.address)):
+    for change in sorted(
+        changes, key=lambda one: (not one.destroys, one.kind is ChangeKind.READ, one.address)
+    ):
         yield from _lines_of_change(change, plain)
     for output in plan.outputs:
-        if output.kind is not Kind.NO_OP:
+        if output.kind is not ChangeKind.NO_OP:
             yield f"{_SIGNS.get(output.kind, _CHANGES)} output {plain(output.name)}"
     for action in plan.action_invocations:
         cause = f" because of {plain(action.triggered_by)}" if action.triggered_by else ""
@@ -178,11 +188,11 @@ def _lines(plan: Plan, plain: Clean) -> Iterator[str]:
 
 def _lines_of_change(change: ResourceChange, plain: Clean) -> Iterator[str]:
     yield f"{_SIGNS.get(change.kind, _CHANGES)} {plain(change.address)}  {plain(change.explanation)}"
-    if change.kind in (Kind.DELETE, Kind.FORGET):
+    if change.kind in (ChangeKind.DELETE, ChangeKind.FORGET):
         return
     found = differences(change, clean=plain, at_most=_MOST_ATTRIBUTES, width=_WIDEST_VALUE)
     for one in found.shown:
-        if change.kind is not Kind.CREATE or one.after != KNOWN_AFTER_APPLY:
+        if change.kind is not ChangeKind.CREATE or one.after != KNOWN_AFTER_APPLY:
             yield from _lines_of_attribute(one, plain)
     if found.hidden:
         yield f"      … and {found.hidden} more attributes"

@@ -35,8 +35,8 @@ from holdfast.store.run_store import RunStore
 from holdfast.system import git as git_door
 from holdfast.system.environment import Environment
 from holdfast.system.git import Git
-from holdfast.terraform.engine.discovery import Engines
-from holdfast.terraform.engine.selection import Choice, Wish, choose
+from holdfast.terraform.engine.discovery import InstalledEngines
+from holdfast.terraform.engine.selection import Choice, Wish, select_engine
 
 
 @dataclass(kw_only=True)
@@ -57,8 +57,8 @@ class Repository:
         redactor.tune(settings_of(wanted.off, wanted.words, wanted.entropy))
 
     @functools.cached_property
-    def engines(self) -> Engines:
-        return Engines(self.environment)
+    def engines(self) -> InstalledEngines:
+        return InstalledEngines(self.environment)
 
     @functools.cached_property
     def git(self) -> Git | None:
@@ -72,7 +72,7 @@ class Repository:
         """The engine that runs a stack, and why."""
         wish = self.wish(stack)
         if wish not in self._choices:
-            self._choices[wish] = choose(wish, self.engines.all())
+            self._choices[wish] = select_engine(wish, self.engines.all())
         return self._choices[wish]
 
     def wish(self, stack: Stack) -> Wish:

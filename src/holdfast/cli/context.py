@@ -16,7 +16,7 @@ from holdfast.secrets.keys import Key, Obtained, configured, obtain
 from holdfast.store.place import folders_of
 from holdfast.system import processes
 from holdfast.terraform.engine.interface import Stop
-from holdfast.terraform.workdirs.gc import Cleaned, clean_quickly
+from holdfast.terraform.workdirs.gc import Cleaned, collect_garbage_quickly
 
 T = TypeVar("T")
 
@@ -82,7 +82,9 @@ class Workshop:
         finally:
             if not storeless:
                 self._ship_the_record()
-            self.cleaned = clean_quickly(self.repository.environment.home, self.repository.config.work)
+            self.cleaned = collect_garbage_quickly(
+                self.repository.environment.home, self.repository.config.work
+            )
 
     def _ship_the_record(self) -> None:
         """What the audit log has and S3 has not yet. That it does not arrive harms nothing: it waits."""

@@ -11,7 +11,7 @@ from holdfast.guard.deletion_rules import objects
 from holdfast.guard.plan_context import Case
 from holdfast.guard.unsupported import not_understood
 from holdfast.terraform.addresses import without_keys
-from holdfast.terraform.plan.model import Kind
+from holdfast.terraform.plan.model import ChangeKind
 
 
 def understood(case: Case) -> Iterator[Reason]:
@@ -107,7 +107,7 @@ def size(case: Case) -> Iterator[Reason]:
     most = case.policy.max_changes
     if most is None:
         return
-    number = sum(change.has_effect and change.kind is not Kind.READ for change in case.plan.changes)
+    number = sum(change.has_effect and change.kind is not ChangeKind.READ for change in case.plan.changes)
     if number > most:
         yield Reason(
             code="HF-GUARD-13",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, Reason
-from holdfast.terraform.plan.model import Kind, Plan
+from holdfast.terraform.plan.model import ChangeKind, Plan
 
 _RULE = "what is not understood"
 
@@ -27,7 +27,7 @@ def not_understood(plan: Plan) -> Iterator[Reason]:
                 rule=_RULE,
             )
     for output in plan.outputs:
-        if output.kind is Kind.UNKNOWN:
+        if output.kind is ChangeKind.UNKNOWN:
             yield Reason(
                 code=NOT_UNDERSTOOD,
                 message=f"the output `{output.name}` changes in a way that this version does not know",

@@ -25,10 +25,10 @@ from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.binary import BinaryEngine
-from holdfast.terraform.engine.interface import Engine, EngineId, Kind, Patience, Stop
-from holdfast.terraform.engine.pool import WarmEngine
+from holdfast.terraform.engine.interface import Engine, EngineId, EngineKind, Patience, Stop
+from holdfast.terraform.engine.pool import WorkerPool
 from holdfast.terraform.engine.selection import Choice
-from holdfast.terraform.workdirs.scratch import scratch_folder
+from holdfast.terraform.workdirs.scratch import open_scratch_folder
 
 if TYPE_CHECKING:
     from holdfast.review.plan_checks import PlanChecks
@@ -108,7 +108,7 @@ class Session:
         if identity not in self._engines:
             settings = self.config.engine
             patience = Patience(apply=settings.time_limits.grace)
-            made = WarmEngine if identity.kind is Kind.EMBEDDED else BinaryEngine
+            made = WorkerPool if identity.kind is EngineKind.EMBEDDED else BinaryEngine
             self._engines[identity] = made(
                 identity,
                 scratch=self.scratch,
@@ -147,7 +147,7 @@ async def opened(
     wait: float = 0.0,
 ) -> AsyncIterator[Session]:
     """The scratch folder is private and its path short: providers put their sockets there."""
-    with scratch_folder() as scratch:
+    with open_scratch_folder() as scratch:
         session = Session(
             config=config,
             environment=environment,

@@ -7,7 +7,7 @@ import posixpath
 from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Place, Problem, Refused
 from holdfast.plans.errors import Cancelled, StateLocked, TerraformFailed, tail
 from holdfast.plans.workdir import Prepared
-from holdfast.terraform.backend.lock_info import lock_in
+from holdfast.terraform.backend.lock_info import parse_lock_info
 from holdfast.terraform.command_output import Heard
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.engine.interface import Answer, Product
@@ -49,7 +49,7 @@ def said(ready: Prepared, phase: str, answer: Answer, heard: Heard) -> HoldfastE
         detail = next((one.detail for one in errors if one.summary == _LOCKED), _text(answer, heard))
         if _is_blind(ready):
             return StateLocked(name, None, _SAYS_NOT_WHO)
-        return StateLocked(name, lock_in(detail), " ".join(detail.split()))
+        return StateLocked(name, parse_lock_info(detail), " ".join(detail.split()))
     if any(one.summary in _STALE for one in errors):
         return Refused(
             "HF-BUND-11",

@@ -25,9 +25,9 @@ from holdfast.kernel.values import dataclass
 from holdfast.plans.context import Session
 from holdfast.plans.workdir import Prepared
 from holdfast.system import files
-from holdfast.terraform.engine.handshake import answers_plainly
+from holdfast.terraform.engine.handshake import supports_plaintext
 from holdfast.terraform.engine.mirror import Mirror, Package
-from holdfast.terraform.lock_file import LockedProvider, read_lock, without_hashes
+from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock
 
 _BACKEND = Path(".terraform/terraform.tfstate")
 _MODULES = Path(".terraform/modules/modules.json")
@@ -204,7 +204,7 @@ class Initialiser:
         for one in read_lock(content) if content is not None else ():
             place = self._place(one)
             if self._mirror.find(one) is None and place.is_dir() and one.package_hashes:
-                plain = answers_plainly(
+                plain = supports_plaintext(
                     place, scratch=self._session.scratch, path=self._prepared.environment.get("PATH", "")
                 )
                 self._mirror.add(place.resolve(), one.package_hashes, plain=plain)
@@ -238,7 +238,7 @@ class Initialiser:
 
     def _write_lock(self, lock: bytes | None) -> None:
         if lock is not None:
-            self._prepared.work.lock_file.write_text(without_hashes(read_lock(lock)))
+            self._prepared.work.lock_file.write_text(lock_text_without_hashes(read_lock(lock)))
 
     def _remember(self, source_lock: bytes | None, found: Initialised) -> None:
         left = [str(path) for path in (_BACKEND, _MODULES) if (self._module / path).exists()]

@@ -9,7 +9,7 @@ from holdfast.plans.backend_config import StateHome, leftovers
 from holdfast.plans.context import Session
 from holdfast.stacks.stack import Stack
 from holdfast.store.folder_blobs import FolderBlobs
-from holdfast.terraform.workdirs.workdir import unsaved
+from holdfast.terraform.workdirs.workdir import hold_unsaved_states
 
 
 def refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
@@ -58,7 +58,7 @@ def strangers(session: Session, stack: Stack, home: StateHome) -> tuple[str, ...
 
 def keep_forgotten(session: Session, stack: Stack) -> None:
     """A killed run could not keep what Terraform had failed to save: it still lies where that run worked."""
-    with unsaved(session.environment.home, session.root, stack.name) as found:
+    with hold_unsaved_states(session.environment.home, session.root, stack.name) as found:
         for file in found:
             keep_unsaved(session, stack, file)
 

@@ -27,7 +27,7 @@ from holdfast.terraform.plan.reader import read_plan
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.statefile.reader import StateFile, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
-from holdfast.terraform.workdirs.workdir import made_since, put_back
+from holdfast.terraform.workdirs.workdir import archive_new_files, restore_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ async def restore(
         )
     (ready.work.module / PLAN_FILE).write_bytes(bundle.plan)
     if bundle.made is not None:
-        put_back(ready.work, bundle.made)
+        restore_files(ready.work, bundle.made)
     plan = read_plan(bundle.json)
     _register_secrets(session, plan)
     return ReadyPlan(
@@ -182,7 +182,7 @@ def bundle_of(
         plan=(prepared.work.module / PLAN_FILE).read_bytes(),
         json=ready.json,
         lock=ready.terraform.lock,
-        made=made_since(prepared.work, prepared.laid_out),
+        made=archive_new_files(prepared.work, prepared.laid_out),
     )
 
 

@@ -32,7 +32,7 @@ from holdfast.terraform.plan.reader import read_plan
 from holdfast.terraform.statefile.reader import is_nothing
 from holdfast.terraform.tables.transient import Phase
 from holdfast.terraform.versions import Version
-from holdfast.terraform.workdirs.workdir import sweep
+from holdfast.terraform.workdirs.workdir import remove_files
 
 _INIT_JSON_SINCE = {Product.TERRAFORM: Version.parse("1.9.0"), Product.TOFU: Version.parse("1.9.0")}
 _EARLY_SINCE = Version.parse("1.8.0")
@@ -78,7 +78,7 @@ class Terraform:
         *,
         heard: Heard | None = None,
         providers: str | None = None,
-        heeds: int = 1,
+        cancel_level: int = 1,
         writes: Writing | None = None,
     ) -> Answer:
         """One command. With `heard`, its lines are read as they come; one that writes says for whom."""
@@ -93,7 +93,7 @@ class Terraform:
             environment=self._environment,
             providers=providers,
             seconds=limit,
-            heeds=heeds,
+            cancel_level=cancel_level,
             door=prepared.home.kept,
             attend=attend(self.session, prepared, writes),
         )
@@ -143,7 +143,7 @@ class Terraform:
                 work.private_file(argv.BACKEND_FILE, json.dumps(settings))
             await self._init()
         finally:
-            sweep(work, (argv.BACKEND_FILE,))
+            remove_files(work, (argv.BACKEND_FILE,))
 
     def _take(self, initialised: Initialised, *, skipped: bool) -> None:
         self.lock = initialised.lock
@@ -295,8 +295,8 @@ class Terraform:
         return answer.out
 
     @retried(Phase.PLAN, "state pull")
-    async def state_pull(self, *, heeds: int = 1) -> bytes:
-        answer = await self._run("state", argv.state_pull(), heeds=heeds)
+    async def state_pull(self, *, cancel_level: int = 1) -> bytes:
+        answer = await self._run("state", argv.state_pull(), cancel_level=cancel_level)
         if answer.code != 0:
             raise failure(self.prepared, "state", answer, Heard())
         return b"" if is_nothing(answer.out) else answer.out

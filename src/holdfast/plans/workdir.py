@@ -28,7 +28,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.system import files
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine import cli_config
-from holdfast.terraform.engine.credentials import Caller, identity
+from holdfast.terraform.engine.credentials import Caller, build_identity
 from holdfast.terraform.engine.environment import child_environment, terraform_variables
 from holdfast.terraform.engine.interface import Engine, Product
 from holdfast.terraform.statefile.sensitive import sensitive_variables
@@ -36,11 +36,11 @@ from holdfast.terraform.workdirs.workdir import (
     WORKSPACE_FILE,
     Seen,
     WorkDirectory,
-    lay_out,
-    snapshot,
-    sweep,
-    sweep_states,
-    work_directory,
+    copy_sources,
+    hold_workdir,
+    list_files,
+    remove_files,
+    remove_state_copies,
 )
 
 INLINE_FILE = "holdfast.inline.tfvars.json"
@@ -103,9 +103,9 @@ async def prepared(
     if not for_state:
         _refuse_beyond(stack, reached)
     name = stack.name if unasked is None else f"{stack.name}~"  # No stack is called so.
-    with work_directory(session.environment.home, session.root, name, stack.module) as work:
+    with hold_workdir(session.environment.home, session.root, name, stack.module) as work:
         layout = _lay_out(session, stack, work, reached, home)
-        sweep(work, (WORKSPACE_FILE,))
+        remove_files(work, (WORKSPACE_FILE,))
         try:
             _private_files(work, home, inline)
             yield Prepared(
@@ -122,7 +122,7 @@ async def prepared(
                 code_digest=layout if reached.everything else _code_digest(work, reached),
                 modules=frozenset(reached.modules.values()),
                 source_lock=files.content_of(session.root / stack.module / LOCK_FILE),
-                laid_out=snapshot(work),
+                laid_out=list_files(work),
                 notes=(
                     *(reached.reasons if reached.everything else ()),
                     *reached.outside,
@@ -170,7 +170,7 @@ def state_at_hand(session: Session, ready: Prepared) -> bytes | None:
 
 
 def _lay_out(session: Session, stack: Stack, work: WorkDirectory, reached: Reach, home: StateHome) -> str:
-    return lay_out(
+    return copy_sources(
         work,
         session.root,
         _wanted(stack, reached),
@@ -195,10 +195,10 @@ def _private_files(work: WorkDirectory, home: StateHome, inline: Mapping[str, ob
 
 def _leave_nothing(work: WorkDirectory, home: StateHome) -> None:
     """Plans, settings and values are secret; what init wrote down of a secret setting is too."""
-    sweep(work, (PLAN_FILE, INLINE_FILE))
-    sweep_states(work)
+    remove_files(work, (PLAN_FILE, INLINE_FILE))
+    remove_state_copies(work)
     if home.secret_on_disk:
-        sweep(work, (".terraform/terraform.tfstate",))
+        remove_files(work, (".terraform/terraform.tfstate",))
 
 
 def _environment(session: Session, stack: Stack, home: StateHome) -> dict[str, str]:
@@ -251,7 +251,7 @@ def _identity(session: Session, settings: Mapping[str, Mapping[str, str]]) -> di
             Path(variables.get("AWS_SHARED_CREDENTIALS_FILE") or user / ".aws/credentials")
         ),
     )
-    one = identity(settings, caller)
+    one = build_identity(settings, caller)
     folder = files.private_folder(
         session.scratch / _digest(*(f"{name}\0{text}" for name, text in sorted(one.files.items())))[:16]
     )

@@ -14,7 +14,7 @@ from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import AnyFinding, Record, Standing
 from holdfast.runs.intent import PlannedChange
 from holdfast.terraform.apply_log import CREATE, DELETE, UPDATE, End, Label, Operation
-from holdfast.terraform.plan.model import Kind
+from holdfast.terraform.plan.model import ChangeKind
 from holdfast.terraform.statefile.contents import LABELS, Held
 
 
@@ -102,20 +102,20 @@ def judge(case: Case) -> AnyFinding:
     if case.change.deposed is not None:
         return _removed(case, case.deposed.get(case.change.deposed))
     match case.change.kind:
-        case Kind.CREATE:
+        case ChangeKind.CREATE:
             return _created(case)
-        case Kind.UPDATE:
+        case ChangeKind.UPDATE:
             return _updated(case)
-        case Kind.DELETE | Kind.FORGET:
+        case ChangeKind.DELETE | ChangeKind.FORGET:
             return _removed(case, case.now)
         case (
-            Kind.DELETE_THEN_CREATE
-            | Kind.CREATE_THEN_DELETE
-            | Kind.CREATE_THEN_FORGET
-            | Kind.FORGET_THEN_CREATE
+            ChangeKind.DELETE_THEN_CREATE
+            | ChangeKind.CREATE_THEN_DELETE
+            | ChangeKind.CREATE_THEN_FORGET
+            | ChangeKind.FORGET_THEN_CREATE
         ):
             return _replaced(case)
-        case Kind.NO_OP | Kind.READ | Kind.UNKNOWN:
+        case ChangeKind.NO_OP | ChangeKind.READ | ChangeKind.UNKNOWN:
             return _only_recorded(case)
 
 
@@ -199,7 +199,7 @@ def _replaced(case: Case) -> AnyFinding:
     if case.recorded:
         return _old_left(case)
     forgets = "forget" in case.change.actions
-    create_first = case.change.kind is not Kind.DELETE_THEN_CREATE
+    create_first = case.change.kind is not ChangeKind.DELETE_THEN_CREATE
     deleted = case.delete is not None and case.delete.end is End.COMPLETE
     # A new object is not begun before the old one is deleted, where that comes first.
     old_deleted = not forgets and (deleted or (not create_first and case.create is not None))
@@ -270,7 +270,7 @@ def _only_recorded(case: Case) -> AnyFinding:
         return _ended(case, case.update or case.delete, UPDATE if case.update else DELETE) or (
             found.UpdatedNotRecorded(**_about(case))
         )
-    if case.written and case.now is not None and case.change.kind is Kind.NO_OP:
+    if case.written and case.now is not None and case.change.kind is ChangeKind.NO_OP:
         return found.Recorded(**_about(case))
     return found.NeverStarted(**_about(case))
 

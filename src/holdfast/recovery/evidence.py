@@ -15,7 +15,7 @@ from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import AnyFinding
 from holdfast.recovery.classify import Case, judge
 from holdfast.runs.intent import Intent, PlannedChange
-from holdfast.terraform.apply_log import DELETE, UPDATE, End, Heard, Operation, listen
+from holdfast.terraform.apply_log import DELETE, UPDATE, End, Heard, Operation, parse_apply_log
 from holdfast.terraform.statefile.contents import NOTHING, Contents
 
 
@@ -75,7 +75,7 @@ def compare(
     intent: Intent, lines: Iterable[bytes], state: Contents, before: Contents | None = None
 ) -> Evidence:
     """`state` is what is kept now, `before` what was kept when the run began, if anyone knows."""
-    heard = listen(lines)
+    heard = parse_apply_log(lines)
     unseen = _unseen(intent, state)
     known = before if before is not None and before.unseen is None else None
     scene = _Scene(

@@ -16,7 +16,7 @@ from holdfast.recovery.change_outcome import (
 from holdfast.recovery.evidence import Evidence
 from holdfast.runs.intent import PlannedChange
 from holdfast.terraform.addresses import key_text
-from holdfast.terraform.tables.import_ids import ImportId, NotImportable, NotKnown, import_id
+from holdfast.terraform.tables.import_ids import ImportId, NotImportable, NotKnown, find_import_id
 
 _RUNS_AGAIN = "its provisioner has run, and runs again when it is made again"
 
@@ -101,7 +101,7 @@ def _resolve(finding: MayExist, given: str | None) -> Import | Unresolved:
 
 def _by_rule(finding: MayExist, change: PlannedChange, *, made: bool) -> Import | Unresolved:
     address = finding.address
-    answer = import_id(type_=change.type, id_=_id(finding), attributes=_known(finding, change))
+    answer = find_import_id(type_=change.type, id_=_id(finding), attributes=_known(finding, change))
     match answer:
         case ImportId() if isinstance(finding, Made):
             return Import(address=address, id=answer.value, standing=finding.standing, note=answer.note)

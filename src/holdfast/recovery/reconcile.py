@@ -37,7 +37,7 @@ from holdfast.store.journal import Journal
 from holdfast.store.snapshots import StateCopy
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.command_output import Heard
-from holdfast.terraform.plan.model import Kind, Plan
+from holdfast.terraform.plan.model import ChangeKind, Plan
 from holdfast.terraform.statefile.contents import read_contents
 from holdfast.terraform.statefile.edit import (
     Instance,
@@ -49,12 +49,12 @@ from holdfast.terraform.statefile.edit import (
     without_deposed,
 )
 from holdfast.terraform.statefile.reader import Readable, read_state
-from holdfast.terraform.workdirs.workdir import sweep
+from holdfast.terraform.workdirs.workdir import remove_files
 
 _BLOCKS = "zz_holdfast_imports.tf"
 T = TypeVar("T")
 
-_ONLY_THE_RECORD = frozenset({Kind.NO_OP, Kind.UPDATE, Kind.READ})
+_ONLY_THE_RECORD = frozenset({ChangeKind.NO_OP, ChangeKind.UPDATE, ChangeKind.READ})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +308,7 @@ class _Work:
             options = PlanOptions(targets=tuple(one.address for one in wanted))
             await self._past_the_lock(lambda: self._terraform.plan(options))
         finally:
-            sweep(self._ready.work, (_BLOCKS,))
+            remove_files(self._ready.work, (_BLOCKS,))
         plan, _ = await self._terraform.show()
         _require_only_imports(self._ready.stack, plan, wanted)
         return plan

@@ -152,9 +152,9 @@ def _failure(
 ) -> HoldfastError:
     name = ready.terraform.prepared.stack.name
     done = f"{watch.finished} of {watch.total} changes were made and saved"
-    if answer.timed_out and answer.insisted and watch.unfinished:
+    if answer.timed_out and answer.force_cancelled and watch.unfinished:
         return left_after_grace(name, run, watch.unfinished, done)
-    if answer.insisted and watch.unfinished:
+    if answer.force_cancelled and watch.unfinished:
         return left_at_once(name, run, watch.unfinished, done)
     if answer.timed_out:
         return Failed(
@@ -207,7 +207,7 @@ async def _record_after(session: Session, stack: Stack, terraform: Terraform) ->
         home = terraform.prepared.home
         content = state_at_hand(session, terraform.prepared)
         if content is None:
-            content = await terraform.state_pull(heeds=2)
+            content = await terraform.state_pull(cancel_level=2)
     except (OSError, HoldfastError) as error:
         return (f"the state could not be read after the apply: {error}",)
     session.redactor.register_all(sensitive_in_state(content))

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan import wire
-from holdfast.terraform.plan.model import Kind, OutputChange, Plan, ResourceChange
+from holdfast.terraform.plan.model import ChangeKind, OutputChange, Plan, ResourceChange
 from holdfast.terraform.tables.refused_creates import RefusedCreate
 from holdfast.terraform.tables.transient import Phase, shipped_table
 
@@ -100,12 +100,12 @@ def _beyond(old: Plan, new: Plan, done: frozenset[str]) -> Iterator[str]:
     changes = {(one.address, one.deposed): one for one in old.changes}
     for change in new.changes:
         before = changes.get((change.address, change.deposed))
-        again = change.address in done and change.kind is not Kind.READ
+        again = change.address in done and change.kind is not ChangeKind.READ
         if change.has_effect and (before is None or again or not _same(before, change)):
             yield change.address
     outputs = {one.name: one for one in old.outputs}
     for output in new.outputs:
-        if output.kind is not Kind.NO_OP and not _same_output(outputs.get(output.name), output):
+        if output.kind is not ChangeKind.NO_OP and not _same_output(outputs.get(output.name), output):
             yield f"output.{output.name}"
     invocations = {(one.address, one.triggered_by, one.event, one.deferred) for one in old.action_invocations}
     for one in new.action_invocations:
@@ -127,9 +127,11 @@ def _same(old: ResourceChange, new: ResourceChange) -> bool:
 
 def _same_output(old: OutputChange | None, new: OutputChange) -> bool:
     """An output that was to be made may be there by now, and is then only changed."""
-    if old is None or old.kind is Kind.NO_OP or Kind.UNKNOWN in {old.kind, new.kind}:
+    if old is None or old.kind is ChangeKind.NO_OP or ChangeKind.UNKNOWN in {old.kind, new.kind}:
         return False
-    return (old.kind is Kind.DELETE) == (new.kind is Kind.DELETE) and _no_news(old.change, new.change)
+    return (old.kind is ChangeKind.DELETE) == (new.kind is ChangeKind.DELETE) and _no_news(
+        old.change, new.change
+    )
 
 
 def _no_news(old: wire.Change, new: wire.Change) -> bool:

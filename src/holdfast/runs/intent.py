@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass, field
-from holdfast.terraform.plan.model import Kind, Plan, ResourceChange, kind_of
+from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange, change_kind
 from holdfast.terraform.plan.reader import read_plan
 from holdfast.terraform.plan.wire import FALSE
 from holdfast.terraform.tables.import_ids import attributes_needed
@@ -68,8 +68,8 @@ class PlannedChange:
     """Of an object to be made: what is known of it. Null is empty, and what is missing is not known yet."""
 
     @property
-    def kind(self) -> Kind:
-        return kind_of(self.actions)
+    def kind(self) -> ChangeKind:
+        return change_kind(self.actions)
 
     @property
     def creates(self) -> bool:
@@ -147,7 +147,7 @@ def changes_of(plan: Plan) -> tuple[PlannedChange, ...]:
     return tuple(
         _planned(change, drifted=(change.address, change.deposed) in drifted)
         for change in plan.changes
-        if change.has_effect and change.kind is not Kind.READ and change.mode != "data"
+        if change.has_effect and change.kind is not ChangeKind.READ and change.mode != "data"
     )
 
 

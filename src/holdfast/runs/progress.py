@@ -8,9 +8,9 @@ from holdfast.plans.context import Session
 from holdfast.plans.events import Resource
 from holdfast.runs.auto_replan import ApplyEnd
 from holdfast.terraform import events
-from holdfast.terraform.apply_log import plugin_died
+from holdfast.terraform.apply_log import provider_crashed
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.plan.model import Kind, Plan
+from holdfast.terraform.plan.model import ChangeKind, Plan
 
 _LEAVES_NOTHING_NEW = frozenset({"update", "delete", "read", "forget"})
 
@@ -29,7 +29,7 @@ class ApplyWatch:
         self.total = sum(
             2 if change.replaces else 1
             for change in plan.changes
-            if change.kind not in {Kind.NO_OP, Kind.FORGET}
+            if change.kind not in {ChangeKind.NO_OP, ChangeKind.FORGET}
         )
 
     def event(self, event: events.Event) -> None:
@@ -61,7 +61,7 @@ class ApplyWatch:
     def lost_plugin(self, diagnostics: Iterable[Diagnostic]) -> bool:
         """A provider died in the middle of making something: it may be there, and in no state."""
         making = any(action not in _LEAVES_NOTHING_NEW for action in self._unfinished.values())
-        return making and any(plugin_died(one) for one in diagnostics)
+        return making and any(provider_crashed(one) for one in diagnostics)
 
     def end(self, errors: Iterable[Diagnostic]) -> ApplyEnd:
         """What is known of each change once the stream has ended."""

@@ -26,7 +26,7 @@ from holdfast.store.snapshots import StateCopy
 from holdfast.system import clock, files
 from holdfast.terraform.statefile.reader import Readable, Unreadable, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_outputs, sensitive_in_state
-from holdfast.terraform.workdirs.workdir import sweep
+from holdfast.terraform.workdirs.workdir import remove_files
 
 _PUSHED = "holdfast.pushed.tfstate"
 
@@ -110,7 +110,7 @@ async def push_content(
             files.write(ready.work.module / _PUSHED, content)
             await terraform.state_push(_PUSHED, run or session.change)
     finally:
-        sweep(ready.work, (_PUSHED,))
+        remove_files(ready.work, (_PUSHED,))
     now = read_state(await terraform.state_pull())
     if not isinstance(now, Readable) or not isinstance(state, Readable) or not _same_content(state, now):
         raise Failed(

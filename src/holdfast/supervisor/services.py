@@ -28,7 +28,7 @@ from holdfast.store.snapshots import StateCopy
 from holdfast.store.states import KeptStates
 from holdfast.system import clock, environment, files, process_table
 from holdfast.terraform.argv import UNSAVED_FILE
-from holdfast.terraform.backend.server import Door, Refusal
+from holdfast.terraform.backend.server import Refusal, StateServer
 from holdfast.terraform.engine.worker import NOT_STARTED, Attention
 
 _ARRIVE_SECONDS = 60.0
@@ -39,10 +39,10 @@ class Office:
     """One process's blob store, key and door; a command says which run and which state they stand for."""
 
     def __init__(self, listening: int) -> None:
-        self._door: Door | None = None
+        self._door: StateServer | None = None
         if listening >= 0:
             born = environment.read().variables
-            self._door = Door(
+            self._door = StateServer(
                 socket.socket(fileno=listening),
                 user=born["TF_HTTP_USERNAME"],
                 password=born["TF_HTTP_PASSWORD"],
@@ -70,7 +70,9 @@ class Office:
 
 
 class _Attended(Attention):
-    def __init__(self, journal: _Journalled | None, door: Door | None, keeper: StateKeeper | None) -> None:
+    def __init__(
+        self, journal: _Journalled | None, door: StateServer | None, keeper: StateKeeper | None
+    ) -> None:
         self._journal = journal
         self._door = door
         self._keeper = keeper
@@ -78,7 +80,7 @@ class _Attended(Attention):
     def begin(self) -> str | None:
         refused = self._journal.begin() if self._journal is not None else None
         if self._door is not None:
-            self._door.stand_for(self._keeper if refused is None else None)
+            self._door.serve_state(self._keeper if refused is None else None)
         return refused
 
     def spill(self) -> str | None:
@@ -90,7 +92,7 @@ class _Attended(Attention):
     def end(self, code: int) -> dict[str, object]:
         told: dict[str, object] = {}
         if self._door is not None:
-            self._door.stand_for(None)
+            self._door.serve_state(None)
             told["refusals"] = list(self._door.refusals)
             self._door.refusals.clear()
         if self._journal is not None:

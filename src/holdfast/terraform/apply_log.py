@@ -25,7 +25,7 @@ _DIED = re.compile(
 )
 
 
-def plugin_died(diagnostic: Diagnostic) -> bool:
+def provider_crashed(diagnostic: Diagnostic) -> bool:
     """An error that says that a provider did not answer, and nothing of what it did."""
     return diagnostic.is_error and _DIED.search(f"{diagnostic.summary} {diagnostic.detail}") is not None
 
@@ -133,7 +133,7 @@ class _Ear:
         found = event.diagnostic
         if not found.is_error:
             return
-        died = plugin_died(found)
+        died = provider_crashed(found)
         if found.address is None:
             self.one_died = self.one_died or died
             return
@@ -151,7 +151,7 @@ class _Ear:
         return frozenset(self.died | failed)
 
 
-def listen(lines: Iterable[bytes]) -> Heard:
+def parse_apply_log(lines: Iterable[bytes]) -> Heard:
     """Never raises: a line that says nothing is passed over."""
     ear = _Ear()
     ended, cut = False, False

@@ -41,7 +41,7 @@ def read_lock(content: bytes) -> tuple[LockedProvider, ...]:
     return tuple(found)
 
 
-def without_hashes(providers: tuple[LockedProvider, ...]) -> str:
+def lock_text_without_hashes(providers: tuple[LockedProvider, ...]) -> str:
     """A copy for the work directory: with no hash in it Terraform does not hash packages on every command."""
     blocks = []
     for one in providers:

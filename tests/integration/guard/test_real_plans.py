@@ -14,7 +14,7 @@ from holdfast.config.guard_valid import ANY, Budget, Effect
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
 from holdfast.guard.judge import judge
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION
-from holdfast.terraform.plan.model import Kind, Plan
+from holdfast.terraform.plan.model import ChangeKind, Plan
 from holdfast.terraform.plan.reader import read_plan
 from workbench import Engine, Workbench, engines
 
@@ -97,13 +97,13 @@ resource "terraform_data" "told" {
 }
 """
 LOST = {
-    "lab_object.deleted": Kind.DELETE,
-    "lab_object.counted[1]": Kind.DELETE,
-    "lab_object.replaced": Kind.DELETE_THEN_CREATE,
-    "lab_object.replaced_first": Kind.CREATE_THEN_DELETE,
-    "lab_object.new": Kind.DELETE_THEN_CREATE,
-    "lab_object.forgotten": Kind.FORGET,
-    "lab_object.left": Kind.DELETE,
+    "lab_object.deleted": ChangeKind.DELETE,
+    "lab_object.counted[1]": ChangeKind.DELETE,
+    "lab_object.replaced": ChangeKind.DELETE_THEN_CREATE,
+    "lab_object.replaced_first": ChangeKind.CREATE_THEN_DELETE,
+    "lab_object.new": ChangeKind.DELETE_THEN_CREATE,
+    "lab_object.forgotten": ChangeKind.FORGET,
+    "lab_object.left": ChangeKind.DELETE,
 }
 IN_PROD, IN_DEV = situation(), situation(production=False)
 

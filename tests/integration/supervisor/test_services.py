@@ -24,7 +24,7 @@ from holdfast.store.states import KeptStates
 from holdfast.supervisor import services
 from holdfast.supervisor.services import StateKeeper, _Attended, _Journalled
 from holdfast.terraform.argv import UNSAVED_FILE
-from holdfast.terraform.backend.server import Door, Refusal
+from holdfast.terraform.backend.server import Refusal, StateServer
 from holdfast.terraform.engine.worker import NOT_STARTED
 
 LONG = 30.0
@@ -234,17 +234,17 @@ def test_a_state_is_saved_only_by_the_run_that_has_the_stack(
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
+def door() -> Iterator[StateServer]:
     with socket.socket() as listening:
-        yield Door(listening, user="u", password="p")
+        yield StateServer(listening, user="u", password="p")
 
 
-def stands_for_a_state(door: Door) -> bool:
+def stands_for_a_state(door: StateServer) -> bool:
     return door._rules is not None
 
 
 def test_the_door_is_shut_where_nothing_is_begun(
-    tmp_path: Path, encrypted: EncryptedBlobs, door: Door
+    tmp_path: Path, encrypted: EncryptedBlobs, door: StateServer
 ) -> None:
     """A command whose journal cannot be written has no state to read or write."""
     blobs = FolderBlobs(tmp_path / "store")
@@ -254,7 +254,7 @@ def test_the_door_is_shut_where_nothing_is_begun(
     assert not stands_for_a_state(door)
 
 
-def test_the_door_is_shut_after_each_command(encrypted: EncryptedBlobs, door: Door) -> None:
+def test_the_door_is_shut_after_each_command(encrypted: EncryptedBlobs, door: StateServer) -> None:
     """The next command of the same process finds neither the state nor the refusals of the one before."""
     attended = _Attended(None, door, keeper(encrypted))
     assert attended.begin() is None

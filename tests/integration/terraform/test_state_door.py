@@ -18,11 +18,11 @@ from memory_keeper import OTHER, MemoryKeeper, info
 from program import eventually
 
 from holdfast.system.environment import Environment
-from holdfast.terraform.backend.server import Door, Keeper, variables
-from holdfast.terraform.engine.discovery import Engines
+from holdfast.terraform.backend.server import StateBackend, StateServer, variables
+from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import child_environment
 from holdfast.terraform.engine.interface import Answer, Command, Stop
-from holdfast.terraform.engine.pool import WarmEngine
+from holdfast.terraform.engine.pool import WorkerPool
 
 MODULE = """
 terraform {
@@ -46,7 +46,7 @@ class Terraform:
 
     def __init__(self, stack: ExitStack, scratch: Path, path: str) -> None:
         listening = socket.create_server(("127.0.0.1", 0))
-        self.door = Door(listening, user="door", password=WORD)
+        self.door = StateServer(listening, user="door", password=WORD)
         self.door.open()
         stack.callback(self.door.close)
         environment = child_environment(
@@ -56,10 +56,12 @@ class Terraform:
         # As many tries as in earnest, without the time between them.
         quick = {"TF_HTTP_RETRY_WAIT_MIN": "0", "TF_HTTP_RETRY_WAIT_MAX": "0"}
         self._environment = environment | given | quick
-        identity = Engines(Environment(variables={"HOLDFAST_HOME": str(scratch), "PATH": ""})).embedded()
+        identity = InstalledEngines(
+            Environment(variables={"HOLDFAST_HOME": str(scratch), "PATH": ""})
+        ).embedded()
         assert identity is not None
         self._runner = stack.enter_context(asyncio.Runner())
-        self.engine = WarmEngine(identity, scratch=scratch, limit=1)
+        self.engine = WorkerPool(identity, scratch=scratch, limit=1)
         stack.callback(lambda: self._runner.run(self.engine.close()))
 
     def run(self, folder: Path, *argv: str) -> Answer:
@@ -78,7 +80,7 @@ def terraform(workplace: Path, quiet_path: str) -> Iterator[Terraform]:
 class Stack:
     """A root module of its own; each command is one for which the door stands for the given keeper."""
 
-    def __init__(self, terraform: Terraform, folder: Path, keeper: Keeper) -> None:
+    def __init__(self, terraform: Terraform, folder: Path, keeper: StateBackend) -> None:
         folder.mkdir()
         (folder / "main.tf").write_text(MODULE)
         self.folder = folder
@@ -86,11 +88,11 @@ class Stack:
         self._terraform = terraform
 
     def run(self, *argv: str) -> Answer:
-        self._terraform.door.stand_for(self.keeper)
+        self._terraform.door.serve_state(self.keeper)
         try:
             return self._terraform.run(self.folder, *argv)
         finally:
-            self._terraform.door.stand_for(None)
+            self._terraform.door.serve_state(None)
 
     def fine(self, *argv: str) -> str:
         answer = self.run(*argv)

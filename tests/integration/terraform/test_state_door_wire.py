@@ -15,8 +15,8 @@ from memory_keeper import MINE, MemoryKeeper, info, state
 from program import eventually
 
 from holdfast.kernel.errors import Failed
-from holdfast.terraform.backend.http import Head
-from holdfast.terraform.backend.server import Door, Limits, Refusal, _Visit
+from holdfast.terraform.backend.http import RequestHead
+from holdfast.terraform.backend.server import Limits, Refusal, StateServer, _Visit
 
 USER, WORD = "door", "a word for life"
 AUTHORISED = f"Authorization: Basic {base64.b64encode(f'{USER}:{WORD}'.encode()).decode()}\r\n"
@@ -81,18 +81,18 @@ class Place:
         self._stack = stack
         self.keeper = MemoryKeeper()
         self.door, self.port = self.another()
-        self.door.stand_for(self.keeper)
+        self.door.serve_state(self.keeper)
 
-    def another(self, limits: Limits | None = None) -> tuple[Door, int]:
+    def another(self, limits: Limits | None = None) -> tuple[StateServer, int]:
         listening = socket.create_server(("127.0.0.1", 0))
-        door = Door(listening, user=USER, password=WORD, limits=limits)
+        door = StateServer(listening, user=USER, password=WORD, limits=limits)
         door.open()
         self._stack.callback(door.close)
         return door, listening.getsockname()[1]
 
     def limited(self, limits: Limits) -> None:
         self.door, self.port = self.another(limits)
-        self.door.stand_for(self.keeper)
+        self.door.serve_state(self.keeper)
 
     def caller(self) -> Caller:
         caller = Caller(self.port)
@@ -432,7 +432,7 @@ def _raising(error: Exception) -> Callable[[str], None]:
 def test_a_door_that_stands_for_nothing_refuses_everything(place: Place) -> None:
     """Between two commands nobody reads or writes; it is an error for Terraform, not an empty place."""
     place.keeper.versions.append(state(1))
-    place.door.stand_for(None)
+    place.door.serve_state(None)
     for method in ("GET", "LOCK", "POST", "UNLOCK"):
         assert place.caller().ask(method, b"" if method == "GET" else info()).status == 403
     assert place.keeper.calls == []
@@ -443,7 +443,7 @@ def test_with_another_state_the_lock_is_gone(place: Place) -> None:
     """A lock of the command before opens nothing, and its connections have ended."""
     caller = place.locked()
     other = MemoryKeeper(state(1))
-    place.door.stand_for(other)
+    place.door.serve_state(other)
     assert caller.ended()
     late = place.caller()
     assert late.ask("POST", state(2), query=f"?ID={MINE}").status == 409
@@ -467,7 +467,7 @@ def test_a_request_is_for_the_state_it_was_meant_for(place: Place) -> None:
     assert entered.wait(30)
     eventually(lambda: len(place.door._visits) == 8, what="all callers are there")
     other = MemoryKeeper()
-    changing = threading.Thread(target=place.door.stand_for, args=(other,))
+    changing = threading.Thread(target=place.door.serve_state, args=(other,))
     changing.start()
     go_on.set()
     changing.join(30)
@@ -481,7 +481,9 @@ def test_a_visit_that_is_over_reaches_no_keeper(place: Place) -> None:
     with socket.socket() as connection:
         visit = _Visit(connection)
         visit.end()
-        assert place.door._decide(visit, Head("LOCK", "/state", {}, lasting=True), None, info()) is None
+        assert (
+            place.door._decide(visit, RequestHead("LOCK", "/state", {}, lasting=True), None, info()) is None
+        )
     assert place.keeper.calls == []
 
 
@@ -495,9 +497,9 @@ def test_what_was_refused_is_of_this_command(place: Place) -> None:
         caller.ask("UNLOCK")
         caller.ask("UNLOCK", info())
     assert len(place.door.refusals) == 100
-    place.door.stand_for(None)
+    place.door.serve_state(None)
     assert len(place.door.refusals) == 100
-    place.door.stand_for(place.keeper)
+    place.door.serve_state(place.keeper)
     assert place.door.refusals == []
 
 
@@ -526,7 +528,7 @@ def test_a_closed_door_is_closed(place: Place) -> None:
 def test_a_door_that_never_opened_can_be_closed() -> None:
     """An end before the beginning is an end."""
     listening = socket.create_server(("127.0.0.1", 0))
-    door = Door(listening, user=USER, password=WORD)
+    door = StateServer(listening, user=USER, password=WORD)
     assert not listening.get_inheritable()
     door.close()
     assert listening.fileno() == -1

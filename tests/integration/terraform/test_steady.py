@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.terraform import argv
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.engine.interface import Command, EngineId, Kind, Product, Stop
-from holdfast.terraform.engine.pool import Recycling, WarmEngine, library_path
+from holdfast.terraform.engine.interface import Command, EngineId, EngineKind, Product, Stop
+from holdfast.terraform.engine.pool import Recycling, WorkerPool, library_path
 
 CYCLES = 300
 
@@ -43,9 +43,11 @@ def test_three_hundred_cycles_leave_nothing_behind(workplace: Path, tmp_path: Pa
     before = children()
 
     async def work() -> None:
-        identity = EngineId(kind=Kind.EMBEDDED, product=Product.TERRAFORM, version="0.0.0", path=str(library))
+        identity = EngineId(
+            kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="0.0.0", path=str(library)
+        )
         never = Recycling(commands=10**9, memory=10**12, files=10**6)
-        engine = WarmEngine(identity, scratch=workplace, limit=1, recycling=never)
+        engine = WorkerPool(identity, scratch=workplace, limit=1, recycling=never)
 
         async def run(phase: str, words: argv.Argv) -> None:
             answer = await engine.run(
@@ -86,14 +88,16 @@ def test_a_change_with_many_stacks_starts_processes_ahead(workplace: Path, tmp_p
     )
 
     async def work() -> None:
-        identity = EngineId(kind=Kind.EMBEDDED, product=Product.TERRAFORM, version="0.0.0", path=str(library))
-        many = WarmEngine(identity, scratch=workplace, limit=3, expected=40)
+        identity = EngineId(
+            kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="0.0.0", path=str(library)
+        )
+        many = WorkerPool(identity, scratch=workplace, limit=3, expected=40)
         await many.run(command, stop=Stop())
         await asyncio.gather(*many._ahead)
         assert many.started == min(os.cpu_count() or 1, 3)
         assert len(many.pids) == many.started
         await many.close()
-        one = WarmEngine(identity, scratch=workplace, limit=3, expected=1)
+        one = WorkerPool(identity, scratch=workplace, limit=3, expected=1)
         await one.run(command, stop=Stop())
         assert one.started == 1
         await one.close()

@@ -13,10 +13,10 @@ from holdfast.plans.status import Status
 from holdfast.runs.document import change_document, errors_document, summary_document
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.redact_document import clean_document
-from holdfast.terraform.engine.interface import EngineId, Kind, Product
+from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.plan.reader import read_plan
 
-ENGINE = EngineId(kind=Kind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib")
+ENGINE = EngineId(kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib")
 
 
 @pytest.mark.parametrize("status", list(Status))

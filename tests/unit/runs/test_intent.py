@@ -9,7 +9,7 @@ from recovery_made import intent, planned
 
 from holdfast.kernel.errors import Exit, UnknownOutcome
 from holdfast.runs.intent import Intent, PlannedChange, planned_changes
-from holdfast.terraform.plan.model import Kind
+from holdfast.terraform.plan.model import ChangeKind
 
 PLANS = Path(__file__).parents[1] / "terraform" / "plans"
 
@@ -38,12 +38,12 @@ def test_every_change_of_a_real_plan_that_does_something_is_meant(engine: str) -
     """Updates, both replacements, deletions, forgetting, imports and moves; and nothing that stays."""
     changes = {one.address: one for one in planned_changes((PLANS / f"{engine}-changes.json").read_bytes())}
     kinds = {address.removeprefix("terraform_data."): one.kind for address, one in changes.items()}
-    assert kinds["replaced"] is Kind.DELETE_THEN_CREATE
-    assert kinds["replaced_first"] is Kind.CREATE_THEN_DELETE
-    assert kinds["updated"] is Kind.UPDATE
-    assert kinds["deleted"] is Kind.DELETE
-    assert kinds["forgotten"] is Kind.FORGET
-    assert kinds["imported"] is Kind.NO_OP
+    assert kinds["replaced"] is ChangeKind.DELETE_THEN_CREATE
+    assert kinds["replaced_first"] is ChangeKind.CREATE_THEN_DELETE
+    assert kinds["updated"] is ChangeKind.UPDATE
+    assert kinds["deleted"] is ChangeKind.DELETE
+    assert kinds["forgotten"] is ChangeKind.FORGET
+    assert kinds["imported"] is ChangeKind.NO_OP
     assert changes["terraform_data.imported"].importing
     assert changes["terraform_data.new_name"].moved
     assert changes["terraform_data.new_name"].previous_address == "terraform_data.old_name"

@@ -7,7 +7,7 @@ import json
 import pytest
 from recovery_made import complete, created, deleted, diagnosed, errored, line, provisioning, start
 
-from holdfast.terraform.apply_log import End, Label, listen
+from holdfast.terraform.apply_log import End, Label, parse_apply_log
 
 A, B, C = "lab_object.a", "lab_object.b", "lab_object.c"
 
@@ -34,8 +34,8 @@ def summed_up(operation: str) -> bytes:
 )
 def test_a_provider_that_died_is_known_by_its_words(summary: str, detail: str) -> None:
     """Of what it was asked to do, nobody knows whether it was done."""
-    assert listen([diagnosed(A, summary, detail)]).died == {A}
-    assert listen([diagnosed(A, "Quota exceeded", "no more objects")]).died == frozenset()
+    assert parse_apply_log([diagnosed(A, summary, detail)]).died == {A}
+    assert parse_apply_log([diagnosed(A, "Quota exceeded", "no more objects")]).died == frozenset()
 
 
 def test_a_death_without_an_address_may_be_of_anything_that_did_not_complete() -> None:
@@ -47,43 +47,43 @@ def test_a_death_without_an_address_may_be_of_anything_that_did_not_complete() -
         errored(C, "create"),
         said("error", "Plugin did not respond"),
     ]
-    assert listen(lines).died == {B, C}
-    assert listen([*lines[:-1], said("error", "No more disk")]).died == frozenset()
+    assert parse_apply_log(lines).died == {B, C}
+    assert parse_apply_log([*lines[:-1], said("error", "No more disk")]).died == frozenset()
 
 
 def test_a_warning_is_no_failure() -> None:
     """Whatever it says: nothing failed, no provider died, and the engine is not at its end."""
-    heard = listen([start(A, "create"), said("warning", "Plugin did not respond", address=A)])
+    heard = parse_apply_log([start(A, "create"), said("warning", "Plugin did not respond", address=A)])
     assert (heard.failures, heard.died, heard.ended) == ({}, frozenset(), False)
 
 
 @pytest.mark.parametrize(("operation", "ended"), [("plan", False), ("apply", True), ("destroy", True)])
 def test_the_summary_of_an_apply_is_its_end(operation: str, *, ended: bool) -> None:
     """An apply says the summary of its plan first: that one ends nothing."""
-    assert listen([summed_up(operation)]).ended is ended
+    assert parse_apply_log([summed_up(operation)]).ended is ended
 
 
 def test_an_operation_keeps_the_name_it_was_begun_with() -> None:
     """The end of a deletion names no object."""
-    (one,) = listen(deleted(A, "a-1")).operations[A]
+    (one,) = parse_apply_log(deleted(A, "a-1")).operations[A]
     assert (one.end, one.label) == (End.COMPLETE, Label(key="id", value="a-1"))
 
 
 def test_an_end_that_names_its_object_is_of_that_one() -> None:
     """Two objects of one address are being deleted: the other one is still open."""
     lines = [start(A, "delete", "a-1"), start(A, "delete", "a-2"), complete(A, "delete", "a-2")]
-    assert [one.end for one in listen(lines).operations[A]] == [End.OPEN, End.COMPLETE]
+    assert [one.end for one in parse_apply_log(lines).operations[A]] == [End.OPEN, End.COMPLETE]
 
 
 def test_an_end_whose_beginning_nobody_heard_has_none() -> None:
     """No time is made up for it."""
-    (one,) = listen([complete(A, "create", "a-1", at="14:00")]).operations[A]
+    (one,) = parse_apply_log([complete(A, "create", "a-1", at="14:00")]).operations[A]
     assert (one.end, one.began, one.ended) == (End.COMPLETE, None, "14:00")
 
 
 def test_progress_is_of_the_operation_that_is_open() -> None:
     """It begins another one only where none is open."""
-    heard = listen(
+    heard = parse_apply_log(
         [start(A, "create"), line("apply_progress", A, "create"), line("apply_progress", B, "create")]
     )
     assert [len(heard.operations[one]) for one in (A, B)] == [1, 1]
@@ -91,13 +91,13 @@ def test_progress_is_of_the_operation_that_is_open() -> None:
 
 def test_a_provisioner_is_of_the_object_that_is_being_made() -> None:
     """One that runs before an old object is deleted says nothing of the new one, which is complete."""
-    assert listen([start(A, "create"), provisioning(A)]).provisioned == {A}
+    assert parse_apply_log([start(A, "create"), provisioning(A)]).provisioned == {A}
     replaced = [*created(A, "a-2"), start(A, "delete", "a-1"), provisioning(A)]
-    assert listen(replaced).provisioned == frozenset()
+    assert parse_apply_log(replaced).provisioned == frozenset()
 
 
 def test_only_the_last_line_is_cut() -> None:
     """Half a line in the middle was somebody else's: words followed it."""
     half = start(A, "create")[:20]
-    assert listen([*created(B, "b-1"), half]).cut
-    assert not listen([half, *created(B, "b-1")]).cut
+    assert parse_apply_log([*created(B, "b-1"), half]).cut
+    assert not parse_apply_log([half, *created(B, "b-1")]).cut

@@ -9,15 +9,22 @@ from typing import Any
 
 import pytest
 
-from holdfast.terraform.engine.interface import Command, Ladder, Lines, Patience, Stop
+from holdfast.terraform.engine.interface import CancelSequence, Command, LineSplitter, Patience, Stop
 
 LONG = 3600.0
 QUICK = Patience(apply=0.0, reading=0.0, otherwise=0.0, before_kill=0.0)
 PATIENT = Patience(apply=LONG, reading=LONG, otherwise=LONG, before_kill=LONG)
 
 
-def command(phase: str = "apply", *, seconds: float | None = None, heeds: int = 1) -> Command:
-    return Command(phase=phase, argv=(phase,), folder=Path("/"), environment={}, seconds=seconds, heeds=heeds)
+def command(phase: str = "apply", *, seconds: float | None = None, cancel_level: int = 1) -> Command:
+    return Command(
+        phase=phase,
+        argv=(phase,),
+        folder=Path("/"),
+        environment={},
+        seconds=seconds,
+        cancel_level=cancel_level,
+    )
 
 
 class Climb:
@@ -26,7 +33,7 @@ class Climb:
     def __init__(self, patience: Patience, stop: Stop, given: Command) -> None:
         self.done: list[str] = []
         self._more = asyncio.Event()
-        self.ladder = Ladder(patience)
+        self.ladder = CancelSequence(patience)
         self.task = asyncio.create_task(
             self.ladder.climb(given, stop, lambda: self._note("interrupt"), lambda: self._note("kill"))
         )
@@ -80,7 +87,11 @@ def test_one_wish_is_one_interrupt() -> None:
         stop.ask()
         assert await climb.until(1) == ["interrupt"]
         assert await climb.settled() == ["interrupt"]
-        assert (climb.ladder.interrupted, climb.ladder.insisted, climb.ladder.killed) == (True, False, False)
+        assert (climb.ladder.interrupted, climb.ladder.force_cancelled, climb.ladder.killed) == (
+            True,
+            False,
+            False,
+        )
         await climb.end()
 
     run(work)
@@ -97,7 +108,11 @@ def test_two_wishes_are_two_interrupts_without_waiting() -> None:
         stop.ask()
         assert await climb.until(2) == ["interrupt", "interrupt"]
         assert await climb.settled() == ["interrupt", "interrupt"]
-        assert (climb.ladder.insisted, climb.ladder.killed, climb.ladder.timed_out) == (True, False, False)
+        assert (climb.ladder.force_cancelled, climb.ladder.killed, climb.ladder.timed_out) == (
+            True,
+            False,
+            False,
+        )
         await climb.end()
 
     run(work)
@@ -132,12 +147,12 @@ def test_a_time_limit_climbs_without_a_wish() -> None:
 
 
 def test_what_must_be_done_after_a_stop_is_not_stopped_by_it() -> None:
-    """Reading the state after a cancelled apply heeds only the second wish."""
+    """Reading the state after a cancelled apply cancel_level only the second wish."""
 
     async def work() -> None:
         stop = Stop()
         stop.ask()
-        climb = Climb(PATIENT, stop, command("state", heeds=2))
+        climb = Climb(PATIENT, stop, command("state", cancel_level=2))
         assert await climb.settled() == []
         stop.ask()
         assert (await climb.until(1))[0] == "interrupt"
@@ -229,7 +244,7 @@ def test_two_wishes_at_once_are_both_heard() -> None:
 def test_lines(chunks: list[bytes], lines: list[bytes]) -> None:
     """However the stream is cut into chunks, the lines are the same, and the last one needs no end."""
     heard: list[bytes] = []
-    cutter = Lines(heard.append)
+    cutter = LineSplitter(heard.append)
     for chunk in chunks:
         cutter.feed(chunk)
     cutter.close()
@@ -240,6 +255,6 @@ def test_lines(chunks: list[bytes], lines: list[bytes]) -> None:
 def test_a_line_is_heard_as_soon_as_it_is_whole() -> None:
     """Progress is shown while the command runs, not when it has ended."""
     heard: list[bytes] = []
-    cutter = Lines(heard.append)
+    cutter = LineSplitter(heard.append)
     cutter.feed(b"first\nsec")
     assert heard == [b"first"]

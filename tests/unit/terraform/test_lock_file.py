@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.terraform.lock_file import LockedProvider, read_lock, versions_digest, without_hashes
+from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock, versions_digest
 
 LOCK = b"""
 # This file is maintained automatically by "terraform init".
@@ -30,7 +30,7 @@ def test_a_lock_file_is_read() -> None:
 
 def test_the_copy_without_hashes_says_the_same_otherwise() -> None:
     """What Terraform selects by is kept; what it would hash on every command is not there."""
-    copy = without_hashes(read_lock(LOCK))
+    copy = lock_text_without_hashes(read_lock(LOCK))
     assert "h1:" not in copy
     assert "zh:" not in copy
     assert [(one.address, one.version, one.constraints) for one in read_lock(copy.encode())] == [
@@ -43,6 +43,6 @@ def test_one_set_of_versions_has_one_digest() -> None:
     forward = read_lock(LOCK)
     newer = (*forward[:1], LockedProvider(address="holdfast.dev/labs/lab", version="2.0.0"))
     assert versions_digest(forward) == versions_digest(tuple(reversed(forward)))
-    assert versions_digest(forward) == versions_digest(read_lock(without_hashes(forward).encode()))
+    assert versions_digest(forward) == versions_digest(read_lock(lock_text_without_hashes(forward).encode()))
     assert versions_digest(forward) != versions_digest(newer)
     assert versions_digest(()) == "none"

@@ -15,8 +15,7 @@ from holdfast.contract.schema import Contract, Part
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import UNKNOWN
 from holdfast.kernel.errors import Place, Problem
-from holdfast.terraform.plan.model import Kind as PlannedKind
-from holdfast.terraform.plan.model import OutputChange
+from holdfast.terraform.plan.model import ChangeKind, OutputChange
 from holdfast.terraform.statefile.reader import Readable, read_state
 
 SETTINGS = (
@@ -114,11 +113,9 @@ def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[Answer]:
     if not isinstance(contract, Contract):
         yield from contract
         return
-    changes = [
-        one for one in plan.plan.changes if one.mode == "managed" and one.kind is not PlannedKind.NO_OP
-    ]
+    changes = [one for one in plan.plan.changes if one.mode == "managed" and one.kind is not ChangeKind.NO_OP]
     kept = [one for one in plan.plan.outputs if not one.removed]
-    if not kept and changes and all(one.kind is PlannedKind.DELETE for one in changes):
+    if not kept and changes and all(one.kind is ChangeKind.DELETE for one in changes):
         yield Skipped(reason="the plan takes everything away")
         return
     given = {one.name: _planned(one) for one in kept}

@@ -14,7 +14,7 @@ from holdfast.config.boundary_valid import BoundarySettings, Side
 from holdfast.config.valid import Config
 from holdfast.stacks.stack import matches
 from holdfast.terraform.addresses import without_keys
-from holdfast.terraform.plan.model import Kind
+from holdfast.terraform.plan.model import ChangeKind
 
 BUILT_IN: Final[Mapping[str, Side]] = dict.fromkeys(
     (
@@ -36,7 +36,7 @@ BUILT_IN: Final[Mapping[str, Side]] = dict.fromkeys(
 
 WRITING: Final = frozenset(("managed",))
 READING: Final = frozenset(("data", "ephemeral"))
-_LEAVING: Final = frozenset((Kind.DELETE, Kind.FORGET))
+_LEAVING: Final = frozenset((ChangeKind.DELETE, ChangeKind.FORGET))
 
 
 def settings_of(config: Config) -> BoundarySettings:

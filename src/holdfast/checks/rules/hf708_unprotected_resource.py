@@ -11,11 +11,11 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module, Re
 from holdfast.hcl.eval.evaluate import Scope
 from holdfast.hcl.nodes import Body
 from holdfast.terraform.addresses import without_keys
-from holdfast.terraform.plan.model import Kind, Plan
+from holdfast.terraform.plan.model import ChangeKind, Plan
 from holdfast.terraform.tables.stateful_types import Stateful, stateful_types
 
 _GRAVE = ("data", "keys")
-_LEAVING = (Kind.DELETE, Kind.FORGET)
+_LEAVING = (ChangeKind.DELETE, ChangeKind.FORGET)
 
 
 def _look(module: Module) -> Iterator[Finding | Skipped]:

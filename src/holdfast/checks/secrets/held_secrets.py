@@ -12,7 +12,7 @@ from holdfast.checks.secrets import secret_facts
 from holdfast.checks.secrets.known_secrets import is_known
 from holdfast.secrets.entropy import random_enough, sounds_secret
 from holdfast.terraform.addresses import resource_text
-from holdfast.terraform.plan.model import Kind, Plan, ResourceChange
+from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange
 from holdfast.terraform.plan.values import marked_texts, sensitive_values, texts
 
 _SHORTEST = 8
@@ -32,7 +32,11 @@ class Held(NamedTuple):
 def in_plan(plan: Plan) -> Iterator[Held]:
     """What the plan puts into the state. What it leaves there as it is, is the state's own to tell."""
     for change in plan.changes:
-        if change.deposed is None and change.has_effect and change.kind not in (Kind.DELETE, Kind.FORGET):
+        if (
+            change.deposed is None
+            and change.has_effect
+            and change.kind not in (ChangeKind.DELETE, ChangeKind.FORGET)
+        ):
             held = _of(change)
             if held is not None:
                 yield held
@@ -43,7 +47,11 @@ def _of(change: ResourceChange) -> Held | None:
     about, kind, after = change.address, (change.mode, change.type), _read(found.after)
     unknown = _read(found.after_unknown)
     held = _held(about, kind, after, mask=_read(found.after_sensitive), unknown=unknown)
-    if held is None or change.importing is not None or change.kind not in (Kind.UPDATE, Kind.NO_OP):
+    if (
+        held is None
+        or change.importing is not None
+        or change.kind not in (ChangeKind.UPDATE, ChangeKind.NO_OP)
+    ):
         return held
     before = _read(found.before)
     return _newly(held, after, _held(about, kind, before, mask=_read(found.before_sensitive)), before)
@@ -168,7 +176,7 @@ def outputs_in_plan(plan: Plan) -> Iterator[str]:
     shown = {
         output.name: found
         for output in plan.outputs
-        if (output.kind is not Kind.NO_OP or _read(output.change.before_sensitive) is True)
+        if (output.kind is not ChangeKind.NO_OP or _read(output.change.before_sensitive) is True)
         and _read(output.change.after_sensitive) is not True
         and (found := [text for text in texts(_read(output.change.after)) if len(text) >= _SHORTEST])
     }

@@ -22,7 +22,7 @@ from holdfast.kernel.errors import Place
 from holdfast.secrets.redact import MASK
 from holdfast.system import files, processes
 from holdfast.terraform.statefile.sensitive import without_marked
-from holdfast.terraform.workdirs.scratch import scratch_folder
+from holdfast.terraform.workdirs.scratch import open_scratch_folder
 
 _SECONDS = 900.0
 ALWAYS = (
@@ -165,7 +165,7 @@ def _prepared(asked: Asked, program: str, wanted: Settings) -> Iterator[tuple[Pa
 
     Not where the code is: it would take its settings from there by itself.
     """
-    with scratch_folder() as folder:
+    with open_scratch_folder() as folder:
         own = folder / "checks"
         own.mkdir(mode=0o700)
         files.write(own / "seen.yaml", SEEN_CHECK, durable=False)

@@ -26,8 +26,8 @@ from holdfast.secrets.keys import configured
 from holdfast.store.place import folders_of
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.workdirs.disk import fullest, require_room
-from holdfast.terraform.workdirs.gc import clean_at_once
+from holdfast.terraform.workdirs.disk import fullest_disk, require_disk_space
+from holdfast.terraform.workdirs.gc import collect_garbage
 from holdfast.terraform.workdirs.gc_policy import size_in_words
 
 Results = tuple[StackResult, ...]
@@ -249,9 +249,9 @@ class Change:
         repository = self.workshop.repository
         home = self.invocation.environment.home
         places = (home, *folders_of(repository.store.blobs))
-        if fullest(places) is not None:
-            clean_at_once(home, repository.config.work)
-            require_room(places)
+        if fullest_disk(places) is not None:
+            collect_garbage(home, repository.config.work)
+            require_disk_space(places)
 
     async def _removed(self, session: Session) -> Results:
         return tuple(gone.result() for gone in await look_into(session, self.selection.gone))

@@ -25,10 +25,10 @@ def clean(
 ) -> Exit:
     """Remove old work directories and what killed runs left. Every run does that by itself, too."""
     from holdfast.terraform.workdirs.disk import free_bytes
-    from holdfast.terraform.workdirs.gc import clean_at_once
+    from holdfast.terraform.workdirs.gc import collect_garbage
 
     home = invocation.environment.home
-    cleaned = clean_at_once(home, _limits(invocation), everything=everything)
+    cleaned = collect_garbage(home, _limits(invocation), everything=everything)
     free = free_bytes(home)
     if invocation.as_json:
         invocation.document(

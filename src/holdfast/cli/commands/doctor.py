@@ -11,7 +11,7 @@ from holdfast.kernel.errors import Exit, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.changes.repository import Repository
-    from holdfast.terraform.engine.discovery import Engines
+    from holdfast.terraform.engine.discovery import InstalledEngines
 
 
 def register(app: Group) -> None:
@@ -22,7 +22,7 @@ def doctor(invocation: Invocation) -> Exit:
     """Say which engines there are, what would run each stack and why, and what is missing."""
     from holdfast import __version__
     from holdfast.changes.repository import open_repository
-    from holdfast.terraform.engine.discovery import Engines
+    from holdfast.terraform.engine.discovery import InstalledEngines
 
     repository, mistake = None, None
     try:
@@ -30,7 +30,7 @@ def doctor(invocation: Invocation) -> Exit:
         repository.tune(invocation.console.redactor)
     except HoldfastError as error:
         mistake = error
-    engines = repository.engines if repository is not None else Engines(invocation.environment)
+    engines = repository.engines if repository is not None else InstalledEngines(invocation.environment)
     found = engines.all()
     chosen = _choices(repository) if repository is not None else []
     if invocation.as_json:
@@ -105,7 +105,7 @@ def _git(invocation: Invocation) -> bool:
     return shutil.which("git", path=invocation.environment.get("PATH") or "") is not None
 
 
-def _show(invocation: Invocation, engines: Engines, chosen: list[dict[str, object]]) -> None:
+def _show(invocation: Invocation, engines: InstalledEngines, chosen: list[dict[str, object]]) -> None:
     from holdfast import __version__
 
     console = invocation.console

@@ -24,7 +24,7 @@ def list_(invocation: Invocation) -> Exit:
     """List the programs that were added, by product, the newest first."""
     from holdfast.terraform.engine import installed
 
-    found = installed.kept(invocation.environment.home)
+    found = installed.installed_tools(invocation.environment.home)
     if invocation.as_json:
         invocation.document({"version": 1, "tools": [_document(tool) for tool in found]})
         return Exit.DONE
@@ -48,7 +48,7 @@ def add(
     from holdfast.terraform.engine.discovery import program_version
 
     environment = invocation.environment
-    tool, new = installed.add(
+    tool, new = installed.add_tool(
         environment.home,
         file.absolute(),
         given_sum=sha256,
@@ -70,7 +70,7 @@ def remove(
     """Remove one version of a program that was added."""
     from holdfast.terraform.engine import installed
 
-    tool = installed.remove(invocation.environment.home, name, version)
+    tool = installed.remove_tool(invocation.environment.home, name, version)
     if invocation.as_json:
         invocation.document({"version": 1, "removed": _document(tool)})
     else:

@@ -11,7 +11,7 @@ from holdfast.guard.decision import Allow
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.secrets.redact_document import clean_value
-from holdfast.terraform.plan.model import Counts, Kind, ResourceChange
+from holdfast.terraform.plan.model import ChangeKind, Counts, ResourceChange
 from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, differences
 
 _MARKS: dict[Status, tuple[str, str]] = {
@@ -35,18 +35,18 @@ _GRAVE_FIRST = (
     Status.UNKNOWN, Status.FAILED, Status.REFUSED, Status.LOCKED, Status.BLOCKED, Status.CANCELLED,
     Status.WAITING, Status.REMOVED, Status.PLANNED, Status.APPLIED, Status.UNCHANGED,
 )  # fmt: skip
-_SIGNS: dict[Kind, tuple[str, str]] = {
-    Kind.CREATE: ("+", "green"),
-    Kind.READ: ("≤", "cyan"),
-    Kind.UPDATE: ("~", "yellow"),
-    Kind.DELETE: ("-", "red"),
-    Kind.DELETE_THEN_CREATE: ("±", "red"),
-    Kind.CREATE_THEN_DELETE: ("±", "red"),
-    Kind.FORGET: (".", "red"),
-    Kind.CREATE_THEN_FORGET: ("±", "red"),
-    Kind.FORGET_THEN_CREATE: ("±", "red"),
-    Kind.NO_OP: ("→", "cyan"),
-    Kind.UNKNOWN: ("?", "bold red"),
+_SIGNS: dict[ChangeKind, tuple[str, str]] = {
+    ChangeKind.CREATE: ("+", "green"),
+    ChangeKind.READ: ("≤", "cyan"),
+    ChangeKind.UPDATE: ("~", "yellow"),
+    ChangeKind.DELETE: ("-", "red"),
+    ChangeKind.DELETE_THEN_CREATE: ("±", "red"),
+    ChangeKind.CREATE_THEN_DELETE: ("±", "red"),
+    ChangeKind.FORGET: (".", "red"),
+    ChangeKind.CREATE_THEN_FORGET: ("±", "red"),
+    ChangeKind.FORGET_THEN_CREATE: ("±", "red"),
+    ChangeKind.NO_OP: ("→", "cyan"),
+    ChangeKind.UNKNOWN: ("?", "bold red"),
 }
 _MOST_RESOURCES = 12
 _MOST_UNCHANGED = 20
@@ -156,7 +156,9 @@ def _changes(result: StackResult) -> list[ResourceChange]:
     if result.plan is None or result.status is Status.APPLIED:
         return []
     found = [change for change in result.plan.changes if change.has_effect]
-    return sorted(found, key=lambda change: (not change.destroys, change.kind is Kind.READ, change.address))
+    return sorted(
+        found, key=lambda change: (not change.destroys, change.kind is ChangeKind.READ, change.address)
+    )
 
 
 def _show_resources(console: Console, changes: list[ResourceChange], *, verbose: bool) -> None:
@@ -164,9 +166,9 @@ def _show_resources(console: Console, changes: list[ResourceChange], *, verbose:
     width = min(max((len(change.address) for change in shown), default=0), 60)
     for change in shown:
         sign, style = _SIGNS[change.kind]
-        why = change.explanation if change.kind is not Kind.CREATE or change.reason else ""
+        why = change.explanation if change.kind is not ChangeKind.CREATE or change.reason else ""
         forced = ""
-        if change.replaces or (change.kind is Kind.UPDATE and not verbose):
+        if change.replaces or (change.kind is ChangeKind.UPDATE and not verbose):
             forced = _attributes(console, change)
         console.line((f"   {sign} ", style), f"{change.address:<{width}}  {why}{forced}".rstrip())
         if verbose:

@@ -52,7 +52,7 @@ class Refusal(Exception):  # noqa: N818 - the words of the design: a refusal is 
         """What is answered in place of the sentence: JSON, a lock's holder."""
 
 
-class Cut(Exception):  # noqa: N818 - an end, not an error
+class ConnectionLost(Exception):  # noqa: N818 - an end, not an error
     """The other side went away, or took too long: there is nobody to answer."""
 
 
@@ -79,7 +79,7 @@ class Limits:
         self.idle_seconds = idle_seconds
 
 
-class Head:
+class RequestHead:
     """A request up to its body. Names of fields are in small letters; none comes twice."""
 
     __slots__ = ("fields", "lasting", "method", "target")
@@ -92,7 +92,7 @@ class Head:
         """Whether the connection may serve another request after this one."""
 
 
-class Answer:
+class Response:
     __slots__ = ("body", "fields", "status")
 
     def __init__(self, status: int, body: bytes = b"", fields: tuple[tuple[str, str], ...] = ()) -> None:
@@ -101,7 +101,7 @@ class Answer:
         self.fields = fields
 
 
-class Wire:
+class Connection:
     """One connection: requests one after the other, also those that came before the last was answered."""
 
     def __init__(self, connection: socket.socket, limits: Limits) -> None:
@@ -109,14 +109,14 @@ class Wire:
         self._limits = limits
         self._pending = bytearray()
 
-    def head(self, *, first: bool) -> Head | None:
+    def head(self, *, first: bool) -> RequestHead | None:
         """The next request, or None where the other side ended, or stayed silent, between two."""
         limits = self._limits
         if not self._pending:
             patience = limits.head_seconds if first else limits.idle_seconds
             try:
                 self._fill(monotonic() + patience)
-            except Cut:
+            except ConnectionLost:
                 return None
         until = monotonic() + limits.head_seconds
         while (end := self._pending.find(b"\r\n\r\n")) < 0:
@@ -129,7 +129,7 @@ class Wire:
         del self._pending[: end + 4]
         return head
 
-    def body(self, head: Head) -> bytes:
+    def body(self, head: RequestHead) -> bytes:
         """All of it, or nothing: a body that is cut short is not one."""
         chunked, length = _framing(head)
         if length > self._limits.body:
@@ -142,7 +142,7 @@ class Wire:
         until = monotonic() + self._limits.body_seconds
         return self._chunks(until) if chunked else self._exactly(length, until)
 
-    def answer(self, answer: Answer, *, lasting: bool, bodiless: bool = False) -> None:
+    def answer(self, answer: Response, *, lasting: bool, bodiless: bool = False) -> None:
         lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Refused')}"]
         lines += [f"{name}: {value}" for name, value in answer.fields]
         lines.append(f"Content-Length: {len(answer.body)}")
@@ -213,13 +213,13 @@ class Wire:
         left = until - monotonic()
         try:
             if left <= 0:
-                raise Cut
+                raise ConnectionLost
             self._connection.settimeout(left)
             data = self._connection.recv(_CHUNK)
         except OSError:
-            raise Cut from None
+            raise ConnectionLost from None
         if not data:
-            raise Cut
+            raise ConnectionLost
         self._pending += data
 
     def _send(self, data: bytes) -> None:
@@ -227,10 +227,10 @@ class Wire:
             self._connection.settimeout(self._limits.send_seconds)
             self._connection.sendall(data)
         except OSError:
-            raise Cut from None
+            raise ConnectionLost from None
 
 
-def _read_head(text: bytes) -> Head:
+def _read_head(text: bytes) -> RequestHead:
     first, *lines = text.split(b"\r\n")
     parts = first.split(b" ")
     if len(parts) != 3 or not parts[0] or not _NAME.issuperset(parts[0]) or not _visible(parts[1]):  # noqa: PLR2004 - method, target, version
@@ -248,14 +248,14 @@ def _read_head(text: bytes) -> Head:
         fields[name] = value.strip(b" \t")
     wishes = [wish.strip() for wish in fields.get(b"connection", b"").lower().split(b",")]
     lasting = parts[2] == b"HTTP/1.1" and b"close" not in wishes
-    return Head(parts[0].decode("ascii"), parts[1].decode("ascii"), fields, lasting=lasting)
+    return RequestHead(parts[0].decode("ascii"), parts[1].decode("ascii"), fields, lasting=lasting)
 
 
 def _visible(text: bytes) -> bool:
     return bool(text) and all(0x20 < byte < 0x7F for byte in text)  # noqa: PLR2004 - what ASCII can print
 
 
-def _framing(head: Head) -> tuple[bool, int]:
+def _framing(head: RequestHead) -> tuple[bool, int]:
     """Whether the body comes in chunks, and if not, its length. One of the two; never both."""
     coding, length = head.fields.get(b"transfer-encoding"), head.fields.get(b"content-length")
     if coding is not None:

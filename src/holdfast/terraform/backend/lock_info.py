@@ -31,7 +31,7 @@ class LockInfo:
         return f"{self.who} since {self.created} UTC{doing}, lock {self.id}"
 
 
-def lock_in(text: str) -> LockInfo | None:
+def parse_lock_info(text: str) -> LockInfo | None:
     match = _LOCK.search(text)
     if match is None:
         return None

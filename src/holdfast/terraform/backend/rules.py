@@ -1,17 +1,16 @@
-"""What the state door lets pass: the rules that keep a state from being lost, forked or overwritten.
+"""The rules of the local state backend: they keep a state from being lost, forked or overwritten.
 
-The rules stand around a `Keeper`, which only stores. They hold for one command: which lock was taken through
-the door, and which was given back last. Terraform's client repeats any request whose answer was a fault, so
-each may come twice.
+The rules apply to one command: they know which lock it took and which it released last. A `StateBackend` only
+stores. Terraform repeats any request that got a 5xx response, so every request may arrive twice.
 
-Plain classes and little imported, for the reason that stands in `door_http`.
+Plain classes and few imports, for the reason given in `backend/http.py`.
 """
 
 from __future__ import annotations
 
 import json
 
-from holdfast.terraform.backend.http import Answer, Refusal
+from holdfast.terraform.backend.http import Refusal, Response
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _UNKNOWN_HOLDER = {
 }
 
 
-class Keeper(Protocol):
+class StateBackend(Protocol):
     """Where the state lies that the door stands for during one command.
 
     Whatever any of these raises, but a `Refusal`, is a storage fault: Terraform is told 500 and asks again.
@@ -56,7 +55,7 @@ class Keeper(Protocol):
         """
 
 
-class Standing:
+class StateHeader:
     """What the rules look at in a state: where it stands in the line of its versions."""
 
     __slots__ = ("empty", "lineage", "serial")
@@ -68,17 +67,17 @@ class Standing:
         """It surely holds neither resources nor outputs. An encrypted one counts as holding some."""
 
 
-class Rules:
+class StateRules:
     """The door's side of one command."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: StateBackend) -> None:
         self._keeper = keeper
         self._held: tuple[str, bytes] | None = None
         self._leaving: tuple[str, bytes] | None = None
         """A lock that is being given back: nothing is saved with it any more, whether it is free or not."""
         self._released: str | None = None
 
-    def answer(self, method: str, lock: str | None, body: bytes) -> Answer:
+    def answer(self, method: str, lock: str | None, body: bytes) -> Response:
         """The answer to one request, or a `Refusal`. What else is raised is the keeper's fault."""
         if method == "GET":
             return self._read()
@@ -91,9 +90,9 @@ class Rules:
         # Versions are only ever added: there is nothing that DELETE could mean here.
         raise Refusal(405, "the door reads, writes, locks and unlocks; it does nothing else")
 
-    def _read(self) -> Answer:
+    def _read(self) -> Response:
         state = self._kept()
-        return Answer(404, b"there is no state yet") if state is None else Answer(200, state, _JSON)
+        return Response(404, b"there is no state yet") if state is None else Response(200, state, _JSON)
 
     def _kept(self) -> bytes | None:
         state = self._keeper.read()
@@ -102,7 +101,7 @@ class Rules:
             raise Refusal(500, "the kept state is empty")
         return state
 
-    def _lock(self, info: bytes) -> Answer:
+    def _lock(self, info: bytes) -> Response:
         wanted = lock_id(info)
         if wanted is None:
             raise Refusal(400, "a lock was asked for without saying for whom")
@@ -113,9 +112,9 @@ class Rules:
             self._held, self._leaving = (wanted, info), None
         elif self._held[0] != wanted:
             raise _locked(self._held[1])
-        return Answer(200)
+        return Response(200)
 
-    def _unlock(self, info: bytes) -> Answer:
+    def _unlock(self, info: bytes) -> Response:
         if not info.strip():
             raise Refusal(409, "a lock is not taken from its holder by force through the door")
         given = lock_id(info)
@@ -128,9 +127,9 @@ class Rules:
             self._leaving, self._released = None, given
         elif given != self._released:
             raise Refusal(409, "a lock was given back that was not taken through the door")
-        return Answer(200)
+        return Response(200)
 
-    def _write(self, lock: str | None, body: bytes) -> Answer:
+    def _write(self, lock: str | None, body: bytes) -> Response:
         """No command writes without a lock unless it is told to (`-lock=false`), and that is refused too."""
         if self._held is None:
             raise Refusal(409, "a state was to be saved without a lock")
@@ -139,22 +138,22 @@ class Rules:
             refusal.message = "a state was to be saved with another lock than the one that is held"
             raise refusal
         try:
-            new = standing(body)
+            new = read_header(body)
         except ValueError as error:
             raise Refusal(400, f"what was to be saved is not a state: {error}") from None
         kept = self._kept()
         if kept == body:
-            return Answer(200)  # The answer to the first try was lost; it was saved.
+            return Response(200)  # The answer to the first try was lost; it was saved.
         if kept is not None:
             try:
-                must_follow(new, standing(kept, posted=False))
+                require_successor(new, read_header(kept, posted=False))
             except ValueError as error:
                 raise Refusal(500, f"the kept state cannot be read: {error}") from None
         self._keeper.write(body)
-        return Answer(200)
+        return Response(200)
 
 
-def must_follow(new: Standing, kept: Standing) -> None:
+def require_successor(new: StateHeader, kept: StateHeader) -> None:
     """A new version is of the same line and stands after the kept one; else a `Refusal`.
 
     A kept state without a lineage comes from before there were any. One that holds nothing may be followed
@@ -172,7 +171,7 @@ def must_follow(new: Standing, kept: Standing) -> None:
         )
 
 
-def standing(state: bytes, *, posted: bool = True) -> Standing:
+def read_header(state: bytes, *, posted: bool = True) -> StateHeader:
     """Read from a state of format 4, or from the clear part of one that OpenTofu encrypted.
 
     What is posted must be one of the two and name its lineage. What is kept may be older: it was taken over,
@@ -192,7 +191,7 @@ def standing(state: bytes, *, posted: bool = True) -> Standing:
     if posted and not lineage:
         raise ValueError("it has no lineage")
     empty = version == _STATE_VERSION and not document.get("resources") and not document.get("outputs")
-    return Standing(serial=serial, lineage=lineage, empty=empty)
+    return StateHeader(serial=serial, lineage=lineage, empty=empty)
 
 
 def lock_id(info: bytes) -> str | None:

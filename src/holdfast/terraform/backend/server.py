@@ -1,12 +1,12 @@
-"""The state door: Terraform's `http` backend on loopback, for a state that Holdfast keeps.
+"""The local state backend: an HTTP server on loopback that Terraform's `http` backend talks to.
 
-Go reads its environment once, so a warm process cannot be told a new state per command. Its address and
-password are for life; what stands behind them is told with each command (`stand_for`), and everything else
-is refused. The door runs as threads of the process that supervises Terraform, so it lives as long as the
-command does: the embedded Terraform lets Python work while it runs.
+Go reads its environment once, so a warm process cannot be given a new state address per command. Address and
+password are fixed for the life of the process; each command names the state they stand for (`serve_state`),
+and every other request is refused. The server runs as threads of the supervisor, so it lives as long as the
+command: the embedded Terraform lets Python run meanwhile.
 
-`door_http` speaks HTTP, `door_rules` decides, a `Keeper` stores. Imports are few on purpose: this is part of
-the start of every warm process.
+`http` speaks HTTP, `rules` decides, a `StateBackend` stores. Imports are few on purpose: this is part of the
+start of every worker.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import socket
 import threading
 from hmac import compare_digest
 
-from holdfast.terraform.backend.http import Answer, Cut, Head, Limits, Refusal, Wire
-from holdfast.terraform.backend.rules import Keeper, Rules
+from holdfast.terraform.backend.http import Connection, ConnectionLost, Limits, Refusal, RequestHead, Response
+from holdfast.terraform.backend.rules import StateBackend, StateRules
 
-__all__ = ["Door", "Keeper", "Limits", "Refusal", "variables"]
+__all__ = ["Limits", "Refusal", "StateBackend", "StateServer", "variables"]
 
 _PATH = "/state"
 _METHODS = ("GET", "POST", "LOCK", "UNLOCK")
@@ -67,7 +67,7 @@ class _Visit:
             return  # It had ended by itself.
 
 
-class Door:
+class StateServer:
     """One address, one password, one state at a time."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Door:
         self._listening = listening
         self._limits = limits or Limits()
         self._credentials = binascii.b2a_base64(f"{user}:{password}".encode(), newline=False)
-        self._rules: Rules | None = None
+        self._rules: StateRules | None = None
         self._turn = threading.Lock()
         """Held while a request is decided: one after the other, and none across a change of keepers."""
         self._visits: set[_Visit] = set()
@@ -93,14 +93,14 @@ class Door:
         self._listening.listen(_CONNECTIONS)
         self._accepting.start()
 
-    def stand_for(self, keeper: Keeper | None) -> None:
+    def serve_state(self, keeper: StateBackend | None) -> None:
         """From now on this state and no other, with no lock held; None: refuse everything.
 
         Waits for a request that is being decided. Connections of the command before are ended: each command
         of a warm process opens its own, and Go would hold them, and their descriptors, for 90 seconds more.
         """
         with self._turn:
-            self._rules = None if keeper is None else Rules(keeper)
+            self._rules = None if keeper is None else StateRules(keeper)
             if keeper is not None:
                 self.refusals = []
             self._end_visits()
@@ -160,13 +160,13 @@ class Door:
             visit.connection.close()
 
     def _attend(self, visit: _Visit) -> None:
-        wire = Wire(visit.connection, self._limits)
+        wire = Connection(visit.connection, self._limits)
         try:
             visit.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             first = True
             while self._serve(wire, visit, first=first):
                 first = False
-        except Cut:
+        except ConnectionLost:
             # Nobody is there to be answered. Terraform tries again, and may: every request can come twice.
             if not visit.over:
                 self._remember("a request did not come to its end")
@@ -175,7 +175,7 @@ class Door:
         finally:
             self._leave(visit)
 
-    def _serve(self, wire: Wire, visit: _Visit, *, first: bool) -> bool:
+    def _serve(self, wire: Connection, visit: _Visit, *, first: bool) -> bool:
         """One request; whether the connection may serve another."""
         head = None
         try:
@@ -198,7 +198,7 @@ class Door:
         wire.answer(answer, lasting=head.lasting)
         return head.lasting
 
-    def _admit(self, head: Head) -> str | None:
+    def _admit(self, head: RequestHead) -> str | None:
         """Before a body is read: who asks, and for what. Gives the lock that the request names."""
         given = head.fields.get(b"authorization")
         if given is None:
@@ -216,7 +216,7 @@ class Door:
             raise Refusal(400, "a request names two locks")
         return locks[0] if locks else None
 
-    def _decide(self, visit: _Visit, head: Head, lock: str | None, body: bytes) -> Answer | None:
+    def _decide(self, visit: _Visit, head: RequestHead, lock: str | None, body: bytes) -> Response | None:
         """None where the door has come to stand for something else since: the asker's command is over."""
         with self._turn:
             if visit.over:
@@ -230,7 +230,7 @@ class Door:
             except Exception as error:  # noqa: BLE001 - whatever the keeper could not do is a fault, never "no state"
                 return self._refuse(Refusal(500, f"the store failed: {_told(error)}"))
 
-    def _refuse(self, refusal: Refusal) -> Answer:
+    def _refuse(self, refusal: Refusal) -> Response:
         self._remember(refusal.message)
         fields = [("Content-Type", "text/plain" if refusal.body is None else "application/json")]
         if refusal.status == 401:  # noqa: PLR2004 - the status that asks for a password
@@ -238,7 +238,7 @@ class Door:
         elif refusal.status == 405:  # noqa: PLR2004 - the status that says what is allowed
             fields.append(("Allow", ", ".join(_METHODS)))
         body = refusal.message.encode() if refusal.body is None else refusal.body
-        return Answer(refusal.status, body, tuple(fields))
+        return Response(refusal.status, body, tuple(fields))
 
     def _remember(self, sentence: str) -> None:
         known = self.refusals
@@ -246,7 +246,7 @@ class Door:
             known.append(sentence)
 
 
-def _check_sum(head: Head, body: bytes) -> None:
+def _check_sum(head: RequestHead, body: bytes) -> None:
     """What arrived is what was sent, where the sender said what that was."""
     given = head.fields.get(b"content-md5")
     if given is None:

@@ -6,13 +6,13 @@ the one who asked.
 
 from __future__ import annotations
 
-from holdfast.terraform.engine.pool import WarmEngine
+from holdfast.terraform.engine.pool import WorkerPool
 from holdfast.terraform.engine.worker_client import CRASHED
 
 __all__ = ["CRASHED", "BinaryEngine"]
 
 
-class BinaryEngine(WarmEngine):
+class BinaryEngine(WorkerPool):
     """The same pool; its processes start Terraform anew for each command.
 
     A program that is just starting waits for the disk: one more than there are cores keeps them all at work.

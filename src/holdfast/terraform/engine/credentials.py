@@ -34,18 +34,18 @@ class Identity:
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def identity(credentials: Mapping[str, Mapping[str, str]], caller: Caller) -> Identity:
+def build_identity(credentials: Mapping[str, Mapping[str, str]], caller: Caller) -> Identity:
     files: dict[str, str] = {}
     variables: dict[str, str] = {}
-    for provider, build in (("aws", aws), ("azure", azure)):
+    for provider, build in (("aws", aws_identity), ("azure", azure_identity)):
         if provider in credentials:
-            one = build(credentials[provider], caller)
-            files.update(one.files)
-            variables.update(one.variables)
+            identity = build(credentials[provider], caller)
+            files.update(identity.files)
+            variables.update(identity.variables)
     return Identity(files=files, variables=variables)
 
 
-def aws(settings: Mapping[str, str], caller: Caller) -> Identity:
+def aws_identity(settings: Mapping[str, str], caller: Caller) -> Identity:
     """A configuration file with one profile that takes the role."""
     profile = {
         "role_arn": settings["role_arn"],
@@ -164,7 +164,7 @@ _ACTIONS_TOKEN = {
 }
 
 
-def azure(settings: Mapping[str, str], caller: Caller) -> Identity:
+def azure_identity(settings: Mapping[str, str], caller: Caller) -> Identity:
     """A federated identity (or a client secret) by variables, with Entra sign-in to the state."""
     variables = {
         variable: settings[key] for key, names in _AZURE.items() if key in settings for variable in names

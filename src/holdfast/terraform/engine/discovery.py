@@ -18,7 +18,7 @@ from holdfast.system import files, processes
 from holdfast.system.environment import Environment
 from holdfast.terraform import argv
 from holdfast.terraform.engine.environment import child_environment
-from holdfast.terraform.engine.interface import EngineId, Kind, Product
+from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.engine.pool import library_path
 from holdfast.terraform.versions import Version
 
@@ -26,7 +26,7 @@ MINIMUM = {Product.TERRAFORM: Version.parse("1.5.0"), Product.TOFU: Version.pars
 _NAMES = {"terraform": Product.TERRAFORM, "tofu": Product.TOFU}
 
 
-class Engines:
+class InstalledEngines:
     """Looks once, remembers for the life of the command."""
 
     def __init__(self, environment: Environment) -> None:
@@ -52,7 +52,7 @@ class Engines:
         version = self._version(path, ask=self._ask_library)
         if version is None:
             return None
-        return EngineId(kind=Kind.EMBEDDED, product=Product.TERRAFORM, version=version, path=str(path))
+        return EngineId(kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version=version, path=str(path))
 
     def binaries(self) -> tuple[EngineId, ...]:
         found: dict[Path, EngineId] = {}
@@ -71,7 +71,7 @@ class Engines:
             if Version.parse(version) < MINIMUM[product]:
                 self.unusable.append((str(path), f"{product} {version} is older than {MINIMUM[product]}"))
                 continue
-            found[real] = EngineId(kind=Kind.BINARY, product=product, version=version, path=str(real))
+            found[real] = EngineId(kind=EngineKind.BINARY, product=product, version=version, path=str(real))
         return tuple(found.values())
 
     def _candidates(self) -> list[Path]:

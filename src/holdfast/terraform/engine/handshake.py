@@ -20,17 +20,17 @@ _QUESTION = {
 _PARTS_WITHOUT_CERTIFICATE = 5
 
 
-def answers_plainly(package: Path, *, scratch: Path, path: str) -> bool:
+def supports_plaintext(package: Path, *, scratch: Path, path: str) -> bool:
     """Start the provider as Terraform would without TLS, and read the one line it prints."""
     program = executable(package)
     if program is None:
         return False
     environment = {**_QUESTION, "TMPDIR": str(scratch), "PATH": path, "HOME": str(scratch)}
     line = processes.first_line((str(program),), folder=scratch, environment=environment)
-    return line is not None and is_plain(line.decode(errors="replace"))
+    return line is not None and is_plaintext_handshake(line.decode(errors="replace"))
 
 
-def is_plain(line: str) -> bool:
+def is_plaintext_handshake(line: str) -> bool:
     """`1|6|unix|/path/to/socket|grpc|` and nothing behind it."""
     parts = line.split("|")
     if len(parts) < _PARTS_WITHOUT_CERTIFICATE:

@@ -42,7 +42,7 @@ class Tool:
     size: int
 
 
-def kept(home: Path) -> tuple[Tool, ...]:
+def installed_tools(home: Path) -> tuple[Tool, ...]:
     """By product, the newest first."""
     found = [
         Tool(product=product, version=program.parent.name, path=program, size=program.stat().st_size)
@@ -61,10 +61,12 @@ def _order(version: str) -> Version:
         return Version.parse("0.0.0")
 
 
-def remove(home: Path, name: str, version: str) -> Tool:
-    tool = next((one for one in kept(home) if (one.product.value, one.version) == (name, version)), None)
+def remove_tool(home: Path, name: str, version: str) -> Tool:
+    tool = next(
+        (one for one in installed_tools(home) if (one.product.value, one.version) == (name, version)), None
+    )
     if tool is None:
-        there = ", ".join(f"{one.product.value} {one.version}" for one in kept(home))
+        there = ", ".join(f"{one.product.value} {one.version}" for one in installed_tools(home))
         raise UsageError(
             "HF-TOOL-6",
             f"there is no {name} {version} among the tools",
@@ -74,7 +76,7 @@ def remove(home: Path, name: str, version: str) -> Tool:
     return tool
 
 
-def add(home: Path, file: Path, *, given_sum: str | None, ask_version: AskVersion) -> tuple[Tool, bool]:
+def add_tool(home: Path, file: Path, *, given_sum: str | None, ask_version: AskVersion) -> tuple[Tool, bool]:
     """Verify, then ask it for its version, then put it in its place. False when it was there already."""
     expected = _expected_sum(file, given_sum)
     with _staging(home) as staging:

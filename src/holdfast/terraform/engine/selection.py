@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.config.valid import EnginePin, EngineUse
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import dataclass, field
-from holdfast.terraform.engine.interface import EngineId, Kind, Product
+from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.versions import Constraint, Version, all_allow
 
 
@@ -30,7 +30,7 @@ class Choice:
     why: str
 
 
-def choose(wish: Wish, engines: tuple[EngineId, ...]) -> Choice:
+def select_engine(wish: Wish, engines: tuple[EngineId, ...]) -> Choice:
     """The first of the found engines that suits: embedded before binary, newer before older."""
     use = _use(wish)
     if wish.tofu_because and use in {EngineUse.EMBEDDED, EngineUse.TERRAFORM}:
@@ -79,18 +79,18 @@ def _kind_suits(engine: EngineId, use: EngineUse, *, tofu: bool) -> bool:
         case EngineUse.AUTO:
             return True
         case EngineUse.EMBEDDED:
-            return engine.kind is Kind.EMBEDDED
+            return engine.kind is EngineKind.EMBEDDED
         case EngineUse.BINARY:
-            return engine.kind is Kind.BINARY
+            return engine.kind is EngineKind.BINARY
         case EngineUse.TERRAFORM:
-            return engine.kind is Kind.BINARY and engine.product is Product.TERRAFORM
+            return engine.kind is EngineKind.BINARY and engine.product is Product.TERRAFORM
         case EngineUse.TOFU:
             return engine.product is Product.TOFU
 
 
 def _rank(engine: EngineId, engines: tuple[EngineId, ...]) -> tuple[bool, bool, int]:
     """Embedded first, then Terraform before OpenTofu; the given order is newest first."""
-    return engine.kind is not Kind.EMBEDDED, engine.product is Product.TOFU, engines.index(engine)
+    return engine.kind is not EngineKind.EMBEDDED, engine.product is Product.TOFU, engines.index(engine)
 
 
 def _why(wish: Wish, use: EngineUse, asked: list[str]) -> str:

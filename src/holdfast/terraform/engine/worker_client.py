@@ -10,14 +10,23 @@ import socket
 from typing import Self
 
 from holdfast.system import clock, processes
-from holdfast.terraform.engine.interface import Answer, Command, Ladder, Lines, Listen, Patience, Stop, Told
+from holdfast.terraform.engine.interface import (
+    Answer,
+    CancelSequence,
+    Command,
+    LineSplitter,
+    Listen,
+    Patience,
+    Stop,
+    Told,
+)
 
 CRASHED = 11
 """Terraform's exit code after a panic of its own."""
 _CHUNK = 1 << 18
 
 
-class Supervised:
+class WorkerClient:
     """One process and the conversation with it."""
 
     def __init__(self, process: processes.SocketChild, *, key: str) -> None:
@@ -54,7 +63,7 @@ class Supervised:
         self, command: Command, *, stop: Stop, listen: Listen | None, patience: Patience | None = None
     ) -> Answer:
         name = clock.random_token(8)
-        lines = Lines(listen) if listen is not None else None
+        lines = LineSplitter(listen) if listen is not None else None
         message = {
             "run": name,
             "argv": list(command.argv),
@@ -67,7 +76,7 @@ class Supervised:
             except OSError:
                 return await self._crashed()
             out.handed_over()
-            ladder = Ladder(patience)
+            ladder = CancelSequence(patience)
             climbing = asyncio.create_task(
                 ladder.climb(command, stop, lambda: self._cancel(name), self._child.kill_group)
             )
@@ -98,7 +107,7 @@ class Supervised:
         if sent < len(message):
             await asyncio.get_running_loop().sock_sendall(self._channel, message[sent:])
 
-    async def _crashed(self, ladder: Ladder | None = None, errors: bytes = b"") -> Answer:
+    async def _crashed(self, ladder: CancelSequence | None = None, errors: bytes = b"") -> Answer:
         code = await self._child.wait()
         self._child.kill_group()
         errors += self._log.content(last=_CHUNK)
@@ -106,7 +115,7 @@ class Supervised:
             code=code or 1,
             err=errors,
             interrupted=ladder is not None and ladder.interrupted,
-            insisted=ladder is not None and ladder.insisted,
+            force_cancelled=ladder is not None and ladder.force_cancelled,
             timed_out=ladder is not None and ladder.timed_out,
             killed=True,
             log=errors.decode(errors="replace")[-4000:],
@@ -137,7 +146,7 @@ class Supervised:
         self._log.close()
 
 
-def _answer(done: dict[str, object], ladder: Ladder, out: bytes, err: bytes) -> Answer:
+def _answer(done: dict[str, object], ladder: CancelSequence, out: bytes, err: bytes) -> Answer:
     code = int(str(done["code"]))
     crashed = code < 0 or code == CRASHED
     return Answer(
@@ -145,7 +154,7 @@ def _answer(done: dict[str, object], ladder: Ladder, out: bytes, err: bytes) -> 
         out=out,
         err=err,
         interrupted=ladder.interrupted,
-        insisted=ladder.insisted,
+        force_cancelled=ladder.force_cancelled,
         timed_out=ladder.timed_out,
         killed=crashed,
         log=err.decode(errors="replace")[-4000:] if crashed else None,

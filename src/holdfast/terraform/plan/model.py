@@ -18,7 +18,7 @@ from holdfast.terraform.plan.reasons import REASONS, because
 _MODES = frozenset({"managed", "data"})
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """What happens to one object. A replacement keeps its order: it matters to whoever uses the object."""
 
     NO_OP = "no-op"
@@ -34,27 +34,27 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
 
 
-_KINDS: dict[tuple[str, ...], Kind] = {
-    tuple(kind.value.split(", ")): kind for kind in Kind if kind is not Kind.UNKNOWN
+_KINDS: dict[tuple[str, ...], ChangeKind] = {
+    tuple(kind.value.split(", ")): kind for kind in ChangeKind if kind is not ChangeKind.UNKNOWN
 }
 
 
-def kind_of(actions: tuple[str, ...]) -> Kind:
-    return _KINDS.get(actions, Kind.UNKNOWN)
+def change_kind(actions: tuple[str, ...]) -> ChangeKind:
+    return _KINDS.get(actions, ChangeKind.UNKNOWN)
 
 
-_REPLACEMENTS = frozenset({Kind.DELETE_THEN_CREATE, Kind.CREATE_THEN_DELETE})
-_VERBS: dict[Kind, str] = {
-    Kind.NO_OP: "unchanged",
-    Kind.CREATE: "created",
-    Kind.READ: "read during apply",
-    Kind.UPDATE: "changed in place",
-    Kind.DELETE: "deleted",
-    Kind.DELETE_THEN_CREATE: "replaced",
-    Kind.CREATE_THEN_DELETE: "replaced (the new one is made first)",
-    Kind.FORGET: "forgotten (the object stays, Terraform no longer looks after it)",
-    Kind.CREATE_THEN_FORGET: "created anew, and the old object is left behind, forgotten,",
-    Kind.FORGET_THEN_CREATE: "created anew, and the old object is left behind, forgotten,",
+_REPLACEMENTS = frozenset({ChangeKind.DELETE_THEN_CREATE, ChangeKind.CREATE_THEN_DELETE})
+_VERBS: dict[ChangeKind, str] = {
+    ChangeKind.NO_OP: "unchanged",
+    ChangeKind.CREATE: "created",
+    ChangeKind.READ: "read during apply",
+    ChangeKind.UPDATE: "changed in place",
+    ChangeKind.DELETE: "deleted",
+    ChangeKind.DELETE_THEN_CREATE: "replaced",
+    ChangeKind.CREATE_THEN_DELETE: "replaced (the new one is made first)",
+    ChangeKind.FORGET: "forgotten (the object stays, Terraform no longer looks after it)",
+    ChangeKind.CREATE_THEN_FORGET: "created anew, and the old object is left behind, forgotten,",
+    ChangeKind.FORGET_THEN_CREATE: "created anew, and the old object is left behind, forgotten,",
 }
 
 
@@ -83,7 +83,7 @@ class ResourceChange:
     """The key of an old object of this address that a replacement left behind."""
     actions: tuple[str, ...]
     """As Terraform says them."""
-    kind: Kind
+    kind: ChangeKind
     reason: str | None
     """Terraform's `action_reason`, as text."""
     previous_address: str | None
@@ -96,7 +96,7 @@ class ResourceChange:
     def understood(self) -> bool:
         """False when anything in it is unknown to this version: the guard then refuses."""
         return (
-            self.kind is not Kind.UNKNOWN
+            self.kind is not ChangeKind.UNKNOWN
             and self.mode in _MODES
             and (self.reason is None or self.reason in REASONS)
         )
@@ -122,7 +122,7 @@ class ResourceChange:
     @property
     def has_effect(self) -> bool:
         """Terraform's own rule: an action, a move or an import."""
-        return self.kind is not Kind.NO_OP or self.moved or self.importing is not None
+        return self.kind is not ChangeKind.NO_OP or self.moved or self.importing is not None
 
     @property
     def explanation(self) -> str:
@@ -136,14 +136,14 @@ class ResourceChange:
         also += [f"imported from {self.importing}"] if self.importing is not None else []
         if self.deposed is not None:
             also.append(f"left over from an earlier replacement ({self.deposed})")
-        return ", ".join(also if also and self.kind is Kind.NO_OP else [doing, *also])
+        return ", ".join(also if also and self.kind is ChangeKind.NO_OP else [doing, *also])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputChange:
     name: str
     actions: tuple[str, ...]
-    kind: Kind
+    kind: ChangeKind
     change: wire.Change = field(repr=False, compare=False)
 
     @property
@@ -237,7 +237,7 @@ class Plan:
             all(change.understood for change in self.changes)
             and all(change.understood for change in self.drift)
             and all(deferred.change.understood for deferred in self.deferred)
-            and all(output.kind is not Kind.UNKNOWN for output in self.outputs)
+            and all(output.kind is not ChangeKind.UNKNOWN for output in self.outputs)
         )
 
     @property
@@ -250,7 +250,7 @@ class Plan:
         if (
             self.applyable
             or any(change.has_effect for change in self.changes)
-            or any(output.kind is not Kind.NO_OP for output in self.outputs)
+            or any(output.kind is not ChangeKind.NO_OP for output in self.outputs)
             or any(invocation.deferred is None for invocation in self.action_invocations)
         ):
             return True

@@ -19,7 +19,7 @@ from holdfast.terraform.plan.model import (
     OutputChange,
     Plan,
     ResourceChange,
-    kind_of,
+    change_kind,
 )
 
 KNOWN_FORMATS: tuple[str, ...] = ("1.0", "1.1", "1.2")
@@ -47,7 +47,7 @@ def _plan(document: wire.Plan, format_version: str) -> Plan:
         changes=tuple(_resource(change) for change in document.resource_changes or ()),
         drift=tuple(_resource(change) for change in document.resource_drift or ()),
         outputs=tuple(
-            OutputChange(name=name, actions=change.actions, kind=kind_of(change.actions), change=change)
+            OutputChange(name=name, actions=change.actions, kind=change_kind(change.actions), change=change)
             for name, change in (document.output_changes or {}).items()
         ),
         deferred=tuple(
@@ -107,7 +107,7 @@ def _resource(found: wire.ResourceChange) -> ResourceChange:
         provider=found.provider_name,
         deposed=found.deposed,
         actions=change.actions,
-        kind=kind_of(change.actions),
+        kind=change_kind(change.actions),
         reason=found.action_reason,
         previous_address=found.previous_address,
         importing=_import(change.importing) if change.importing is not None else None,

@@ -107,7 +107,7 @@ def shipped_table() -> Table:
     return read_table(Path(__file__).with_name("import_ids.json").read_text("utf-8"))
 
 
-def import_id(*, type_: str, id_: str | None, attributes: Mapping[str, object]) -> Answer:
+def find_import_id(*, type_: str, id_: str | None, attributes: Mapping[str, object]) -> Answer:
     """`id_` is what the engine named when the object was made, `attributes` what is known of it.
 
     In `attributes` null is empty, and what is missing is not known.

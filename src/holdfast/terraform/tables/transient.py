@@ -75,7 +75,7 @@ def shipped_table() -> Table:
     return read_table(Path(__file__).with_name("transient.toml").read_text("utf-8"))
 
 
-def transient(text: str, phase: Phase) -> str | None:
+def transient_row_id(text: str, phase: Phase) -> str | None:
     """The id of the row that says this error of this phase is worth another try; None when none says so."""
     row = shipped_table().transient_row(text, phase)
     return row.id if row is not None else None

@@ -27,7 +27,7 @@ def free_bytes(path: Path) -> int | None:
     return about.f_bavail * about.f_frsize if about.f_blocks else None
 
 
-def fullest(
+def fullest_disk(
     places: Iterable[Path], *, free: Callable[[Path], int | None] = free_bytes, floor: int = FLOOR
 ) -> Room | None:
     """The place with the least room, if that is too little."""
@@ -36,10 +36,10 @@ def fullest(
     return least if least is not None and least.free < floor else None
 
 
-def require_room(
+def require_disk_space(
     places: Iterable[Path], *, free: Callable[[Path], int | None] = free_bytes, floor: int = FLOOR
 ) -> None:
-    least = fullest(places, free=free, floor=floor)
+    least = fullest_disk(places, free=free, floor=floor)
     if least is not None:
         raise Failed(
             "HF-WORK-4",

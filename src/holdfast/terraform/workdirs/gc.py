@@ -166,7 +166,7 @@ class Cleaner:
     def _scratch(self) -> Iterator[Item]:
         old = self.now - self.limits.max_age
         for place in self.temporary:
-            for folder, size in scratch.remove_dead(place, older_than=old):
+            for folder, size in scratch.remove_abandoned(place, older_than=old):
                 yield Item(path=folder, size=size, why="its command was killed")
 
     def _marks(self, *, everything: bool) -> Iterator[Item]:
@@ -264,7 +264,7 @@ def _root_of(slot: Path) -> str:
     return slot.parent.parent.name
 
 
-def clean_quickly(home: Path, limits: Work) -> Cleaned | None:
+def collect_garbage_quickly(home: Path, limits: Work) -> Cleaned | None:
     """At the end of every run: at most once a minute, for a moment only, and never a reason to fail."""
     end = clock.monotonic() + _MOMENT
     cleaner = _cleaner(home, limits, hurry=lambda: clock.monotonic() > end, thorough=False)
@@ -274,14 +274,14 @@ def clean_quickly(home: Path, limits: Work) -> Cleaned | None:
         return None
 
 
-def clean_at_once(home: Path, limits: Work, *, everything: bool = False) -> Cleaned:
+def collect_garbage(home: Path, limits: Work, *, everything: bool = False) -> Cleaned:
     return _cleaner(home, limits, hurry=lambda: False).clean(everything=everything)
 
 
 def _cleaner(home: Path, limits: Work, *, hurry: Callable[[], bool], thorough: bool = True) -> Cleaner:
     return Cleaner(
         home=home,
-        temporary=scratch.places(),
+        temporary=scratch.temporary_roots(),
         limits=limits,
         now=clock.now().timestamp(),
         hurry=hurry,

@@ -26,21 +26,21 @@ _LONGEST = 70
 _SHORT = Path("/tmp")  # noqa: S108 - a private folder with a name of chance is made in it
 
 
-def temporary(named: Path | None = None) -> Path:
+def temporary_root(named: Path | None = None) -> Path:
     """Where scratch folders are made: in a longer place the sockets of providers could not be opened."""
     folder = named or Path(tempfile.gettempdir())
     return _SHORT if len(str(folder)) > _LONGEST and os.access(_SHORT, os.W_OK | os.X_OK) else folder
 
 
-def places() -> tuple[Path, ...]:
+def temporary_roots() -> tuple[Path, ...]:
     """Where scratch folders of this user may lie: in the directory that is named, and in the short one."""
-    return tuple(dict.fromkeys((Path(tempfile.gettempdir()), temporary())))
+    return tuple(dict.fromkeys((Path(tempfile.gettempdir()), temporary_root())))
 
 
 @contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
+def open_scratch_folder() -> Iterator[Path]:
     """A private folder that is ours as long as this process lives."""
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=temporary()))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=temporary_root()))
     aside = folder / f"{_OWNER}.new"
     try:
         with files.locked(aside):
@@ -55,13 +55,13 @@ def scratch_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_dead(temporary: Path, *, older_than: float) -> Iterator[tuple[Path, int]]:
+def remove_abandoned(temporary_root: Path, *, older_than: float) -> Iterator[tuple[Path, int]]:
     """Take away this user's folders whose owner is gone, and give each with its size.
 
     A folder without an owner's file is taken only if it is empty and older than a moment (seconds since the
     epoch): there is nothing of ours in any other.
     """
-    for folder in sorted(temporary.glob(f"{_PREFIX}*")):
+    for folder in sorted(temporary_root.glob(f"{_PREFIX}*")):
         try:
             about = folder.lstat()
             ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()

@@ -66,7 +66,7 @@ class WorkDirectory:
 
 
 @contextlib.contextmanager
-def work_directory(home: Path, root: Path, stack: str, module: str) -> Iterator[WorkDirectory]:
+def hold_workdir(home: Path, root: Path, stack: str, module: str) -> Iterator[WorkDirectory]:
     """A directory for this stack that nobody else uses as long as we hold it."""
     base = _base(home, root, stack)
     for slot in range(_MOST_SLOTS):
@@ -91,7 +91,7 @@ def _base(home: Path, root: Path, stack: str) -> Path:
 
 
 @contextlib.contextmanager
-def unsaved(home: Path, root: Path, stack: str) -> Iterator[tuple[Path, ...]]:
+def hold_unsaved_states(home: Path, root: Path, stack: str) -> Iterator[tuple[Path, ...]]:
     """States that Terraform could not save and that a killed run left here. A run at work keeps its own."""
     with contextlib.ExitStack() as held:
         found: list[Path] = []
@@ -117,7 +117,7 @@ def _note_use(file: Path, about: str) -> None:
         files.write(file, about, durable=False)
 
 
-def lay_out(
+def copy_sources(
     work: WorkDirectory,
     root: Path,
     reached: Iterable[str],
@@ -225,9 +225,9 @@ def _copy(source: Path, target: Path) -> bytes:
     return hashlib.sha256(content).digest() + (b"x" if executable else b"-")
 
 
-def made_since(work: WorkDirectory, before: Seen) -> bytes | None:
+def archive_new_files(work: WorkDirectory, before: Seen) -> bytes | None:
     """What a plan made or changed beside the code (an archive, say), as a tar file, for the apply."""
-    made = sorted(name for name, _, _ in snapshot(work) - before)
+    made = sorted(name for name, _, _ in list_files(work) - before)
     if not made:
         return None
     size = sum((work.tree / name).stat().st_size for name in made)
@@ -244,12 +244,12 @@ def made_since(work: WorkDirectory, before: Seen) -> bytes | None:
     return buffer.getvalue()
 
 
-def put_back(work: WorkDirectory, archive: bytes) -> None:
+def restore_files(work: WorkDirectory, archive: bytes) -> None:
     with tarfile.open(fileobj=io.BytesIO(archive)) as made:
         made.extractall(work.tree, filter="data")
 
 
-def snapshot(work: WorkDirectory) -> Seen:
+def list_files(work: WorkDirectory) -> Seen:
     """Every file that is there now, but Terraform's own and ours."""
     found: set[tuple[str, int, int]] = set()
     for folder, folders, names in os.walk(work.tree):
@@ -263,7 +263,7 @@ def snapshot(work: WorkDirectory) -> Seen:
     return frozenset(found)
 
 
-def sweep_states(work: WorkDirectory) -> None:
+def remove_state_copies(work: WorkDirectory) -> None:
     """Copies of other stacks' states were there to be read. A state that could not be saved stays."""
     for folder, folders, names in os.walk(work.tree):
         folders[:] = [name for name in folders if name != _KEPT]
@@ -272,7 +272,7 @@ def sweep_states(work: WorkDirectory) -> None:
                 (Path(folder) / name).unlink()
 
 
-def sweep(work: WorkDirectory, names: Iterable[str]) -> None:
+def remove_files(work: WorkDirectory, names: Iterable[str]) -> None:
     """Take away what must not outlive the run: plans, private settings, what init remembers of a secret."""
     for name in names:
         (work.module / name).unlink(missing_ok=True)

@@ -15,8 +15,8 @@ from program import Program, eventually, launcher
 from holdfast.kernel.errors import EngineError
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.binary import BinaryEngine
-from holdfast.terraform.engine.discovery import Engines
-from holdfast.terraform.engine.interface import Answer, Command, EngineId, Kind, Patience, Product, Stop
+from holdfast.terraform.engine.discovery import InstalledEngines
+from holdfast.terraform.engine.interface import Answer, Command, EngineId, EngineKind, Patience, Product, Stop
 
 
 def script(path: Path, text: str, *, interpreter: str = sys.executable, mode: int = 0o755) -> Path:
@@ -27,7 +27,7 @@ def script(path: Path, text: str, *, interpreter: str = sys.executable, mode: in
 
 
 def engine(path: Path, patience: Patience | None = None) -> BinaryEngine:
-    identity = EngineId(kind=Kind.BINARY, product=Product.TERRAFORM, version="1.9.0", path=str(path))
+    identity = EngineId(kind=EngineKind.BINARY, product=Product.TERRAFORM, version="1.9.0", path=str(path))
     return BinaryEngine(identity, scratch=path.parent, limit=2, patience=patience)
 
 
@@ -161,7 +161,7 @@ def test_a_program_that_hears_no_interrupt_is_killed_with_its_children(tmp_path:
             await deaf.close()
 
     answer = asyncio.run(work())
-    assert (answer.interrupted, answer.insisted, answer.killed) == (True, True, True)
+    assert (answer.interrupted, answer.force_cancelled, answer.killed) == (True, True, True)
     child = Path("/proc") / (tmp_path / "pid").read_text()
     eventually(lambda: not child.exists() or ") Z" in (child / "stat").read_text(), what="the child's end")
 
@@ -169,9 +169,9 @@ def test_a_program_that_hears_no_interrupt_is_killed_with_its_children(tmp_path:
 # What is taken for an engine, and what is not
 
 
-def engines(home: Path, *folders: Path, **variables: str) -> Engines:
+def engines(home: Path, *folders: Path, **variables: str) -> InstalledEngines:
     path = os.pathsep.join(str(folder) for folder in folders)
-    return Engines(Environment(variables={"HOLDFAST_HOME": str(home), "PATH": path, **variables}))
+    return InstalledEngines(Environment(variables={"HOLDFAST_HOME": str(home), "PATH": path, **variables}))
 
 
 def answering(version: str) -> str:
@@ -202,7 +202,11 @@ def test_programs_are_found_newest_first(tmp_path: Path) -> None:
         ("terraform", "1.9.0", str(one)),
         ("terraform", "1.6.0", str(three)),
     ]
-    assert [each.version for each in found.all() if each.kind is Kind.BINARY] == ["1.12.6", "1.9.0", "1.6.0"]
+    assert [each.version for each in found.all() if each.kind is EngineKind.BINARY] == [
+        "1.12.6",
+        "1.9.0",
+        "1.6.0",
+    ]
 
 
 def test_a_link_called_terraform_to_tofu_is_tofu(tmp_path: Path) -> None:

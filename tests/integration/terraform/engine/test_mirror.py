@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.kernel.errors import Failed
-from holdfast.terraform.engine.handshake import answers_plainly, executable
+from holdfast.terraform.engine.handshake import executable, supports_plaintext
 from holdfast.terraform.engine.mirror import Mirror, package_hash
 from holdfast.terraform.lock_file import LockedProvider
 
@@ -87,5 +87,5 @@ def test_the_lab_provider_answers_plainly_and_plain_programs_do_not(
     """The probe speaks to a real provider; a program that prints something else is not switched to plain."""
     folder = next(lab.parent.glob("holdfast.dev/labs/lab/1.0.0/*"))
     assert executable(folder) is not None
-    assert answers_plainly(folder, scratch=workplace, path="/usr/bin:/bin")
-    assert not answers_plainly(package, scratch=workplace, path="/usr/bin:/bin")
+    assert supports_plaintext(folder, scratch=workplace, path="/usr/bin:/bin")
+    assert not supports_plaintext(package, scratch=workplace, path="/usr/bin:/bin")

@@ -18,10 +18,10 @@ from lab_stacks import held, in_state, lab_module, left_behind, none_left, one_s
 from program import Program, eventually
 
 from holdfast.system.environment import Environment
-from holdfast.terraform.engine.discovery import Engines
+from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import child_environment
 from holdfast.terraform.engine.interface import Answer, Command, Stop
-from holdfast.terraform.engine.pool import Recycling, WarmEngine
+from holdfast.terraform.engine.pool import Recycling, WorkerPool
 from provider.service import Fault, LabService
 
 
@@ -43,11 +43,11 @@ def command(tmp_path: Path, quiet_path: str, workplace: Path) -> Command:
 @contextlib.asynccontextmanager
 async def warm(
     scratch: Path, *, limit: int = 4, recycling: Recycling | None = None
-) -> AsyncIterator[WarmEngine]:
+) -> AsyncIterator[WorkerPool]:
     home = scratch / "home"
-    identity = Engines(Environment(variables={"HOLDFAST_HOME": str(home), "PATH": ""})).embedded()
+    identity = InstalledEngines(Environment(variables={"HOLDFAST_HOME": str(home), "PATH": ""})).embedded()
     assert identity is not None
-    engine = WarmEngine(identity, scratch=scratch, limit=limit, recycling=recycling)
+    engine = WorkerPool(identity, scratch=scratch, limit=limit, recycling=recycling)
     try:
         yield engine
     finally:

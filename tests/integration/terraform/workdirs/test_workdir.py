@@ -8,13 +8,13 @@ import pytest
 
 from holdfast.terraform.workdirs.workdir import (
     WorkDirectory,
-    lay_out,
-    made_since,
-    put_back,
-    snapshot,
-    sweep_states,
-    unsaved,
-    work_directory,
+    archive_new_files,
+    copy_sources,
+    hold_unsaved_states,
+    hold_workdir,
+    list_files,
+    remove_state_copies,
+    restore_files,
 )
 
 
@@ -28,8 +28,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def laid_out(home: Path, root: Path) -> WorkDirectory:
-    with work_directory(home, root, "a/b", "app") as work:
-        lay_out(work, root, ["app/main.tf", "app/old.zip"], everything=False, store=root / ".holdfast")
+    with hold_workdir(home, root, "a/b", "app") as work:
+        copy_sources(work, root, ["app/main.tf", "app/old.zip"], everything=False, store=root / ".holdfast")
     return work
 
 
@@ -38,8 +38,8 @@ def test_what_a_plan_made_or_changed_beside_the_code_is_there_again_for_the_appl
 ) -> None:
     """An archive that a plan packs survives into another machine's apply, new or over an old one."""
     work = laid_out(tmp_path / "one", root)
-    before = snapshot(work)
-    assert made_since(work, before) is None
+    before = list_files(work)
+    assert archive_new_files(work, before) is None
     (work.module / "build").mkdir()
     (work.module / "build/lambda.zip").write_bytes(b"packed")
     (work.module / "build/run.sh").write_text("#!/bin/sh")
@@ -48,11 +48,11 @@ def test_what_a_plan_made_or_changed_beside_the_code_is_there_again_for_the_appl
     (work.module / "holdfast.tfplan").write_bytes(b"the plan itself")
     (work.module / ".terraform").mkdir()
     (work.module / ".terraform/providers").write_bytes(b"not ours")
-    made = made_since(work, before)
+    made = archive_new_files(work, before)
     assert made is not None
     again = laid_out(tmp_path / "two", root)
     assert (again.module / "old.zip").read_bytes() == b"from an earlier build"
-    put_back(again, made)
+    restore_files(again, made)
     assert (again.module / "build/lambda.zip").read_bytes() == b"packed"
     assert (again.module / "old.zip").read_bytes() == b"packed anew"
     assert os.access(again.module / "build/run.sh", os.X_OK)
@@ -79,36 +79,36 @@ def test_a_work_directory_forgets_everything_but_terraforms_own_folder(root: Pat
 def test_a_file_and_a_folder_may_change_places(root: Path, tmp_path: Path) -> None:
     """The layout follows the source, whatever lay under a name before."""
     home, store = tmp_path / "home", root / ".holdfast"
-    with work_directory(home, root, "s", "app") as work:
+    with hold_workdir(home, root, "s", "app") as work:
         (root / "app/thing").write_text("a file")
-        lay_out(work, root, ["app/thing"], everything=False, store=store)
+        copy_sources(work, root, ["app/thing"], everything=False, store=store)
         (root / "app/thing").unlink()
         (root / "app/thing").mkdir()
         (root / "app/thing/inner").write_text("in a folder")
-        lay_out(work, root, ["app/thing/inner"], everything=False, store=store)
+        copy_sources(work, root, ["app/thing/inner"], everything=False, store=store)
         assert (work.module / "thing/inner").read_text() == "in a folder"
         (root / "app/thing/inner").unlink()
         (root / "app/thing").rmdir()
         (root / "app/thing").write_text("a file again")
-        lay_out(work, root, ["app/thing"], everything=False, store=store)
+        copy_sources(work, root, ["app/thing"], everything=False, store=store)
         assert (work.module / "thing").read_text() == "a file again"
 
 
 def test_the_digest_names_content_place_and_executability(root: Path, tmp_path: Path) -> None:
     """Equal trees have equal digests; every difference that Terraform could see makes another."""
     reached = ["app/main.tf"]
-    with work_directory(tmp_path / "home", root, "s", "app") as work:
+    with hold_workdir(tmp_path / "home", root, "s", "app") as work:
         seen = [
-            lay_out(work, root, reached, everything=False, store=root / ".holdfast"),
-            lay_out(work, root, reached, everything=False, store=root / ".holdfast"),
+            copy_sources(work, root, reached, everything=False, store=root / ".holdfast"),
+            copy_sources(work, root, reached, everything=False, store=root / ".holdfast"),
         ]
         assert len(set(seen)) == 1
         (root / "app/main.tf").chmod(0o755)
-        seen.append(lay_out(work, root, reached, everything=False, store=root / ".holdfast"))
+        seen.append(copy_sources(work, root, reached, everything=False, store=root / ".holdfast"))
         (root / "app/main.tf").write_text("# c0de")
-        seen.append(lay_out(work, root, reached, everything=False, store=root / ".holdfast"))
+        seen.append(copy_sources(work, root, reached, everything=False, store=root / ".holdfast"))
         (root / "app/main.tf").rename(root / "app/moved.tf")
-        seen.append(lay_out(work, root, ["app/moved.tf"], everything=False, store=root / ".holdfast"))
+        seen.append(copy_sources(work, root, ["app/moved.tf"], everything=False, store=root / ".holdfast"))
     assert len(set(seen)) == 4
 
 
@@ -124,11 +124,13 @@ def test_the_whole_tree_comes_without_git_states_and_our_own_record(root: Path, 
     (root / "near").symlink_to("shared")
     (root / "dangling").symlink_to("nowhere")
     (root / "round").symlink_to(".")
-    with work_directory(tmp_path / "home", root, "s", "app") as work:
-        lay_out(work, root, [], everything=True, store=root / ".holdfast", state=root / "app/mine.tfstate")
+    with hold_workdir(tmp_path / "home", root, "s", "app") as work:
+        copy_sources(
+            work, root, [], everything=True, store=root / ".holdfast", state=root / "app/mine.tfstate"
+        )
         (work.module / "errored.tfstate").write_text("{}")
         before = {str(path.relative_to(work.tree)) for path in work.tree.rglob("*") if path.is_file()}
-        sweep_states(work)
+        remove_state_copies(work)
         after = {str(path.relative_to(work.tree)) for path in work.tree.rglob("*") if path.is_file()}
     kept = {
         "app/main.tf",
@@ -146,27 +148,27 @@ def test_two_runs_of_one_stack_never_share_a_directory(root: Path, tmp_path: Pat
     """A directory that is held is nobody else's; names with slashes do not lie in each other."""
     home = tmp_path / "home"
     with (
-        work_directory(home, root, "a", "app") as first,
-        work_directory(home, root, "a", "app") as second,
-        work_directory(home, root, "a/b", "app") as third,
+        hold_workdir(home, root, "a", "app") as first,
+        hold_workdir(home, root, "a", "app") as second,
+        hold_workdir(home, root, "a/b", "app") as third,
     ):
         folders = [first.folder, second.folder, third.folder]
         assert len({*folders}) == 3
         assert not any(one in other.parents for one in folders for other in folders)
         assert {stat.S_IMODE(one.stat().st_mode) for one in folders} == {0o700}
-    with work_directory(home, root, "a", "app") as again:
+    with hold_workdir(home, root, "a", "app") as again:
         assert again.folder == first.folder
 
 
 def test_an_unsaved_state_is_found_unless_its_run_is_still_at_work(root: Path, tmp_path: Path) -> None:
     """What a killed run left is nobody's; what a living one has is that one's own business."""
     home = tmp_path / "home"
-    with work_directory(home, root, "a", "app") as work:
-        lay_out(work, root, ["app/main.tf"], everything=False, store=root / ".holdfast")
+    with hold_workdir(home, root, "a", "app") as work:
+        copy_sources(work, root, ["app/main.tf"], everything=False, store=root / ".holdfast")
         (work.module / "errored.tfstate").write_text("{}")
-        with unsaved(home, root, "a") as found:
+        with hold_unsaved_states(home, root, "a") as found:
             assert found == ()
-    with unsaved(home, root, "a") as found:
+    with hold_unsaved_states(home, root, "a") as found:
         assert found == (work.module / "errored.tfstate",)
-    with unsaved(home, root, "b") as found:
+    with hold_unsaved_states(home, root, "b") as found:
         assert found == ()

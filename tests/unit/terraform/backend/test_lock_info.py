@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.terraform.backend.lock_info import LockInfo, lock_in
+from holdfast.terraform.backend.lock_info import LockInfo, parse_lock_info
 
 TEXT = """Error message: HTTP remote state already locked: ID=9db590f1-5c1a
 Lock Info:
@@ -22,8 +22,8 @@ def test_the_holder_is_read_from_terraforms_words() -> None:
         created="2026-11-16 01:33:31",
         operation="apply",
     )
-    assert lock_in(TEXT) == expected
-    assert lock_in(" ".join(TEXT.split())) == expected
+    assert parse_lock_info(TEXT) == expected
+    assert parse_lock_info(" ".join(TEXT.split())) == expected
     assert str(expected) == (
         "ci@runner-7 since 2026-11-16 01:33:31 UTC (apply), lock 9db590f1-b6fe-c5f2-2678-8804f089deba"
     )
@@ -31,5 +31,5 @@ def test_the_holder_is_read_from_terraforms_words() -> None:
 
 def test_other_words_name_nobody() -> None:
     """A lock whose holder cannot be read is nobody's: it is never released by a guess."""
-    assert lock_in("state is locked") is None
-    assert lock_in("Lock Info:\n  ID: \n  Who: x\n") is None
+    assert parse_lock_info("state is locked") is None
+    assert parse_lock_info("Lock Info:\n  ID: \n  Who: x\n") is None

@@ -7,7 +7,7 @@ import json
 import pytest
 from memory_keeper import LINEAGE, MINE, OTHER, MemoryKeeper, info, state
 
-from holdfast.terraform.backend.rules import Rules
+from holdfast.terraform.backend.rules import StateRules
 from holdfast.terraform.backend.server import Refusal, variables
 
 ANOTHER_LINE = "99999999-2222-3333-4444-555555555555"
@@ -26,7 +26,7 @@ def encrypted(serial: int, *, lineage: str = LINEAGE, data: object = "c2VhbGVk")
     ).encode()
 
 
-def ask(rules: Rules, method: str, body: bytes = b"", lock: str | None = None) -> tuple[int, bytes]:
+def ask(rules: StateRules, method: str, body: bytes = b"", lock: str | None = None) -> tuple[int, bytes]:
     try:
         answer = rules.answer(method, lock, body)
     except Refusal as refusal:
@@ -34,8 +34,8 @@ def ask(rules: Rules, method: str, body: bytes = b"", lock: str | None = None) -
     return answer.status, answer.body
 
 
-def locked(keeper: MemoryKeeper) -> Rules:
-    rules = Rules(keeper)
+def locked(keeper: MemoryKeeper) -> StateRules:
+    rules = StateRules(keeper)
     assert ask(rules, "LOCK", info())[0] == 200
     return rules
 
@@ -50,18 +50,18 @@ def save(keeper: MemoryKeeper, body: bytes) -> int:
 def test_a_state_is_given_as_it_was_written() -> None:
     """Byte for byte, and without a lock: Terraform reads before it locks."""
     kept = state(3)
-    assert ask(Rules(MemoryKeeper(state(2), kept)), "GET") == (200, kept)
+    assert ask(StateRules(MemoryKeeper(state(2), kept)), "GET") == (200, kept)
 
 
 def test_only_where_there_is_none_is_there_none() -> None:
     """404 means that there really is no state."""
-    assert ask(Rules(MemoryKeeper()), "GET")[0] == 404
+    assert ask(StateRules(MemoryKeeper()), "GET")[0] == 404
 
 
 @pytest.mark.parametrize("kept", [b"", b" \n"])
 def test_an_empty_state_is_a_fault(kept: bytes) -> None:
     """Terraform would take an empty answer for "no state" and make everything again."""
-    assert ask(Rules(MemoryKeeper(kept)), "GET")[0] == 500
+    assert ask(StateRules(MemoryKeeper(kept)), "GET")[0] == 500
     keeper = MemoryKeeper(kept)
     assert save(keeper, state(1)) == 500
     assert keeper.versions == [kept]
@@ -87,13 +87,13 @@ def test_a_lock_that_is_free_is_taken() -> None:
 def test_a_lock_of_another_is_answered_with_its_holder() -> None:
     """The whole LockInfo: without an ID in it Terraform would not wait."""
     theirs = info(OTHER, who="bob@laptop")
-    assert ask(Rules(MemoryKeeper(holder=theirs)), "LOCK", info()) == (423, theirs)
+    assert ask(StateRules(MemoryKeeper(holder=theirs)), "LOCK", info()) == (423, theirs)
 
 
 @pytest.mark.parametrize("holder", [b"", b"somebody", b"[]", b'{"Who": "bob"}', b'{"ID": ""}', b'{"ID": 7}'])
 def test_a_holder_that_nobody_knows_has_an_id_all_the_same(holder: bytes) -> None:
     """A keeper that cannot say who holds the lock must not make Terraform give up at once."""
-    status, body = ask(Rules(MemoryKeeper(holder=holder)), "LOCK", info())
+    status, body = ask(StateRules(MemoryKeeper(holder=holder)), "LOCK", info())
     assert status == 423
     assert set(json.loads(body)) == set(json.loads(info()))
     assert json.loads(body)["ID"]
@@ -124,14 +124,14 @@ def test_two_locks_at_once_are_refused() -> None:
 def test_a_lock_for_nobody_is_refused(body: bytes) -> None:
     """LOCK names who asks, and the keeper hears nothing of one that does not."""
     keeper = MemoryKeeper()
-    assert ask(Rules(keeper), "LOCK", body)[0] == 400
+    assert ask(StateRules(keeper), "LOCK", body)[0] == 400
     assert keeper.calls == []
 
 
 def test_a_lock_is_named_by_its_holder_in_a_sentence() -> None:
     """The supervisor tells who is in the way, in one line whatever the name holds."""
     with pytest.raises(Refusal) as caught:
-        Rules(MemoryKeeper(holder=info(OTHER, who="bob\x1b[2J\n@laptop"))).answer("LOCK", None, info())
+        StateRules(MemoryKeeper(holder=info(OTHER, who="bob\x1b[2J\n@laptop"))).answer("LOCK", None, info())
     assert caught.value.message == (
         "the state is locked by bob?[2J?@laptop, OperationTypeApply, 2026-01-02T03:04:05Z"
     )
@@ -230,7 +230,7 @@ def test_without_the_lock_nothing_is_saved(lock: str | None) -> None:
     """Neither without an ID nor with another one; the answer names the holder."""
     keeper = MemoryKeeper(state(1))
     assert ask(locked(keeper), "POST", state(2), lock) == (423, info())
-    assert ask(Rules(MemoryKeeper(state(1))), "POST", state(2), lock)[0] == 409
+    assert ask(StateRules(MemoryKeeper(state(1))), "POST", state(2), lock)[0] == 409
     assert keeper.versions == [state(1)]
 
 

@@ -7,7 +7,13 @@ import configparser
 import pytest
 
 from holdfast.kernel.errors import UsageError
-from holdfast.terraform.engine.credentials import Caller, Identity, aws, azure, identity
+from holdfast.terraform.engine.credentials import (
+    Caller,
+    Identity,
+    aws_identity,
+    azure_identity,
+    build_identity,
+)
 
 ROLE = "arn:aws:iam::123456789012:role/deploy"
 
@@ -30,7 +36,7 @@ def keys(made: Identity, section: str) -> dict[str, str]:
 
 def test_everything_about_the_role_is_in_the_profile() -> None:
     """Role, external id, session name, duration and region reach the one who takes the role."""
-    made = aws(
+    made = aws_identity(
         {
             "role_arn": ROLE,
             "external_id": "ext-1",
@@ -53,7 +59,7 @@ def test_everything_about_the_role_is_in_the_profile() -> None:
 
 def test_what_was_not_given_is_not_said() -> None:
     """Without an external id or a region none is sent; the session still has a name."""
-    made = aws({"role_arn": ROLE}, caller(AWS_ACCESS_KEY_ID="AK", AWS_SECRET_ACCESS_KEY="SK"))
+    made = aws_identity({"role_arn": ROLE}, caller(AWS_ACCESS_KEY_ID="AK", AWS_SECRET_ACCESS_KEY="SK"))
     assert profile(made) == {
         "role_arn": ROLE,
         "role_session_name": "holdfast",
@@ -69,7 +75,7 @@ def test_what_was_not_given_is_not_said() -> None:
 
 def test_keys_of_the_environment_become_a_source_and_no_variable() -> None:
     """The caller's keys take the role; no variable of the stack holds them."""
-    made = aws(
+    made = aws_identity(
         {"role_arn": ROLE},
         caller(AWS_ACCESS_KEY_ID="AK", AWS_SECRET_ACCESS_KEY="SK", AWS_SESSION_TOKEN="TK", AWS_PROFILE="me"),
     )
@@ -83,7 +89,7 @@ def test_keys_of_the_environment_become_a_source_and_no_variable() -> None:
 
 def test_keys_without_a_session_token_have_none() -> None:
     """An empty token would make every call fail."""
-    made = aws(
+    made = aws_identity(
         {"role_arn": ROLE},
         caller(AWS_ACCESS_KEY_ID="AK", AWS_SECRET_ACCESS_KEY="SK", AWS_SESSION_TOKEN=""),
     )
@@ -92,7 +98,9 @@ def test_keys_without_a_session_token_have_none() -> None:
 
 def test_a_token_file_that_the_stack_names_comes_first() -> None:
     """Federation by a token file needs nobody else, even where keys are around."""
-    made = aws({"role_arn": ROLE, "web_identity_token_file": "/token"}, caller(AWS_ACCESS_KEY_ID="AK"))
+    made = aws_identity(
+        {"role_arn": ROLE, "web_identity_token_file": "/token"}, caller(AWS_ACCESS_KEY_ID="AK")
+    )
     assert profile(made)["web_identity_token_file"] == "/token"
     assert "source_profile" not in profile(made)
     assert "AK" not in made.files["aws-credentials"]
@@ -100,7 +108,7 @@ def test_a_token_file_that_the_stack_names_comes_first() -> None:
 
 def test_a_profile_that_the_stack_names_comes_before_keys() -> None:
     """The stack said who takes the role; the caller's files are there to say how."""
-    made = aws(
+    made = aws_identity(
         {"role_arn": ROLE, "profile": "ops"},
         caller(
             aws_config="[profile ops]\nregion = x\n",
@@ -116,7 +124,7 @@ def test_a_profile_that_the_stack_names_comes_before_keys() -> None:
 
 def test_a_web_identity_of_the_environment() -> None:
     """A pod with a service account, or CI with a federated token, takes the role from its own."""
-    made = aws(
+    made = aws_identity(
         {"role_arn": ROLE},
         caller(
             AWS_WEB_IDENTITY_TOKEN_FILE="/var/token", AWS_ROLE_ARN="arn:base", AWS_ROLE_SESSION_NAME="pod"
@@ -134,7 +142,9 @@ def test_a_web_identity_of_the_environment() -> None:
 
 def test_the_profile_of_the_environment() -> None:
     """`AWS_PROFILE` of the caller is who takes the role; the stack itself has another."""
-    made = aws({"role_arn": ROLE}, caller(aws_config="[profile me]\nsso_session = s\n", AWS_PROFILE="me"))
+    made = aws_identity(
+        {"role_arn": ROLE}, caller(aws_config="[profile me]\nsso_session = s\n", AWS_PROFILE="me")
+    )
     assert profile(made)["source_profile"] == "me"
     assert made.variables["AWS_PROFILE"] == "holdfast"
 
@@ -150,7 +160,7 @@ def test_the_profile_of_the_environment() -> None:
 )
 def test_a_default_profile_that_proves_something(config: str, credentials: str) -> None:
     """Someone who signed in with the default profile takes the role with it."""
-    made = aws({"role_arn": ROLE}, caller(aws_config=config, aws_credentials=credentials))
+    made = aws_identity({"role_arn": ROLE}, caller(aws_config=config, aws_credentials=credentials))
     assert profile(made)["source_profile"] == "default"
 
 
@@ -167,20 +177,20 @@ def test_a_default_profile_that_proves_something(config: str, credentials: str) 
 )
 def test_a_machine_without_keys_uses_its_own_identity(config: str, credentials: str) -> None:
     """A default profile that holds a region only hides neither the container's identity nor the machine's."""
-    alone = aws({"role_arn": ROLE}, caller(aws_config=config, aws_credentials=credentials))
+    alone = aws_identity({"role_arn": ROLE}, caller(aws_config=config, aws_credentials=credentials))
     assert profile(alone)["credential_source"] == "Ec2InstanceMetadata"
     container = {
         "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/var/run/token",
     }
-    made = aws({"role_arn": ROLE}, caller(config, credentials, **container))
+    made = aws_identity({"role_arn": ROLE}, caller(config, credentials, **container))
     assert profile(made)["credential_source"] == "EcsContainer"
     assert made.variables.items() >= container.items()
 
 
 def test_azure_by_a_token_file() -> None:
     """A federated identity is told to provider, backend and the Azure SDK by their own names."""
-    made = azure(
+    made = azure_identity(
         {"client_id": "c", "tenant_id": "t", "subscription_id": "s", "oidc_token_file": "/token"},
         caller(ARM_CLIENT_SECRET="callers", ACTIONS_ID_TOKEN_REQUEST_TOKEN="callers"),
     )
@@ -201,7 +211,7 @@ def test_azure_by_a_token_file() -> None:
 
 def test_azure_by_the_token_of_github_actions() -> None:
     """Where CI can ask for a token, the stack's identity is what asks."""
-    made = azure(
+    made = azure_identity(
         {"client_id": "c", "use_oidc": "true"},
         caller(ACTIONS_ID_TOKEN_REQUEST_TOKEN="tok", ACTIONS_ID_TOKEN_REQUEST_URL="https://x"),
     )
@@ -212,7 +222,7 @@ def test_azure_by_the_token_of_github_actions() -> None:
 
 def test_azure_by_a_client_secret() -> None:
     """A secret is an identity too; nothing federated is switched on, and access keys can be kept."""
-    made = azure({"client_id": "c", "client_secret": "hush", "use_azuread": "false"}, caller())
+    made = azure_identity({"client_id": "c", "client_secret": "hush", "use_azuread": "false"}, caller())
     assert made.variables["ARM_CLIENT_SECRET"] == made.variables["AZURE_CLIENT_SECRET"] == "hush"
     assert made.variables["ARM_USE_AZUREAD"] == "false"
     assert "ARM_USE_OIDC" not in made.variables
@@ -220,7 +230,7 @@ def test_azure_by_a_client_secret() -> None:
 
 def test_both_clouds_at_once() -> None:
     """A stack may live in two clouds and has an identity in each."""
-    made = identity({"aws": {"role_arn": ROLE}, "azure": {"client_id": "c"}}, caller())
+    made = build_identity({"aws": {"role_arn": ROLE}, "azure": {"client_id": "c"}}, caller())
     assert made.variables["AWS_PROFILE"] == "holdfast"
     assert made.variables["ARM_CLIENT_ID"] == "c"
     assert set(made.files) == {"aws-config", "aws-credentials"}
@@ -230,13 +240,13 @@ def test_no_identity_shows_itself() -> None:
     """Neither a caller nor an identity prints what it holds."""
     one = caller(aws_credentials="[default]\naws_access_key_id = SK", AWS_SECRET_ACCESS_KEY="SK")
     assert "SK" not in repr(one)
-    assert "SK" not in repr(aws({"role_arn": ROLE, "external_id": "SK"}, one))
+    assert "SK" not in repr(aws_identity({"role_arn": ROLE, "external_id": "SK"}, one))
 
 
 def test_a_line_break_in_a_value_is_refused() -> None:
     """A secret with a line break would write settings of its own; it is refused and not shown."""
     with pytest.raises(UsageError) as caught:
-        aws({"role_arn": ROLE, "external_id": "hush\nrole_arn = other"}, caller())
+        aws_identity({"role_arn": ROLE, "external_id": "hush\nrole_arn = other"}, caller())
     assert caught.value.problem.code == "HF-CRED-1"
     assert "external_id" in caught.value.problem.message
     assert "hush" not in str(caught.value)

@@ -6,19 +6,19 @@ import pytest
 
 from holdfast.config.valid import EnginePin, EngineUse
 from holdfast.kernel.errors import Exit, UsageError
-from holdfast.terraform.engine.interface import EngineId, Kind, Product
-from holdfast.terraform.engine.selection import Wish, choose
+from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
+from holdfast.terraform.engine.selection import Wish, select_engine
 
 
-def engine(kind: Kind, product: Product, version: str) -> EngineId:
+def engine(kind: EngineKind, product: Product, version: str) -> EngineId:
     return EngineId(kind=kind, product=product, version=version, path=f"/{kind}/{product}-{version}")
 
 
-EMBEDDED = engine(Kind.EMBEDDED, Product.TERRAFORM, "1.15.5")
-NEW = engine(Kind.BINARY, Product.TERRAFORM, "1.16.4")
-OLD = engine(Kind.BINARY, Product.TERRAFORM, "1.11.4")
-TOFU = engine(Kind.BINARY, Product.TOFU, "1.12.6")
-OLD_TOFU = engine(Kind.BINARY, Product.TOFU, "1.8.0")
+EMBEDDED = engine(EngineKind.EMBEDDED, Product.TERRAFORM, "1.15.5")
+NEW = engine(EngineKind.BINARY, Product.TERRAFORM, "1.16.4")
+OLD = engine(EngineKind.BINARY, Product.TERRAFORM, "1.11.4")
+TOFU = engine(EngineKind.BINARY, Product.TOFU, "1.12.6")
+OLD_TOFU = engine(EngineKind.BINARY, Product.TOFU, "1.8.0")
 ALL = (EMBEDDED, NEW, TOFU, OLD, OLD_TOFU)
 
 
@@ -161,7 +161,7 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
 )
 def test_the_order(wish: Wish, engines: tuple[EngineId, ...], expected: EngineId, why: str) -> None:
     """OpenTofu's code goes to tofu; then the stack's pin, the configuration's, the embedded one, a binary."""
-    choice = choose(wish, engines)
+    choice = select_engine(wish, engines)
     assert choice.engine == expected
     assert choice.why == why
 
@@ -177,7 +177,7 @@ def test_tofu_code_is_never_given_to_terraform(use: EngineUse, *, by_stack: bool
         config_pin=pin() if by_stack else pin(use),
     )
     with pytest.raises(UsageError) as caught:
-        choose(wish, ALL)
+        select_engine(wish, ALL)
     assert caught.value.problem.code == "HF-ENG-2"
     assert caught.value.exit is Exit.USAGE
     assert "main.tofu" in caught.value.problem.message
@@ -223,7 +223,7 @@ def test_tofu_code_is_never_given_to_terraform(use: EngineUse, *, by_stack: bool
 def test_none_that_suits(wish: Wish, engines: tuple[EngineId, ...], says: str) -> None:
     """When nothing suits, the error says what is needed, why, and what there is."""
     with pytest.raises(UsageError) as caught:
-        choose(wish, engines)
+        select_engine(wish, engines)
     assert caught.value.problem.code == "HF-ENG-1"
     assert caught.value.problem.message == says
     assert caught.value.problem.hint is not None
@@ -231,6 +231,6 @@ def test_none_that_suits(wish: Wish, engines: tuple[EngineId, ...], says: str) -
 
 
 def test_a_prerelease_is_not_met_by_accident() -> None:
-    """`>= 1.9` does not choose a release candidate, as Terraform itself would refuse it."""
-    candidate = engine(Kind.BINARY, Product.TERRAFORM, "1.17.0-rc1")
-    assert choose(Wish(stack="s", required=(">= 1.9",)), (candidate, OLD)).engine == OLD
+    """`>= 1.9` does not select a release candidate, as Terraform itself would refuse it."""
+    candidate = engine(EngineKind.BINARY, Product.TERRAFORM, "1.17.0-rc1")
+    assert select_engine(Wish(stack="s", required=(">= 1.9",)), (candidate, OLD)).engine == OLD

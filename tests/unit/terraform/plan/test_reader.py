@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.kernel.errors import EngineError
-from holdfast.terraform.plan.model import Kind, Plan, ResourceChange
+from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange
 from holdfast.terraform.plan.reader import read_plan
 from holdfast.terraform.plan.reasons import REASONS
 
@@ -51,23 +51,23 @@ def test_every_kind_of_change_is_told_apart(engine: str) -> None:
     found = changes(recorded(f"{engine}-changes"))
     kinds = {address.removeprefix("terraform_data."): change.kind for address, change in found.items()}
     assert kinds == {
-        "counted[0]": Kind.NO_OP,
-        "counted[1]": Kind.DELETE,
-        "counted[2]": Kind.DELETE,
-        "deleted": Kind.DELETE,
-        'each["a"]': Kind.NO_OP,
-        'each["b"]': Kind.DELETE,
-        "forgotten": Kind.FORGET,
-        "imported": Kind.NO_OP,
-        "kept": Kind.NO_OP,
-        "moved_and_updated": Kind.UPDATE,
-        "new_name": Kind.NO_OP,
-        "replaced": Kind.DELETE_THEN_CREATE,
-        "replaced_first": Kind.CREATE_THEN_DELETE,
-        "requested": Kind.DELETE_THEN_CREATE,
-        "trigger": Kind.UPDATE,
-        "triggered": Kind.DELETE_THEN_CREATE,
-        "updated": Kind.UPDATE,
+        "counted[0]": ChangeKind.NO_OP,
+        "counted[1]": ChangeKind.DELETE,
+        "counted[2]": ChangeKind.DELETE,
+        "deleted": ChangeKind.DELETE,
+        'each["a"]': ChangeKind.NO_OP,
+        'each["b"]': ChangeKind.DELETE,
+        "forgotten": ChangeKind.FORGET,
+        "imported": ChangeKind.NO_OP,
+        "kept": ChangeKind.NO_OP,
+        "moved_and_updated": ChangeKind.UPDATE,
+        "new_name": ChangeKind.NO_OP,
+        "replaced": ChangeKind.DELETE_THEN_CREATE,
+        "replaced_first": ChangeKind.CREATE_THEN_DELETE,
+        "requested": ChangeKind.DELETE_THEN_CREATE,
+        "trigger": ChangeKind.UPDATE,
+        "triggered": ChangeKind.DELETE_THEN_CREATE,
+        "updated": ChangeKind.UPDATE,
     }
 
 
@@ -161,7 +161,7 @@ def test_drift_is_kept_apart_from_changes(engine: str) -> None:
     """What happened outside is not shown as something that the plan will do."""
     plan = recorded(f"{engine}-drift")
     assert plan.changes == ()
-    assert [(drift.address, drift.kind) for drift in plan.drift] == [("local_file.f", Kind.DELETE)]
+    assert [(drift.address, drift.kind) for drift in plan.drift] == [("local_file.f", ChangeKind.DELETE)]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -195,7 +195,7 @@ def test_opentofu_leaves_the_old_object_behind_when_told_to() -> None:
     """["forget","create"] creates one object and forgets another; nothing is destroyed."""
     plan = recorded("tofu-1.12.6-pair")
     (change,) = plan.changes
-    assert change.kind is Kind.FORGET_THEN_CREATE
+    assert change.kind is ChangeKind.FORGET_THEN_CREATE
     assert not change.destroys
     assert (plan.counts.create, plan.counts.forget, plan.counts.replace) == (1, 1, 0)
 
@@ -203,15 +203,15 @@ def test_opentofu_leaves_the_old_object_behind_when_told_to() -> None:
 @pytest.mark.parametrize(
     ("actions", "kind"),
     [
-        (("create", "forget"), Kind.CREATE_THEN_FORGET),
-        (("forget", "create"), Kind.FORGET_THEN_CREATE),
-        (("create", "delete"), Kind.CREATE_THEN_DELETE),
-        (("delete", "create"), Kind.DELETE_THEN_CREATE),
-        (("read",), Kind.READ),
-        (("no-op",), Kind.NO_OP),
+        (("create", "forget"), ChangeKind.CREATE_THEN_FORGET),
+        (("forget", "create"), ChangeKind.FORGET_THEN_CREATE),
+        (("create", "delete"), ChangeKind.CREATE_THEN_DELETE),
+        (("delete", "create"), ChangeKind.DELETE_THEN_CREATE),
+        (("read",), ChangeKind.READ),
+        (("no-op",), ChangeKind.NO_OP),
     ],
 )
-def test_pairs_keep_their_order(actions: tuple[str, ...], kind: Kind) -> None:
+def test_pairs_keep_their_order(actions: tuple[str, ...], kind: ChangeKind) -> None:
     """Which comes first decides whether there is a gap in service."""
     assert written(resource(*actions)).changes[0].kind is kind
 
@@ -223,7 +223,7 @@ def test_an_unknown_action_is_kept_and_not_understood(actions: tuple[str, ...]) 
     """What is not understood is shown as it is, and never taken for nothing."""
     plan = written(resource(*actions))
     (change,) = plan.changes
-    assert change.kind is Kind.UNKNOWN
+    assert change.kind is ChangeKind.UNKNOWN
     assert change.actions == actions
     assert not plan.understood
     assert change.has_effect
@@ -286,7 +286,7 @@ def test_deferred_changes_are_read_with_their_reason() -> None:
     plan = written(deferred_changes=[deferred], complete=False)
     assert plan.changes == ()
     assert [(late.reason, late.change.kind) for late in plan.deferred] == [
-        ("instance_count_unknown", Kind.CREATE)
+        ("instance_count_unknown", ChangeKind.CREATE)
     ]
     unknown = {"reason": "x", "resource_change": resource("frob")}
     assert not written(deferred_changes=[unknown]).understood

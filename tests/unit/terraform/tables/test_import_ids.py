@@ -10,7 +10,7 @@ from holdfast.terraform.tables.import_ids import (
     NotImportable,
     NotKnown,
     attributes_needed,
-    import_id,
+    find_import_id,
     read_table,
     shipped_table,
 )
@@ -182,7 +182,7 @@ def test_every_shipped_rule_can_be_read() -> None:
 )
 def test_an_import_id_is_made(type_: str, id_: str, attributes: Values, value: str) -> None:
     """By the id, by a type's own rule, by a rule with a *, or by the base of Google's policies."""
-    answer = import_id(type_=type_, id_=id_, attributes=attributes)
+    answer = find_import_id(type_=type_, id_=id_, attributes=attributes)
     assert isinstance(answer, ImportId)
     assert answer.value == value
 
@@ -207,7 +207,7 @@ def test_an_import_id_is_made(type_: str, id_: str, attributes: Values, value: s
 )
 def test_what_is_not_known_is_named(type_: str, id_: str | None, attributes: Values, needs: object) -> None:
     """No id is guessed: the answer says what a person has to look up."""
-    answer = import_id(type_=type_, id_=id_, attributes=attributes)
+    answer = find_import_id(type_=type_, id_=id_, attributes=attributes)
     assert isinstance(answer, NotKnown)
     assert answer.needs == needs
     assert answer.reason
@@ -215,7 +215,7 @@ def test_what_is_not_known_is_named(type_: str, id_: str | None, attributes: Val
 
 def test_a_value_that_only_the_provider_knows_is_said_to_be_so() -> None:
     """A person is sent to the provider, with the form of the id and what helps to find it."""
-    answer = import_id(type_="aws_ecs_task_definition", id_="f", attributes={})
+    answer = find_import_id(type_="aws_ecs_task_definition", id_="f", attributes={})
     assert isinstance(answer, NotKnown)
     assert "only the provider knows `arn`" in answer.reason
     assert answer.note is not None
@@ -234,9 +234,9 @@ def test_an_object_of_aws_is_looked_for_in_its_own_region(
     value: str, region: str | None, expected: str
 ) -> None:
     """A namesake in the region of the provider is never imported instead."""
-    answer = import_id(type_="aws_vpc", id_=value, attributes={"region": region})
+    answer = find_import_id(type_="aws_vpc", id_=value, attributes={"region": region})
     assert answer == ImportId(value=expected)
-    assert import_id(type_="other_vpc", id_="v", attributes={"region": "x"}) == ImportId(value="v")
+    assert find_import_id(type_="other_vpc", id_="v", attributes={"region": "x"}) == ImportId(value="v")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_an_object_of_aws_is_looked_for_in_its_own_region(
 )
 def test_what_lives_in_the_state_is_made_again(type_: str, attributes: Values) -> None:
     """Where an import is impossible or pointless and nothing is lost, a plan may make it again."""
-    answer = import_id(type_=type_, id_="x", attributes=attributes)
+    answer = find_import_id(type_=type_, id_="x", attributes=attributes)
     assert isinstance(answer, NotImportable)
     assert answer.harmless
 
@@ -266,14 +266,14 @@ def test_what_lives_in_the_state_is_made_again(type_: str, attributes: Values) -
 )
 def test_a_type_without_an_import_is_not_harmless(type_: str) -> None:
     """A real object that cannot be imported is never passed over as if it could be made again."""
-    answer = import_id(type_=type_, id_="x", attributes={"role": "r", "member": "m"})
+    answer = find_import_id(type_=type_, id_="x", attributes={"role": "r", "member": "m"})
     assert isinstance(answer, NotImportable)
     assert not answer.harmless
 
 
 def test_a_release_that_is_too_old_is_hinted_at() -> None:
     """Some types can be imported only from a release of their provider on."""
-    answer = import_id(type_="aws_lb_target_group_attachment", id_="x", attributes={})
+    answer = find_import_id(type_="aws_lb_target_group_attachment", id_="x", attributes={})
     assert isinstance(answer, ImportId)
     assert "6.34" in (answer.note or "")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.terraform.tables.transient import RETRIED, Phase, read_table, shipped_table, transient
+from holdfast.terraform.tables.transient import RETRIED, Phase, read_table, shipped_table, transient_row_id
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ from holdfast.terraform.tables.transient import RETRIED, Phase, read_table, ship
 )
 def test_each_transient_error_is_known_by_its_row(text: str, row: str) -> None:
     """An error that passes by itself is tried again, and the log can say by which rule."""
-    assert transient(text, Phase.INIT) == row
+    assert transient_row_id(text, Phase.INIT) == row
 
 
 def test_every_transient_row_has_an_example_above() -> None:
@@ -76,32 +76,34 @@ def test_every_transient_row_has_an_example_above() -> None:
 )
 def test_a_permanent_error_wins_over_a_transient_one(text: str) -> None:
     """What cannot get better by waiting is not retried, even when the network is to blame as well."""
-    assert transient(text, Phase.PLAN) is None
-    assert transient(f"{text}\nconnection reset by peer", Phase.PLAN) is None
+    assert transient_row_id(text, Phase.PLAN) is None
+    assert transient_row_id(f"{text}\nconnection reset by peer", Phase.PLAN) is None
 
 
 def test_a_lock_that_could_not_be_asked_for_is_transient() -> None:
     """A broken connection to the lock is not a lock that somebody holds."""
     text = "Error acquiring the state lock: Put http://x: connection reset by peer"
-    assert transient(text, Phase.PLAN) == "connection-reset"
+    assert transient_row_id(text, Phase.PLAN) == "connection-reset"
 
 
 def test_a_text_in_a_frame_is_still_found() -> None:
     """Terraform breaks long lines and draws a frame around them."""
-    assert transient("│ Error: x\n│ net/http: TLS\n│ handshake timeout\n╵", Phase.INIT) == "tls-handshake"
+    assert (
+        transient_row_id("│ Error: x\n│ net/http: TLS\n│ handshake timeout\n╵", Phase.INIT) == "tls-handshake"
+    )
 
 
 def test_rows_apply_only_in_their_phases() -> None:
     """What is about registries is not a reason to plan again."""
     text = "the request failed after 2 attempts, please try again later"
-    assert transient(text, Phase.INIT) == "registry-unreachable"
-    assert transient(text, Phase.PLAN) is None
+    assert transient_row_id(text, Phase.INIT) == "registry-unreachable"
+    assert transient_row_id(text, Phase.PLAN) is None
 
 
 def test_an_apply_is_never_tried_again() -> None:
     """No row of the table, now or later, may name apply."""
     assert Phase.APPLY not in RETRIED
-    assert transient("connection reset by peer", Phase.APPLY) is None
+    assert transient_row_id("connection reset by peer", Phase.APPLY) is None
     with pytest.raises(ValueError, match="never run again"):
         read_table('[[transient]]\nid = "x"\nall = ["y"]\nphases = ["plan", "apply"]\nwhy = "z"')
 
@@ -128,4 +130,4 @@ def test_every_row_says_why() -> None:
 
 def test_an_unknown_error_is_not_retried() -> None:
     """Nothing is retried on a guess."""
-    assert transient("Error: something else went wrong", Phase.INIT) is None
+    assert transient_row_id("Error: something else went wrong", Phase.INIT) is None

@@ -18,7 +18,7 @@ from holdfast.checks.tools.rego.answers import Result, results
 from holdfast.checks.tools.rego.interface import SECONDS, Document, NoAnswer, as_json
 from holdfast.checks.tools.rego.policies import Policy, rules_of
 from holdfast.system import clock, files, processes
-from holdfast.terraform.workdirs.scratch import scratch_folder
+from holdfast.terraform.workdirs.scratch import open_scratch_folder
 
 
 class _Program:
@@ -72,7 +72,7 @@ class Opa(_Program):
             raise NoAnswer(
                 f"opa does not say what policies could call, so it is not asked: {how_it_ended(finished)}"
             ) from None
-        with scratch_folder() as folder:
+        with open_scratch_folder() as folder:
             file = folder / "capabilities.json"
             files.write(file, text, durable=False)
             yield "--v1-compatible", f"--capabilities={file}"
@@ -152,7 +152,7 @@ class Conftest(_Program):
     def _answer(self, policies: Sequence[Policy], rules: str, documents: Sequence[str]) -> Any:
         # A name that no policy can know, and so can add nothing to.
         asking = f"holdfast_{clock.random_token()}"
-        with scratch_folder() as folder:
+        with open_scratch_folder() as folder:
             own = folder / "answer.rego"
             text = f"package {asking}\nimport rego.v1\n{rules}\ndeny contains json.marshal(answer)\n"
             files.write(own, text, durable=False)
