@@ -22,7 +22,7 @@ from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.command_output import Heard
-from holdfast.terraform.engine.interface import Answer, EngineId, Kind, Product
+from holdfast.terraform.engine.interface import Answer, EngineId, EngineKind, Product
 from holdfast.terraform.plan.reader import read_plan
 
 STACK = stack("a")
@@ -49,7 +49,7 @@ def hook(type_: str, action: str = "create") -> bytes:
 class FakeTerraform:
     """Stands where Terraform does. `at_work` is called while the apply runs."""
 
-    identity = EngineId(kind=Kind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib")
+    identity = EngineId(kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib")
     lock = None
 
     def __init__(self, folder: Path, *, kept: bool) -> None:

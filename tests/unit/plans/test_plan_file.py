@@ -25,8 +25,8 @@ from holdfast.plans.saved_plan import Bundle, StateSeen
 from holdfast.plans.workdir import Prepared
 from holdfast.store.run_store import StateRecord
 from holdfast.terraform.argv import PLAN_FILE
-from holdfast.terraform.engine.interface import EngineId, Kind, Product
-from holdfast.terraform.workdirs.workdir import WorkDirectory, made_since, snapshot
+from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
+from holdfast.terraform.workdirs.workdir import WorkDirectory, archive_new_files, list_files
 
 STACK = dataclasses.replace(stack("a"), module="module")
 SECRET = "hunter2-hunter2"
@@ -67,7 +67,9 @@ class Case:
         self.session = session(folder, shelf=MemoryShelf())
         self.work = WorkDirectory.at(folder / "work", "module")
         self.work.module.mkdir(parents=True)
-        identity = EngineId(kind=Kind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib")
+        identity = EngineId(
+            kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib"
+        )
         self.prepared: dict[str, Any] = {
             "engine": SimpleNamespace(identity=identity),
             "home": StateHome(type="http", place="kept"),
@@ -116,9 +118,9 @@ def test_what_the_plan_made_beside_the_code_comes_back(case: Case, tmp_path: Pat
     """An archive that was built while planning is there for the apply."""
     other = WorkDirectory.at(tmp_path / "other", "module")
     other.module.mkdir(parents=True)
-    before = snapshot(other)
+    before = list_files(other)
     (other.module / "built.zip").write_bytes(b"an archive")
-    case.bundle = dataclasses.replace(case.bundle, made=made_since(other, before))
+    case.bundle = dataclasses.replace(case.bundle, made=archive_new_files(other, before))
     case.restore()
     assert (case.work.module / "built.zip").read_bytes() == b"an archive"
 

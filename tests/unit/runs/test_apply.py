@@ -201,9 +201,9 @@ def test_a_state_that_was_not_saved_is_kept(case: Case) -> None:
         (Answer(code=-9, killed=True), [hook("apply_start")], "HF-RUN-6"),
         (Answer(code=0, told=Told(journal_failed="no room")), [], "HF-RUN-9"),
         (Answer(code=1), [hook("apply_start"), DEAD], "HF-RUN-10"),
-        (Answer(code=1, interrupted=True, insisted=True), [hook("apply_start")], "HF-RUN-7"),
+        (Answer(code=1, interrupted=True, force_cancelled=True), [hook("apply_start")], "HF-RUN-7"),
         (
-            Answer(code=1, timed_out=True, interrupted=True, insisted=True),
+            Answer(code=1, timed_out=True, interrupted=True, force_cancelled=True),
             [hook("apply_start")],
             "HF-TIME-2",
         ),
@@ -222,9 +222,9 @@ def test_an_end_that_nobody_knows_keeps_the_claim(
     ("answer", "code", "kind"),
     [
         (Answer(code=1, interrupted=True), "HF-RUN-2", Cancelled),
-        (Answer(code=1, interrupted=True, insisted=True), "HF-RUN-2", Cancelled),
+        (Answer(code=1, interrupted=True, force_cancelled=True), "HF-RUN-2", Cancelled),
         (Answer(code=1, timed_out=True, interrupted=True), "HF-TIME-1", Failed),
-        (Answer(code=1, timed_out=True, interrupted=True, insisted=True), "HF-TIME-1", Failed),
+        (Answer(code=1, timed_out=True, interrupted=True, force_cancelled=True), "HF-TIME-1", Failed),
     ],
 )
 def test_a_stop_with_nothing_left_open_is_a_known_end(
