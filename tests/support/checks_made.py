@@ -1,6 +1,6 @@
 r"""Repositories made of texts, and what rules say about them: nothing is read from a disk.
 
-    report = check(RULE, {"main.tf": 'variable "a" {}\n'})
+    report = check(UNUSED, {"main.tf": 'variable "a" {}\n'})
     assert messages(report) == ["nothing reads the variable `a`"]
 
 Without a `holdfast.yaml` among the files there is one stack, `root`, of the folder `.`, in production. With
@@ -10,7 +10,7 @@ Without a `holdfast.yaml` among the files there is one stack, `root`, of the fol
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -18,9 +18,9 @@ from holdfast.checks.engine.catalogue import rules
 from holdfast.checks.engine.inputs import look_at
 from holdfast.checks.engine.running import AtHand
 from holdfast.checks.engine.running import check as run
-from holdfast.checks.model.interface import Rule
+from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.report import Report, Reported
-from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout
+from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout, Module
 from holdfast.config import read as config_read
 from holdfast.config.valid import Config
 from holdfast.hcl.eval.code import Code
@@ -109,6 +109,28 @@ def checkout(
         whole=not select and not changed,
         changed=changed,
     )
+
+
+def _unread(module: Module) -> Iterator[Finding | Skipped]:
+    if any(file.problems for file in module.files):
+        yield Skipped(reason="a file could not be read in full")
+        return
+    text = "".join(module.checkout.text(path) or "" for path in module.paths)
+    for block in module.blocks("variable"):
+        name = block.labels[0] if block.labels else ""
+        if f"var.{name}" not in text:
+            yield finding(block, f"nothing reads the variable `{name}`", address=f"var.{name}")
+
+
+UNUSED = Rule(
+    id="HF700",
+    title="A variable that nothing reads",
+    why="Why.",
+    fix="Remove it.",
+    severity=Severity.WARNING,
+    source=_unread,
+)
+"""A small rule for tests of the engine."""
 
 
 def check(

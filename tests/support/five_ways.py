@@ -3,9 +3,9 @@ r"""What each rule must be shown to do: pass, find, and not stumble over what is
 A table of these (`ways_*.py`) has a row for every rule; `test_every_rule_five_ways.py` asks them all. The
 fifth way, a waiver, needs no row: it is tried on every finding of the others.
 
-    "HF705": Ways(
-        missing=(found('variable "a" {}\n'),),
-        unknown=(quiet('variable "a" {\n  type = local.x\n}\n'),),
+    "HF709": Ways(
+        missing=(found("terraform {}\n"),),
+        unknown=(quiet("terraform {\n  required_version = local.v\n}\n"),),
     )
 
 What the rule's own page shows as right and wrong (`good`, `bad`) passes and is found without being said.

@@ -20,7 +20,7 @@ COMPUTED = DATABASE % "deletion_protection = data.a.b.c"
 UNUSED = 'variable "a" {}'
 CALL = 'module "m" {\n  source = "./m"\n}\n'
 USED = 'output "a" {\n  value = var.a\n}\n'
-WAIVER = "# holdfast:ignore HF701"
+WAIVER = "# holdfast:ignore HF700"
 
 
 def far(*, protected: bool) -> Mapping[str, object]:
@@ -50,14 +50,6 @@ WAYS: Mapping[str, Ways] = {
         missing=(found("locals {}\n", hand=said(problems=(NOWHERE,))),),
         unknown=(skipped("locals {}\n", hand=NO_ENGINE),),
     ),
-    "HF701": Ways(
-        missing=(quiet("variable {}\n"),),
-        unknown=(skipped({"main.tf": f"{UNUSED}\n", "b.tf": BROKEN}),),
-    ),
-    "HF702": Ways(
-        missing=(quiet("locals {}\n"),),
-        unknown=(skipped({"main.tf": "locals {\n  a = 1\n}\n", "b.tf": BROKEN}),),
-    ),
     "HF703": Ways(
         passes=(quiet({"main.tf": UNUSED, "terraform.tfvars": "a = 1\n"}),),
         fails=(found({"main.tf": UNUSED, "terraform.tfvars": "b = 1\n"}),),
@@ -66,22 +58,6 @@ WAYS: Mapping[str, Ways] = {
             skipped({"main.tf": BROKEN, "terraform.tfvars": "b = 1\n"}),
             skipped({"main.tf": UNUSED, "other/a.tfvars": "b = 1\n"}),
         ),
-    ),
-    "HF704": Ways(
-        missing=(quiet('output "a" {}\n'), quiet('output "a" {\n  value = ""\n}\n')),
-        unknown=(found('output "a" {\n  value = "${aws_vpc.a.id}"\n}\n'),),
-    ),
-    "HF705": Ways(
-        missing=(found(UNUSED), quiet("variable {}\n")),
-        unknown=(quiet('variable "a" {\n  type = local.t\n}\n'),),
-    ),
-    "HF706": Ways(
-        missing=(found(UNUSED), quiet("variable {}\n")),
-        unknown=(quiet('variable "a" {\n  description = local.d\n}\n'),),
-    ),
-    "HF707": Ways(
-        missing=(found('output "a" {}\n'), quiet("output {}\n")),
-        unknown=(quiet('output "a" {\n  description = local.d\n}\n'),),
     ),
     "HF708": Ways(
         passes=(
@@ -143,7 +119,7 @@ WAYS: Mapping[str, Ways] = {
         unknown=(quiet("locals {}\n", ""),),
     ),
     "HF907": Ways(
-        passes=(quiet("locals {}\n", levels("HF701")),),
+        passes=(quiet("locals {}\n", levels("HF703")),),
         fails=(found("locals {}\n", levels("HF799")),),
         missing=(quiet("locals {}\n", "version: 1\nchecks: {}\n"),),
         unknown=(quiet("locals {}\n", levels("CKV_AWS_20")), quiet("locals {}\n", levels("HF7*"))),

@@ -16,14 +16,13 @@ import ways_2xx
 import ways_3xx_4xx
 import ways_5xx
 import ways_6xx_9xx
-from checks_made import check
+from checks_made import UNUSED, check
 from five_ways import Says, Way, Ways, all_ways
 
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, NO_PLAN, NO_STACKS, NO_STATE
 from holdfast.checks.model.interface import Answer, Rule, Severity, Sight
 from holdfast.checks.model.report import Report, Reported
-from holdfast.checks.rules.hf701_unused_variable import RULE as UNUSED
 
 WAYS: dict[str, Ways] = {
     **ways_1xx.WAYS,

@@ -19,11 +19,11 @@ from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report, Reported, Unseen, Waiver, cleaned, in_order
 from holdfast.kernel.errors import Place
 
-RULE = Rule(id="HF701", title="A thing", why="Why.", fix="Mend it.", severity=Severity.WARNING)
+RULE = Rule(id="HF700", title="A thing", why="Why.", fix="Mend it.", severity=Severity.WARNING)
 SECRET = Rule(id="HF201", title="A secret", why="Why.", fix="Hide it.", severity=Severity.ERROR, secret=True)
 QUIET = Rule(id="HF702", title="Nothing", why="Why.", fix="Mend.", severity=Severity.NOTE)
 WAIVER = Waiver(
-    rule="HF701", reason="for now", until=date(2027, 1, 31), place=Place(file="a.tf", line=1), owner="team"
+    rule="HF700", reason="for now", until=date(2027, 1, 31), place=Place(file="a.tf", line=1), owner="team"
 )
 
 
@@ -83,7 +83,7 @@ def test_text_is_grouped_by_file_with_the_line() -> None:
     """File, line, mark, rule, message, source, hint; the last line counts."""
     assert show("text", seconds=0.84) == (
         " a.tf\n"
-        "     3  ! HF701  Wrong  (aws_x.y)\n"
+        "     3  ! HF700  Wrong  (aws_x.y)\n"
         '         name = "a"\n'
         "         Mend it.\n"
         "\n"
@@ -93,7 +93,7 @@ def test_text_is_grouped_by_file_with_the_line() -> None:
         "         Mend it.\n"
         "\n"
         " in no file\n"
-        "        ! HF701  In a plan  (prod/x)\n"
+        "        ! HF700  In a plan  (prod/x)\n"
         "\n"
         " 2 files · 1 error, 2 warnings · 1 waived"
         " · 1 rule could not look at everything (why: --verbose) · 0.8 s\n"
@@ -103,13 +103,13 @@ def test_text_is_grouped_by_file_with_the_line() -> None:
 def test_a_name_keeps_its_letters() -> None:
     """A path that begins a sentence is still that path."""
     said = show("text", report(one(message="live/a.tf is missing")))
-    assert "HF701  live/a.tf is missing\n" in said
+    assert "HF700  live/a.tf is missing\n" in said
 
 
 def test_text_says_more_when_asked() -> None:
     """What is waived, by whom and until when, and what was not seen."""
     said = show("text", verbose=True)
-    assert "     1  ~ HF701  Waived\n         waived until 2027-01-31, team: for now\n" in said
+    assert "     1  ~ HF700  Waived\n         waived until 2027-01-31, team: for now\n" in said
     assert " could not look\n        - HF702  no plan is at hand  (prod/x)\n" in said
 
 
@@ -134,7 +134,7 @@ def test_what_to_do_is_said_though_the_first_of_its_kind_is_waived() -> None:
 def test_no_format_lets_a_secret_out(name: str) -> None:
     """Wherever it stands: the key of an instance is part of its address."""
     waiver = Waiver(
-        rule="HF701", reason="t0k3n", until=date(2027, 1, 31), place=Place(file="a.tf"), owner="t0k3n"
+        rule="HF700", reason="t0k3n", until=date(2027, 1, 31), place=Place(file="a.tf"), owner="t0k3n"
     )
     texts = {
         "message": "t0k3n",
@@ -190,8 +190,8 @@ def test_sarif_keeps_to_its_schema() -> None:
     results = run["results"]
     assert [(one["ruleId"], one["level"]) for one in results] == [
         ("HF201", "error"),
-        ("HF701", "warning"),
-        ("HF701", "warning"),
+        ("HF700", "warning"),
+        ("HF700", "warning"),
     ]
     rules = run["tool"]["driver"]["rules"]
     assert all(rules[one["ruleIndex"]]["id"] == one["ruleId"] for one in results)
@@ -208,7 +208,7 @@ def test_sarif_keeps_to_its_schema() -> None:
     assert unseen["message"]["text"] == "HF702 could not look: no plan is at hand (prod/x)"
     (waived,) = invocation["toolConfigurationNotifications"]
     assert waived["message"]["text"] == "waived: waived until 2027-01-31, team: for now"
-    assert waived["associatedRule"] == {"id": "HF701"}
+    assert waived["associatedRule"] == {"id": "HF700"}
     assert waived["locations"][0]["physicalLocation"]["region"]["startLine"] == 1
 
 
@@ -285,9 +285,9 @@ def test_annotations_have_places_from_the_root_of_git() -> None:
         "::error file=infra/b c.tf,line=3,endLine=3,title=HF201 A secret::a secret%0AMend it."
     )
     assert lines[1].startswith(
-        "::warning file=infra/a.tf,line=3,endLine=5,title=HF701 A thing::wrong (aws_x.y)"
+        "::warning file=infra/a.tf,line=3,endLine=5,title=HF700 A thing::wrong (aws_x.y)"
     )
-    assert lines[2] == "::warning title=HF701 A thing::in a plan (prod/x)"
+    assert lines[2] == "::warning title=HF700 A thing::in a plan (prod/x)"
     assert lines[3:] == [
         "::group::could not look",
         "HF702  no plan is at hand  (prod/x)",
@@ -310,15 +310,15 @@ def test_markdown_says_the_verdict_first_and_the_gravest_next() -> None:
     assert said[0] == "### ❌ Checks: 1 error, 2 warnings"
     rows = [line for line in said if line.startswith("| ") and "HF" in line]
     assert rows[0] == "| ❌ | HF201 | `b c.tf:3` | `a secret`<br>`Mend it.` |"
-    assert rows[2] == "| ⚠️ | HF701 | `prod/x` | `in a plan` |"
-    assert "- HF701 at `a.tf:1` until 2027-01-31: `for now`" in said
+    assert rows[2] == "| ⚠️ | HF700 | `prod/x` | `in a plan` |"
+    assert "- HF700 at `a.tf:1` until 2027-01-31: `for now`" in said
     assert "- HF702: `no plan is at hand` (`prod/x`)" in said
 
 
 def test_markdown_keeps_texts_in_code() -> None:
     """No mention, tag, row or command comes out of a text."""
     text = show("markdown", report(one(message=f"@team <img> | x\n{NASTY}", hint=None)))
-    (row,) = [line for line in text.splitlines() if "HF701" in line]
+    (row,) = [line for line in text.splitlines() if "HF700" in line]
     assert len(re.findall(r"(?<!\\)\|", row)) == 5
     assert not any(line.startswith("::") or "##[" in line for line in text.splitlines())
 
@@ -326,7 +326,7 @@ def test_markdown_keeps_texts_in_code() -> None:
 def test_markdown_fits_into_a_comment() -> None:
     """Of thousands of findings the gravest are shown and the rest is counted."""
     long = {"message": "x" * 300, "hint": "y" * 300, "file": "f" * 300}
-    wide = Waiver(rule="HF701", reason="r" * 300, until=date(2027, 1, 31), place=Place(file="a.tf", line=1))
+    wide = Waiver(rule="HF700", reason="r" * 300, until=date(2027, 1, 31), place=Place(file="a.tf", line=1))
     many_ = report(
         *(one(line=number + 1, **long) for number in range(3_000)),
         *(one(line=number + 1, waiver=wide, **long) for number in range(3_000)),
@@ -372,7 +372,7 @@ def test_junit_has_a_case_for_each_rule() -> None:
     assert failure is not None
     assert (failure.attrib["message"], failure.attrib["type"]) == ("a secret", "error")
     assert failure.text == "b c.tf:3: error: a secret  Mend it."
-    assert [child.tag for child in found["holdfast.HF701"]] == ["system-out"]
+    assert [child.tag for child in found["holdfast.HF700"]] == ["system-out"]
     assert [child.tag for child in found["holdfast.HF702"]] == ["skipped", "system-out"]
 
 
@@ -387,7 +387,7 @@ def test_junit_says_what_tools_could_not_look() -> None:
 def test_junit_fails_where_the_command_does() -> None:
     """`--fail-on warning` makes warnings failures."""
     found = cases(show("junit", fail_on=Severity.WARNING))
-    failure = found["holdfast.HF701"].find("failure")
+    failure = found["holdfast.HF700"].find("failure")
     assert failure is not None
     assert failure.attrib["message"] == "2 findings: wrong"
 

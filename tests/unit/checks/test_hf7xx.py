@@ -1,4 +1,4 @@
-"""Rules about code that works, and that people will stumble over."""
+"""HF703, HF708 and HF709: undeclared variables, unprotected resources, version constraints."""
 
 from __future__ import annotations
 
@@ -22,69 +22,42 @@ def the(id_: str) -> Rule:
     return found
 
 
-HF704, HF705, HF706 = the("HF704"), the("HF705"), the("HF706")
-HF707, HF708, HF709 = the("HF707"), the("HF708"), the("HF709")
+UNDECLARED, HF708, HF709 = the("HF703"), the("HF708"), the("HF709")
 
-# A text that is only an interpolation.
+# Variables that are set and not declared.
 
-
-@pytest.mark.parametrize(
-    "value", ['"${var.a}"', '["x", "${var.a}"]', '{ a = "${var.a}" }', 'f("${var.a}")', '"${"${var.a}"}-"']
-)
-def test_a_lone_interpolation_is_found_wherever_it_stands(value: str) -> None:
-    """Inside lists, objects, calls and other texts."""
-    report = check(HF704, {"main.tf": f'output "a" {{\n  value = {value}\n}}\n'})
-    assert [(one.line, one.address) for one in of(report, HF704)] == [(2, "output.a")]
+DECLARED = 'variable "size" {\n  type = string\n}\n'
 
 
-@pytest.mark.parametrize(
-    "value", ['"a-${var.a}"', "var.a", '"$${var.a}"', '{ "${var.a}" = 1 }', "<<-E\n    ${var.a}\n  E", '""']
-)
-def test_a_text_that_holds_more_is_a_text(value: str) -> None:
-    """So is one that only looks like it; and a key of an object needs its quotes."""
-    assert messages(check(HF704, {"main.tf": f'output "a" {{\n  value = {value}\n}}\n'}), HF704) == []
+def test_a_variable_is_set_that_nobody_declares() -> None:
+    """With the name that was probably meant; a declared one is fine."""
+    report = check(UNDECLARED, {"main.tf": DECLARED, "terraform.tfvars": 'size = "a"\nsiez = "b"\n'})
+    assert lines(report, UNDECLARED) == [("terraform.tfvars", 2)]
+    assert report.findings[0].hint == "Did you mean `size`?"
+    json = check(UNDECLARED, {"main.tf": DECLARED, "x.auto.tfvars.json": '{"size": "a", "other": 1}'})
+    (said,) = messages(json, UNDECLARED)
+    assert said == "`other` is set here, and the root module declares no such variable"
 
 
-def test_in_json_there_is_no_other_way() -> None:
-    """An expression can only stand in a text there."""
-    assert messages(check(HF704, {"main.tf.json": '{"output": {"a": {"value": "${var.a}"}}}'}), HF704) == []
+def test_a_file_that_several_stacks_share_may_set_what_one_declares() -> None:
+    """A common variables file is right if any of its modules knows the name."""
+    config = """
+        version: 1
+        stacks:
+          - { name: a, module: a, environment: prod, variables_files: [common.tfvars] }
+          - { name: b, module: b, environment: prod, variables_files: [common.tfvars] }
+    """
+    files = {"a/main.tf": DECLARED, "b/main.tf": "locals {}\n", "common.tfvars": 'size = "a"\nmore = 1\n'}
+    assert lines(check(UNDECLARED, files, config=config), UNDECLARED) == [("common.tfvars", 2)]
 
 
-# What nobody says.
-
-SAYS = [
-    (HF705, "variable", "type = string"),
-    (HF706, "variable", 'description = "What."'),
-    (HF707, "output", 'description = "What."'),
-]
-
-
-@pytest.mark.parametrize(("found", "kind", "said"), SAYS, ids=lambda one: getattr(one, "id", ""))
-def test_what_is_not_said_is_found(found: Rule, kind: str, said: str) -> None:
-    """With the name of what it is about."""
-    report = check(found, {"main.tf": f'{kind} "size" {{\n}}\n'})
-    assert lines(report, found) == [("main.tf", 1)]
-    assert "`size`" in messages(report, found)[0]
-    assert not of(check(found, {"main.tf": f'{kind} "size" {{\n  {said}\n}}\n'}), found)
-
-
-@pytest.mark.parametrize(("found", "kind", "said"), SAYS, ids=lambda one: getattr(one, "id", ""))
-def test_an_override_file_says_it_too(found: Rule, kind: str, said: str) -> None:
-    """Terraform takes both blocks for one."""
-    files = {
-        "main.tf": f'{kind} "size" {{\n  {said}\n}}\n',
-        "main_override.tf": f'{kind} "size" {{\n  sensitive = true\n}}\n',
-    }
-    assert not of(check(found, files), found)
-
-
-@pytest.mark.parametrize("found", [HF706, HF707], ids=lambda one: one.id)
-def test_an_empty_description_says_nothing(found: Rule) -> None:
-    """One that is computed says something, whatever it is."""
-    kind = "variable" if found is HF706 else "output"
-    for written, number in (('""', 1), ('"  "', 1), ("local.text", 0)):
-        report = check(found, {"main.tf": f'{kind} "size" {{\n  description = {written}\n}}\n'})
-        assert len(of(report, found)) == number
+def test_a_file_of_no_stack_and_code_that_cannot_be_read_are_skips() -> None:
+    """Nobody knows what is declared there."""
+    alone = check(UNDECLARED, {"main.tf": DECLARED, "vars/x.tfvars": "y = 1\n"})
+    assert skips(alone, UNDECLARED) == ["no stack of this selection is given this file"]
+    broken = check(UNDECLARED, {"main.tf": "variable {{{\n", "terraform.tfvars": "y = 1\n"})
+    assert messages(broken, UNDECLARED) == []
+    assert len(skips(broken, UNDECLARED)) == 1
 
 
 # What nothing keeps from being deleted.

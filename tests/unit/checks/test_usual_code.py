@@ -189,14 +189,6 @@ def test_a_claim_that_every_token_has_is_never_missing(claim: str, severity: Sev
 # What a quick look passes over.
 
 
-@pytest.mark.parametrize("text", ["var.a", '"${ var.a }"', "upper(var.a)", "<<E\n${var . a}\nE\n"])
-def test_a_variable_is_read_wherever_its_word_stands(text: str) -> None:
-    """Blocks without the word are passed over, others are not."""
-    code = f'variable "a" {{\n  type = string\n}}\nresource "x" "b" {{\n  c {{\n    d = {text}\n  }}\n}}\n'
-    assert found("HF701", code) == []
-    assert len(found("HF701", code.replace("var.", "each.").replace("var .", "each."))) == 1
-
-
 def test_lines_are_told_of_blocks_by_their_numbers() -> None:
     """The first and the last line count; in JSON, where blocks have no end, every line may be the block's."""
     text = b'a "b" {\n  c = 1\n}\n\nd {\n  # mark\n}\ne {\n} # mark\n'

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from holdfast.hcl.eval.evaluate import Scope, evaluate
-from holdfast.hcl.nodes import Block, Body, Expression, File
+from holdfast.hcl.nodes import Block, Body
 from holdfast.hcl.reader import constant
 
 
@@ -45,21 +45,6 @@ def nested(body: Body, *types: str) -> Iterator[Block]:
             yield block
         elif block.type == "dynamic" and block.labels[:1] and block.labels[0] in types:
             yield from block.body.blocks_of("content")
-
-
-def expressions(
-    file: File, lines: Sequence[int] | None = None
-) -> Iterator[tuple[Block | None, str, Expression]]:
-    """Those of one file: each with the block at the top and the attribute's name.
-
-    With `lines`, blocks that have none of them are left out.
-    """
-    for attribute in file.body.attributes:
-        yield None, attribute.name, attribute.expression
-    for block in file.body.blocks:
-        for body in bodies(block) if lines is None or holds(block, lines) else ():
-            for attribute in body.attributes:
-                yield block, attribute.name, attribute.expression
 
 
 def bodies(block: Block) -> Iterator[Body]:

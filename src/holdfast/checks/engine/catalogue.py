@@ -79,13 +79,7 @@ RULES: Final[tuple[str, ...]] = (
     "hf516_tag_convention",
     "hf601_format",
     "hf602_validity",
-    "hf701_unused_variable",
-    "hf702_unused_local",
     "hf703_undeclared_variable",
-    "hf704_lone_interpolation",
-    "hf705_untyped_variable",
-    "hf706_undescribed_variable",
-    "hf707_undescribed_output",
     "hf708_unprotected_resource",
     "hf709_no_required_version",
     "hf901_expired_waiver",
@@ -97,6 +91,23 @@ RULES: Final[tuple[str, ...]] = (
     "hf907_unknown_rule",
     "hf908_tool_without_answer",
 )
+
+
+REMOVED: Final = {
+    "HF701": "terraform_unused_declarations",
+    "HF702": "terraform_unused_declarations",
+    "HF704": "terraform_deprecated_interpolation",
+    "HF705": "terraform_typed_variables",
+    "HF706": "terraform_documented_variables",
+    "HF707": "terraform_documented_outputs",
+}
+"""Ids of rules that were removed, each with the TFLint rule to use instead. An id is never used again."""
+
+
+def removal_note(id_: str) -> str | None:
+    """What to say about the id of a removed rule; None for any other id."""
+    instead = REMOVED.get(id_.upper())
+    return f"{id_.upper()} was removed: use TFLint (`{instead}`)" if instead else None
 
 
 @functools.cache

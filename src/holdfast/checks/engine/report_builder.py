@@ -64,7 +64,7 @@ class _Settling:
         findings = list(merged(self._waived(one, lines) for one in plain))
         if waivers:
             findings += self._about_waivers(lines, broken)
-            findings += self._unknown_rules()
+            findings += self._unknown_rules(broken)
         shown = tuple(replace(one, source=self._source(one)) for one in in_order(findings))
         files = {file.path for module in self._checkout.modules for file in module.files}
         files.update(file.path for file in self._checkout.variables_files)
@@ -162,11 +162,15 @@ class _Settling:
     def _about_waivers(self, lines: Sequence[LineWaiver], broken: Sequence[Broken]) -> Iterator[Reported]:
         today = self._checkout.today
         found: list[tuple[str, str, Place]] = [
-            ("HF903", f"this waiver cannot be understood: {one.message}", one.place) for one in broken
+            ("HF903", f"this waiver cannot be understood: {one.message}", one.place)
+            for one in broken
+            if not one.removed
         ]
         every: tuple[LineWaiver | ConfigWaiver, ...] = (*lines, *self._settings.waivers)
         for one in every:
             waiver = one.waiver if isinstance(one, LineWaiver) else from_config(one)
+            if catalogue.removal_note(waiver.rule) is not None:
+                continue
             if expired(waiver, today):
                 found.append(
                     ("HF901", f"the waiver of {_words(waiver)} ended on {waiver.until}", waiver.place)
@@ -210,7 +214,8 @@ class _Settling:
             )
         return self._elsewhere
 
-    def _unknown_rules(self) -> Iterator[Reported]:
+    def _unknown_rules(self, broken: Sequence[Broken]) -> Iterator[Reported]:
+        """Ids in settings and waivers that name no rule; a removed rule is only a note."""
         settings = self._settings
         levels = (
             *settings.rules,
@@ -219,11 +224,17 @@ class _Settling:
         )
         named = [(one.rule, one.place) for one in levels]
         named += [(one.rule, one.place) for one in settings.waivers]
+        found = [(one.message, one.place, Severity.NOTE) for one in broken if one.removed]
         for name, place in named:
-            if is_unknown(name, self._ids):
-                made = self._own("HF907", Finding(message=f"there is no rule `{name}`", place=place))
-                if made is not None:
-                    yield made
+            note = catalogue.removal_note(name)
+            if note is not None:
+                found.append((note, place, Severity.NOTE))
+            elif is_unknown(name, self._ids):
+                found.append((f"there is no rule `{name}`", place, Severity.WARNING))
+        for message, place, severity in found:
+            made = self._own("HF907", Finding(message=message, place=place, severity=severity))
+            if made is not None:
+                yield made
 
 
 def _words(waiver: Waiver) -> str:

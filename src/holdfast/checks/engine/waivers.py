@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
+from holdfast.checks.engine.catalogue import removal_note
 from holdfast.checks.model.globs import is_name, is_path, is_rule
 from holdfast.checks.model.report import Reported, Waiver
 from holdfast.config.check_valid import ConfigWaiver
@@ -63,6 +64,8 @@ class Broken:
 
     place: Place
     message: str
+    removed: bool = False
+    """It names a rule that was removed: nothing is wrong with it, but it has no effect."""
 
 
 def read_waivers(path: str, lines: Sequence[str], ids: frozenset[str]) -> Iterator[LineWaiver | Broken]:
@@ -152,6 +155,9 @@ def _read(
         yield Broken(place=place, message=f"{given} (`until=2027-01-31`)")
     else:
         for rule in dict.fromkeys(re.split(r"\s*,\s*", named[1])):
+            if (note := removal_note(rule)) is not None:
+                yield Broken(place=place, message=note, removed=True)
+                continue
             if is_unknown(rule, ids):
                 yield Broken(place=place, message=f"there is no rule `{rule}`")
                 continue

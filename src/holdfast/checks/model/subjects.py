@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Final
 
-from holdfast.checks.code.bodies import ABSENT, Absent, bodies, expressions, nested, value
+from holdfast.checks.code.bodies import ABSENT, Absent, bodies, nested, value
 from holdfast.checks.model.traces import Trace, Unread
 from holdfast.config.valid import Config
 from holdfast.hcl.eval.code import Code, ModuleCode
@@ -380,7 +380,6 @@ __all__ = [
     "Resource",
     "VariablesFile",
     "bodies",
-    "expressions",
     "nested",
     "value",
 ]

@@ -27,6 +27,8 @@ def explain_rule(invocation: Invocation, id_: str) -> Exit:
 
     rule = catalogue.rule(id_)
     if rule is None:
+        if (note := catalogue.removal_note(id_)) is not None:
+            raise UsageError("HF-CHECK-1", note)
         hint = did_you_mean(id_.upper(), catalogue.ids()) or "holdfast check --list shows every rule."
         raise UsageError("HF-CHECK-1", f"there is no rule `{id_}`", hint=hint)
     if invocation.as_json:

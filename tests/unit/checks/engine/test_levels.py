@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import check, configuration, of
+from checks_made import UNUSED, check, configuration, of
 
 from holdfast.checks.engine.levels import severity_of, wanted
 from holdfast.checks.model.globs import is_name, is_path, is_rule
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.rules.hf701_unused_variable import RULE as UNUSED
 from holdfast.config.check_valid import CheckSettings
 
-RULE = Rule(id="HF701", title="t", why="w.", fix="f.", severity=Severity.WARNING)
+RULE = Rule(id="HF700", title="t", why="w.", fix="f.", severity=Severity.WARNING)
 
 
 def settings(checks: str) -> CheckSettings:
@@ -23,13 +22,13 @@ def test_without_a_word_the_rule_decides_and_the_finding_knows_better() -> None:
     """A finding may be less grave than its rule; the configuration is heard before both."""
     assert severity_of(CheckSettings(), RULE) is Severity.WARNING
     assert severity_of(CheckSettings(), RULE, own=Severity.NOTE) is Severity.NOTE
-    set_ = settings("{ rules: { HF701: error } }")
+    set_ = settings("{ rules: { HF700: error } }")
     assert severity_of(set_, RULE, own=Severity.NOTE) is Severity.ERROR
 
 
 def test_a_whole_id_is_nearer_than_a_beginning() -> None:
     """In whatever order they stand."""
-    set_ = settings("{ rules: { HF701: note, 'HF7*': error, 'HF*': off } }")
+    set_ = settings("{ rules: { HF700: note, 'HF7*': error, 'HF*': off } }")
     assert severity_of(set_, RULE) is Severity.NOTE
     assert (
         severity_of(set_, Rule(id="HF702", title="", why="", fix="", severity=Severity.NOTE))
@@ -40,7 +39,7 @@ def test_a_whole_id_is_nearer_than_a_beginning() -> None:
 
 def test_environments_and_the_strictest_of_several() -> None:
     """Code of two environments is taken as seriously as in the stricter one; off is the mildest."""
-    set_ = settings("{ environments: { dev: { rules: { HF701: off } }, prod: { rules: { HF701: error } } } }")
+    set_ = settings("{ environments: { dev: { rules: { HF700: off } }, prod: { rules: { HF700: error } } } }")
     assert severity_of(set_, RULE, environments=["dev"]) is None
     assert severity_of(set_, RULE, environments=["dev", "prod"]) is Severity.ERROR
     assert severity_of(set_, RULE, environments=["dev", None]) is Severity.WARNING
@@ -50,8 +49,8 @@ def test_environments_and_the_strictest_of_several() -> None:
 def test_a_path_is_nearest_and_the_last_one_wins() -> None:
     """A folder means everything below it."""
     set_ = settings(
-        "{ rules: { HF701: error }, paths: [{ path: modules, rules: { HF701: off } },"
-        " { path: modules/new, rules: { HF701: note } }, { path: modules, rules: { HF702: off } }] }"
+        "{ rules: { HF700: error }, paths: [{ path: modules, rules: { HF700: off } },"
+        " { path: modules/new, rules: { HF700: note } }, { path: modules, rules: { HF702: off } }] }"
     )
     assert severity_of(set_, RULE, file="modules/old/main.tf", environments=["prod"]) is None
     assert severity_of(set_, RULE, file="modules/new/main.tf") is Severity.NOTE
@@ -61,11 +60,11 @@ def test_a_path_is_nearest_and_the_last_one_wins() -> None:
 def test_a_rule_is_asked_if_it_counts_anywhere() -> None:
     """Off at the top and on in one environment is still wanted."""
     assert wanted(CheckSettings(), RULE)
-    assert not wanted(settings("{ rules: { HF701: off } }"), RULE)
+    assert not wanted(settings("{ rules: { HF700: off } }"), RULE)
     assert wanted(
-        settings("{ rules: { HF701: off }, environments: { prod: { rules: { HF7*: note } } } }"), RULE
+        settings("{ rules: { HF700: off }, environments: { prod: { rules: { HF7*: note } } } }"), RULE
     )
-    assert wanted(settings("{ rules: { HF701: off }, paths: [{ path: a, rules: { HF701: note } }] }"), RULE)
+    assert wanted(settings("{ rules: { HF700: off }, paths: [{ path: a, rules: { HF700: note } }] }"), RULE)
 
 
 def test_the_environment_of_a_finding_is_that_of_its_stacks() -> None:
@@ -76,7 +75,7 @@ def test_the_environment_of_a_finding_is_that_of_its_stacks() -> None:
         stacks:
           - { name: d, module: d, environment: dev }
           - { name: p, module: p, environment: prod }
-        checks: { environments: { dev: { rules: { HF701: note } }, prod: { rules: { HF701: error } } } }
+        checks: { environments: { dev: { rules: { HF700: note } }, prod: { rules: { HF700: error } } } }
     """
     call = 'module "m" {\n  source = "../shared"\n}\n'
     files = {
@@ -121,8 +120,8 @@ def test_names_and_rules() -> None:
     assert is_name("module.a[*].b", 'module.a["x"].b')
     assert not is_name("aws_x.?", "aws_x.a")
     assert not is_name("*", None)
-    assert is_rule("hf7*", "HF701")
-    assert not is_rule("HF70", "HF701")
+    assert is_rule("hf7*", "HF700")
+    assert not is_rule("HF70", "HF700")
 
 
 @pytest.mark.parametrize("id_", ["HF905", "HF908"])

@@ -28,11 +28,13 @@ def test_the_list_is_complete_and_names_no_rule_that_is_gone() -> None:
 
 def test_a_page_says_why_what_to_do_and_where_it_looks() -> None:
     """With both examples, and how a finding is waived, unless it is about waivers."""
-    unused, expired = catalogue.rule("HF701"), catalogue.rule("HF901")
+    unused, expired = catalogue.rule("HF211"), catalogue.rule("HF901")
     assert unused is not None
     assert expired is not None
     page = pages.page(unused)
-    assert page.startswith("# HF701: A variable that nothing reads\n\nSeverity: **warning**")
+    assert page.startswith(
+        "# HF211: A variable that sounds secret and is not marked\n\nSeverity: **warning**"
+    )
     assert "Looks at: the code." in page
-    assert "holdfast:ignore HF701 until=" in page
+    assert "holdfast:ignore HF211 until=" in page
     assert "cannot be waived" in pages.page(expired)

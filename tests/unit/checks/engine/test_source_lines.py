@@ -36,19 +36,19 @@ def rule(id_: str, place: Place, *, secret: bool, end_line: int | None = None) -
 
 def reported(path: str, text: str, secret: Place, other: Place, end_line: int | None = None) -> Report:
     """A rule of secrets found something at one place, and another rule at the other."""
-    found = (rule("HF208", secret, secret=True, end_line=end_line), rule("HF701", other, secret=False))
+    found = (rule("HF208", secret, secret=True, end_line=end_line), rule("HF700", other, secret=False))
     return check(
         found, checkout({path: text, "main.tf": "locals {}\n"} if path != "main.tf" else {path: text})
     )
 
 
-def source(path: str, text: str, line: int, of: str = "HF701", secret_line: int | None = None) -> str | None:
+def source(path: str, text: str, line: int, of: str = "HF700", secret_line: int | None = None) -> str | None:
     at = Place(file=path, line=line)
     report = reported(path, text, Place(file=path, line=secret_line or line), at)
     return next(one.source for one in report.findings if one.rule.id == of and one.line == line)
 
 
-@pytest.mark.parametrize("of", ["HF208", "HF701"])
+@pytest.mark.parametrize("of", ["HF208", "HF700"])
 @pytest.mark.parametrize(
     ("written", "shown"),
     [

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from datetime import date
 
 import pytest
-from checks_made import check, checkout, lines, messages, of
+from checks_made import UNUSED, check, checkout, lines, messages, of
 
 from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.checks.rules.hf504_everything_allowed import RULE as EVERYTHING
-from holdfast.checks.rules.hf701_unused_variable import RULE as UNUSED
 from holdfast.checks.rules.hf703_undeclared_variable import RULE as UNDECLARED
 from holdfast.checks.rules.hf901_expired_waiver import RULE as EXPIRED
 from holdfast.checks.rules.hf902_unused_waiver import RULE as NEEDLESS
@@ -20,8 +19,8 @@ from holdfast.checks.rules.hf903_broken_waiver import RULE as BROKEN
 from holdfast.checks.rules.hf907_unknown_rule import RULE as UNKNOWN_RULE
 from holdfast.kernel.errors import Place
 
-IDS = frozenset({"HF101", "HF201", "HF701"})
-GOOD = "holdfast:ignore HF701 until=2027-01-31 reason=why"
+IDS = frozenset({"HF101", "HF201", "HF700"})
+GOOD = "holdfast:ignore HF700 until=2027-01-31 reason=why"
 
 STACK = "stacks:\n  - name: root\n    module: .\n    environment: prod\n"
 
@@ -39,7 +38,7 @@ def test_every_kind_of_comment_is_read(mark: str) -> None:
     """Terraform knows three; all of them can hold a waiver."""
     end = " */" if mark == "/*" else ""
     (found,) = read(f"a = 1 {mark}{GOOD}{end}")
-    assert (found.waiver.rule, found.waiver.reason, found.waiver.until) == ("HF701", "why", date(2027, 1, 31))
+    assert (found.waiver.rule, found.waiver.reason, found.waiver.until) == ("HF700", "why", date(2027, 1, 31))
     assert found.waiver.owner is None
     assert found.line == 1
 
@@ -54,8 +53,8 @@ def test_fields_come_in_any_order_and_reasons_have_spaces() -> None:
 
 def test_one_comment_names_several_rules() -> None:
     """Separated by commas; each is a waiver of its own."""
-    found = read("# holdfast:ignore HF101, HF201,HF701,HF101 until=2027-01-31 reason=why", "", "# m", "x = 1")
-    assert [(one.waiver.rule, one.line) for one in found] == [("HF101", 4), ("HF201", 4), ("HF701", 4)]
+    found = read("# holdfast:ignore HF101, HF201,HF700,HF101 until=2027-01-31 reason=why", "", "# m", "x = 1")
+    assert [(one.waiver.rule, one.line) for one in found] == [("HF101", 4), ("HF201", 4), ("HF700", 4)]
 
 
 @pytest.mark.parametrize(
@@ -63,13 +62,13 @@ def test_one_comment_names_several_rules() -> None:
     [
         ("holdfast:ignore", "it names no rule"),
         ("holdfast:ignore until=2027-01-31 reason=why", "it names no rule"),
-        ("holdfast:ignore HF701 until=2027-01-31", "it gives no reason (`reason=…`)"),
-        ("holdfast:ignore HF701 reason=why", "it has no end date (`until=2027-01-31`)"),
-        ("holdfast:ignore HF701 until=2027-02-30 reason=why", "`2027-02-30` is no day (`until=2027-01-31`)"),
+        ("holdfast:ignore HF700 until=2027-01-31", "it gives no reason (`reason=…`)"),
+        ("holdfast:ignore HF700 reason=why", "it has no end date (`until=2027-01-31`)"),
+        ("holdfast:ignore HF700 until=2027-02-30 reason=why", "`2027-02-30` is no day (`until=2027-01-31`)"),
         ("holdfast:ignore HF799 until=2027-01-31 reason=why", "there is no rule `HF799`"),
         ("holdfast:ignore HF7O1 until=2027-01-31 reason=why", "there is no rule `HF7O1`"),
         (
-            "holdfast:ignore HF701 HF705 until=2027-01-31 reason=why",
+            "holdfast:ignore HF700 HF705 until=2027-01-31 reason=why",
             "`HF705` is no field; commas stand between rules",
         ),
         ("holdfast:ignore HF7* until=2027-01-31 reason=why", "`*` is no field; commas stand between rules"),
@@ -120,22 +119,23 @@ def test_the_last_day_counts_and_the_next_does_not() -> None:
     on_the_day = check(UNUSED, checkout(code, today=date(2027, 1, 31)))
     assert [one.waived for one in on_the_day.findings] == [True]
     after = check(UNUSED, checkout(code, today=date(2027, 2, 1)))
-    assert [(one.rule.id, one.waived) for one in after.findings] == [("HF701", False), ("HF901", False)]
-    assert messages(after, EXPIRED) == ["the waiver of HF701 (why) ended on 2027-01-31"]
+    assert [(one.rule.id, one.waived) for one in after.findings] == [("HF700", False), ("HF901", False)]
+    assert messages(after, EXPIRED) == ["the waiver of HF700 (why) ended on 2027-01-31"]
 
 
 def test_a_waiver_that_waives_nothing_is_a_finding() -> None:
     """Its rule looked at that file and found nothing on that line."""
     code = f'variable "a" {{}} # {GOOD}\noutput "a" {{\n  value = var.a\n}}\n'
     report = check(UNUSED, {"main.tf": code})
-    assert messages(report, NEEDLESS) == ["the waiver of HF701 (why) waives nothing"]
+    assert messages(report, NEEDLESS) == ["the waiver of HF700 (why) waives nothing"]
 
 
 def test_a_waiver_is_needless_only_where_its_rule_looked() -> None:
     """A rule that was not asked, is off there, or could not look says nothing about its waivers."""
     code = {"main.tf": f"locals {{}} # {GOOD}\n"}
-    assert check(EXPIRED, code).findings == ()
-    off = f"version: 1\n{STACK}checks: {{ paths: [{{ path: main.tf, rules: {{ HF701: off }} }}] }}\n"
+    unasked = {"main.tf": "locals {} # holdfast:ignore HF703 until=2027-01-31 reason=why\n"}
+    assert check(EXPIRED, unasked).findings == ()
+    off = f"version: 1\n{STACK}checks: {{ paths: [{{ path: main.tf, rules: {{ HF700: off }} }}] }}\n"
     assert check(UNUSED, code, config=off).findings == ()
     broken = {"main.tf": f"locals {{}} # {GOOD}\n", "other.tf": "resource {{\n"}
     assert of(check(UNUSED, broken), NEEDLESS) == []
@@ -163,7 +163,7 @@ WORDS = "owner: team, reason: why, until: 2027-01-31"
 
 @pytest.mark.parametrize(
     "about",
-    ["rule: HF701", "rule: hf701, path: main.tf", "rule: HF701, path: '*.tf'", "rule: HF701, address: var.*"],
+    ["rule: HF700", "rule: hf700, path: main.tf", "rule: HF700, path: '*.tf'", "rule: HF700, address: var.*"],
 )
 def test_the_configuration_waives_too(about: str) -> None:
     """By path, address, or rule alone; whoever answers for it is named."""
@@ -175,9 +175,9 @@ def test_the_configuration_waives_too(about: str) -> None:
 @pytest.mark.parametrize(
     "about",
     [
-        "rule: HF701, path: other.tf",
-        "rule: HF701, address: var.b",
-        "rule: HF701, path: main.tf, stack: other",
+        "rule: HF700, path: other.tf",
+        "rule: HF700, address: var.b",
+        "rule: HF700, path: main.tf, stack: other",
     ],
 )
 def test_all_that_a_waiver_names_must_match(about: str) -> None:
@@ -188,12 +188,12 @@ def test_all_that_a_waiver_names_must_match(about: str) -> None:
 
 def test_a_waiver_of_the_configuration_expires_and_is_needless() -> None:
     """Both are findings, at its place in the file."""
-    gone = check(UNUSED, CODE, config=configured("{ rule: HF701, owner: o, reason: why, until: 2026-06-14 }"))
+    gone = check(UNUSED, CODE, config=configured("{ rule: HF700, owner: o, reason: why, until: 2026-06-14 }"))
     assert lines(gone, EXPIRED) == [("holdfast.yaml", 8)]
     read_ = {"main.tf": 'variable "a" {}\noutput "a" {\n  value = var.a\n}\n'}
-    needless = check(UNUSED, read_, config=configured(f"{{ rule: HF701, path: main.tf, {WORDS} }}"))
-    assert messages(needless, NEEDLESS) == ["the waiver of HF701 (why) waives nothing"]
-    elsewhere = check(UNUSED, read_, config=configured(f"{{ rule: HF701, path: modules, {WORDS} }}"))
+    needless = check(UNUSED, read_, config=configured(f"{{ rule: HF700, path: main.tf, {WORDS} }}"))
+    assert messages(needless, NEEDLESS) == ["the waiver of HF700 (why) waives nothing"]
+    elsewhere = check(UNUSED, read_, config=configured(f"{{ rule: HF700, path: modules, {WORDS} }}"))
     assert of(elsewhere, NEEDLESS) == []
 
 
@@ -206,8 +206,8 @@ def test_a_waiver_without_a_path_waits_for_everything_its_rule_looks_at() -> Non
     def plan(_: object) -> list[Skipped]:
         return []
 
-    both = Rule(id="HF701", title="t", why="w.", fix="f.", severity=Severity.NOTE, source=source, plan=plan)
-    report = check(both, CODE, config=configured(f"{{ rule: HF701, address: a.b, {WORDS} }}"))
+    both = Rule(id="HF700", title="t", why="w.", fix="f.", severity=Severity.NOTE, source=source, plan=plan)
+    report = check(both, CODE, config=configured(f"{{ rule: HF700, address: a.b, {WORDS} }}"))
     assert of(report, NEEDLESS) == []
 
 
@@ -226,7 +226,7 @@ def test_rules_that_do_not_exist_are_told() -> None:
 
 def test_what_is_said_of_waivers_cannot_be_waived() -> None:
     """Else the end date of a waiver could be waived away."""
-    code = {"main.tf": 'variable "a" {} # holdfast:ignore HF701,HF901 until=2026-01-01 reason=why\n'}
+    code = {"main.tf": 'variable "a" {} # holdfast:ignore HF700,HF901 until=2026-01-01 reason=why\n'}
     report = check(UNUSED, code)
     assert [one.waived for one in report.findings] == [False, False, False]
 
@@ -265,7 +265,7 @@ JSON_WAIVER = f'"//": "{GOOD}"'
 def test_a_comment_of_json_syntax_waives(code: str) -> None:
     """The property `//` is how Terraform writes comments there: for what follows, and for its block."""
     report = check(UNUSED, {"main.tf.json": code})
-    assert [(one.rule.id, one.waived) for one in report.findings] == [("HF701", True)]
+    assert [(one.rule.id, one.waived) for one in report.findings] == [("HF700", True)]
 
 
 def test_a_comment_of_json_syntax_waives_nothing_else() -> None:
@@ -279,7 +279,7 @@ def test_a_comment_of_json_syntax_waives_nothing_else() -> None:
     """
     report = check(UNUSED, {"main.tf.json": code})
     assert [(one.address, one.waived) for one in of(report, UNUSED)] == [("var.b", True), ("var.a", False)]
-    broken = check(UNUSED, {"main.tf.json": '{"variable": {"a": {"//": "holdfast:ignore HF701"}}}\n'})
+    broken = check(UNUSED, {"main.tf.json": '{"variable": {"a": {"//": "holdfast:ignore HF700"}}}\n'})
     assert messages(broken, BROKEN) == ["this waiver cannot be understood: it gives no reason (`reason=…`)"]
 
 
@@ -323,3 +323,16 @@ def test_a_waiver_of_a_policy_file_is_needless_once_the_policy_is_mended(files: 
     assert messages(needless, NEEDLESS) == ["the waiver of HF504 (why) waives nothing"]
     unasked = check(UNUSED, {**files, path: SHUT}, config=config)
     assert of(unasked, NEEDLESS) == []
+
+
+def test_a_removed_rule_is_a_note() -> None:
+    """Settings and waivers of a rule that was removed have no effect, and say what to use instead."""
+    config = configured(f"{{ rule: HF705, {WORDS} }}") + "  rules: { hf701: off }\n"
+    code = 'variable "a" {} # holdfast:ignore HF702, HF700 until=2027-01-31 reason=why\n'
+    report = check(UNUSED, {"main.tf": code}, config=config)
+    assert [(one.rule.id, one.severity, one.message) for one in report.counted] == [
+        ("HF907", "note", "HF705 was removed: use TFLint (`terraform_typed_variables`)"),
+        ("HF907", "note", "HF701 was removed: use TFLint (`terraform_unused_declarations`)"),
+        ("HF907", "note", "HF702 was removed: use TFLint (`terraform_unused_declarations`)"),
+    ]
+    assert [one.waived for one in of(report, UNUSED)] == [True]
