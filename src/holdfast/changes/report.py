@@ -12,7 +12,7 @@ from holdfast.kernel.errors import Problem
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
 from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import Status
-from holdfast.review.findings_by_stack import unsaid
+from holdfast.review.findings_by_stack import not_yet_reported
 from holdfast.system.markup import visible
 from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange
 from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
@@ -47,7 +47,7 @@ def change_report(
 ) -> ChangeReport:
     """`clean` is the redactor's; `headline` says what was selected; `checked` is what the checks found."""
     plain = _plain(clean)
-    own = unsaid(checked, results, clean) if checked is not None else ()
+    own = not_yet_reported(checked, results) if checked is not None else ()
     left = _MOST_OF_ALL_PLANS
     stacks = []
     for result in results:

@@ -24,6 +24,8 @@ class Reason:
     rule: str = ""
     """What stopped it, in a few words: `deletions in production`, `protected type aws_db_instance`."""
     effect: Effect = Effect.DENY
+    finding: str = ""
+    """The id of the check finding that it repeats, if it repeats one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

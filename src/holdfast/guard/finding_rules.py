@@ -12,15 +12,6 @@ from holdfast.guard.decision import Reason
 from holdfast.guard.plan_context import Case, Found
 
 
-def named(found: Found) -> tuple[str, str]:
-    """What stopped it and what would be wrong, as a reason says it of this finding."""
-    message = f"{found.where}: {found.message}" if found.where else found.message
-    if found.policy:
-        own = found.rule.startswith("rego.")
-        return (f"policy {found.rule}" if own else "policies without an answer"), message
-    return f"check {found.rule}", message
-
-
 def policies(case: Case) -> Iterator[Reason]:
     if case.has_changes:
         for one in case.situation.findings:
@@ -37,5 +28,15 @@ def findings(case: Case) -> Iterator[Reason]:
 
 
 def _reason(code: str, found: Found, effect: Effect) -> Reason:
-    rule, message = named(found)
-    return Reason(code=code, message=message, address=found.address, rule=rule, effect=effect)
+    if not found.policy:
+        rule = f"check {found.rule}"
+    else:
+        rule = f"policy {found.rule}" if found.rule.startswith("rego.") else "policies without an answer"
+    return Reason(
+        code=code,
+        message=f"{found.where}: {found.message}" if found.where else found.message,
+        address=found.address,
+        rule=rule,
+        effect=effect,
+        finding=found.id,
+    )

@@ -22,6 +22,8 @@ class Found:
     address: str | None = None
     policy: bool = False
     """A policy in Rego says so, or could not be asked."""
+    id: str = ""
+    """Of the finding in the report of the checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Reported
 from holdfast.checks.model.subjects import CheckedStack
-from holdfast.guard.finding_rules import named
 from holdfast.guard.plan_context import Found
 from holdfast.kernel.errors import Place
 from holdfast.plans.result import StackResult
@@ -49,22 +48,11 @@ def found_of(one: Reported) -> Found:
         where=str(Place(file=one.file, line=one.line)) if one.file is not None else None,
         address=one.address,
         policy=one.rule.tool == REGO,
+        id=one.id,
     )
 
 
-def unsaid(
-    report: Report, results: Iterable[StackResult], clean: Callable[[str], str]
-) -> tuple[Reported, ...]:
-    """What the guard has not said of its stack yet. The report is clean, the guard's own words are not."""
-    said = {
-        (result.stack.name, one.rule, clean(one.message))
-        for result in results
-        for one in result.decision.reasons
-    }
-    of_any = {(rule, message) for _, rule, message in said}
-
-    def is_said(one: Reported) -> bool:
-        words = named(found_of(one))
-        return words in of_any if one.stack is None else (one.stack, *words) in said
-
-    return tuple(one for one in report.counted if not is_said(one))
+def not_yet_reported(report: Report, results: Iterable[StackResult]) -> tuple[Reported, ...]:
+    """The findings that count and that no reason of the guard repeats."""
+    repeated = {reason.finding for result in results for reason in result.decision.reasons}
+    return tuple(finding for finding in report.counted if not finding.id or finding.id not in repeated)

@@ -101,15 +101,15 @@ def test_errors_that_the_checks_found_are_told_once() -> None:
     """
     waiver = Waiver(rule="HF1", reason="so", until=date(2027, 1, 1), place=Place(file="a.tf"))
     found = (
-        reported(message="denied", stack="a"),
-        reported(message="denied", stack="b"),
+        reported(message="denied", stack="a", id="1"),
+        reported(message="denied", stack="b", id="2"),
         reported(message="a secret", file="a.tf", line=2),
         reported(message="in the plan", stack="a"),
         reported(message="waived", waiver=waiver),
         reported(message="mind", severity=Severity.WARNING, stack="a", address="x.y"),
         reported(message="old", severity=Severity.WARNING, file="a.tf"),
     )
-    reason = Reason(code="HF-GUARD-19", message="denied", rule="check HF1")
+    reason = Reason(code="HF-GUARD-19", message="denied", rule="check HF1", finding="1")
     result = StackResult(stack=stack("a"), status=Status.REFUSED, decision=Deny(reasons=(reason,)))
     skipped = (Unseen(rule="HF1", reason="no plan", stack="b"),)
     report = Report(findings=found, skipped=skipped, rules=(), files=1, stacks=1, modules=1)

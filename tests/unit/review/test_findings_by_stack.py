@@ -9,9 +9,13 @@ from checks_made import check, checkout
 from holdfast.checks.engine.catalogue import rules
 from holdfast.checks.engine.running import AtHand
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
+from holdfast.checks.model.report import cleaned
 from holdfast.checks.model.subjects import Checkout
+from holdfast.guard.decision import Deny, Reason
 from holdfast.kernel.errors import Place
-from holdfast.review.findings_by_stack import errors_of
+from holdfast.plans.result import StackResult
+from holdfast.plans.status import Status
+from holdfast.review.findings_by_stack import errors_of, found_of, not_yet_reported
 
 STACKS = """\
     version: 1
@@ -85,3 +89,17 @@ def test_one_line_of_the_configuration_counts_against_each_stack_that_it_makes()
     (found,) = [one for one in report.findings if one.rule.id == "HF1"]
     assert (found.stack, found.stacks) == (None, ("a", "c"))
     assert [bool(list(errors_of(report, stack))) for stack in made.stacks] == [True, False, True]
+
+
+def test_what_the_guard_repeats_is_recognised_after_redaction() -> None:
+    """By the finding's id: a redacted message still belongs to the reason that repeats it."""
+    made = checkout(FILES, config=STACKS)
+    report = check([rule for rule in rules() if rule.id == "HF501"], made)
+    (finding,) = report.counted
+    assert [one.id for one in errors_of(report, made.stacks[1])] == [finding.id]
+    reason = Reason(code="HF-GUARD-19", message=finding.message, finding=found_of(finding).id)
+    result = StackResult(stack=made.stacks[0].stack, status=Status.REFUSED, decision=Deny(reasons=(reason,)))
+    redacted = cleaned(report, lambda _: "***")
+    assert redacted.counted[0].message == "***"
+    assert not_yet_reported(redacted, (result,)) == ()
+    assert not_yet_reported(redacted, ()) == redacted.counted

@@ -21,7 +21,7 @@ from holdfast.checks.engine.waivers import (
 )
 from holdfast.checks.model.globs import is_path
 from holdfast.checks.model.interface import Finding, Rule, Severity
-from holdfast.checks.model.report import Report, Reported, Waiver, in_order
+from holdfast.checks.model.report import Report, Reported, Waiver, finding_id, in_order
 from holdfast.checks.model.subjects import CheckedStack, Checkout
 from holdfast.config.check_valid import ConfigWaiver
 from holdfast.kernel.errors import Place
@@ -120,6 +120,7 @@ class _Settling:
             stack=finding.stack or asked.stack,
             address=finding.address,
             stacks=(finding.stack,) if finding.stack else tuple(one.name for one in asked.stacks),
+            id=finding_id(rule.id, finding, finding.stack or asked.stack),
         )
 
     def _environments(self, asked: Asked, finding: Finding) -> tuple[str | None, ...]:
@@ -245,8 +246,7 @@ def merged(findings: Iterable[Reported]) -> Iterator[Reported]:
     """What is said of one line because of several stacks is said once, as gravely as for any of them."""
     found: dict[tuple[object, ...], Reported] = {}
     for number, one in enumerate(findings):
-        apart = number if one.file is None else None
-        key = (one.rule.id, one.file, one.line, one.address, one.message, one.waived, apart)
+        key = (one.id, one.waived, number if one.file is None else None)
         before = found.get(key)
         if before is not None:
             severity = min(before.severity, one.severity, key=_FIRST.index)

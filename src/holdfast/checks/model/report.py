@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import date
 
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.kernel.errors import Exit, Place
 from holdfast.kernel.values import dataclass
 
@@ -42,7 +43,9 @@ class Reported:
     """The line of the file, as it may be shown (`source_lines`); None where it may not."""
     waiver: Waiver | None = None
     stacks: tuple[str, ...] = ()
-    """Every stack that it is about: several may share the code. Empty: nobody asked in the name of any."""
+    """Every stack that it is about: several may share the code. Empty: it concerns no stack in particular."""
+    id: str = ""
+    """Identifies the finding in every report of one change, also after its texts were redacted."""
 
     @property
     def waived(self) -> bool:
@@ -91,6 +94,18 @@ class Report:
     def exit(self, fail_on: Severity) -> Exit:
         refused = any(one.severity.reaches(fail_on) for one in self.counted)
         return Exit.REFUSED if refused else Exit.DONE
+
+
+def finding_id(rule: str, finding: Finding, stack: str | None) -> str:
+    """Stable while rule, place, address and message stay the same.
+
+    What several stacks show of one line of code has one id. It is a digest of unredacted texts, and is
+    therefore for matching only: no report shows it.
+    """
+    place = finding.place
+    where = (place.file, str(place.line)) if place is not None else ("", stack or "")
+    parts = (rule, *where, finding.address or "", finding.message)
+    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
 
 
 def cleaned(report: Report, clean: Callable[[str], str]) -> Report:

@@ -12,7 +12,7 @@ from holdfast.checks.model.report import Report, Reported
 from holdfast.cli.console import Console
 from holdfast.cli.views.guard import speaks_of
 from holdfast.plans.result import StackResult
-from holdfast.review.findings_by_stack import unsaid
+from holdfast.review.findings_by_stack import not_yet_reported
 
 _MOST = 12
 
@@ -30,7 +30,7 @@ def show_checks(
     """
     if not (report.counted or report.skipped or (verbose and report.findings)):
         return
-    own = unsaid(report, filter(speaks_of, results), console.redactor.clean)
+    own = not_yet_reported(report, filter(speaks_of, results))
     found = report.findings if verbose else tuple(filter(_worth_a_line, own))
     worth = [one for one in found if one not in told]
     told.update(worth, {*report.counted}.difference(own))
