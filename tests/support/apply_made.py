@@ -66,7 +66,7 @@ class FakeTerraform:
         self.says: Iterable[bytes] = ()
         self.at_work: Callable[[], None] = lambda: None
         self.applied: list[tuple[str, ...]] = []
-        self.heeded: int | None = None
+        self.cancel_level: int | None = None
         """At which wish to stop the reading of the state would end."""
         self.state: dict[str, Any] | Exception = AFTER
 
@@ -78,8 +78,8 @@ class FakeTerraform:
             heard.line(one)
         return self.answer
 
-    async def state_pull(self, *, heeds: int = 1) -> bytes:
-        self.heeded = heeds
+    async def state_pull(self, *, cancel_level: int = 1) -> bytes:
+        self.cancel_level = cancel_level
         if isinstance(self.state, Exception):
             raise self.state
         return json.dumps(self.state).encode()

@@ -303,6 +303,15 @@ def test_half_of_what_names_the_bundles_is_not_enough(out: Path, left: str) -> N
         bundles.load(out, KEY)
 
 
+def test_an_empty_change_that_lost_its_list_is_refused(tmp_path: Path) -> None:
+    """Nobody can say whether it was empty."""
+    out = written(tmp_path / "out")
+    assert bundles.load(out, KEY) == ()
+    (out / "change.json").unlink()
+    with pytest.raises(Refused):
+        bundles.load(out, KEY)
+
+
 def test_a_link_to_nowhere_stands_for_what_it_replaced(out: Path) -> None:
     """A folder is a change as long as anything bears the name: it is refused, and never read as one stack."""
     for name in ("change.json", "change.sealed"):

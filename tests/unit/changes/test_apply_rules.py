@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 from results_made import stack
 from session_made import session
 
@@ -21,7 +21,7 @@ OF_PEOPLE = Target(name="aws")
 
 
 def opened(folder: Path, *, ci: bool, named: bool = False) -> Session:
-    made = session(folder, shelf=MemoryShelf())
+    made = session(folder, blobs=MemoryBlobs())
     made.environment = Environment(variables={"CI": "true"} if ci else {})
     made.config = dataclasses.replace(made.config, store_named=named)
     return made

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from bundle_made import bundle
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 from results_made import stack
 from session_made import session
 
@@ -41,7 +41,7 @@ def test_one_that_breaks_does_not_end_the_others() -> None:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Session:
-    return session(tmp_path, shelf=MemoryShelf())
+    return session(tmp_path, blobs=MemoryBlobs())
 
 
 def of_store(store: str, **more: bool) -> Bundle:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zoneinfo
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 
@@ -83,3 +84,16 @@ def test_utc_needs_no_tables_and_others_are_not_guessed() -> None:
     assert frozen_until(freeze("wed", "wed", "UTC"), datetime(2026, 9, 2, 23, 59, tzinfo=UTC)) is not None
     with pytest.raises(UnknownZoneError):
         frozen_until(freeze("wed", "wed", "Europe/Nowhere"), datetime(2026, 9, 2, tzinfo=UTC))
+
+
+def test_utc_needs_no_database_of_zones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine without one a freeze in UTC still holds; any other cannot be told."""
+
+    def nothing(name: str) -> None:
+        raise ZoneInfoNotFoundError(name)
+
+    monkeypatch.setattr(zoneinfo, "ZoneInfo", nothing)
+    saturday = datetime(2026, 9, 5, 12, 0, tzinfo=UTC)
+    assert frozen_until(freeze("fri 16:00", "mon 07:00", "UTC"), saturday) is not None
+    with pytest.raises(UnknownZoneError):
+        frozen_until(freeze("fri 16:00", "mon 07:00"), saturday)

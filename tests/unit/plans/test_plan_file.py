@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from bundle_made import bundle
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 from plans_made import change
 from results_made import stack
 from session_made import session
@@ -64,7 +64,7 @@ class FakeTerraform:
 
 class Case:
     def __init__(self, folder: Path) -> None:
-        self.session = session(folder, shelf=MemoryShelf())
+        self.session = session(folder, blobs=MemoryBlobs())
         self.work = WorkDirectory.at(folder / "work", "module")
         self.work.module.mkdir(parents=True)
         identity = EngineId(

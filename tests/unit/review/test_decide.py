@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from guard_made import plan, resource
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 from results_made import stack
 from session_made import session
 
@@ -35,7 +35,7 @@ DIGEST = "d" * 64
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Session:
-    made = session(tmp_path, shelf=MemoryShelf())
+    made = session(tmp_path, blobs=MemoryBlobs())
     made.stacks = {"net": NET, "app": stack("app", "net"), "far": stack("far")}
     return made
 
@@ -128,13 +128,13 @@ def test_what_the_checks_found_decides(opened: Session) -> None:
     assert isinstance(judged(opened, CREATED), Deny)
 
 
-def test_a_release_counts_for_its_digest_until_its_end(opened: Session) -> None:
+def test_an_override_counts_for_its_digest_until_its_end(opened: Session) -> None:
     """Neither one of another plan nor one that has expired lets anything through."""
     opened.checks = cast("Any", Checks())
-    say(opened, Word.RELEASE, hours=1, digest="another")
-    say(opened, Word.RELEASE, hours=-1)
+    say(opened, Word.OVERRIDE, hours=1, digest="another")
+    say(opened, Word.OVERRIDE, hours=-1)
     assert isinstance(judged(opened, LOST, saved=True), Deny)
-    say(opened, Word.RELEASE, hours=1)
+    say(opened, Word.OVERRIDE, hours=1)
     assert isinstance(judged(opened, LOST, saved=True), Allow)
 
 
@@ -162,7 +162,7 @@ def test_a_budget_of_a_change_makes_stacks_wait_for_each_other(opened: Session, 
     assert decide.has_budget_of_change(opened, (NET,))
 
 
-def test_a_release_lifts_the_budget_of_a_change_for_its_own_plan(opened: Session) -> None:
+def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Session) -> None:
     """The plan beside it stays refused; one that loses nothing is not held up."""
     with_budget(opened, per_change=Budget(number=1))
     names = ("a", "b", "c")
@@ -170,7 +170,7 @@ def test_a_release_lifts_the_budget_of_a_change_for_its_own_plan(opened: Session
     stacks = {name: dataclasses.replace(stack(name), production=False, environment="dev") for name in names}
     losses = {name: decide.lost_in(opened, stacks[name], ready(plans[name])) for name in names}
     assert {name: one.lost for name, one in losses.items()} == {"a": 1, "b": 1, "c": 0}
-    say(opened, Word.RELEASE, hours=1, digest="digest of a")
+    say(opened, Word.OVERRIDE, hours=1, digest="digest of a")
     decisions: Any = {name: (Allow(), f"digest of {name}") for name in names}
     found = decide.budgeted(opened, decisions, losses)
     assert {name: type(one) for name, one in found.items()} == {"a": Allow, "b": Deny, "c": Allow}
@@ -187,13 +187,13 @@ def shown(code: str, effect: Effect = Effect.DENY, *, saved: str | None = "out")
 
 
 def test_the_way_on_is_one_that_leads_somewhere() -> None:
-    """A release is offered for what can be released, an approval for what waits for one."""
+    """An override is offered for what can be overridden, an approval for what waits for one."""
     assert shown("HF-GUARD-1", Effect.WARN) is None
-    assert shown("HF-GUARD-1").hint.endswith(f'--plan out --release {DIGEST} --reason "why"')
+    assert shown("HF-GUARD-1").hint.endswith(f'--plan out --override {DIGEST} --reason "why"')
     assert "holdfast plan net --destroy --out" in shown("HF-GUARD-1", saved=None).hint
     for code in (NOT_UNDERSTOOD, REJECTED):
-        assert "--release" not in shown(code).hint
-        assert "--release" not in shown(code, saved=None).hint
+        assert "--override" not in shown(code).hint
+        assert "--override" not in shown(code, saved=None).hint
     waiting = shown("HF-GUARD-14", Effect.APPROVE)
     assert (waiting.code, waiting.message) == ("HF-APPR-1", "net: it would go; 2 approvals are missing")
     assert "holdfast runs approve 01R" in waiting.hint

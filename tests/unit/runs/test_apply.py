@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from apply_made import AFTER, RUN, STACK, hook, line, planned, ready_plan
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 from session_made import session
 
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
@@ -33,7 +33,7 @@ DEAD = line(
 
 class Case:
     def __init__(self, folder: Path, **more: Any) -> None:
-        self.session: Session = session(folder, shelf=MemoryShelf())
+        self.session: Session = session(folder, blobs=MemoryBlobs())
         self.ready, self.terraform = ready_plan(folder / "work", **more)
         self.planned = planned(self.ready)
 
@@ -91,7 +91,7 @@ def test_a_person_who_asked_to_stop_still_gets_the_state_recorded(case: Case) ->
     """One wish to stop ends the apply, and not the look at what it left."""
     case.terraform.answer = Answer(code=1, interrupted=True)
     case.over()
-    assert case.terraform.heeded == 2
+    assert case.terraform.cancel_level == 2
     assert case.store.last_seen(NAME).serial == AFTER["serial"]
 
 

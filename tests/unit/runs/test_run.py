@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from apply_made import PLAN, STACK, FakeTerraform, ready_plan
 from bundle_made import bundle
-from memory_shelf import MemoryShelf
+from memory_blobs import MemoryBlobs
 from plans_made import change
 from session_made import session
 
@@ -57,7 +57,7 @@ class World:
     """Everything around a run: what it finds, what is planned and judged, and how each apply ends."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.session: Session = session(folder, shelf=MemoryShelf())
+        self.session: Session = session(folder, blobs=MemoryBlobs())
         self.session.choose = lambda _: Choice(engine=FakeTerraform.identity, why="")
         self.first, self.terraform = ready_plan(folder / "work")
         self.first = self.planning(UPDATE)
@@ -313,15 +313,15 @@ def test_what_all_stacks_together_make_of_it_is_recorded(world: World) -> None:
 
 
 @pytest.mark.parametrize(("hours", "reason"), [(1, "it is meant"), (-1, None)])
-def test_a_release_that_has_expired_is_no_reason_for_what_was_done(
+def test_an_override_that_has_expired_is_no_reason_for_what_was_done(
     world: World, hours: int, reason: str | None
 ) -> None:
-    """The record calls an apply break-glass only where a release made it possible."""
+    """The record calls an apply break-glass only where an override made it possible."""
     world.restore()
-    assert world.run.released() is None
+    assert world.run.override_reason() is None
     now = clock.now()
     word = Consent(
-        word=Word.RELEASE,
+        word=Word.OVERRIDE,
         digest=world.first.digest,
         stack="a",
         run="r",
@@ -331,7 +331,7 @@ def test_a_release_that_has_expired_is_no_reason_for_what_was_done(
         until=(now + timedelta(hours=hours)).isoformat(),
     )
     world.session.store.consents.add(word)
-    assert world.run.released() == reason
+    assert world.run.override_reason() == reason
 
 
 def test_a_failed_apply_still_shows_its_plan(world: World) -> None:
