@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from holdfast.config import locators
 from holdfast.config.problems import Problems, closest, listed
 from holdfast.config.valid import SECRET_SCHEMES, SecretRef
 from holdfast.config.yaml import BrokenNode, MapNode, Node, ScalarNode
 
 KEY: Final = "secret"
-_SIMPLE: Final = frozenset({"env", "file", "dotenv"})
 PATTERN: Final = rf"(?:{'|'.join(SECRET_SCHEMES)}):[^\x00-\x1f]+"
 
 
@@ -48,10 +48,6 @@ def read_reference(node: MapNode, *, where: str, problems: Problems) -> SecretRe
 
 def _checked(reference: SecretRef, node: Node, where: str, problems: Problems) -> SecretRef | None:
     """What a source could never find is said here, with its place, and not when a run needs it."""
-    if reference.scheme in _SIMPLE:
-        return reference
-    from holdfast.config import locators  # noqa: PLC0415 - few configurations name such a source
-
     wrong = locators.mistake(reference.scheme, reference.locator)
     if wrong is None:
         return reference
@@ -59,7 +55,7 @@ def _checked(reference: SecretRef, node: Node, where: str, problems: Problems) -
         "HF-CONF-13",
         f"the secret reference in {where} cannot be one: {wrong}",
         place=node.place,
-        hint=f"Write {locators.FORMS[reference.scheme]}; docs/secrets.md has examples.",
+        hint=f"Write {locators.SCHEMES[reference.scheme].form}; docs/secrets.md has examples.",
     )
     return None
 

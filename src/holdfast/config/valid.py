@@ -12,10 +12,11 @@ from types import MappingProxyType
 
 from holdfast.config.check_valid import CheckSettings
 from holdfast.config.guard_valid import GuardSettings
+from holdfast.config.locators import SCHEMES
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass, field
 
-SECRET_SCHEMES: tuple[str, ...] = ("env", "file", "dotenv", "aws-sm", "aws-ssm", "azure-kv", "vault")
+SECRET_SCHEMES: tuple[str, ...] = tuple(SCHEMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from holdfast.kernel.values import dataclass, field
 from holdfast.plans.events import Listener, nobody
 from holdfast.plans.retry import Retrying
 from holdfast.secrets.keys import Key
-from holdfast.secrets.reader import Reader
+from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.code_backend import code_backend
@@ -65,7 +65,7 @@ class Session:
     checks: PlanChecks | None = None
     """The checks of this change: whoever begins one says what they are about."""
     validations: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _secrets: Reader | None = None
+    _secrets: SecretReader | None = None
     _audit: Audit | None = None
     _proved: bool = False
     _engines: dict[EngineId, Engine] = field(default_factory=dict)
@@ -81,10 +81,10 @@ class Session:
         return self._places
 
     @property
-    def secrets(self) -> Reader:
+    def secrets(self) -> SecretReader:
         """Each secret is read once in a change, when it is first needed."""
         if self._secrets is None:
-            self._secrets = Reader(self.environment, self.root)
+            self._secrets = SecretReader(self.environment, self.root)
         return self._secrets
 
     @property

@@ -20,8 +20,8 @@ from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, 
 from holdfast.plans.context import Session
 from holdfast.plans.events import Entered
 from holdfast.plans.orphan_states import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
-from holdfast.secrets.references import SOURCES
 from holdfast.secrets.references_in import references_of
+from holdfast.secrets.sources.catalogue import is_local
 from holdfast.stacks.reads.inputs import Reach
 from holdfast.stacks.reads.walk import reach_of
 from holdfast.stacks.stack import Stack
@@ -85,9 +85,9 @@ async def prepared(
         stack = replace(stack, backend=None, workspace="default")
     session.tell(Entered(stack=stack.name, phase="layout"))
     references = references_of(stack)
-    if any(reference.scheme not in SOURCES for reference in references):
+    if not all(map(is_local, references)):
         # What lies behind a network takes its time, and other stacks go on.
-        await asyncio.to_thread(session.secrets.look, references)
+        await asyncio.to_thread(session.secrets.read_all, references)
     choice = session.choose(stack)
     given = stack.backend.settings if stack.backend else {}
     settings = {key: _filled(session, value) for key, value in given.items()}

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from holdfast.kernel.errors import HoldfastError
 from holdfast.plans.context import Session
-from holdfast.secrets.references import SOURCES
 from holdfast.secrets.references_in import references_of
+from holdfast.secrets.sources.catalogue import is_local
 from holdfast.store.run_store import RunStore
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
@@ -37,7 +37,7 @@ def know_secrets(session: Session, run: str | None, name: str | None) -> None:
     stack = session.stacks.get(name)
     # What lies behind a network is not asked for again; what the run itself remembered counts.
     for reference in references_of(stack) if stack is not None else ():
-        if reference.scheme not in SOURCES:
+        if not is_local(reference):
             continue
         try:
             session.redactor.register(session.secrets.read(reference))

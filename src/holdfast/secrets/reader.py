@@ -1,7 +1,7 @@
-"""Reads each secret of a change once, when it is first needed, as the one who started it.
+"""Reads each secret of a change once, when it is first needed, with the identity of the caller.
 
-What was read is kept in memory until the reader goes, and so is what could not be read: a source that does
-not answer is not waited for again by every stack. Used by many threads at once.
+Values stay in memory as long as the reader does. Failures stay too, so that not every stack waits for a
+source that does not answer. Many threads use one reader.
 """
 
 from __future__ import annotations
@@ -15,125 +15,104 @@ from pathlib import Path
 from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.secret import Secret
-from holdfast.secrets.references import SOURCES, resolve, unknown_source
-from holdfast.secrets.sources.interface import Found, Patience, Source
+from holdfast.secrets.sources.catalogue import SourceEntry, open_source, source_for
+from holdfast.secrets.sources.interface import Answers, ReadSecret, Source, Timeouts
 from holdfast.system.environment import Environment
 
-_AT_ONCE = 8
-_HERE = {"env": "the environment of this command", "file": "this user", "dotenv": "this user"}
-_BEHIND_A_NETWORK = {"aws-sm": "aws", "aws-ssm": "aws", "azure-kv": "azure", "vault": "vault"}
+_THREADS = 8
 
-Answers = Mapping[SecretRef, Found | HoldfastError]
-_Kept = Future[Found | HoldfastError]
+_Answer = Future[ReadSecret | HoldfastError]
 
 
-class Reader:
-    """The secrets of one caller. `named`: say of each exactly who read it, for `secrets check`."""
+class SecretReader:
+    """The secrets of one caller. `identify`: report exactly who read each one, for `secrets check`."""
 
     def __init__(
-        self, environment: Environment, root: Path, *, patience: Patience | None = None, named: bool = False
+        self,
+        environment: Environment,
+        root: Path,
+        *,
+        timeouts: Timeouts | None = None,
+        identify: bool = False,
     ) -> None:
         self._environment = environment
         self._root = root
-        self._patience = patience or Patience()
-        self._named = named
+        self._timeouts = timeouts or Timeouts()
+        self._identify = identify
         self._lock = threading.Lock()
-        self._kept: dict[SecretRef, _Kept] = {}
-        self._sources: dict[str, Source] = {}
+        self._answers: dict[SecretRef, _Answer] = {}
+        self._sources: dict[SourceEntry, Source] = {}
 
     def read(self, ref: SecretRef) -> Secret:
-        """The secret; raises what kept it from being read."""
-        found = self.look((ref,))[ref]
-        if isinstance(found, HoldfastError):
-            raise _anew(found)
-        return found.secret
+        """The secret; raises the error that prevented reading it."""
+        answer = self.read_all((ref,))[ref]
+        if isinstance(answer, HoldfastError):
+            raise _copy(answer)
+        return answer.secret
 
-    def look(self, refs: Iterable[SecretRef]) -> Answers:
-        """Each reference with what came of it, those behind a network at the same time.
+    def read_all(self, refs: Iterable[SecretRef]) -> Answers:
+        """The answer for each reference; sources are asked in parallel.
 
-        What another thread is reading already is waited for.
+        A reference that another thread is already reading is waited for.
         """
         wanted = tuple(dict.fromkeys(refs))
         with self._lock:
-            ours: dict[SecretRef, _Kept] = {ref: Future() for ref in wanted if ref not in self._kept}
-            self._kept.update(ours)
-            kept = {ref: self._kept[ref] for ref in wanted}
+            ours: dict[SecretRef, _Answer] = {ref: Future() for ref in wanted if ref not in self._answers}
+            self._answers.update(ours)
+            answers = {ref: self._answers[ref] for ref in wanted}
         try:
             self._fill(ours)
         except BaseException as error:
-            self._let_go(ours, error)
+            self._abandon(ours, error)
             raise
-        return {ref: future.result() for ref, future in kept.items()}
+        return {ref: answer.result() for ref, answer in answers.items()}
 
-    def _fill(self, ours: Mapping[SecretRef, _Kept]) -> None:
+    def _fill(self, ours: Mapping[SecretRef, _Answer]) -> None:
         fetches = self._fetches(tuple(ours))
         if len(fetches) < 2:  # noqa: PLR2004 - one needs no pool
-            answers = [fetch() for fetch in fetches]
+            results = [fetch() for fetch in fetches]
         else:
-            with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="holdfast-secrets") as pool:
-                answers = [future.result() for future in [pool.submit(fetch) for fetch in fetches]]
-        for answer in answers:
-            for ref, found in answer.items():
-                ours[ref].set_result(found)
+            with ThreadPoolExecutor(_THREADS, thread_name_prefix="holdfast-secrets") as pool:
+                results = [future.result() for future in [pool.submit(fetch) for fetch in fetches]]
+        for result in results:
+            for ref, answer in result.items():
+                ours[ref].set_result(answer)
 
     def _fetches(self, refs: Sequence[SecretRef]) -> list[Callable[[], Answers]]:
-        """What can be done at the same time: all of this machine's, and what each source is asked at once."""
-        behind: dict[str, list[SecretRef]] = {}
-        here = [ref for ref in refs if ref.scheme not in _BEHIND_A_NETWORK]
-        for ref in refs:
-            if ref.scheme in _BEHIND_A_NETWORK:
-                behind.setdefault(_BEHIND_A_NETWORK[ref.scheme], []).append(ref)
-        fetches: list[Callable[[], Answers]] = [partial(self._of_this_machine, here)] if here else []
-        for kind, some in behind.items():
-            source = self._source(kind)
-            parts = [some] if source.batches else [[ref] for ref in some]
-            fetches += [partial(source.fetch, part) for part in parts]
-        return fetches
-
-    def _of_this_machine(self, refs: Sequence[SecretRef]) -> Answers:
-        found: dict[SecretRef, Found | HoldfastError] = {}
+        """What can run in parallel: one batch per source, or one call per reference."""
+        by_source: dict[SourceEntry, list[SecretRef]] = {}
+        fetches: list[Callable[[], Answers]] = []
         for ref in refs:
             try:
-                if ref.scheme not in SOURCES:
-                    raise unknown_source(ref)
-                found[ref] = Found(resolve(ref, self._environment, self._root), _HERE[ref.scheme])
+                by_source.setdefault(source_for(ref), []).append(ref)
             except HoldfastError as error:
-                found[ref] = error
-        return found
+                fetches.append(partial(dict[SecretRef, ReadSecret | HoldfastError], {ref: error}))
+        for entry, group in by_source.items():
+            source = self._source(entry)
+            fetches += [
+                partial(source.fetch, part)
+                for part in ([group] if source.batches else [[ref] for ref in group])
+            ]
+        return fetches
 
-    def _source(self, kind: str) -> Source:
+    def _source(self, entry: SourceEntry) -> Source:
         with self._lock:
-            if kind not in self._sources:
-                self._sources[kind] = _made(kind, self._environment, self._patience, named=self._named)
-            return self._sources[kind]
+            if entry not in self._sources:
+                self._sources[entry] = open_source(
+                    entry, self._environment, self._root, self._timeouts, identify=self._identify
+                )
+            return self._sources[entry]
 
-    def _let_go(self, ours: Mapping[SecretRef, _Kept], error: BaseException) -> None:
-        """After something unforeseen nobody waits for ever, and the next one may try."""
+    def _abandon(self, ours: Mapping[SecretRef, _Answer], error: BaseException) -> None:
+        """After an unexpected error no thread waits for ever, and the next one may try again."""
         with self._lock:
-            for ref, future in ours.items():
-                if not future.done():
-                    self._kept.pop(ref, None)
-                    future.set_exception(error)
+            for ref, answer in ours.items():
+                if not answer.done():
+                    self._answers.pop(ref, None)
+                    answer.set_exception(error)
 
 
-def _made(kind: str, environment: Environment, patience: Patience, *, named: bool) -> Source:
-    """Each kind is loaded where a reference names it."""
-    match kind:
-        case "aws":
-            from holdfast.secrets.sources.aws import Aws  # noqa: PLC0415
-
-            return Aws(environment, patience, named=named)
-        case "azure":
-            from holdfast.secrets.sources.azure import KeyVault  # noqa: PLC0415
-
-            return KeyVault(environment, patience, named=named)
-        case _:
-            from holdfast.secrets.sources.vault import Vault  # noqa: PLC0415
-
-            return Vault(environment, patience, named=named)
-
-
-def _anew(error: HoldfastError) -> HoldfastError:
-    """One error may be raised by many threads: each gets its own, with its own traceback."""
+def _copy(error: HoldfastError) -> HoldfastError:
+    """Many threads may raise the same error: each gets its own, with its own traceback."""
     problem = error.problem
     return type(error)(problem.code, problem.message, hint=problem.hint, place=problem.place)

@@ -12,10 +12,17 @@ from typing import Any, Self, TypeVar
 
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import dataclass
-from holdfast.store.aws import AwsCaller, Known, Patience
 from holdfast.store.blobs import Item
-from holdfast.store.s3_errors import DRIVER_ERRORS, Verdict, translated, verdict, without_conditions
+from holdfast.store.s3_errors import (
+    DRIVER_ERRORS,
+    Verdict,
+    client_error,
+    translated,
+    verdict,
+    without_conditions,
+)
 from holdfast.system import clock
+from holdfast.system.aws import AwsCaller, AwsError, Known, Patience
 
 _T = TypeVar("_T")
 _MARK = "holdfast-write"
@@ -47,7 +54,6 @@ class S3Blobs:
         patience = patience or Patience()
         caller = AwsCaller(
             variables,
-            shown=_shown(bucket, prefix),
             patience=patience,
             known=Known(**known) if known is not None else None,  # type: ignore[arg-type]
         )
@@ -167,7 +173,10 @@ class S3Blobs:
         renewed = False
         tries = 0
         while True:
-            client = self._caller.client()
+            try:
+                client = self._caller.client()
+            except AwsError as error:
+                raise client_error(error, shown=self.shown) from None
             tries += 1
             try:
                 return do(client)
@@ -177,10 +186,10 @@ class S3Blobs:
                     raise _Said(found, tries) from None
                 if found is Verdict.EXPIRED and not renewed:
                     renewed = True
-                    self._caller.refused(client)
+                    self._caller.discard(client)
                 elif found is not Verdict.AGAIN or tries >= self._patience.tries:
                     raise translated(error, shown=self.shown, bucket=self.bucket, tries=tries) from None
-            clock.pause(self._patience.before(tries))
+            clock.pause(self._patience.pause_after(tries))
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}" if self.prefix else name

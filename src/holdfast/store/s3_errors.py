@@ -9,6 +9,7 @@ from botocore.exceptions import ConnectionError as NoConnection
 from botocore.parsers import ResponseParserError
 
 from holdfast.kernel.errors import Failed, HoldfastError, UsageError
+from holdfast.system.aws import AwsError, NoCredentialsError
 
 DRIVER_ERRORS = (BotoCoreError, ClientError, ResponseParserError)
 
@@ -96,6 +97,20 @@ def translated(error: Exception, *, shown: str, bucket: str, tries: int) -> Hold
         "HF-STORE-5",
         f"the run store {shown} did not do what it was asked{_after(tries)}: {said}",
         hint="Try again when S3 is well; check AWS_REGION and AWS_ENDPOINT_URL_S3.",
+    )
+
+
+def client_error(error: AwsError, *, shown: str) -> StoreUnreachable:
+    if isinstance(error, NoCredentialsError):
+        return StoreUnreachable(
+            "HF-STORE-6",
+            f"no AWS credentials for the run store {shown}: {error}",
+            hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or use a machine role.",
+        )
+    return StoreUnreachable(
+        "HF-STORE-5",
+        f"cannot reach the run store {shown}: {error}",
+        hint="Check AWS_ENDPOINT_URL_S3 (it starts with https://) and AWS_REGION.",
     )
 
 

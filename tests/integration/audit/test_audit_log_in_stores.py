@@ -19,11 +19,11 @@ from flaky_s3 import Fails, FlakyS3, LostAnswer
 from holdfast.audit.layout import piece_name
 from holdfast.audit.reader import newest, verify
 from holdfast.audit.sink import ship, waiting
-from holdfast.store.aws import AwsCaller, Patience
 from holdfast.store.blobs import BlobStore
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.s3_blobs import S3Blobs
+from holdfast.system.aws import AwsCaller, Patience
 
 WRITER = """
 import sys, time
@@ -48,7 +48,7 @@ def s3() -> Iterator[FlakyS3]:
 
 @pytest.fixture(scope="module")
 def caller(s3: FlakyS3) -> AwsCaller:
-    return AwsCaller(s3.variables, shown="s3://acme", patience=Patience(pause=0.01))
+    return AwsCaller(s3.variables, patience=Patience(pause=0.01))
 
 
 @pytest.fixture(params=["folder", "s3"])

@@ -13,8 +13,8 @@ from moto.server import ThreadedMotoServer
 
 from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import HoldfastError, Problem
-from holdfast.secrets.reader import Reader
-from holdfast.secrets.sources.interface import Found, Patience
+from holdfast.secrets.reader import SecretReader
+from holdfast.secrets.sources.interface import ReadSecret, Timeouts
 from holdfast.system.environment import Environment
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "hunter2-of-aws"}
@@ -23,7 +23,7 @@ NOWHERE = {
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-QUICK = Patience(request=5.0, whole=20.0, tries=1, pause=0.01)
+QUICK = Timeouts(request=5.0, total=20.0, tries=1, pause=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +50,19 @@ def cloud() -> Iterator[str]:
 
 
 def looked(
-    refs: list[str], variables: Mapping[str, str], *, named: bool = False, patience: Patience = QUICK
-) -> dict[str, Found | Problem]:
+    refs: list[str], variables: Mapping[str, str], *, identify: bool = False, timeouts: Timeouts = QUICK
+) -> dict[str, ReadSecret | Problem]:
     made = [
         SecretRef(scheme=scheme, locator=rest) for scheme, _, rest in (ref.partition(":") for ref in refs)
     ]
     environment = Environment(variables={**NOWHERE, **variables})
-    found = Reader(environment, Path("/"), patience=patience, named=named).look(made)
+    found = SecretReader(environment, Path("/"), timeouts=timeouts, identify=identify).read_all(made)
     for one in found.values():
         assert not isinstance(one, HoldfastError) or "hunter2" not in f"{one} {one.problem}"
     return {str(ref): one.problem if isinstance(one, HoldfastError) else one for ref, one in found.items()}
 
 
-def code(found: Found | Problem) -> str:
+def code(found: ReadSecret | Problem) -> str:
     assert isinstance(found, Problem)
     assert found.hint
     return found.code
@@ -87,12 +87,12 @@ def test_all_in_one_go(cloud: str) -> None:
         "aws-sm:a b": "HF-SEC-9",
     }
     found = looked(
-        [*expected, *wrong], {**KEYS, "AWS_ENDPOINT_URL": url, "AWS_REGION": "eu-west-1"}, named=True
+        [*expected, *wrong], {**KEYS, "AWS_ENDPOINT_URL": url, "AWS_REGION": "eu-west-1"}, identify=True
     )
-    values = {ref: one.secret.reveal() for ref, one in found.items() if isinstance(one, Found)}
+    values = {ref: one.secret.reveal() for ref, one in found.items() if isinstance(one, ReadSecret)}
     assert values == expected
     assert {ref: code(found[ref]) for ref in wrong} == wrong
-    by = {one.by for one in found.values() if isinstance(one, Found)}
+    by = {one.by for one in found.values() if isinstance(one, ReadSecret)}
     assert len(by) == 1
     assert by.pop().startswith("arn:aws:sts::123456789012:")
 
@@ -142,10 +142,10 @@ def test_no_region_and_nobody_there() -> None:
     with Answering(lambda _: told({})) as server:
         server.hold()
         silent = {**KEYS, "AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": server.url}
-        patience = Patience(request=0.2, whole=20.0, tries=1)
-        assert code(looked(["aws-sm:a"], silent, patience=patience)["aws-sm:a"]) == "HF-SEC-13"
-        short = Patience(request=10.0, whole=0.05, tries=1)
-        assert code(looked(["aws-sm:a"], silent, patience=short)["aws-sm:a"]) == "HF-SEC-13"
+        timeouts = Timeouts(request=0.2, total=20.0, tries=1)
+        assert code(looked(["aws-sm:a"], silent, timeouts=timeouts)["aws-sm:a"]) == "HF-SEC-13"
+        short = Timeouts(request=10.0, total=0.05, tries=1)
+        assert code(looked(["aws-sm:a"], silent, timeouts=short)["aws-sm:a"]) == "HF-SEC-13"
 
 
 def test_who_asked_where_aws_does_not_say() -> None:

@@ -12,11 +12,11 @@ from key_vault_server import TOKEN, AzureWorld, azure_server
 
 from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import HoldfastError, Problem
-from holdfast.secrets.reader import Reader
-from holdfast.secrets.sources.interface import Found, Patience
+from holdfast.secrets.reader import SecretReader
+from holdfast.secrets.sources.interface import ReadSecret, Timeouts
 from holdfast.system.environment import Environment
 
-QUICK = Patience(request=2.0, whole=5.0, tries=2, pause=0.01)
+QUICK = Timeouts(request=2.0, total=5.0, tries=2, pause=0.01)
 CLIENT = {"AZURE_TENANT_ID": "tenant-1", "AZURE_CLIENT_ID": "client-1"}
 SECRET = {**CLIENT, "AZURE_CLIENT_SECRET": "secret-of-the-client"}
 
@@ -35,19 +35,19 @@ def server(world: AzureWorld) -> Iterator[Answering]:
         yield running
 
 
-def reader(server: Answering, variables: Mapping[str, str]) -> Reader:
+def reader(server: Answering, variables: Mapping[str, str]) -> SecretReader:
     places = {
         "AZURE_AUTHORITY_HOST": server.url,
         "HOLDFAST_AZURE_VAULT_URL": f"{server.url}/{{vault}}",
         "AZURE_POD_IDENTITY_AUTHORITY_HOST": server.url,
         "PATH": "/nowhere",
     }
-    return Reader(Environment(variables={**places, **variables}), Path("/"), patience=QUICK)
+    return SecretReader(Environment(variables={**places, **variables}), Path("/"), timeouts=QUICK)
 
 
-def looked(locator: str, server: Answering, variables: Mapping[str, str]) -> Found | Problem:
+def looked(locator: str, server: Answering, variables: Mapping[str, str]) -> ReadSecret | Problem:
     ref = SecretRef(scheme="azure-kv", locator=locator)
-    found = reader(server, variables).look([ref])[ref]
+    found = reader(server, variables).read_all([ref])[ref]
     if isinstance(found, HoldfastError):
         shown = f"{found} {found.problem}"
         proofs = ("hunter2", TOKEN, "secret-of-the-client", "wrong-secret", "assertion-of")
@@ -59,7 +59,7 @@ def looked(locator: str, server: Answering, variables: Mapping[str, str]) -> Fou
 
 def found(locator: str, server: Answering, variables: Mapping[str, str]) -> tuple[str, str]:
     one = looked(locator, server, variables)
-    assert isinstance(one, Found), one
+    assert isinstance(one, ReadSecret), one
     return one.secret.reveal(), one.by
 
 
@@ -82,7 +82,7 @@ def test_a_service_principal_with_a_secret(server: Answering) -> None:
 def test_signing_in_once(world: AzureWorld, server: Answering) -> None:
     """One token serves all references of a change; one that is about to end is not used."""
     refs = [SecretRef(scheme="azure-kv", locator=one) for one in ("v/db", "v/json", "v/absent")]
-    reader(server, SECRET).look(refs)
+    reader(server, SECRET).read_all(refs)
     assert world.signed_in == 1
     world.lifetime = 60
     ending = reader(server, SECRET)
@@ -97,14 +97,14 @@ def test_a_federated_token(server: Answering, tmp_path: Path) -> None:
     pod = {**CLIENT, "AZURE_FEDERATED_TOKEN_FILE": str(tmp_path / "token")}
     assert found("v/db", server, pod) == (
         "hunter2",
-        "the Azure client client-1 in tenant tenant-1, by a federated token",
+        "the Azure client client-1 in tenant tenant-1, with a federated token",
     )
     job = {
         **CLIENT,
         "ACTIONS_ID_TOKEN_REQUEST_URL": f"{server.url}/actions?v=1",
         "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "actions-bearer",
     }
-    assert found("v/db", server, job)[1].endswith("by the token of this GitHub Actions job")
+    assert found("v/db", server, job)[1].endswith("with the token of this GitHub Actions job")
     refused = mistake("v/db", server, {**job, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "x"})
     assert (refused.code, "id-token: write" in str(refused.hint)) == ("HF-SEC-15", True)
     gone = mistake("v/db", server, {**pod, "AZURE_FEDERATED_TOKEN_FILE": str(tmp_path / "gone")})
@@ -129,7 +129,7 @@ def test_whoever_signed_in_with_az(server: Answering, tmp_path: Path) -> None:
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     assert found("v/db", server, {"PATH": str(tmp_path)}) == (
         "hunter2",
-        "whoever signed in with `az login` (tenant t-9)",
+        "the user of `az login` (tenant t-9)",
     )
 
 

@@ -11,12 +11,12 @@ from vault_server import VaultWorld, vault_server
 
 from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import HoldfastError, Problem
-from holdfast.secrets.reader import Reader
-from holdfast.secrets.sources.interface import Found, Patience
+from holdfast.secrets.reader import SecretReader
+from holdfast.secrets.sources.interface import ReadSecret, Timeouts
 from holdfast.system.environment import Environment
 
 TOKEN = "hvs.token-of-the-test"
-QUICK = Patience(request=2.0, whole=4.0, tries=3, pause=0.01)
+QUICK = Timeouts(request=2.0, total=4.0, tries=3, pause=0.01)
 
 
 @pytest.fixture
@@ -45,11 +45,11 @@ def server(world: VaultWorld) -> Iterator[Answering]:
 
 
 def looked(
-    locator: str, server: Answering, variables: Mapping[str, str], patience: Patience = QUICK
-) -> Found | Problem:
+    locator: str, server: Answering, variables: Mapping[str, str], timeouts: Timeouts = QUICK
+) -> ReadSecret | Problem:
     environment = Environment(variables={"VAULT_ADDR": server.url, **(variables or {"VAULT_TOKEN": TOKEN})})
     ref = SecretRef(scheme="vault", locator=locator)
-    found = Reader(environment, Path("/"), patience=patience).look([ref])[ref]
+    found = SecretReader(environment, Path("/"), timeouts=timeouts).read_all([ref])[ref]
     if isinstance(found, HoldfastError):
         shown = f"{found} {found.problem}"
         assert not any(text in shown for text in ("hunter2", TOKEN, "secret-id-1", "jwt-of-the-pod", "from-"))
@@ -59,12 +59,12 @@ def looked(
 
 def value(locator: str, server: Answering, **variables: str) -> str:
     found = looked(locator, server, variables)
-    assert isinstance(found, Found), found
+    assert isinstance(found, ReadSecret), found
     return found.secret.reveal()
 
 
-def mistake(locator: str, server: Answering, patience: Patience = QUICK, **variables: str) -> Problem:
-    found = looked(locator, server, variables, patience)
+def mistake(locator: str, server: Answering, timeouts: Timeouts = QUICK, **variables: str) -> Problem:
+    found = looked(locator, server, variables, timeouts)
     assert isinstance(found, Problem)
     assert found.hint
     return found
@@ -90,7 +90,7 @@ def test_a_namespace(world: VaultWorld, server: Answering) -> None:
     """VAULT_NAMESPACE goes with every request, and is named with who asked."""
     world.namespace = "platform"
     found = looked("kv/app#token", server, {"VAULT_TOKEN": TOKEN, "VAULT_NAMESPACE": "platform"})
-    assert isinstance(found, Found)
+    assert isinstance(found, ReadSecret)
     assert found.by == f"the token in VAULT_TOKEN at {server.url}, namespace platform"
     assert mistake("kv/app#token", server, VAULT_TOKEN=TOKEN).code == "HF-SEC-10"
 
@@ -99,7 +99,7 @@ def test_nothing_there(server: Answering) -> None:
     """Says that there is nothing, and which token looked."""
     problem = mistake("kv/absent#token", server)
     assert problem.code == "HF-SEC-10"
-    assert "accessor-of-21, signed in as ci" in problem.message.replace("accessor accessor", "accessor")
+    assert "accessor-of-21, display name ci" in problem.message.replace("accessor accessor", "accessor")
 
 
 def test_not_allowed(server: Answering) -> None:
@@ -126,8 +126,8 @@ def test_signing_in_by_a_role(server: Answering, tmp_path: Path) -> None:
         variables={"VAULT_ADDR": server.url, "VAULT_ROLE_ID": "role-1", "VAULT_SECRET_ID": "secret-id-1"}
     )
     refs = [SecretRef(scheme="vault", locator=one) for one in ("kv/app#token", "kv/other#x", "kv/app#port")]
-    found = Reader(environment, tmp_path, patience=QUICK).look(refs)
-    assert {one.by for one in found.values() if isinstance(one, Found)} == {
+    found = SecretReader(environment, tmp_path, timeouts=QUICK).read_all(refs)
+    assert {one.by for one in found.values() if isinstance(one, ReadSecret)} == {
         f"the AppRole role-1 at {server.url}"
     }
     assert len([asked for asked in server.asked if asked.method == "POST"]) == 1
@@ -141,7 +141,7 @@ def test_a_role_that_is_refused(server: Answering) -> None:
     problem = mistake("kv/app#token", server, VAULT_ROLE_ID="role-9", VAULT_SECRET_ID="secret-id-1")
     assert problem.code == "HF-SEC-11"
     assert "the AppRole role-9" in problem.message
-    assert "answered with 400" in problem.message
+    assert "failed with status 400" in problem.message
 
 
 def test_the_token_of_vault_login(server: Answering, tmp_path: Path) -> None:
@@ -173,5 +173,5 @@ def test_a_vault_that_is_not_well(world: VaultWorld, server: Answering) -> None:
     sealed = mistake("kv/app#token", server)
     assert (sealed.code, "Vault is sealed" in sealed.message) == ("HF-SEC-12", True)
     server.hold()
-    silent = mistake("kv/app#token", server, Patience(request=0.1, whole=0.2, tries=2, pause=0.01))
+    silent = mistake("kv/app#token", server, Timeouts(request=0.1, total=0.2, tries=2, pause=0.01))
     assert silent.code == "HF-SEC-13"

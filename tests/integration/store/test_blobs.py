@@ -12,10 +12,10 @@ import pytest
 from flaky_s3 import FlakyS3
 from memory_blobs import MemoryBlobs
 
-from holdfast.store.aws import AwsCaller, Patience
 from holdfast.store.blobs import BlobStore
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.s3_blobs import S3Blobs
+from holdfast.system.aws import AwsCaller, Patience
 
 RACERS = 16
 T = TypeVar("T")
@@ -31,7 +31,7 @@ def s3() -> Iterator[FlakyS3]:
 @pytest.fixture(scope="module")
 def caller(s3: FlakyS3) -> AwsCaller:
     """One client for every blob store of this module."""
-    return AwsCaller(s3.variables, shown="s3://acme", patience=Patience())
+    return AwsCaller(s3.variables, patience=Patience())
 
 
 @pytest.fixture(params=["folder", "s3", "memory"])

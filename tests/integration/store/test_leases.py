@@ -14,12 +14,12 @@ from memory_blobs import MemoryBlobs
 
 from holdfast.kernel.errors import Exit, UnknownOutcome
 from holdfast.secrets.keys import Key
-from holdfast.store.aws import Patience
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.leases import Held, Holder, Lease, LeaseLost, Leases
 from holdfast.store.s3_blobs import S3Blobs
 from holdfast.system import process_table
+from holdfast.system.aws import Patience
 from holdfast.system.process_table import Liveness, ProcessId
 
 LANE = "lanes/aws"

@@ -24,10 +24,10 @@ from flaky_s3 import (
 )
 
 from holdfast.kernel.errors import Exit, HoldfastError, UsageError
-from holdfast.store.aws import AwsCaller, Known, Patience
 from holdfast.store.place import describe, from_description, open_blobs
 from holdfast.store.s3_blobs import S3Blobs
 from holdfast.store.s3_errors import StoreUnreachable
+from holdfast.system.aws import AwsCaller, Known, Patience
 
 TRUSTING = Patience(tries=3, pause=0.01)
 HURRIED = Patience(read=0.5, tries=6, pause=0.01)
@@ -62,10 +62,10 @@ def s3(server: FlakyS3) -> Iterator[FlakyS3]:
 @pytest.fixture(scope="module")
 def callers(server: FlakyS3) -> dict[Patience, AwsCaller]:
     """One client for each patience."""
-    asked = AwsCaller(server.variables, shown="s3://acme", patience=TRUSTING)
+    asked = AwsCaller(server.variables, patience=TRUSTING)
     asked.client()
     return {
-        patience: AwsCaller(server.variables, shown="s3://acme", patience=patience, known=asked.known)
+        patience: AwsCaller(server.variables, patience=patience, known=asked.known)
         for patience in (TRUSTING, HURRIED, SHORT)
     }
 
@@ -278,7 +278,7 @@ def test_a_caller_without_an_endpoint_means_amazon(s3: FlakyS3, monkeypatch: pyt
     """Whatever endpoint a stack's environment names: the run store of another caller is not there."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     known = Known(**_first(s3, expires=None) | {"endpoint": None})  # type: ignore[arg-type]
-    caller = AwsCaller({}, shown="s3://acme", patience=TRUSTING, known=known)
+    caller = AwsCaller({}, patience=TRUSTING, known=known)
     assert caller.client().meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
 
 
@@ -341,11 +341,11 @@ def test_the_callers_variables_decide_and_not_this_processs(
 def test_a_caller_without_credentials_is_told_so(tmp_path: Path) -> None:
     """By its own code, with what can be set; no address is asked for them in vain."""
     variables = {"HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
-    with pytest.raises(StoreUnreachable, match="no credentials") as caught:
+    with pytest.raises(StoreUnreachable, match="no AWS credentials") as caught:
         S3Blobs.open("s3://acme/x", variables).read("a/b")
     assert caught.value.problem.code == "HF-STORE-6"
     keys = {"AWS_ACCESS_KEY_ID": "AKIAX", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "hunter2\n"}
-    with pytest.raises(StoreUnreachable, match="line break") as caught:
+    with pytest.raises(StoreUnreachable, match="whitespace") as caught:
         S3Blobs.open("s3://acme/x", variables | keys).read("a/b")
     assert "hunter2" not in str(caught.value)
     del keys["AWS_SESSION_TOKEN"]

@@ -39,19 +39,19 @@ def test_a_reference_is_taken_apart(
 @pytest.mark.parametrize(
     ("scheme", "text", "wrong"),
     [
-        ("aws-sm", "#key", "cannot be a name"),
-        ("aws-sm", "a b", "cannot be a name"),
-        ("aws-sm", "a#", "which field"),
+        ("aws-sm", "#key", "is not a valid name"),
+        ("aws-sm", "a b", "is not a valid name"),
+        ("aws-sm", "a#", "name of a field"),
         ("aws-sm", "a?stage=x", "`version=` and `region=`"),
         ("aws-sm", "a?version=", "an option after `?`"),
         ("aws-ssm", "/a?version=1", "`region=`"),
-        ("azure-kv", "vault", "cannot be a name"),
-        ("azure-kv", "evil.example/name", "cannot be a name"),
-        ("azure-kv", "v/name?version=1", "there: none"),
-        ("vault", "kv#field", "cannot be a name"),
-        ("vault", "kv/app", "which field"),
-        ("vault", "kv/../sys/raw#x", "cannot be a name"),
-        ("vault", "kv//app#x", "cannot be a name"),
+        ("azure-kv", "vault", "is not a valid name"),
+        ("azure-kv", "evil.example/name", "is not a valid name"),
+        ("azure-kv", "v/name?version=1", "supported: none"),
+        ("vault", "kv#field", "is not a valid name"),
+        ("vault", "kv/app", "name of a field"),
+        ("vault", "kv/../sys/raw#x", "is not a valid name"),
+        ("vault", "kv//app#x", "is not a valid name"),
     ],
 )
 def test_what_can_be_no_reference(scheme: str, text: str, wrong: str) -> None:
@@ -69,5 +69,6 @@ def test_placeholders_stand_for_a_name() -> None:
 
 def test_every_kind_behind_a_network_has_a_form() -> None:
     """The hint shows how each is written; the simple ones need none."""
-    assert set(locators.FORMS) == set(SECRET_SCHEMES) - {"env", "file", "dotenv"}
+    checked = {name for name, scheme in locators.SCHEMES.items() if scheme.name is not None}
+    assert checked == set(SECRET_SCHEMES) - {"env", "file", "dotenv"}
     assert locators.mistake("env", "anything at all") is None

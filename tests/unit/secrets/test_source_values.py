@@ -4,15 +4,15 @@ import pytest
 
 from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import Failed
-from holdfast.secrets.references import MOST_BYTES
-from holdfast.secrets.sources import failures, values
+from holdfast.secrets.sources import errors
+from holdfast.secrets.sources.interface import MAX_BYTES, select_value
 
 REF = SecretRef(scheme="aws-sm", locator="prod/db#password")
 
 
 def mistake(text: str, field: str | None) -> Failed:
     with pytest.raises(Failed) as caught:
-        values.picked(REF, text, field)
+        select_value(REF, text, field)
     assert "hunter2" not in f"{caught.value} {caught.value.problem}"
     return caught.value
 
@@ -29,7 +29,7 @@ def mistake(text: str, field: str | None) -> Failed:
 )
 def test_a_secret_or_one_field_of_it(text: str, field: str | None, expected: str) -> None:
     """Without a field the secret is used as it is; a field that is no text is written as JSON."""
-    assert values.picked(REF, text, field).reveal() == expected
+    assert select_value(REF, text, field).reveal() == expected
 
 
 def test_a_field_that_is_not_there() -> None:
@@ -38,19 +38,19 @@ def test_a_field_that_is_not_there() -> None:
     assert near.code == "HF-SEC-14"
     assert near.hint == "It has 2 fields. Did you mean `passwort`?"
     assert mistake('{"hunter2": 1}', "password").problem.hint == "It has 1 field."
-    assert "no JSON object" in mistake("hunter2", "password").problem.message
-    assert "no JSON object" in mistake('["hunter2"]', "password").problem.message
+    assert "not a JSON object" in mistake("hunter2", "password").problem.message
+    assert "not a JSON object" in mistake('["hunter2"]', "password").problem.message
 
 
 def test_what_no_variable_can_hold() -> None:
     """Empty, null, a zero byte, far too large: half a secret, or none, is never used."""
     for text, field in (("", None), ('{"a": ""}', "a"), ('{"a": null}', "a"), ("hunter2\0", None)):
         assert mistake(text, field).problem.code == "HF-SEC-16"
-    assert mistake("x" * (MOST_BYTES + 1), None).problem.code == "HF-SEC-16"
+    assert mistake("x" * (MAX_BYTES + 1), None).problem.code == "HF-SEC-16"
 
 
 def test_what_a_service_says_is_told_without_proofs() -> None:
     """One line, not too long, and without the token that was shown to the service."""
-    assert failures.quoted("bad\n\ttoken hunter2 ", "hunter2", None) == "bad token ***"
-    assert len(failures.quoted("x" * 1000)) == 301
-    assert failures.quoted(None) == failures.quoted(5) == ""
+    assert errors.quote("bad\n\ttoken hunter2 ", "hunter2", None) == "bad token ***"
+    assert len(errors.quote("x" * 1000)) == 301
+    assert errors.quote(None) == errors.quote(5) == ""

@@ -12,7 +12,7 @@ from holdfast.kernel.errors import Exit, HoldfastError
 if TYPE_CHECKING:
     from holdfast.cli.console import Console
     from holdfast.config.valid import SecretRef
-    from holdfast.secrets.sources.interface import Found
+    from holdfast.secrets.sources.interface import ReadSecret
 
 _NAMED = 3
 
@@ -29,14 +29,14 @@ def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
     Values are not shown. Exit 1 where one cannot be read.
     """
     from holdfast.changes.repository import open_repository
-    from holdfast.secrets.reader import Reader
+    from holdfast.secrets.reader import SecretReader
     from holdfast.secrets.references_in import users
 
     repository = open_repository(invocation.config, invocation.environment)
     repository.tune(invocation.console.redactor)
     selected = [one.stack for one in repository.select(stacks or [], [], None).selected]
     used_by = users(selected)
-    found = Reader(invocation.environment, repository.config.root, named=True).look(used_by)
+    found = SecretReader(invocation.environment, repository.config.root, identify=True).read_all(used_by)
     for one in found.values():
         if not isinstance(one, HoldfastError):
             invocation.console.redactor.register(one.secret.reveal())
@@ -55,7 +55,7 @@ def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
     return Exit.FAILED if missing else Exit.DONE
 
 
-def _document(ref: SecretRef, found: Found | HoldfastError, names: Sequence[str]) -> dict[str, object]:
+def _document(ref: SecretRef, found: ReadSecret | HoldfastError, names: Sequence[str]) -> dict[str, object]:
     document: dict[str, object] = {
         "reference": str(ref),
         "present": not isinstance(found, HoldfastError),
@@ -72,7 +72,7 @@ def _document(ref: SecretRef, found: Found | HoldfastError, names: Sequence[str]
 def _show(
     invocation: Invocation,
     used_by: Mapping[SecretRef, Sequence[str]],
-    found: Mapping[SecretRef, Found | HoldfastError],
+    found: Mapping[SecretRef, ReadSecret | HoldfastError],
 ) -> None:
     console = invocation.console
     for ref, names in used_by.items():

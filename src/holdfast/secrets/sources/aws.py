@@ -1,14 +1,12 @@
-"""`aws-sm:` and `aws-ssm:`: secrets in Secrets Manager and the Parameter Store, read by a process of our own.
+"""`aws-sm:` and `aws-ssm:`: secrets in Secrets Manager and Parameter Store.
 
-All that are wanted at once are read by one process, as the one who started Holdfast: by keys, profile, web
-identity, SSO, or the role of the machine, whatever the AWS library finds.
+A separate process reads each batch with the caller's identity: keys, profile, web identity, SSO or the role
+of the machine, whichever the AWS library finds.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,20 +14,20 @@ from typing import Any
 from holdfast.config.locators import Locator
 from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import HoldfastError
-from holdfast.secrets.sources import aws_reading, failures, values
-from holdfast.secrets.sources.interface import Found, Patience, locator_of
-from holdfast.system import processes
+from holdfast.secrets.sources import aws_process, errors
+from holdfast.secrets.sources.interface import Answers, ReadSecret, Timeouts, parse_locator, select_value
+from holdfast.system import aws_programs
 from holdfast.system.environment import Environment
 
-_PROGRAM = Path(aws_reading.__file__)
+_PROGRAM = Path(aws_process.__file__)
 _SERVICES = {"aws-sm": "secretsmanager", "aws-ssm": "ssm"}
-_NAMES = {"aws-sm": "Secrets Manager", "aws-ssm": "the Parameter Store"}
+_NAMES = {"aws-sm": "Secrets Manager", "aws-ssm": "Parameter Store"}
 _NEEDS = {
     "aws-sm": "It needs secretsmanager:GetSecretValue on the secret, and kms:Decrypt if it has its own key.",
     "aws-ssm": "It needs ssm:GetParameter on the parameter, and kms:Decrypt if it has its own key.",
 }
-_ABSENT = frozenset({"ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound"})
-_GOING = "InvalidRequestException"
+_NOT_FOUND = frozenset({"ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound"})
+_BEING_DELETED = "InvalidRequestException"
 _BUSY = frozenset({"ThrottlingException", "Throttling", "InternalServiceError", "InternalServerError"})
 _DENIED = frozenset(
     {
@@ -39,76 +37,85 @@ _DENIED = frozenset(
         "OptInRequired",
     }
 )  # fmt: skip
-_WAYS = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role."
+_LOGIN_HINT = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role."
 _METHODS = {"env": "keys in the environment", "iam-role": "the role of this machine"}
-_ENDED = 124
+_TIMED_OUT = 124
 
 
-class Aws:
-    """The caller's way to AWS. Nothing is kept between two readings: each starts its own process."""
+def open_source(environment: Environment, root: Path, timeouts: Timeouts, *, identify: bool) -> AwsSecrets:
+    del root
+    return AwsSecrets(environment, timeouts, identify=identify)
+
+
+class AwsSecrets:
+    """Keeps nothing between two calls: each starts its own process."""
 
     batches = True
 
-    def __init__(self, environment: Environment, patience: Patience, *, named: bool) -> None:
+    def __init__(self, environment: Environment, timeouts: Timeouts, *, identify: bool) -> None:
         self._environment = environment
-        self._patience = patience
-        self._named = named
+        self._timeouts = timeouts
+        self._identify = identify
 
-    def fetch(self, refs: Sequence[SecretRef]) -> Mapping[SecretRef, Found | HoldfastError]:
-        found: dict[SecretRef, Found | HoldfastError] = {}
-        wanted: dict[SecretRef, Locator] = {}
+    def fetch(self, refs: Sequence[SecretRef]) -> Answers:
+        answers: dict[SecretRef, ReadSecret | HoldfastError] = {}
+        locators: dict[SecretRef, Locator] = {}
         for ref in refs:
             try:
-                wanted[ref] = locator_of(ref)
+                locators[ref] = parse_locator(ref)
             except HoldfastError as error:
-                found[ref] = error
-        return {**found, **self._read(wanted)} if wanted else found
+                answers[ref] = error
+        return {**answers, **self._read(locators)} if locators else answers
 
-    def _read(self, wanted: Mapping[SecretRef, Locator]) -> dict[SecretRef, Found | HoldfastError]:
-        told = self._told([_wish(ref, locator) for ref, locator in wanted.items()])
-        by = _shown(told.get("who") or {}, self._environment)
-        answers = told.get("answers") or [told.get("failed") or {}] * len(wanted)
+    def _read(self, locators: Mapping[SecretRef, Locator]) -> Answers:
+        result = self._run([_request(ref, locator) for ref, locator in locators.items()])
+        by = _describe_identity(result.get("identity") or {}, self._environment)
+        answers = result.get("answers") or [result.get("failed") or {}] * len(locators)
         return {
-            ref: self._meant(ref, locator, answer, by)
-            for (ref, locator), answer in zip(wanted.items(), answers, strict=True)
+            ref: self._interpret(ref, locator, answer, by)
+            for (ref, locator), answer in zip(locators.items(), answers, strict=True)
         }
 
-    def _told(self, wishes: list[dict[str, Any]]) -> dict[str, Any]:
-        patience = self._patience
-        wish = {"wishes": wishes, "named": self._named, "seconds": patience.request, "tries": patience.tries}
-        variables = {name: value for name, value in self._environment.variables.items() if value}
-        if region := variables.get("AWS_REGION"):
-            # The library knows only the older name.
-            variables["AWS_DEFAULT_REGION"] = region
-        finished = processes.run(
-            (sys.executable, "-I", "-S", str(_PROGRAM), os.pathsep.join(filter(None, sys.path))),
+    def _run(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
+        timeouts = self._timeouts
+        wanted = {
+            "requests": requests,
+            "identify": self._identify,
+            "seconds": timeouts.request,
+            "tries": timeouts.tries,
+        }
+        finished = aws_programs.run_program(
+            _PROGRAM,
+            self._environment.variables,
             folder=Path.cwd(),
-            environment={**variables, aws_reading.WANTED: json.dumps(wish)},
-            seconds=patience.whole,
+            seconds=timeouts.total,
+            extra={aws_process.WANTED: json.dumps(wanted)},
         )
-        if finished.code == _ENDED:
-            return {"failed": {"kind": "slow", "seconds": patience.whole}}
+        if finished.code == _TIMED_OUT:
+            return {"failed": {"kind": "slow", "seconds": timeouts.total}}
         try:
-            told = json.loads(finished.out) if finished.code == 0 else {}
+            result = json.loads(finished.out) if finished.code == 0 else {}
         except ValueError:
-            told = {}
-        # Only the kind of an error that nobody foresaw: its text may quote what was sent.
+            result = {}
+        # Only the type of an unexpected error: its text may quote what was sent.
         last = finished.err.decode(errors="replace").strip().rpartition("\n")[2].partition(":")[0]
-        return told or {"failed": {"kind": "broken", "said": f"reading ended with {finished.code} {last}"}}
+        return result or {
+            "failed": {"kind": "broken", "said": f"the reader exited with {finished.code} {last}"}
+        }
 
-    def _meant(
+    def _interpret(
         self, ref: SecretRef, locator: Locator, answer: Mapping[str, Any], by: str
-    ) -> Found | HoldfastError:
+    ) -> ReadSecret | HoldfastError:
         try:
             if isinstance(text := answer.get("text"), str):
-                return Found(values.picked(ref, text, locator.field), by)
+                return ReadSecret(select_value(ref, text, locator.field), by)
         except HoldfastError as error:
             return error
-        return _failure(ref, answer, by, self._patience)
+        return _error(ref, answer, by, self._timeouts)
 
 
-def _wish(ref: SecretRef, locator: Locator) -> dict[str, Any]:
-    """An ARN names its region itself."""
+def _request(ref: SecretRef, locator: Locator) -> dict[str, Any]:
+    """An ARN contains its region."""
     parts = locator.name.split(":")
     of_arn = parts[3] if parts[0] == "arn" and len(parts) > 3 else None  # noqa: PLR2004 - arn:PARTITION:SERVICE:REGION
     return {
@@ -119,45 +126,45 @@ def _wish(ref: SecretRef, locator: Locator) -> dict[str, Any]:
     }
 
 
-def _shown(who: Mapping[str, Any], environment: Environment) -> str:
-    """Who asked, as far as it is known: an ARN where AWS was asked for it, else where the keys came from."""
-    profile, method = who.get("profile") or environment.get("AWS_PROFILE"), who.get("method")
+def _describe_identity(identity: Mapping[str, Any], environment: Environment) -> str:
+    """An ARN if AWS was asked for it, otherwise where the keys came from."""
+    profile, method = identity.get("profile") or environment.get("AWS_PROFILE"), identity.get("method")
     source = f"profile {profile}" if profile else _METHODS.get(str(method), method)
-    if arn := who.get("arn"):
+    if arn := identity.get("arn"):
         return f"{arn} ({source})" if source else str(arn)
-    return f"the AWS identity of {source}" if source else "an AWS identity that is not known"
+    return f"the AWS identity of {source}" if source else "an unknown AWS identity"
 
 
-def _failure(ref: SecretRef, answer: Mapping[str, Any], by: str, patience: Patience) -> HoldfastError:
-    place, said = _NAMES[ref.scheme], failures.quoted(answer.get("said"))
+def _error(ref: SecretRef, answer: Mapping[str, Any], by: str, timeouts: Timeouts) -> HoldfastError:
+    place, said = _NAMES[ref.scheme], errors.quote(answer.get("said"))
     error: HoldfastError
     match answer.get("kind"):
         case "answer":
             error = _refused(ref, str(answer.get("code")), said, by)
         case "library":
-            error = failures.library_missing(ref)
+            error = errors.boto_missing(ref)
         case "identity":
-            error = failures.no_identity(ref, said=said or "no AWS credentials", hint=_WAYS)
+            error = errors.no_identity(ref, said=said or "no AWS credentials", hint=_LOGIN_HINT)
         case "region":
             hint = "Set AWS_REGION, or add `?region=…` to the reference."
-            error = failures.setting(ref, said="no AWS region is named", hint=hint)
+            error = errors.invalid_setting(ref, said="no AWS region is set", hint=hint)
         case "slow":
-            error = failures.slow(ref, place=place, seconds=answer.get("seconds") or patience.request)
+            error = errors.slow(ref, place=place, seconds=answer.get("seconds") or timeouts.request)
         case "unreachable":
-            error = failures.unreachable(ref, place=place, reason=said)
+            error = errors.unreachable(ref, place=place, reason=said)
         case "binary":
-            error = failures.unusable(ref, "is not text in UTF-8")
+            error = errors.unusable(ref, "is not UTF-8 text")
         case _:
-            error = failures.not_understood(ref, place=place, said=said)
+            error = errors.unexpected(ref, place=place, said=said)
     return error
 
 
 def _refused(ref: SecretRef, code: str, said: str, by: str) -> HoldfastError:
-    told = f"{code}: {said}"
-    if code in _ABSENT or (code == _GOING and "deletion" in said):
-        return failures.absent(ref, by=by, said=told)
+    message = f"{code}: {said}"
+    if code in _NOT_FOUND or (code == _BEING_DELETED and "deletion" in said):
+        return errors.absent(ref, by=by, said=message)
     if code in _DENIED:
-        return failures.forbidden(ref, by=by, said=told, needs=_NEEDS[ref.scheme])
+        return errors.forbidden(ref, by=by, said=message, needs=_NEEDS[ref.scheme])
     if code in _BUSY:
-        return failures.unreachable(ref, place=_NAMES[ref.scheme], reason=told)
-    return failures.not_understood(ref, place=_NAMES[ref.scheme], said=told)
+        return errors.unreachable(ref, place=_NAMES[ref.scheme], reason=message)
+    return errors.unexpected(ref, place=_NAMES[ref.scheme], said=message)

@@ -2,74 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import HoldfastError
-from holdfast.secrets.sources import failures, values
-from holdfast.secrets.sources.azure_identity import AzureIdentity, AzureToken
-from holdfast.secrets.sources.azure_places import Cloud, cloud_of
-from holdfast.secrets.sources.interface import Found, Patience, locator_of
-from holdfast.secrets.sources.request import Asking, document
+from holdfast.secrets.sources import errors
+from holdfast.secrets.sources.azure_login import AzureLogin, AzureToken, cloud_from
+from holdfast.secrets.sources.http_session import HttpSession, json_body
+from holdfast.secrets.sources.interface import (
+    Answers,
+    ReadSecret,
+    Timeouts,
+    fetch_each,
+    parse_locator,
+    select_value,
+)
 from holdfast.system.environment import Environment
 from holdfast.system.http import Response
 
 _API = "7.4"
-_OK, _ABSENT = 200, 404
+_OK, _NOT_FOUND = 200, 404
 _DENIED = frozenset({401, 403})
 _NEEDS = (
     "It needs the role `Key Vault Secrets User` on the vault (or `get` on secrets in its access policy), "
-    "and the vault's firewall must let this machine in."
+    "and the vault's firewall must admit this machine."
 )
 
 
+def open_source(environment: Environment, root: Path, timeouts: Timeouts, *, identify: bool) -> KeyVault:
+    del root, identify  # the login names the identity without a request
+    return KeyVault(environment, timeouts)
+
+
 class KeyVault:
-    """One caller's way to the vaults of one cloud."""
+    """The vaults of one cloud, for one caller."""
 
     batches = False
 
-    def __init__(self, environment: Environment, patience: Patience, *, named: bool) -> None:
-        del named  # Who asks is known without asking.
+    def __init__(self, environment: Environment, timeouts: Timeouts) -> None:
         self._environment = environment
-        self._patience = patience
-        self._cloud: Cloud = cloud_of(environment)
-        self._identity = AzureIdentity(environment, self._cloud)
+        self._timeouts = timeouts
+        self._cloud = cloud_from(environment)
+        self._login = AzureLogin(environment, self._cloud)
 
-    def fetch(self, refs: Sequence[SecretRef]) -> Mapping[SecretRef, Found | HoldfastError]:
-        return {ref: self._answered(ref) for ref in refs}
+    def fetch(self, refs: Sequence[SecretRef]) -> Answers:
+        return fetch_each(refs, self._read)
 
-    def _answered(self, ref: SecretRef) -> Found | HoldfastError:
-        try:
-            return self._read(ref)
-        except HoldfastError as error:
-            return error
-
-    def _read(self, ref: SecretRef) -> Found:
-        locator = locator_of(ref)
+    def _read(self, ref: SecretRef) -> ReadSecret:
+        locator = parse_locator(ref)
         vault, _, name = locator.name.partition("/")
-        asking = Asking(ref, self._environment, self._patience)
-        token = self._identity.token(asking)
-        answer = asking.ask(
+        session = HttpSession(ref, self._environment, self._timeouts)
+        token = self._login.token(session)
+        answer = session.request(
             "GET",
             f"{self._cloud.vault(vault)}/secrets/{quote(name)}?api-version={_API}",
-            headers={"Authorization": f"Bearer {token.proof}", "Accept": "application/json"},
+            headers={"Authorization": f"Bearer {token.value}", "Accept": "application/json"},
         )
         if answer.status != _OK:
             raise _refused(ref, token, answer, vault)
-        value = document(answer).get("value")
+        value = json_body(answer).get("value")
         if not isinstance(value, str):
-            raise failures.not_understood(ref, place=f"the vault {vault}", said="the answer holds no value")
-        return Found(values.picked(ref, value, locator.field), token.shown)
+            raise errors.unexpected(ref, place=f"the vault {vault}", said="the answer has no value")
+        return ReadSecret(select_value(ref, value, locator.field), token.owner)
 
 
 def _refused(ref: SecretRef, token: AzureToken, answer: Response, vault: str) -> HoldfastError:
-    error = document(answer).get("error")
-    told = error if isinstance(error, dict) else {}
-    said = failures.quoted(f"{told.get('code') or answer.status}: {told.get('message') or ''}", token.proof)
+    error = json_body(answer).get("error")
+    details = error if isinstance(error, dict) else {}
+    said = errors.quote(
+        f"{details.get('code') or answer.status}: {details.get('message') or ''}", token.value
+    )
     said = said.rstrip(": ")
-    if answer.status == _ABSENT:
-        return failures.absent(ref, by=token.shown, said=said)
+    if answer.status == _NOT_FOUND:
+        return errors.absent(ref, by=token.owner, said=said)
     if answer.status in _DENIED:
-        return failures.forbidden(ref, by=token.shown, said=said, needs=_NEEDS)
-    return failures.not_understood(ref, place=f"the vault {vault}", said=f"{answer.status}, {said}")
+        return errors.forbidden(ref, by=token.owner, said=said, needs=_NEEDS)
+    return errors.unexpected(ref, place=f"the vault {vault}", said=f"{answer.status}, {said}")

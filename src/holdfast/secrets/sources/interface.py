@@ -1,54 +1,105 @@
-"""What every source of secrets has in common, and what it gives."""
+"""What every secret source has in common, and what it returns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from holdfast.config import locators
 from holdfast.config.locators import Locator
 from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.kernel.secret import Secret
+from holdfast.secrets.sources import errors
+
+MAX_BYTES = 64 * 1024
 
 
-class Found(NamedTuple):
-    """A secret, and who was allowed to read it: an ARN, a client id, the kind of a token. Never the proof."""
+class ReadSecret(NamedTuple):
+    """A secret and the identity that read it: an ARN, a client id, the kind of token. Never a credential."""
 
     secret: Secret
     by: str
 
 
-class Patience(NamedTuple):
-    """How long a source is waited for, in seconds, and how often it is asked when it gives no answer."""
+Answers = Mapping[SecretRef, ReadSecret | HoldfastError]
+
+
+class Timeouts(NamedTuple):
+    """How long to wait for a source, in seconds, and how often to ask when it does not answer."""
 
     request: float = 10.0
-    whole: float = 30.0
-    """For one reference, or one batch of them, signing in and every further try included."""
+    total: float = 30.0
+    """For one reference, or one batch of them, including login and retries."""
     tries: int = 3
     pause: float = 0.3
 
 
 class Source(Protocol):
-    """Reads references of its kind for one caller. Used by many threads at once.
+    """Reads references of its schemes for one caller. Many threads use it at once.
 
-    Made with `named=True` it says exactly who reads, where asking for that costs a request more; without, it
-    asks only when something is refused.
+    Opened with `identify=True` it reports exactly who reads, even if that takes another request; otherwise it
+    asks only after a refusal.
     """
 
     batches: bool
-    """Whether it reads many references best in one go."""
+    """Whether it reads many references best in one request."""
 
-    def fetch(self, refs: Sequence[SecretRef]) -> Mapping[SecretRef, Found | HoldfastError]:
-        """One answer for each reference. One that cannot be read does not keep another from being read."""
+    def fetch(self, refs: Sequence[SecretRef]) -> Answers:
+        """One answer for each reference: an unreadable one does not affect the others."""
         ...
 
 
-def locator_of(ref: SecretRef) -> Locator:
-    """The reference taken apart. Placeholders are filled in only now, so it can still be wrong."""
+def fetch_each(refs: Iterable[SecretRef], read: Callable[[SecretRef], ReadSecret]) -> Answers:
+    answers: dict[SecretRef, ReadSecret | HoldfastError] = {}
+    for ref in refs:
+        try:
+            answers[ref] = read(ref)
+        except HoldfastError as error:
+            answers[ref] = error
+    return answers
+
+
+def parse_locator(ref: SecretRef) -> Locator:
+    """Placeholders are filled in after the configuration was checked, so the result can still be invalid."""
     try:
         return locators.parse(ref.scheme, ref.locator)
     except ValueError as error:
+        form = locators.SCHEMES[ref.scheme].form
         raise UsageError(
-            "HF-SEC-9", f"`{ref}` cannot be a reference: {error}", hint=f"Write {locators.FORMS[ref.scheme]}."
+            "HF-SEC-9", f"`{ref}` is not a valid reference: {error}", hint=f"Write {form}."
         ) from None
+
+
+def select_value(ref: SecretRef, text: str, field: str | None) -> Secret:
+    """The whole secret, or one field of it if it is a JSON object."""
+    if field is None:
+        return check_value(ref, text)
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, Mapping):
+        raise errors.missing_field(ref, field=field, names=None)
+    return select_field(ref, document, field)
+
+
+def select_field(ref: SecretRef, fields: Mapping[str, Any], field: str) -> Secret:
+    if field not in fields:
+        raise errors.missing_field(ref, field=field, names=fields)
+    value = fields[field]
+    if value is None:
+        raise errors.unusable(ref, "is null")
+    return check_value(ref, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def check_value(ref: SecretRef, text: str) -> Secret:
+    """Terraform would report an empty secret much later, and without its source."""
+    if not text:
+        raise errors.unusable(ref, "is empty")
+    if "\0" in text:
+        raise errors.unusable(ref, "contains a zero byte, which no variable can hold")
+    if len(text.encode()) > MAX_BYTES:
+        raise errors.unusable(ref, f"is larger than {MAX_BYTES} bytes")
+    return Secret(text)

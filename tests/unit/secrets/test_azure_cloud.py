@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.secrets.sources.azure_places import cloud_of
+from holdfast.secrets.sources.azure_login import cloud_from
 from holdfast.system.environment import Environment
 
 
@@ -17,7 +17,7 @@ from holdfast.system.environment import Environment
 )
 def test_each_cloud_has_its_own_vaults(authority: str, vault: str) -> None:
     """The vault's host follows from where one signs in, and the token is for that cloud's vaults."""
-    cloud = cloud_of(Environment(variables={"AZURE_AUTHORITY_HOST": authority}))
+    cloud = cloud_from(Environment(variables={"AZURE_AUTHORITY_HOST": authority}))
     assert cloud.vault("v") == vault
     assert vault.endswith(cloud.resource.removeprefix("https://"))
     assert cloud.authority.startswith("https://login.")
@@ -25,5 +25,5 @@ def test_each_cloud_has_its_own_vaults(authority: str, vault: str) -> None:
 
 def test_the_environment_names_another_cloud() -> None:
     """Whoever starts Holdfast may name other addresses; a reference cannot."""
-    cloud = cloud_of(Environment(variables={"HOLDFAST_AZURE_VAULT_URL": "https://{vault}.vault.example/"}))
+    cloud = cloud_from(Environment(variables={"HOLDFAST_AZURE_VAULT_URL": "https://{vault}.vault.example/"}))
     assert cloud.vault("v") == "https://v.vault.example"

@@ -1,8 +1,6 @@
-"""A process of its own that says who the caller is to AWS: `python aws_caller.py PATHS` prints JSON.
+"""A program that prints the caller's AWS settings and credentials as JSON: `python aws_caller.py PATHS`.
 
-Every way there is to get credentials reads the environment of its process, some of them again much later. The
-one who needs the credentials may live in another environment, a stack's; asking a process that was born with
-the right one leaves nothing to guess and nothing to swap.
+It starts with the caller's environment: see `aws_programs`.
 """
 
 from __future__ import annotations
@@ -14,23 +12,23 @@ import sys
 
 def main() -> None:
     sys.path[:0] = [path for path in sys.argv[1].split(os.pathsep) if path not in sys.path]
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - the paths come first
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - after the import paths are set
 
     try:
-        found = answer(os.environ)  # noqa: TID251 - its own environment is what this process is started for
+        result = session_document(os.environ)
     except (BotoCoreError, ClientError) as error:
-        found = {"error": str(error)}
-    sys.stdout.write(json.dumps(found))
+        result = {"error": str(error)}
+    sys.stdout.write(json.dumps(result))
 
 
-def answer(variables: os._Environ[str]) -> dict[str, object]:
-    from botocore.session import Session  # noqa: PLC0415 - the paths come first
+def session_document(variables: os._Environ[str]) -> dict[str, object]:
+    from botocore.session import Session  # noqa: PLC0415 - after the import paths are set
     from botocore.utils import get_environ_proxies  # noqa: PLC0415
 
     session = Session()
     credentials = session.get_credentials()
     if credentials is None:
-        return {"error": "there are no credentials in the environment, in the AWS files or of this machine"}
+        return {"error": "the environment, the AWS files and this machine have none"}
     keys = credentials.get_frozen_credentials()
     expires = getattr(credentials, "_expiry_time", None)
     settings = {name: session.get_config_variable(name) for name in Session.SESSION_VARIABLES}

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.valid import SECRET_SCHEMES, SecretRef
+from holdfast.config.valid import SecretRef
 from holdfast.kernel.errors import UsageError
-from holdfast.secrets.references import MOST_BYTES, SOURCES, resolve
+from holdfast.secrets.reader import SecretReader
+from holdfast.secrets.sources.interface import MAX_BYTES
 from holdfast.system.environment import Environment
 
 EMPTY = Environment(variables={})
@@ -14,7 +15,7 @@ EMPTY = Environment(variables={})
 
 def value(text: str, root: Path, environment: Environment = EMPTY) -> str:
     scheme, _, locator = text.partition(":")
-    return resolve(SecretRef(scheme=scheme, locator=locator), environment, root).reveal()
+    return SecretReader(environment, root).read(SecretRef(scheme=scheme, locator=locator)).reveal()
 
 
 def mistake(text: str, root: Path, environment: Environment = EMPTY) -> str:
@@ -54,7 +55,7 @@ def test_a_file_without_its_last_line_break(tmp_path: Path, content: bytes, expe
 def test_a_file_that_gives_no_secret_is_a_mistake(tmp_path: Path) -> None:
     """Missing, empty, too large, not text, a folder: each has its code and its hint."""
     (tmp_path / "empty").write_bytes(b"\n")
-    (tmp_path / "large").write_bytes(b"x" * (MOST_BYTES + 1))
+    (tmp_path / "large").write_bytes(b"x" * (MAX_BYTES + 1))
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "folder").mkdir()
     assert mistake("file:absent", tmp_path) == "HF-SEC-3"
@@ -100,12 +101,12 @@ def test_a_dotenv_reference_names_file_and_variable(tmp_path: Path) -> None:
     assert mistake("dotenv:absent#NAME", tmp_path) == "HF-SEC-3"
 
 
-@pytest.mark.parametrize("scheme", [scheme for scheme in SECRET_SCHEMES if scheme not in SOURCES])
+@pytest.mark.parametrize("scheme", ["aws-sm", "aws-ssm", "azure-kv", "vault"])
 def test_a_source_behind_a_network_needs_a_whole_reference(tmp_path: Path, scheme: str) -> None:
     """What a placeholder made of a reference is looked at before anybody is asked."""
     assert mistake(f"{scheme}:what can this be?", tmp_path) == "HF-SEC-9"
 
 
-def test_a_source_that_there_is_not(tmp_path: Path) -> None:
-    """A scheme that nobody reads is named with those that there are."""
+def test_an_unknown_scheme_is_an_error(tmp_path: Path) -> None:
+    """An unknown scheme is an error that lists the known ones."""
     assert mistake("gcp:somewhere", tmp_path) == "HF-SEC-1"

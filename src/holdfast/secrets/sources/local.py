@@ -1,0 +1,139 @@
+"""`env:NAME`, `file:PATH` and `dotenv:PATH#NAME`: secrets on this machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.config.valid import SecretRef
+from holdfast.kernel.errors import UsageError
+from holdfast.kernel.secret import Secret
+from holdfast.secrets.sources.interface import MAX_BYTES, Answers, ReadSecret, Timeouts, fetch_each
+from holdfast.system.environment import Environment
+
+_ASSIGNMENT = re.compile(
+    r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?P<value>.*?)\s*", re.ASCII
+)
+_QUOTED = re.compile(r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)')\s*(?:\#.*)?""")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def open_source(environment: Environment, root: Path, timeouts: Timeouts, *, identify: bool) -> LocalSecrets:
+    del timeouts, identify
+    return LocalSecrets(environment, root)
+
+
+class LocalSecrets:
+    """Relative paths start at `root`. An empty value is an error."""
+
+    batches = True
+
+    def __init__(self, environment: Environment, root: Path) -> None:
+        self._environment = environment
+        self._root = root
+
+    def fetch(self, refs: Sequence[SecretRef]) -> Answers:
+        return fetch_each(refs, self._read)
+
+    def _read(self, ref: SecretRef) -> ReadSecret:
+        match ref.scheme:
+            case "env":
+                return ReadSecret(Secret(self._variable(ref)), "the environment of this command")
+            case "file":
+                return ReadSecret(Secret(self._file(ref)), "this user")
+            case _:
+                return ReadSecret(Secret(self._dotenv(ref)), "this user")
+
+    def _variable(self, ref: SecretRef) -> str:
+        value = self._environment.get(ref.locator)
+        if value is None:
+            raise UsageError(
+                "HF-SEC-2",
+                f"the environment variable {ref.locator} is not set ({ref})",
+                hint="Set it, or correct the reference.",
+            )
+        return value
+
+    def _file(self, ref: SecretRef) -> str:
+        value = _read_text(ref, self._root / ref.locator).removesuffix("\n").removesuffix("\r")
+        if not value:
+            raise UsageError(
+                "HF-SEC-5",
+                f"the file of {ref} is empty",
+                hint="Write the secret into it, or correct the reference.",
+            )
+        return value
+
+    def _dotenv(self, ref: SecretRef) -> str:
+        path, _, name = ref.locator.rpartition("#")
+        if not path or not name:
+            raise UsageError(
+                "HF-SEC-7",
+                f"`{ref}` names no variable",
+                hint="Write it as `dotenv:PATH#NAME`, such as dotenv:.env#TOKEN.",
+            )
+        value = _assignments(_read_text(ref, self._root / path)).get(name)
+        if not value:
+            raise UsageError(
+                "HF-SEC-8",
+                f"{path} has no value for {name} ({ref})",
+                hint=f"Add `{name}=…` on a line of its own and close every quote, or correct the reference.",
+            )
+        return value
+
+
+def _read_text(ref: SecretRef, path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise UsageError(
+            "HF-SEC-3",
+            f"the file of {ref} does not exist: {path}",
+            hint="Create it, or correct the reference. Relative paths start at the repository root.",
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "its name is not a path"
+        raise UsageError(
+            "HF-SEC-4",
+            f"cannot read the file of {ref}: {reason}",
+            hint="It must be a file that this user may read.",
+        ) from None
+    if len(content) > MAX_BYTES:
+        raise UsageError(
+            "HF-SEC-6", f"the file of {ref} is larger than {MAX_BYTES} bytes", hint="Is it the right file?"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(
+            "HF-SEC-6",
+            f"the file of {ref} is not UTF-8 text",
+            hint="Is it the right file? Encode binary data as base64.",
+        ) from None
+
+
+def _assignments(text: str) -> dict[str, str]:
+    """`NAME=value`, quoted or not, `export` allowed; the last one wins. Nothing is expanded."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        match = _ASSIGNMENT.fullmatch(line)
+        if match is None or line.lstrip().startswith("#"):
+            continue
+        value = _unquote(match["value"])
+        if value is not None:
+            values[match["name"]] = value
+    return values
+
+
+def _unquote(text: str) -> str | None:
+    """None for an open quote: half a secret is worse than none."""
+    if text[:1] not in {'"', "'"}:
+        return re.split(r"\s#", text, maxsplit=1)[0].rstrip()
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is None:
+        return None
+    if quoted["single"] is not None:
+        return str(quoted["single"])
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted["double"])
