@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.secrets.redact import Redactor
-from holdfast.terraform.statefile.diff import diff
+from holdfast.terraform.statefile.diff import diff_states
+from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 SECRETS = tuple(f"s3cret-{word}-{number}" for number, word in enumerate(("apple", "brick", "cloud", "delta")))
@@ -57,8 +58,9 @@ def states(draw: st.DrawFn) -> tuple[bytes, set[str]]:
 @given(states(), states())
 def test_no_marked_text_is_shown(old: tuple[bytes, set[str]], new: tuple[bytes, set[str]]) -> None:
     """Marked before or after, in an attribute or an output: it is hidden wherever it stands."""
-    redactor = Redactor(sensitive_in_state(old[0]) | sensitive_in_state(new[0]))
-    found = diff(old[0], new[0], clean=redactor.clean_field)
+    before, after = read_state(old[0]), read_state(new[0])
+    redactor = Redactor(sensitive_in_state(before) | sensitive_in_state(after))
+    found = diff_states(before, after, clean=redactor.clean_field)
     assert found is not None
-    shown = json.dumps(asdict(found))
+    shown = msgspec.json.encode(found).decode()
     assert [text for text in old[1] | new[1] if text in shown] == []

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from holdfast.terraform.statefile.contents import read_contents
 from holdfast.terraform.statefile.edit import (
-    Instance,
-    instance,
-    raised,
-    with_deposed,
-    without,
-    without_deposed,
+    InstanceRecord,
+    add_deposed,
+    find_instance,
+    raise_serial,
+    remove_deposed,
+    remove_instances,
 )
 
 KEYS = st.none() | st.integers(0, 2) | st.text(st.sampled_from('a"].[0${%\\\n é'), max_size=4)
@@ -66,8 +66,8 @@ def everything(data: bytes) -> dict[tuple[str, str | None], tuple[bytes, ...]]:
     return {place: said(data, *place) for place in places}
 
 
-def taken(data: bytes, address: str, deposed: str | None) -> Instance:
-    found = instance(data, address, deposed=deposed)
+def taken(data: bytes, address: str, deposed: str | None) -> InstanceRecord:
+    found = find_instance(data, address, deposed=deposed)
     assert found is not None
     return found
 
@@ -76,7 +76,7 @@ def said(data: bytes, address: str, deposed: str | None) -> tuple[bytes, ...]:
     found = taken(data, address, deposed)
     return tuple(
         part
-        for fields in (found.head, found.body)
+        for fields in (found.block, found.body)
         for name in fields
         for part in (name.encode(), bytes(fields[name]))
     )
@@ -97,12 +97,12 @@ def test_taking_out_takes_what_is_meant_and_nothing_else(data: bytes, choice: st
     addresses = choice.draw(
         st.sets(st.sampled_from(sorted({address for address, _ in before} | {"lab_x.y"})))
     )
-    after = without(data, addresses, deposed=old)
+    after = remove_instances(data, addresses, deposed=old)
     gone = {place for place in before if place[0] in addresses and (old or place[1] is None)}
     assert everything(after) == {place: body for place, body in before.items() if place not in gone}
     assert outside(after) == outside(data)
     assert list(json.loads(after)) == list(json.loads(data))
-    assert without(after, addresses, deposed=old) == after
+    assert remove_instances(after, addresses, deposed=old) == after
 
 
 @settings(max_examples=150, deadline=None)
@@ -115,8 +115,8 @@ def test_what_is_put_back_can_be_taken_out_again(data: bytes, choice: st.DataObj
         return
     address, _ = choice.draw(st.sampled_from(sorted(current)))
     old = taken(data, address, None)
-    cut = without(data, [address])
-    back = with_deposed(cut, address, old, "cc33")
+    cut = remove_instances(data, [address])
+    back = add_deposed(cut, address, old, "cc33")
     assert set(everything(back)) == {
         (address, "cc33") if place == (address, None) else place for place in before
     }
@@ -126,8 +126,8 @@ def test_what_is_put_back_can_be_taken_out_again(data: bytes, choice: st.DataObj
         name: bytes(value) for name, value in taken(back, address, "cc33").body.items() if name != "deposed"
     }
     assert put == {name: bytes(value) for name, value in old.body.items()}
-    assert with_deposed(back, address, old, "cc33") == back
-    assert everything(without_deposed(back, address, "cc33")) == everything(cut)
+    assert add_deposed(back, address, old, "cc33") == back
+    assert everything(remove_deposed(back, address, "cc33")) == everything(cut)
     assert outside(back) == outside(data)
 
 
@@ -135,6 +135,6 @@ def test_what_is_put_back_can_be_taken_out_again(data: bytes, choice: st.DataObj
 @given(states(), st.integers(8, 2**63))
 def test_a_raised_serial_is_all_that_changes(data: bytes, serial: int) -> None:
     """The content of a state under a new serial is the same content."""
-    after = raised(data, serial)
+    after = raise_serial(data, serial)
     assert everything(after) == everything(data)
     assert outside(after) == {**outside(data), "serial": str(serial)}

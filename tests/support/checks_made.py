@@ -31,7 +31,8 @@ from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
 from holdfast.stacks.stack import Stack, matches
 from holdfast.terraform.plan.reader import read_plan
-from holdfast.terraform.statefile.contents import read_contents
+from holdfast.terraform.statefile.contents import contents_of
+from holdfast.terraform.statefile.model import read_state
 
 TODAY = date(2026, 6, 15)
 ROOT = Path("/repository")
@@ -157,7 +158,8 @@ def plan_of(made: Checkout, document: bytes, stack: str = "root") -> CheckedPlan
 def state_of(made: Checkout, data: bytes, stack: str = "root") -> CheckedState:
     """A state at hand, from the bytes of a state file."""
     found = next(one for one in made.stacks if one.name == stack)
-    return CheckedState(stack=found, contents=read_contents(data), data=data)
+    file = read_state(data)
+    return CheckedState(stack=found, contents=contents_of(file), file=file)
 
 
 def of(report: Report, rule: Rule) -> list[Reported]:

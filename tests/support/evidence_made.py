@@ -9,7 +9,7 @@ from recovery_made import body, intent, planned, state
 
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.intent import PlannedChange
-from holdfast.terraform.statefile.contents import NOTHING, read_contents
+from holdfast.terraform.statefile.contents import NO_STATE, read_contents
 
 A = "lab_object.a"
 B = "lab_object.b"
@@ -31,8 +31,8 @@ def look(
     one = (changes,) if isinstance(changes, PlannedChange) else tuple(changes)
     if before is None:
         meant = intent(*one, serial=0, lineage="", **intended)
-        kept = NOTHING if now is None else read_contents(state(now, serial=1))
-        return compare(meant, lines, kept, NOTHING)
+        kept = NO_STATE if now is None else read_contents(state(now, serial=1))
+        return compare(meant, lines, kept, NO_STATE)
     kept = read_contents(state(now, serial=9) if now is not None else state(before))
     return compare(intent(*one, **intended), lines, kept, read_contents(state(before)))
 

@@ -36,7 +36,7 @@ from holdfast.stacks.order import waves
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock, files
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.statefile.reader import read_state
+from holdfast.terraform.statefile.model import read_state
 
 Results = tuple[StackResult, ...]
 Confirm = Callable[[Results], Awaitable[bool]]

@@ -7,6 +7,7 @@ from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import prepared
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine.interface import Answer
+from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 _SHOW_VALUES = (("console",), ("output",), ("show",), ("state",))
@@ -18,5 +19,5 @@ async def run_reading(session: Session, stack: Stack, words: tuple[str, ...]) ->
         terraform = Terraform(session, ready)
         await terraform.init()
         if words[:1] in _SHOW_VALUES:
-            session.redactor.register_all(sensitive_in_state(await terraform.state_pull()))
+            session.redactor.register_all(sensitive_in_state(read_state(await terraform.state_pull())))
         return await terraform.read(words)

@@ -25,7 +25,7 @@ from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.reader import read_plan
 from holdfast.terraform.plan.values import sensitive_values
-from holdfast.terraform.statefile.reader import StateFile, read_state
+from holdfast.terraform.statefile.model import StateFile, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.workdirs.workdir import archive_new_files, restore_files
 
@@ -246,4 +246,4 @@ async def _register_state(session: Session, terraform: Terraform) -> None:
         content = state_at_hand(session, terraform.prepared)
         if content is None:
             content = await terraform.state_pull()
-        session.redactor.register_all(sensitive_in_state(content))
+        session.redactor.register_all(sensitive_in_state(read_state(content)))

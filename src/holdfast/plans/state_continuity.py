@@ -13,7 +13,7 @@ from holdfast.plans.saved_plan import StateSeen
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock, files
-from holdfast.terraform.statefile.reader import Readable, StateFile, Unreadable, read_state
+from holdfast.terraform.statefile.model import State, StateFile, UnreadableState, read_state
 
 
 def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) -> None:
@@ -30,9 +30,9 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
             )
         return
     match read_state(home.file.read_bytes()):
-        case Readable():
+        case State():
             return
-        case Unreadable(reason=reason):
+        case UnreadableState(reason=reason):
             what = f"cannot be read: {reason}"
         case _:
             what = "is empty"
@@ -51,7 +51,7 @@ def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None
     if record is None or record.resources == 0:
         return
     seen = identity(prior)
-    holds_something = isinstance(prior, Readable) and (prior.managed is None or prior.managed > 0)
+    holds_something = isinstance(prior, State) and (prior.managed is None or prior.managed > 0)
     if holds_something or seen.lineage == record.lineage:
         return
     if record.place == home.place:
@@ -80,7 +80,7 @@ def _held(record: StateRecord) -> str:
 
 def identity(state: StateFile) -> StateSeen:
     match state:
-        case Readable(lineage=lineage, serial=serial):
+        case State(lineage=lineage, serial=serial):
             return StateSeen(lineage=lineage, serial=serial)
         case _:
             return StateSeen(lineage="", serial=0)
@@ -89,13 +89,13 @@ def identity(state: StateFile) -> StateSeen:
 def record(store: RunStore, stack: str, home: StateHome, state: StateFile) -> None:
     """Remember what was seen, so that its loss is noticed. What is not there yet is nothing to see."""
     match state:
-        case Readable(lineage=lineage, serial=serial) if lineage:
+        case State(lineage=lineage, serial=serial) if lineage:
             _write(store, stack, home.place, lineage, serial, state.managed)
         case _:
             pass
 
 
-def record_kept(store: RunStore, stack: str, state: Readable) -> None:
+def record_kept(store: RunStore, stack: str, state: State) -> None:
     _write(store, stack, kept_place(stack), state.lineage, state.serial, state.managed)
 
 

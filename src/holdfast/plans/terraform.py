@@ -29,7 +29,7 @@ from holdfast.terraform.engine.interface import Answer, Command, Product
 from holdfast.terraform.lock_file import read_lock, versions_digest
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.reader import read_plan
-from holdfast.terraform.statefile.reader import is_nothing
+from holdfast.terraform.statefile.model import is_blank_state
 from holdfast.terraform.tables.transient import Phase
 from holdfast.terraform.versions import Version
 from holdfast.terraform.workdirs.workdir import remove_files
@@ -299,7 +299,7 @@ class Terraform:
         answer = await self._run("state", argv.state_pull(), cancel_level=cancel_level)
         if answer.code != 0:
             raise failure(self.prepared, "state", answer, Heard())
-        return b"" if is_nothing(answer.out) else answer.out
+        return b"" if is_blank_state(answer.out) else answer.out
 
     async def state_push(self, file: str, run: str) -> None:
         answer = await self._run("state", argv.state_push(file), writes=Writing(run=run, why="push"))

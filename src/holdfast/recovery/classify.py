@@ -15,7 +15,7 @@ from holdfast.recovery.change_outcome import AnyFinding, Record, Standing
 from holdfast.runs.intent import PlannedChange
 from holdfast.terraform.apply_log import CREATE, DELETE, UPDATE, End, Label, Operation
 from holdfast.terraform.plan.model import ChangeKind
-from holdfast.terraform.statefile.contents import LABELS, Held
+from holdfast.terraform.statefile.model import LABELS, StateResource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,10 @@ class Case:
     """The state was written since the plan. If not, nothing of this run is in it."""
     at: str
     """Where the record stands now: the old address, as long as a move is not written."""
-    now: Held | None = None
-    was: Held | None = None
+    now: StateResource | None = None
+    was: StateResource | None = None
     """The record before the run, where that state is known."""
-    deposed: Mapping[str, Held]
+    deposed: Mapping[str, StateResource]
     left: str | None = None
     """The key under which this run deposed the old object."""
     expected: bool
@@ -65,9 +65,9 @@ class Case:
             return False
         return self.label is None or _named(self.now, self.label)
 
-    def is_old(self, held: Held) -> bool:
+    def is_old(self, held: StateResource) -> bool:
         """Whether a record is that of the object before. The new one can have the id of the old."""
-        if not self.written or (self.was is not None and held.like(self.was)):
+        if not self.written or (self.was is not None and held.same_as(self.was)):
             return True
         if held.id is None or held.id != self.old_id:
             return False
@@ -167,12 +167,12 @@ def _updated(case: Case) -> AnyFinding:
     done = case.update is not None and case.update.end is End.COMPLETE
     # Of a drifted object the record changes with the first write, before anything is done to it.
     telling = case.written and (done or not case.change.drifted)
-    if telling and case.now is not None and case.was is not None and not case.now.like(case.was):
+    if telling and case.now is not None and case.was is not None and not case.now.same_as(case.was):
         return found.Recorded(**_about(case))
     return _ended(case, case.update, UPDATE) or found.UpdatedNotRecorded(**_about(case))
 
 
-def _removed(case: Case, held: Held | None) -> AnyFinding:
+def _removed(case: Case, held: StateResource | None) -> AnyFinding:
     """A deletion or a forgetting. The stream says nothing of what is forgotten."""
     other = held is not None and None not in {held.id, case.old_id} and held.id != case.old_id
     if case.written and (held is None or other):
@@ -275,5 +275,5 @@ def _only_recorded(case: Case) -> AnyFinding:
     return found.NeverStarted(**_about(case))
 
 
-def _named(held: Held, label: Label) -> bool:
+def _named(held: StateResource, label: Label) -> bool:
     return held.labels.get(label.key) == label.value

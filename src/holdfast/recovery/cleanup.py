@@ -16,7 +16,7 @@ from holdfast.store.journal import Journal
 from holdfast.system import clock, process_table, processes
 from holdfast.system.process_table import Liveness, ProcessId
 from holdfast.terraform.backend.lock_info import LockInfo
-from holdfast.terraform.statefile.reader import Readable, StateFile
+from holdfast.terraform.statefile.model import State, StateFile
 
 _FINISH_SECONDS = 10.0
 _LOOK_AGAIN = 0.1
@@ -60,9 +60,9 @@ class Fate(StrEnum):
 
 
 def fate_of_unsaved(unsaved: StateFile, now: StateFile) -> Fate:
-    if not isinstance(unsaved, Readable):
+    if not isinstance(unsaved, State):
         return Fate.DAMAGED
-    if not isinstance(now, Readable):
+    if not isinstance(now, State):
         return Fate.SAVED
     if unsaved.lineage != now.lineage:
         return Fate.KEPT

@@ -16,7 +16,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
 from holdfast.terraform.statefile.contents import Contents, read_contents
-from holdfast.terraform.statefile.reader import Readable, read_state
+from holdfast.terraform.statefile.model import State, read_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,9 @@ def _newer(unsaved: bytes | None, saved: bytes | None) -> bytes | None:
     if unsaved is None:
         return saved
     kept, there = read_state(unsaved), read_state(saved or b"")
-    if not isinstance(kept, Readable):
+    if not isinstance(kept, State):
         return saved
-    older = isinstance(there, Readable) and (there.lineage != kept.lineage or there.serial >= kept.serial)
+    older = isinstance(there, State) and (there.lineage != kept.lineage or there.serial >= kept.serial)
     return saved if older else unsaved
 
 

@@ -16,7 +16,7 @@ from holdfast.recovery.change_outcome import AnyFinding
 from holdfast.recovery.classify import Case, judge
 from holdfast.runs.intent import Intent, PlannedChange
 from holdfast.terraform.apply_log import DELETE, UPDATE, End, Heard, Operation, parse_apply_log
-from holdfast.terraform.statefile.contents import NOTHING, Contents
+from holdfast.terraform.statefile.contents import NO_STATE, Contents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def compare(
         heard=heard,
         written=unseen is None and not _untouched(intent, state),
         moved=not _unmoved(intent, state, known),
-        state=state if unseen is None else known or NOTHING,
+        state=state if unseen is None else known or NO_STATE,
         before=known,
         planned=_by_address(intent.changes),
     )
@@ -118,7 +118,7 @@ def _unmoved(intent: Intent, state: Contents, before: Contents | None) -> bool:
         return False
     for address in moves:
         was, now = before.current.get(address), state.current.get(address)
-        if was is None or now is None or not now.like(was):
+        if was is None or now is None or not now.same_as(was):
             return False
     return True
 

@@ -1,4 +1,4 @@
-"""Settle a run that ended without an answer: bring back what it made, and let the stack go on.
+"""Settle a run that ended remove_instances an answer: bring back what it made, and let the stack go on.
 
 Every step is worked out anew from what does not change (the claim, the journal, the state of before) and from
 the state as it is now: a reconcile that dies in the middle is simply done again. The claim of the dead run
@@ -40,15 +40,15 @@ from holdfast.terraform.command_output import Heard
 from holdfast.terraform.plan.model import ChangeKind, Plan
 from holdfast.terraform.statefile.contents import read_contents
 from holdfast.terraform.statefile.edit import (
-    Instance,
+    InstanceRecord,
+    add_deposed,
     deposed_key,
-    instance,
-    raised,
-    with_deposed,
-    without,
-    without_deposed,
+    find_instance,
+    raise_serial,
+    remove_deposed,
+    remove_instances,
 )
-from holdfast.terraform.statefile.reader import Readable, read_state
+from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.workdirs.workdir import remove_files
 
 _BLOCKS = "zz_holdfast_imports.tf"
@@ -247,9 +247,9 @@ class _Work:
         changed = state
         for record in self._to_be_taken_out():
             if record.deposed is None:
-                changed = without(changed, (record.address,))
+                changed = remove_instances(changed, (record.address,))
             else:
-                changed = without_deposed(changed, record.address, record.deposed)
+                changed = remove_deposed(changed, record.address, record.deposed)
         if changed != state:
             await self._write(state, changed)
 
@@ -266,16 +266,16 @@ class _Work:
             old = self._old(record)
             if old is not None:
                 key = record.deposed or deposed_key(run=self._run, address=one.address)
-                changed = with_deposed(changed, one.address, old, key)
+                changed = add_deposed(changed, one.address, old, key)
                 done.append(f"{one.address} (deposed {key})")
         if changed != state:
             await self._write(state, changed)
         return tuple(done)
 
-    def _old(self, record: found.Record) -> Instance | None:
+    def _old(self, record: found.Record) -> InstanceRecord | None:
         for source in (self._aftermath.state, self._aftermath.before):
             if source is not None:
-                old = instance(source, record.address, deposed=record.deposed)
+                old = find_instance(source, record.address, deposed=record.deposed)
                 if old is not None:
                     return old
         return None
@@ -284,9 +284,9 @@ class _Work:
         """Under the claim, with a copy of what was there, and under the next serial."""
         session, stack = self._session, self._ready.stack
         was = read_state(before)
-        content = raised(after, was.serial + 1) if isinstance(was, Readable) else b""
+        content = raise_serial(after, was.serial + 1) if isinstance(was, State) else b""
         will_be = read_state(content)
-        if not isinstance(was, Readable) or not isinstance(will_be, Readable):
+        if not isinstance(was, State) or not isinstance(will_be, State):
             raise Failed("HF-REC-7", f"{stack.name}: the state cannot be read, so it is not changed")
         if self._ready.home.kept:
             numbers = session.store.states.numbers(stack.name)

@@ -10,7 +10,7 @@ from holdfast.recovery.crash_report import intent_of, state_before, state_now
 from holdfast.states.operations import push_content
 from holdfast.store.claims import Claim
 from holdfast.system import clock
-from holdfast.terraform.statefile.reader import Readable, read_state
+from holdfast.terraform.statefile.model import State, read_state
 
 
 async def state_back(session: Session, ready: Prepared, claim: Claim) -> list[str]:
@@ -28,7 +28,7 @@ async def state_back(session: Session, ready: Prepared, claim: Claim) -> list[st
             store.settle_errored(stack.name)
         notes.append(f"the state that could not be saved {becomes.value}")
     elif ready.home.file is not None and not isinstance(
-        read_state(await state_now(session, ready) or b""), Readable
+        read_state(await state_now(session, ready) or b""), State
     ):
         before = state_before(session, intent_of(claim))
         if before is not None:

@@ -35,7 +35,7 @@ from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.command_output import Heard
 from holdfast.terraform.engine.interface import Answer
 from holdfast.terraform.engine.pool import NotStarted
-from holdfast.terraform.statefile.reader import read_state
+from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.tables.refused_creates import RefusedCreate, shipped_refused
 
@@ -210,8 +210,9 @@ async def _record_after(session: Session, stack: Stack, terraform: Terraform) ->
             content = await terraform.state_pull(cancel_level=2)
     except (OSError, HoldfastError) as error:
         return (f"the state could not be read after the apply: {error}",)
-    session.redactor.register_all(sensitive_in_state(content))
-    await asyncio.to_thread(state_continuity.record, session.store, stack.name, home, read_state(content))
+    state = read_state(content)
+    session.redactor.register_all(sensitive_in_state(state))
+    await asyncio.to_thread(state_continuity.record, session.store, stack.name, home, state)
     return ()
 
 

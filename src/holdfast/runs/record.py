@@ -21,7 +21,7 @@ from holdfast.store.snapshots import StateCopy
 from holdfast.system import clock, process_table
 from holdfast.system.files import unusable
 from holdfast.terraform.argv import PLAN_FILE
-from holdfast.terraform.statefile.reader import Readable, read_state
+from holdfast.terraform.statefile.model import State, read_state
 
 _RECORD = 1
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -79,7 +79,7 @@ def keep_backup(session: Session, planned: StackResult, ready: ReadyPlan) -> Non
         return
     content = _before(ready)
     state = read_state(content) if content is not None else None
-    if content is None or not isinstance(state, Readable):
+    if content is None or not isinstance(state, State):
         return
     session.store.backups.add(
         planned.stack.name,

@@ -10,6 +10,7 @@ from holdfast.plans.context import Session
 from holdfast.secrets.references_in import references_of
 from holdfast.secrets.sources.catalogue import is_local
 from holdfast.store.run_store import RunStore
+from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 _SECRETS = "secrets"
@@ -33,7 +34,7 @@ def know_secrets(session: Session, run: str | None, name: str | None) -> None:
         return
     version, backup = session.store.states.current(name), session.store.backups.last(name)
     for state in (one.state for one in (version, backup) if one is not None):
-        session.redactor.register_all(sensitive_in_state(state))
+        session.redactor.register_all(sensitive_in_state(read_state(state)))
     stack = session.stacks.get(name)
     # What lies behind a network is not asked for again; what the run itself remembered counts.
     for reference in references_of(stack) if stack is not None else ():

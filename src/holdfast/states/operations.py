@@ -24,7 +24,7 @@ from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateCopy
 from holdfast.system import clock, files
-from holdfast.terraform.statefile.reader import Readable, Unreadable, read_state
+from holdfast.terraform.statefile.model import State, UnreadableState, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_outputs, sensitive_in_state
 from holdfast.terraform.workdirs.workdir import remove_files
 
@@ -61,16 +61,16 @@ async def outputs(session: Session, stack: Stack) -> bytes:
         return found
 
 
-async def push(session: Session, stack: Stack, file: Path | None) -> Readable:
+async def push(session: Session, stack: Stack, file: Path | None) -> State:
     """Bring a state into the stack's backend: a file, or what the last apply could not save.
 
     Terraform itself checks lineage and serial.
     """
     content = _content(session, stack, file)
-    session.redactor.register_all(sensitive_in_state(content))
     state = read_state(content)
-    if not isinstance(state, Readable):
-        reason = state.reason if isinstance(state, Unreadable) else "it is empty"
+    session.redactor.register_all(sensitive_in_state(state))
+    if not isinstance(state, State):
+        reason = state.reason if isinstance(state, UnreadableState) else "it is empty"
         raise UsageError(
             "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
         )
@@ -98,9 +98,7 @@ async def _ours(session: Session, stack: Stack) -> AsyncIterator[str]:
         finish_claim(session, holds, Status.FAILED, "its state was pushed afterwards")
 
 
-async def push_content(
-    session: Session, ready: Prepared, content: bytes, *, run: str | None = None
-) -> Readable:
+async def push_content(session: Session, ready: Prepared, content: bytes, *, run: str | None = None) -> State:
     """Under a claim: what was there is copied first, and what is there afterwards is looked at."""
     stack, state = ready.stack, read_state(content)
     terraform = Terraform(session, ready)
@@ -112,7 +110,7 @@ async def push_content(
     finally:
         remove_files(ready.work, (_PUSHED,))
     now = read_state(await terraform.state_pull())
-    if not isinstance(now, Readable) or not isinstance(state, Readable) or not _same_content(state, now):
+    if not isinstance(now, State) or not isinstance(state, State) or not _same_content(state, now):
         raise Failed(
             "HF-STATE-7",
             f"{stack.name}: the state was pushed, and the backend does not give it back",
@@ -129,20 +127,18 @@ def damaged_file(session: Session, ready: Prepared) -> Path | None:
     return ready.home.file
 
 
-def _same_content(pushed: Readable, now: Readable) -> bool:
+def _same_content(pushed: State, now: State) -> bool:
     """Into an empty remote backend Terraform brings the content under a lineage of its own."""
-    return now.lineage == pushed.lineage or (now.resources, now.outputs) == (pushed.resources, pushed.outputs)
+    return now.lineage == pushed.lineage or now.outline == pushed.outline
 
 
-def _settle_unsaved(session: Session, stack: Stack, pushed: Readable) -> None:
+def _settle_unsaved(session: Session, stack: Stack, pushed: State) -> None:
     """Only the unsaved state itself, or one that follows it, lets the stack go on."""
     kept = session.store.errored(stack.name)
     if kept is None:
         return
     unsaved = read_state(kept)
-    if isinstance(unsaved, Readable) and (
-        unsaved.lineage != pushed.lineage or unsaved.serial > pushed.serial
-    ):
+    if isinstance(unsaved, State) and (unsaved.lineage != pushed.lineage or unsaved.serial > pushed.serial):
         return
     session.store.settle_errored(stack.name)
 
@@ -170,7 +166,7 @@ def _damage_aside(file: Path | None) -> Iterator[None]:
 
     When the push fails it is put back, because a state that is not there counts as new.
     """
-    if file is None or not file.exists() or isinstance(read_state(file.read_bytes()), Readable):
+    if file is None or not file.exists() or isinstance(read_state(file.read_bytes()), State):
         yield
         return
     aside = file.rename(file.with_name(f"{file.name}.damaged-{clock.new_id()}"))
@@ -195,8 +191,8 @@ def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, w
     source = _adoptable(code, stack, workspace)
     content = source.read_bytes()
     state = read_state(content)
-    if not isinstance(state, Readable):
-        reason = state.reason if isinstance(state, Unreadable) else "it is empty"
+    if not isinstance(state, State):
+        reason = state.reason if isinstance(state, UnreadableState) else "it is empty"
         raise Refused(
             "HF-STATE-8",
             f"{source} cannot be taken over: {reason}",
@@ -216,7 +212,7 @@ def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, w
     return Adopted(source=source, renamed=renamed, resources=state.managed, serial=state.serial)
 
 
-def _kept(store: RunStore, stack: Stack, state: Readable, content: bytes, who: str) -> bool:
+def _kept(store: RunStore, stack: Stack, state: State, content: bytes, who: str) -> bool:
     """As the first version, and read back."""
     new = StateCopy.of(content, state, run=None, who=who, why="adopt")
     if store.states.add(stack.name, new, after=0) is None:
@@ -281,9 +277,9 @@ def _refuse_kept(store: RunStore, stack: Stack) -> None:
 def resources_of(state: bytes) -> tuple[str, ...] | None:
     """Addresses of what a state holds; None when it cannot be told."""
     match read_state(state):
-        case Readable(resources=resources) if resources is not None:
+        case State(resources=resources) if resources is not None:
             return tuple(one.address for one in resources if one.mode == "managed")
-        case Readable() | Unreadable():
+        case State() | UnreadableState():
             return None
         case _:
             return ()

@@ -6,7 +6,7 @@ were made before are void by themselves, for the serial has moved.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
 from holdfast.kernel.errors import Busy, Exit, Failed, HoldfastError, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import dataclass, field
@@ -25,9 +25,9 @@ from holdfast.store.run_store import StateRecord
 from holdfast.store.snapshots import StateCopy
 from holdfast.system import clock
 from holdfast.terraform.engine.interface import Product
-from holdfast.terraform.statefile.diff import StateDiff, diff
-from holdfast.terraform.statefile.edit import raised
-from holdfast.terraform.statefile.reader import Readable, read_state
+from holdfast.terraform.statefile.diff import StateDiff, diff_states
+from holdfast.terraform.statefile.edit import raise_serial
+from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 
@@ -84,9 +84,10 @@ async def preview(session: Session, stack: Stack, wanted: str) -> Preview:
 
 def compare(session: Session, stack: Stack, before: bytes, after: bytes) -> StateDiff | None:
     """With everything secret in either hidden."""
-    session.redactor.register_all(sensitive_in_state(before) | sensitive_in_state(after))
+    old, new = read_state(before), read_state(after)
+    session.redactor.register_all(sensitive_in_state(old) | sensitive_in_state(new))
     tofu = session.choose(stack).engine.product is Product.TOFU
-    return diff(before, after, clean=session.redactor.clean_field, tofu=tofu)
+    return diff_states(old, new, clean=session.redactor.clean_field, tofu=tofu)
 
 
 async def rollback(session: Session, stack: Stack, wanted: str, *, seen: int | None = None) -> RolledBack:
@@ -133,7 +134,7 @@ async def _under_claim(session: Session, ready: Prepared, goal: Loaded, seen: in
     )
 
 
-def rolled(stack: str, now: Standing, goal: Loaded, *, seen: int | None = None) -> tuple[bytes, Readable]:
+def rolled(stack: str, now: Standing, goal: Loaded, *, seen: int | None = None) -> tuple[bytes, State]:
     """The content to write and what it is, or why there is none. Pure."""
     old = read_state(goal.content)
     if seen is not None and now.serial != seen:
@@ -142,7 +143,7 @@ def rolled(stack: str, now: Standing, goal: Loaded, *, seen: int | None = None) 
             f"{stack}: its state moved from serial {seen} to {now.serial} while it was looked at",
             hint="Look again, then decide.",
         )
-    if not isinstance(old, Readable):
+    if not isinstance(old, State):
         raise Failed("HF-STATE-24", f"{stack}: version {goal.entry.name} is not a state")
     if now.encrypted or old.encrypted:
         raise Refused(
@@ -165,7 +166,7 @@ def rolled(stack: str, now: Standing, goal: Loaded, *, seen: int | None = None) 
             hint=f"Choose an earlier one: holdfast state versions {stack}",
         )
     serial = max(now.serial, old.serial) + 1
-    return raised(goal.content, serial), replace(old, serial=serial)
+    return raise_serial(goal.content, serial), msgspec.structs.replace(old, serial=serial)
 
 
 def _kept_now(session: Session, stack: Stack) -> Standing:
@@ -193,14 +194,14 @@ async def _now(session: Session, ready: Prepared) -> Standing:
     content = await terraform.state_pull()
     state = read_state(content)
     state_continuity.require_same_place(stack, home, seen, state)
-    if not isinstance(state, Readable):
+    if not isinstance(state, State):
         raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="It begins with the first apply.")
-    session.redactor.register_all(sensitive_in_state(content))
+    session.redactor.register_all(sensitive_in_state(state))
     return Standing(lineage=state.lineage, serial=state.serial, content=content)
 
 
 def _is_state(content: bytes) -> bool:
-    return isinstance(read_state(content), Readable)
+    return isinstance(read_state(content), State)
 
 
 def _lost(known: StateRecord | None) -> Standing:
@@ -212,7 +213,7 @@ def _lost(known: StateRecord | None) -> Standing:
 
 
 def _add_version(
-    session: Session, stack: Stack, now: Standing, goal: Loaded, content: bytes, state: Readable
+    session: Session, stack: Stack, now: Standing, goal: Loaded, content: bytes, state: State
 ) -> RolledBack:
     why = f"rollback to {goal.entry.name}"
     new = StateCopy.of(content, state, run=session.change, who=session.who, why=why)

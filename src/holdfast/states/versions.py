@@ -21,7 +21,7 @@ from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateCopy
 from holdfast.store.states import Version
 from holdfast.system import clock
-from holdfast.terraform.statefile.reader import Readable, read_state
+from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.retention import Aged, expired, too_old
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
@@ -167,7 +167,7 @@ async def load(session: Session, stack: Stack, wanted: str) -> Loaded:
 
 def _know(session: Session, stack: Stack, found: Loaded) -> None:
     """What is marked in it, and what its run and its stack took from elsewhere: that is marked nowhere."""
-    session.redactor.register_all(sensitive_in_state(found.content))
+    session.redactor.register_all(sensitive_in_state(read_state(found.content)))
     know_secrets(session, found.entry.run, stack.name)
 
 
@@ -298,8 +298,8 @@ async def _from_backend(session: Session, stack: Stack) -> Loaded | None:
     return Loaded(entry=entry, content=content)
 
 
-def _readable(stack: Stack, content: bytes) -> Readable:
+def _readable(stack: Stack, content: bytes) -> State:
     state = read_state(content)
-    if not isinstance(state, Readable):
+    if not isinstance(state, State):
         raise Failed("HF-STATE-24", f"{stack.name}: what its backend gives is not a state")
     return state

@@ -13,7 +13,7 @@ from holdfast.kernel.values import dataclass, field
 from holdfast.system import clock
 
 if TYPE_CHECKING:
-    from holdfast.terraform.statefile.reader import Readable
+    from holdfast.terraform.statefile.model import State
 
 _FORMAT = 1
 
@@ -31,7 +31,7 @@ class StateCopy:
     state: bytes = field(repr=False)
 
     @classmethod
-    def of(cls, content: bytes, state: Readable, *, run: str | None, who: str, why: str) -> StateCopy:
+    def of(cls, content: bytes, state: State, *, run: str | None, who: str, why: str) -> StateCopy:
         """`state` is what was read in `content`."""
         return StateCopy(
             serial=state.serial,

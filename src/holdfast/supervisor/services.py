@@ -248,10 +248,10 @@ class StateKeeper:
         claim = self._claims.of(self._stack)
         if claim is None or claim.run != self._run:
             raise Refusal(409, f"the stack {self._stack} belongs to another run by now")
-        from holdfast.terraform.statefile.reader import Readable, read_state  # noqa: PLC0415 - only an apply writes
+        from holdfast.terraform.statefile.model import State, read_state  # noqa: PLC0415 - only an apply writes
 
         found = read_state(state)
-        if not isinstance(found, Readable):
+        if not isinstance(found, State):
             raise Refusal(400, "this is not a state")
         new = StateCopy.of(state, found, run=self._run, who=self._who, why=self._why)
         version = self._states.add(self._stack, new, after=self._number)

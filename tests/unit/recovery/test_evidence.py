@@ -26,7 +26,7 @@ from holdfast.recovery.change_outcome import Record, Standing
 from holdfast.recovery.evidence import compare
 from holdfast.recovery.imports import Import, imports
 from holdfast.runs.intent import Intent, planned_changes
-from holdfast.terraform.statefile.contents import NOTHING, read_contents
+from holdfast.terraform.statefile.contents import NO_STATE, read_contents
 
 STREAMS = Path(__file__).parents[1] / "terraform"
 # Creates
@@ -276,7 +276,7 @@ def test_a_new_object_with_the_id_of_a_deposed_one_is_not_recorded_by_it() -> No
 @pytest.mark.parametrize("serial", [1, 7])
 def test_a_state_that_is_gone_is_not_an_unwritten_one(serial: int) -> None:
     """There was a state when the plan was made: that there is none now settles nothing."""
-    evidence = compare(intent(CREATE, serial=serial), (), NOTHING, read_contents(state({}, serial=serial)))
+    evidence = compare(intent(CREATE, serial=serial), (), NO_STATE, read_contents(state({}, serial=serial)))
     assert "gone" in (evidence.unseen or "")
     assert not evidence.settled
 
@@ -370,16 +370,16 @@ def test_a_real_apply_is_understood_wherever_it_is_cut(engine: str) -> None:
     kept = read_contents((STREAMS / "states" / f"{engine}-apply-fails.json").read_bytes())
     a, b = (planned(f"terraform_data.{name}", "create", type="terraform_data") for name in "ab")
     meant = intent(a, b, serial=0, lineage="")
-    recorded = compare(meant, lines, kept, NOTHING)
+    recorded = compare(meant, lines, kept, NO_STATE)
     assert recorded.recorded == recorded.planned == 2
-    first, second = compare(meant, lines, NOTHING, NOTHING).findings
+    first, second = compare(meant, lines, NO_STATE, NO_STATE).findings
     assert isinstance(first, found.CreatedNotRecorded)
     assert first.id == kept.current["terraform_data.a"].id
     assert isinstance(second, found.FailedMayExist)
     assert second.provisioned
     seen: set[type[Any]] = set()
     for cut in range(len(lines) + 1):
-        one, two = compare(meant, lines[:cut], NOTHING, NOTHING).findings
+        one, two = compare(meant, lines[:cut], NO_STATE, NO_STATE).findings
         seen |= {type(one), type(two)}
     assert seen == {
         found.NeverStarted,
@@ -394,7 +394,7 @@ def test_a_finished_apply_is_settled(engine: str) -> None:
     """Its plan, its stream and what it wrote agree, and nothing is left to say."""
     changes = planned_changes((STREAMS / "plans" / f"{engine}-create.json").read_bytes())
     lines = (STREAMS / "streams" / f"{engine}-create-apply.jsonl").read_bytes().splitlines()
-    without_state = compare(intent(*changes, serial=0, lineage=""), lines, NOTHING, NOTHING)
+    without_state = compare(intent(*changes, serial=0, lineage=""), lines, NO_STATE, NO_STATE)
     assert without_state.ended
     assert {one.address for one in without_state.not_recorded} == {one.address for one in changes}
     ids = {one.address: one.id for one in without_state.not_recorded}
@@ -409,7 +409,7 @@ def test_a_finished_apply_is_settled(engine: str) -> None:
         for one in changes
     ]
     saved = json.dumps({"version": 4, "serial": 3, "lineage": "l", "resources": resources}).encode()
-    settled = compare(intent(*changes, serial=0, lineage=""), lines, read_contents(saved), NOTHING)
+    settled = compare(intent(*changes, serial=0, lineage=""), lines, read_contents(saved), NO_STATE)
     assert settled.settled
     assert settled.recorded == len(changes)
 

@@ -16,7 +16,6 @@ from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import UNKNOWN
 from holdfast.kernel.errors import Place, Problem
 from holdfast.terraform.plan.model import ChangeKind, OutputChange
-from holdfast.terraform.statefile.reader import Readable, read_state
 
 SETTINGS = (
     "Which stacks are held against a contract is said in `holdfast.yaml`:\n\n"
@@ -180,12 +179,10 @@ def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:
     if state.contents.unseen is not None:
         yield Skipped(reason=state.contents.unseen)
         return
-    file = read_state(state.data)
-    outputs = (file.outputs or ()) if isinstance(file, Readable) else ()
-    if not outputs and not state.contents.current:
+    if not state.outputs and not state.contents.current:
         yield Skipped(reason="nothing is applied yet")
         return
-    given = {one.name: Given(value=one.read(), sensitive=one.sensitive) for one in outputs}
+    given = {one.name: Given(value=one.read(), sensitive=one.sensitive) for one in state.outputs}
     yield from _told(state.stack, compare(contract, given), contract, kinds, "")
 
 

@@ -23,6 +23,7 @@ from holdfast.stacks.reads.walk import Visited, visits
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.contents import Contents
+from holdfast.terraform.statefile.model import State, StateFile, StateOutput, StateResource
 
 MODES: Final = {"resource": "managed", "data": "data", "ephemeral": "ephemeral"}
 """The types of blocks that are objects of a provider, with the mode that plans and states give them."""
@@ -271,9 +272,16 @@ class CheckedPlan:
 class CheckedState:
     stack: CheckedStack
     contents: Contents
-    """By address, with attributes; `contents.unseen` says why nobody could look into it."""
-    data: bytes = field(repr=False)
-    """The state as it is kept, in clear."""
+    """By address, with attributes; `contents.unseen` says why the state could not be read."""
+    file: StateFile
+
+    @property
+    def resources(self) -> tuple[StateResource, ...]:
+        return (self.file.resources or ()) if isinstance(self.file, State) else ()
+
+    @property
+    def outputs(self) -> tuple[StateOutput, ...]:
+        return (self.file.outputs or ()) if isinstance(self.file, State) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

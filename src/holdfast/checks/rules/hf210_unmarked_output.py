@@ -62,7 +62,7 @@ def _state(state: CheckedState) -> Iterator[Answer]:
     if state.contents.unseen is not None:
         yield Skipped(reason=state.contents.unseen)
         return
-    for name in outputs_in_state(state.data):
+    for name in outputs_in_state(state.resources, state.outputs):
         yield Finding(message=f"the output `{name}` shows a secret of this state", address=f"output.{name}")
 
 

@@ -22,7 +22,7 @@ def _state(state: CheckedState) -> Iterator[Answer]:
         yield Skipped(reason=state.contents.unseen)
         return
     told: set[tuple[str, tuple[str, ...]]] = set()
-    for held in in_state(state.data):
+    for held in in_state(state.resources):
         if (held.address, held.paths) not in told:
             told.add((held.address, held.paths))
             yield _found(held, "the state holds")

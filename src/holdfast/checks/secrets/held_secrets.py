@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,9 +11,9 @@ from holdfast.checks.code.argument_values import named_texts
 from holdfast.checks.secrets import secret_facts
 from holdfast.checks.secrets.known_secrets import is_known
 from holdfast.secrets.entropy import random_enough, sounds_secret
-from holdfast.terraform.addresses import resource_text
 from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange
 from holdfast.terraform.plan.values import marked_texts, sensitive_values, texts
+from holdfast.terraform.statefile.model import StateOutput, StateResource
 
 _SHORTEST = 8
 _PUBLIC = frozenset({("aws_iam_access_key", "id")})
@@ -73,23 +73,13 @@ def _newly(held: Held, after: Any, old: Held | None, before: Any) -> Held | None
     return held._replace(paths=paths, unmarked=unmarked) if paths else None
 
 
-def in_state(data: bytes) -> Iterator[Held]:
-    """By address; old objects of an address count with it."""
-    document = msgspec.json.decode(data)
-    for resource in document.get("resources") or ():
-        for instance in resource.get("instances") or ():
-            address = resource_text(
-                module=resource.get("module"),
-                mode=resource["mode"],
-                type_=resource["type"],
-                name=resource["name"],
-                key=instance.get("index_key"),
-            )
-            value = instance.get("attributes") or instance.get("attributes_flat")
-            marked = [_steps(path) for path in instance.get("sensitive_attributes") or ()]
-            held = _held(address, (resource["mode"], resource["type"]), value, marked=marked)
-            if held is not None:
-                yield held
+def in_state(resources: Iterable[StateResource]) -> Iterator[Held]:
+    """By address; deposed instances count with their address."""
+    for resource in resources:
+        marked = [_steps(path) for path in resource.sensitive_paths or ()]
+        held = _held(resource.address, (resource.mode, resource.type), resource.read(), marked=marked)
+        if held is not None:
+            yield held
 
 
 def _steps(path: Any) -> tuple[str, ...]:
@@ -185,26 +175,23 @@ def outputs_in_plan(plan: Plan) -> Iterator[str]:
     yield from (name for name, found in shown.items() if _shows(found, secrets))
 
 
-def outputs_in_state(data: bytes) -> Iterator[str]:
-    document = msgspec.json.decode(data)
-    secrets = set(_secrets_of(document))
-    for name, output in (document.get("outputs") or {}).items():
-        if not output.get("sensitive") and _shows(output.get("value"), secrets):
-            yield name
+def outputs_in_state(resources: Iterable[StateResource], outputs: Iterable[StateOutput]) -> Iterator[str]:
+    secrets = set(_secrets_of(resources))
+    for output in outputs:
+        if not output.sensitive and _shows(output.read(), secrets):
+            yield output.name
 
 
-def _secrets_of(document: Any) -> Iterator[str]:
-    found: list[str] = []
-    for resource in document.get("resources") or ():
-        listed = secret_facts.listed(resource["mode"], resource["type"])
-        for instance in resource.get("instances") or ():
-            value = instance.get("attributes")
-            paths = [one.steps for one in listed if one.kind == secret_facts.SENSITIVE]
-            paths += [_steps(path) for path in instance.get("sensitive_attributes") or ()]
-            for steps in paths:
-                for part in secret_facts.parts(value, steps) if steps else ():
-                    found.extend(marked_texts(part, True))  # noqa: FBT003 - a mask, which is `true` or a shape
-    return (text for text in found if len(text) >= _SHORTEST)
+def _secrets_of(resources: Iterable[StateResource]) -> Iterator[str]:
+    for resource in resources:
+        listed = secret_facts.listed(resource.mode, resource.type)
+        paths = [fact.steps for fact in listed if fact.kind == secret_facts.SENSITIVE]
+        paths += [_steps(path) for path in resource.sensitive_paths or ()]
+        value = resource.read() if any(paths) else None
+        for steps in filter(None, paths):
+            for part in secret_facts.parts(value, steps):
+                secrets = marked_texts(part, True)  # noqa: FBT003 - a mask, which is `true` or a shape
+                yield from (text for text in secrets if len(text) >= _SHORTEST)
 
 
 def _shows(value: Any, secrets: set[str]) -> bool:

@@ -120,9 +120,11 @@ def states_of(repository: Repository, checkout: Checkout, rules: Sequence[Rule])
 
 
 def _checked(stack: CheckedStack, data: bytes) -> CheckedState:
-    from holdfast.terraform.statefile.contents import read_contents
+    from holdfast.terraform.statefile.contents import contents_of
+    from holdfast.terraform.statefile.model import read_state
 
-    return CheckedState(stack=stack, contents=read_contents(data), data=data)
+    file = read_state(data)
+    return CheckedState(stack=stack, contents=contents_of(file), file=file)
 
 
 def _state(repository: Repository, stack: CheckedStack) -> bytes | None:

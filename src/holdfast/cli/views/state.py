@@ -10,12 +10,12 @@ from holdfast.secrets.redact_document import clean_value
 from holdfast.stacks.stack import Stack
 from holdfast.states.rollback import RolledBack
 from holdfast.states.versions import Entry, Loaded, Versions
-from holdfast.terraform.statefile.diff import Moved, ObjectDiff, StateDiff
-from holdfast.terraform.statefile.reader import Readable, StateResource, read_state
+from holdfast.terraform.statefile.diff import DiffKind, ResourceDiff, StateDiff
+from holdfast.terraform.statefile.model import State, StateResource, read_state
 
 Document = dict[str, object]
 _UNSEEN = "one of them is encrypted or cannot be read: what they hold was not looked at"
-_SIGNS = {Moved.ADDED: ("+", "green"), Moved.REMOVED: ("-", "red"), Moved.CHANGED: ("~", "yellow")}
+_SIGNS = {DiffKind.ADDED: ("+", "green"), DiffKind.REMOVED: ("-", "red"), DiffKind.CHANGED: ("~", "yellow")}
 _DAY_AND_TIME = 19
 _LINEAGE = 8
 
@@ -117,15 +117,13 @@ def content_document(stack: Stack, loaded: Loaded) -> Document:
     }
 
 
-def _readable(loaded: Loaded) -> Readable:
+def _readable(loaded: Loaded) -> State:
     """What was stored was a state: anything else reads as one of which nothing can be told."""
     state = read_state(loaded.content)
-    if isinstance(state, Readable):
+    if isinstance(state, State):
         return state
     entry = loaded.entry
-    return Readable(
-        lineage=entry.lineage, serial=entry.serial, terraform_version=None, resources=None, outputs=None
-    )
+    return State(lineage=entry.lineage, serial=entry.serial)
 
 
 def _resource(one: StateResource) -> Document:
@@ -175,7 +173,7 @@ def changes_document(found: StateDiff | None) -> Document:
             {
                 "address": one.address,
                 "deposed": one.deposed,
-                "change": one.moved.value,
+                "change": one.kind.value,
                 "note": one.note,
                 "attributes": [
                     {
@@ -188,14 +186,14 @@ def changes_document(found: StateDiff | None) -> Document:
                 ],
                 "more": one.more,
             }
-            for one in found.objects
+            for one in found.resources
         ]
         if found is not None
         else None,
         "outputs": [
             {
                 "name": one.name,
-                "change": one.moved.value,
+                "change": one.kind.value,
                 "before": one.before,
                 "after": one.after,
                 "sensitive": one.sensitive,
@@ -218,18 +216,18 @@ def show_changes(console: Console, found: StateDiff | None) -> None:
     if found is None:
         console.say(f"   {_UNSEEN}")
         return
-    for one in found.objects:
+    for one in found.resources:
         _show_object(console, one)
     for output in found.outputs:
-        sign, style = _SIGNS[output.moved]
+        sign, style = _SIGNS[output.kind]
         values = f"{output.before or 'nothing'} → {output.after or 'nothing'}"
         console.line((f"   {sign} ", style), f"output {output.name}: {values}")
     if found.same:
         console.say("   they hold the same")
 
 
-def _show_object(console: Console, one: ObjectDiff) -> None:
-    sign, style = _SIGNS[one.moved]
+def _show_object(console: Console, one: ResourceDiff) -> None:
+    sign, style = _SIGNS[one.kind]
     deposed = f"  (deposed {one.deposed})" if one.deposed else ""
     note = f"  {one.note}" if one.note else ""
     console.line((f"   {sign} ", style), f"{one.address}{deposed}{note}")

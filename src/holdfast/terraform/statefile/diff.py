@@ -1,183 +1,120 @@
-"""What differs between two versions of a state: objects, their attributes, outputs. Pure.
+"""What differs between two versions of a state: resources, their attributes, outputs. Pure.
 
-No text leaves this module for an attribute that either version calls sensitive. Where a state does not say
-all that is sensitive (`_tells_all`), only the names of attributes are told.
+No value leaves this module for an attribute that either version marks as sensitive. Where a state does not
+mark everything that is sensitive (`_marks_sensitive`), only the names of attributes are given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.values import dataclass, field
-from holdfast.terraform.addresses import resource_text
 from holdfast.terraform.plan.values import SENSITIVE, Difference, differences_of
+from holdfast.terraform.statefile.model import State, StateFile, StateOutput, StateResource
 from holdfast.terraform.versions import Version
 
 _MOST_ATTRIBUTES = 50
 _WIDEST = 80
 _MARKS_SINCE = Version.parse("1.11.0")
-"""From here on Terraform is known to write down in the state what a provider's schema calls sensitive."""
+"""Since this version Terraform records in the state what a provider's schema marks as sensitive."""
 _BUILTIN = "terraform.io/builtin/"
 _TOFU_REGISTRY = "registry.opentofu.org/"
-_NULL = msgspec.Raw(b"null")
-
-
-class _Instance(msgspec.Struct, frozen=True, gc=False):
-    index_key: int | str | None = None
-    deposed: str | None = None
-    status: str | None = None
-    attributes: msgspec.Raw = _NULL
-    attributes_flat: msgspec.Raw = _NULL
-    sensitive_attributes: Any = None
-
-    def __repr__(self) -> str:
-        return "_Instance(…)"
-
-
-class _Resource(msgspec.Struct, frozen=True, gc=False):
-    mode: str
-    type: str
-    name: str
-    module: str | None = None
-    provider: str = ""
-    instances: list[_Instance] | None = None
-
-
-class _Output(msgspec.Struct, frozen=True, gc=False):
-    value: msgspec.Raw = _NULL
-    sensitive: bool = False
-
-    def __repr__(self) -> str:
-        return f"_Output(sensitive={self.sensitive!r}, …)"
-
-
-class _State(msgspec.Struct, frozen=True, gc=False):
-    terraform_version: str | None = None
-    outputs: dict[str, _Output] | None = None
-    resources: list[_Resource] | None = None
-
-
-_STATE = msgspec.json.Decoder(_State)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _Place = tuple[str, str | None]
-"""An address, and the key of a deposed object."""
+"""An address, and the key of a deposed resource."""
 
 
-class Moved(StrEnum):
+class DiffKind(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttributeDiff:
+class AttributeDiff(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     before: str | None
-    """None: it is not there, or null."""
+    """None: absent, or null."""
     after: str | None
     sensitive: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectDiff:
+class ResourceDiff(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     deposed: str | None
-    moved: Moved
+    kind: DiffKind
     attributes: tuple[AttributeDiff, ...] = ()
-    """Of an object that changed."""
+    """Of a resource that changed."""
     more: int = 0
     """How many attributes more there are."""
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputDiff:
+class OutputDiff(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    moved: Moved
+    kind: DiffKind
     before: str | None
     after: str | None
     sensitive: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateDiff:
-    objects: tuple[ObjectDiff, ...]
+class StateDiff(msgspec.Struct, frozen=True, kw_only=True):
+    resources: tuple[ResourceDiff, ...]
     outputs: tuple[OutputDiff, ...]
 
     @property
     def same(self) -> bool:
-        return not self.objects and not self.outputs
+        return not self.resources and not self.outputs
 
 
 Clean = Callable[[str, str], str]
-"""The redactor for a text that stands under a name."""
+"""The redactor for a text, with the name of its attribute."""
 
 
-def diff(before: bytes, after: bytes, *, clean: Clean, tofu: bool = False) -> StateDiff | None:
-    """None where one of them cannot be looked into: it is encrypted, or no state.
+def diff_states(before: StateFile, after: StateFile, *, clean: Clean, tofu: bool = False) -> StateDiff | None:
+    """None where one of them is encrypted or not a state.
 
-    `tofu`: the stack's engine is OpenTofu, which writes its own version where Terraform writes its own.
+    `tofu`: the stack's engine is OpenTofu, which writes its own version number as `terraform_version`.
     """
-    old, new = _opened(before), _opened(after)
-    if old is None or new is None:
+    if not isinstance(before, State) or not isinstance(after, State) or before.encrypted or after.encrypted:
         return None
     return StateDiff(
-        objects=tuple(_object_diffs(_objects(old, tofu=tofu), _objects(new, tofu=tofu), clean)),
-        outputs=tuple(_output_diffs(old.outputs or {}, new.outputs or {}, clean)),
+        resources=tuple(_resource_diffs(_by_place(before, tofu=tofu), _by_place(after, tofu=tofu), clean)),
+        outputs=tuple(_output_diffs(_by_name(before), _by_name(after), clean)),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Object:
-    tainted: bool
-    attributes: bytes = field(repr=False)
+class _Side(msgspec.Struct, frozen=True):
+    """One resource in one of the two states."""
+
+    resource: StateResource
     hidden: frozenset[str] | None
     """Names of attributes that hold something sensitive; None: any may."""
 
     def mask(self) -> dict[str, bool]:
         """A whole attribute is hidden when any part of it is sensitive."""
-        names = _FIELDS.decode(self.attributes) or {}
+        names = _FIELDS.decode(self.resource.attributes) or {}
         return {name: self.hidden is None or name in self.hidden for name in names}
 
 
-def _opened(state: bytes) -> _State | None:
-    """An envelope of OpenTofu has none of these fields."""
-    try:
-        found = _STATE.decode(state)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return found if found.resources is not None or found.outputs is not None else None
-
-
-def _objects(state: _State, *, tofu: bool) -> dict[_Place, _Object]:
-    found: dict[_Place, _Object] = {}
+def _by_place(state: State, *, tofu: bool) -> dict[_Place, _Side]:
+    sides: dict[_Place, _Side] = {}
     for resource in state.resources or ():
-        told = _tells_all(resource.provider, state.terraform_version, tofu=tofu)
-        for instance in resource.instances or ():
-            address = resource_text(
-                module=resource.module,
-                mode=resource.mode,
-                type_=resource.type,
-                name=resource.name,
-                key=instance.index_key,
-            )
-            raw = bytes(instance.attributes)
-            found[address, instance.deposed or None] = _Object(
-                tainted=instance.status == "tainted",
-                attributes=raw if raw != b"null" else bytes(instance.attributes_flat),
-                hidden=_hidden(instance.sensitive_attributes) if told else None,
-            )
-    return found
+        marked = _marks_sensitive(resource.provider, state.terraform_version, tofu=tofu)
+        hidden = _hidden(resource.sensitive_paths) if marked else None
+        sides[resource.address, resource.deposed] = _Side(resource, hidden)
+    return sides
 
 
-def _tells_all(provider: str, version: str | None, *, tofu: bool) -> bool:
-    """Whether the state names everything that is sensitive, what the provider's schema says included."""
+def _by_name(state: State) -> dict[str, StateOutput]:
+    return {output.name: output for output in state.outputs or ()}
+
+
+def _marks_sensitive(provider: str, version: str | None, *, tofu: bool) -> bool:
+    """Whether the state marks everything that is sensitive, including by the provider's schema."""
     if _BUILTIN in provider:
         return True
     if tofu or _TOFU_REGISTRY in provider or version is None:
@@ -189,7 +126,7 @@ def _tells_all(provider: str, version: str | None, *, tofu: bool) -> bool:
 
 
 def _hidden(paths: Any) -> frozenset[str] | None:
-    """The first step of each path. A path that is not understood hides everything."""
+    """The first step of each path. An unknown kind of path hides everything."""
     names: set[str] = set()
     for path in paths or ():
         first = path[0] if isinstance(path, list) and path else None
@@ -200,73 +137,79 @@ def _hidden(paths: Any) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _object_diffs(
-    old: Mapping[_Place, _Object], new: Mapping[_Place, _Object], clean: Clean
-) -> Iterator[ObjectDiff]:
+def _resource_diffs(
+    old: Mapping[_Place, _Side], new: Mapping[_Place, _Side], clean: Clean
+) -> Iterator[ResourceDiff]:
     for address, deposed in sorted(old.keys() | new.keys(), key=lambda place: (place[0], place[1] or "")):
         before, after = old.get((address, deposed)), new.get((address, deposed))
-        whole = ObjectDiff(address=address, deposed=deposed, moved=Moved.CHANGED)
         if before is None or after is None:
-            yield replace(whole, moved=Moved.ADDED if before is None else Moved.REMOVED)
+            kind = DiffKind.ADDED if before is None else DiffKind.REMOVED
+            yield ResourceDiff(address=address, deposed=deposed, kind=kind)
             continue
-        found = differences_of(
-            before.attributes,
-            after.attributes,
+        differences = differences_of(
+            before.resource.attributes,
+            after.resource.attributes,
             before_mask=before.mask(),
             after_mask=after.mask(),
             clean=lambda text: clean("", text),
             at_most=_MOST_ATTRIBUTES,
         )
         note = None
-        if before.tainted != after.tainted:
-            note = "is tainted now" if after.tainted else "is tainted no more"
-        if found.shown or note:
-            yield replace(
-                whole,
-                attributes=tuple(_attribute(one, clean) for one in found.shown),
-                more=found.hidden,
+        if before.resource.tainted != after.resource.tainted:
+            note = "is now tainted" if after.resource.tainted else "is no longer tainted"
+        if differences.shown or note:
+            yield ResourceDiff(
+                address=address,
+                deposed=deposed,
+                kind=DiffKind.CHANGED,
+                attributes=tuple(_attribute(difference, clean) for difference in differences.shown),
+                more=differences.hidden,
                 note=note,
             )
 
 
-def _attribute(found: Difference, clean: Clean) -> AttributeDiff:
+def _attribute(difference: Difference, clean: Clean) -> AttributeDiff:
+    path, before, after = difference.path, difference.before, difference.after
     return AttributeDiff(
-        path=found.path,
-        before=clean(found.path, found.before) if found.before is not None else None,
-        after=clean(found.path, found.after) if found.after is not None else None,
-        sensitive=found.sensitive,
+        path=path,
+        before=clean(path, before) if before is not None else None,
+        after=clean(path, after) if after is not None else None,
+        sensitive=difference.sensitive,
     )
 
 
 def _output_diffs(
-    old: Mapping[str, _Output], new: Mapping[str, _Output], clean: Clean
+    old: Mapping[str, StateOutput], new: Mapping[str, StateOutput], clean: Clean
 ) -> Iterator[OutputDiff]:
     for name in sorted(old.keys() | new.keys()):
         before, after = old.get(name), new.get(name)
         if before is not None and after is not None and _same(before, after):
             continue
-        secret = any(one is not None and one.sensitive for one in (before, after))
+        secret = any(output is not None and output.sensitive for output in (before, after))
         yield OutputDiff(
             name=name,
-            moved=Moved.ADDED if before is None else Moved.REMOVED if after is None else Moved.CHANGED,
-            before=_output_text(name, before, secret=secret, clean=clean),
-            after=_output_text(name, after, secret=secret, clean=clean),
+            kind=DiffKind.ADDED
+            if before is None
+            else DiffKind.REMOVED
+            if after is None
+            else DiffKind.CHANGED,
+            before=_output_text(before, secret=secret, clean=clean),
+            after=_output_text(after, secret=secret, clean=clean),
             sensitive=secret,
         )
 
 
-def _same(one: _Output, other: _Output) -> bool:
-    return one.sensitive == other.sensitive and (
-        bytes(one.value) == bytes(other.value)
-        or msgspec.json.decode(one.value) == msgspec.json.decode(other.value)
+def _same(before: StateOutput, after: StateOutput) -> bool:
+    return before.sensitive == after.sensitive and (
+        bytes(before.value) == bytes(after.value) or before.read() == after.read()
     )
 
 
-def _output_text(name: str, output: _Output | None, *, secret: bool, clean: Clean) -> str | None:
+def _output_text(output: StateOutput | None, *, secret: bool, clean: Clean) -> str | None:
     if output is None or secret:
         return None if output is None else SENSITIVE
-    value = msgspec.json.decode(output.value)
-    shown = clean(name, value) if isinstance(value, str) else value
+    value = output.read()
+    shown = clean(output.name, value) if isinstance(value, str) else value
     text = msgspec.json.encode(shown).decode()
-    text = text if isinstance(value, str) else clean(name, text)
+    text = text if isinstance(value, str) else clean(output.name, text)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

@@ -1,208 +1,192 @@
-"""Edits of a state's record: an object taken out, an old one put back as deposed, the serial raised. Pure.
+"""Edits of a state file: remove an instance, add an old one as deposed, raise the serial. Pure.
 
-Bytes in, bytes out. What is not asked for stays as it was, byte for byte: other objects, fields that this
-version does not know, numbers of any size. No real object is touched, only the record; whoever writes the
-answer back keeps the old bytes first.
+Bytes in, bytes out. What is not edited stays as it was, byte for byte: other resources, fields that this
+version does not know, numbers of any size. Only the state changes, never a real resource; callers back up the
+old bytes before they write the new ones.
 
-    StateSurgery            3  refused: the state is as it was
+    StateEditError          3  refused: the state is unchanged
     ├── HF-REC-3               the state is encrypted
-    ├── HF-REC-4               the state cannot be read, or is of another format
-    ├── HF-REC-5               there is nothing to hang a deposed object on, or its place is taken
-    └── HF-REC-6               a serial that would not grow
+    ├── HF-REC-4               the state cannot be read, or has another format
+    ├── HF-REC-5               no instance to add a deposed one to, or its key is taken
+    └── HF-REC-6               the serial would not increase
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
+from typing import assert_never
 
 import msgspec
 
 from holdfast.kernel.errors import Refused
-from holdfast.kernel.values import dataclass, field
-from holdfast.terraform.addresses import resource_text
-from holdfast.terraform.statefile.reader import Empty, Readable, Unreadable, read_state
+from holdfast.terraform.statefile.model import (
+    EmptyState,
+    State,
+    StateResource,
+    UnreadableState,
+    read_state,
+)
 
+_NULL = msgspec.Raw(b"null")
 _Fields = dict[str, msgspec.Raw]
 _FIELDS = msgspec.json.Decoder(_Fields)
-_RESOURCES = msgspec.json.Decoder(list[_Fields] | None)
-_INSTANCES = msgspec.json.Decoder(list[_Fields] | None)
+_LIST = msgspec.json.Decoder(list[_Fields] | None)
 _KEY_LENGTH = 8
 
 
-class StateSurgery(Refused):
-    """The state is left as it was."""
+class StateEditError(Refused):
+    """The state is left unchanged."""
 
 
-class _Head(msgspec.Struct, frozen=True):
-    mode: str
-    type: str
-    name: str
-    module: str | None = None
+class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource instance as the state file has it, with the fields of its resource block; unencrypted."""
+
+    resource: StateResource
+    block: _Fields
+    body: _Fields
+
+    def __repr__(self) -> str:
+        return f"InstanceRecord({self.resource!r})"
+
+    @property
+    def place(self) -> tuple[str, str | None]:
+        return self.resource.address, self.resource.deposed
 
 
-class _Body(msgspec.Struct, frozen=True):
-    index_key: int | str | None = None
-    deposed: str | None = None
+def find_instance(state: bytes, address: str, *, deposed: str | None = None) -> InstanceRecord | None:
+    """The current instance of an address, or its deposed one with this key."""
+    records = (record for _, block in _open(state)[1] for record in block)
+    return next((record for record in records if record.place == (address, deposed)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
-    """One object's record as it stands in a state, with the head of its resource; in clear."""
+def remove_instances(state: bytes, addresses: Collection[str], *, deposed: bool = False) -> bytes:
+    """Remove the current instances of these addresses; with `deposed`, the deposed ones too.
 
-    address: str
-    deposed: str | None
-    head: _Fields = field(repr=False)
-    body: _Fields = field(repr=False)
-
-
-def instance(state: bytes, address: str, *, deposed: str | None = None) -> Instance | None:
-    """The record of the current object under an address, or of the deposed one with this key."""
-    return next(
-        (found for found in _instances(_open(state)) if (found.address, found.deposed) == (address, deposed)),
-        None,
+    An address without an instance is not an error: a removal can be repeated.
+    """
+    wanted = frozenset(addresses)
+    return _filtered(
+        state,
+        lambda record: (
+            record.resource.address not in wanted or (record.resource.deposed is not None and not deposed)
+        ),
     )
 
 
-def without(state: bytes, addresses: Collection[str], *, deposed: bool = False) -> bytes:
-    """Take the current objects under these addresses out of the record; with `deposed`, the old ones too.
+def remove_deposed(state: bytes, address: str, key: str) -> bytes:
+    return _filtered(state, lambda record: record.place != (address, key))
 
-    An address that holds nothing is no mistake: what was taken out once can be taken out again.
+
+def add_deposed(state: bytes, address: str, old: InstanceRecord, key: str) -> bytes:
+    """Put an old instance back as a deposed one of `address`: the next plan refreshes it and deletes it.
+
+    `old` comes from another state, and may have had another address there. Adding the same instance again
+    under the same key changes nothing.
     """
-    wanted = frozenset(addresses)
-
-    def stays(found: Instance) -> bool:
-        return found.address not in wanted or (found.deposed is not None and not deposed)
-
-    return _kept(state, stays)
-
-
-def without_deposed(state: bytes, address: str, key: str) -> bytes:
-    """Take one deposed object out of the record."""
-    return _kept(state, lambda found: (found.address, found.deposed) != (address, key))
-
-
-def with_deposed(state: bytes, address: str, old: Instance, key: str) -> bytes:
-    """Put an old object back as a deposed one of `address`: the next plan looks at it and deletes it.
-
-    `old` comes from another state, and may have stood under another address there. Putting the same object
-    back again under the same key changes nothing.
-    """
-    document = _open(state)
-    here = next((found for found in _instances(document) if found.address == address), None)
-    if here is None and old.address != address:
-        raise StateSurgery(
+    document, blocks = _open(state)
+    here = next((one for _, block in blocks for one in block if one.resource.address == address), None)
+    if here is None and old.resource.address != address:
+        raise StateEditError(
             "HF-REC-5",
-            f"{address} is not in the state, so nothing can be put beside it",
-            hint="Import the new object first.",
+            f"{address} is not in the state, so no deposed instance can be added to it",
+            hint="Import the new resource first.",
         )
     place = here if here is not None else old
     body = _deposed_body(old.body, place.body.get("index_key"), key)
-    there = instance(state, address, deposed=key)
+    there = find_instance(state, address, deposed=key)
     if there is not None:
-        if _same(there.body, body):
+        if _bytes(there.body) == _bytes(body):
             return state
-        raise StateSurgery(
-            "HF-REC-5", f"{address} has another deposed object with the key {key}", hint="Use another key."
+        raise StateEditError(
+            "HF-REC-5",
+            f"{address} has another deposed instance with the key {key}",
+            hint="Use another key.",
         )
-    resources = _resources(document)
-    for resource in resources:
-        if _name(resource) == _name(place.head):
-            resource["instances"] = _raw([*_bodies(resource), body])
+    resources = [fields for fields, _ in blocks]
+    for fields in resources:
+        if _block_name(fields) == _block_name(place.block):
+            fields["instances"] = _raw([*_bodies(fields), body])
             break
     else:
-        resources.append({**place.head, "instances": _raw([body])})
-    return _written({**document, "resources": _raw(resources)})
+        resources.append({**place.block, "instances": _raw([body])})
+    return msgspec.json.encode({**document, "resources": _raw(resources)})
 
 
-def raised(state: bytes, serial: int) -> bytes:
+def raise_serial(state: bytes, serial: int) -> bytes:
     """The same content under a greater serial."""
-    document = _open(state)
-    known = read_state(state)
-    if isinstance(known, Readable) and serial <= known.serial:
-        raise StateSurgery(
+    known = _require_editable(state)
+    if serial <= known.serial:
+        raise StateEditError(
             "HF-REC-6",
-            f"the state has the serial {known.serial}, and {serial} is not greater",
-            hint="A serial only grows; look at who wrote the state in between.",
+            f"the state has serial {known.serial}, and {serial} is not greater",
+            hint="A serial can only increase. Check who wrote the state in between.",
         )
-    return _written({**document, "serial": _raw(serial)})
+    return msgspec.json.encode({**_FIELDS.decode(state), "serial": _raw(serial)})
 
 
 def deposed_key(*, run: str, address: str) -> str:
-    """A key as Terraform makes them, and always the same for one run and address: doing it twice is one."""
+    """A key as Terraform makes them; the same for one run and address, so that a repeat adds nothing."""
     return hashlib.sha256(f"{run}\0{address}".encode()).hexdigest()[:_KEY_LENGTH]
 
 
-def _kept(state: bytes, stays: Callable[[Instance], bool]) -> bytes:
-    document = _open(state)
+def _filtered(state: bytes, keep: Callable[[InstanceRecord], bool]) -> bytes:
+    document, blocks = _open(state)
     kept: list[_Fields] = []
-    touched = False
-    for resource in _resources(document):
-        found = list(_of_resource(resource))
-        bodies = [each.body for each in found if stays(each)]
-        if len(bodies) == len(found):
-            kept.append(resource)
+    changed = False
+    for fields, block in blocks:
+        bodies = [record.body for record in block if keep(record)]
+        if len(bodies) == len(block):
+            kept.append(fields)
             continue
-        touched = True
+        changed = True
         if bodies:
-            kept.append({**resource, "instances": _raw(bodies)})
-    return _written({**document, "resources": _raw(kept)}) if touched else state
+            kept.append({**fields, "instances": _raw(bodies)})
+    return msgspec.json.encode({**document, "resources": _raw(kept)}) if changed else state
 
 
-def _open(state: bytes) -> _Fields:
-    file = read_state(state)
+def _require_editable(data: bytes) -> State:
+    file = read_state(data)
     match file:
-        case Empty():
-            raise StateSurgery("HF-REC-4", "the state is empty: not one byte", hint="Restore a backup first.")
-        case Unreadable():
-            raise StateSurgery(
+        case EmptyState():
+            raise StateEditError(
+                "HF-REC-4", "the state file is empty (0 bytes)", hint="Restore a backup first."
+            )
+        case UnreadableState():
+            raise StateEditError(
                 "HF-REC-4", f"the state cannot be read: {file.reason}", hint="Restore a backup first."
             )
-        case Readable() if file.encrypted:
-            raise StateSurgery(
+        case State(resources=None):
+            raise StateEditError(
                 "HF-REC-3",
-                "the state is encrypted, so its record cannot be changed from outside",
-                hint="Take the state as `state pull` of its engine gives it: in clear.",
+                "the state is encrypted and cannot be edited from outside the engine",
+                hint="Use the state as the engine's `state pull` prints it, unencrypted.",
             )
-        case Readable():
-            return _FIELDS.decode(state)
+        case State():
+            return file
+        case _:
+            assert_never(file)
 
 
-def _resources(document: _Fields) -> list[_Fields]:
-    return _RESOURCES.decode(document.get("resources", msgspec.Raw(b"null"))) or []
+def _open(data: bytes) -> tuple[_Fields, list[tuple[_Fields, list[InstanceRecord]]]]:
+    """The document's fields, and each resource block with its instances: decoded, and byte for byte."""
+    decoded = iter(_require_editable(data).resources or ())
+    document = _FIELDS.decode(data)
+    blocks = []
+    for fields in _LIST.decode(document.get("resources", _NULL)) or ():
+        block = {name: value for name, value in fields.items() if name != "instances"}
+        records = [InstanceRecord(resource=next(decoded), block=block, body=body) for body in _bodies(fields)]
+        blocks.append((fields, records))
+    return document, blocks
 
 
-def _bodies(resource: _Fields) -> list[_Fields]:
-    return _INSTANCES.decode(resource.get("instances", msgspec.Raw(b"null"))) or []
+def _bodies(block: _Fields) -> list[_Fields]:
+    return _LIST.decode(block.get("instances", _NULL)) or []
 
 
-def _instances(document: _Fields) -> Iterator[Instance]:
-    for resource in _resources(document):
-        yield from _of_resource(resource)
-
-
-def _of_resource(resource: _Fields) -> Iterator[Instance]:
-    head = {name: value for name, value in resource.items() if name != "instances"}
-    said = _name(resource)
-    for body in _bodies(resource):
-        own = msgspec.convert(_plain(body, ("index_key", "deposed")), _Body)
-        yield Instance(
-            address=resource_text(
-                module=said.module, mode=said.mode, type_=said.type, name=said.name, key=own.index_key
-            ),
-            deposed=own.deposed or None,
-            head=head,
-            body=body,
-        )
-
-
-def _name(head: _Fields) -> _Head:
-    found = msgspec.convert(_plain(head, ("mode", "type", "name", "module")), _Head)
-    return _Head(mode=found.mode, type=found.type, name=found.name, module=found.module or None)
-
-
-def _plain(fields: _Fields, names: tuple[str, ...]) -> dict[str, object]:
-    return {name: msgspec.json.decode(fields[name]) for name in names if name in fields}
+def _block_name(block: _Fields) -> tuple[str | None, ...]:
+    parts = (msgspec.json.decode(block.get(name, _NULL)) for name in ("module", "mode", "type", "name"))
+    return tuple(part or None for part in parts)
 
 
 def _deposed_body(body: _Fields, index: msgspec.Raw | None, key: str) -> _Fields:
@@ -211,15 +195,9 @@ def _deposed_body(body: _Fields, index: msgspec.Raw | None, key: str) -> _Fields
     return {**first, "deposed": _raw(key), **rest}
 
 
-def _same(one: _Fields, other: _Fields) -> bool:
-    return {name: bytes(value) for name, value in one.items()} == {
-        name: bytes(value) for name, value in other.items()
-    }
+def _bytes(fields: _Fields) -> dict[str, bytes]:
+    return {name: bytes(value) for name, value in fields.items()}
 
 
 def _raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
-
-
-def _written(document: _Fields) -> bytes:
-    return msgspec.json.encode(document)

@@ -1,8 +1,8 @@
-"""What Terraform marks as sensitive, wherever it says so: for the redactor, never to show.
+"""What Terraform marks as sensitive, wherever it does so: for the redactor, never to show.
 
-Plans are read in `plan_values`. Here are states, outputs, and variables that the code declares as sensitive:
-those are known before there is a plan, and a plan may fail and quote them. Last, a document of Terraform with
-its marks applied: there a value goes because of its mark, however short it is.
+`plan.values` reads plans. This module reads states, outputs and variables that the code declares sensitive:
+those are known before there is a plan, and a plan may fail and quote them. `without_marked` masks a document
+of Terraform by its marks, however short a value is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,13 @@ import msgspec
 from holdfast.hcl.eval.code import Code, is_own_variables
 from holdfast.hcl.reader import Unknown, constant, values
 from holdfast.terraform.plan.values import marked_texts, part_of_mask, texts
+from holdfast.terraform.statefile.model import (
+    DECODE_ERRORS,
+    EmptyState,
+    StateFile,
+    StateOutput,
+    read_outputs,
+)
 
 _DECODER = msgspec.json.Decoder()
 _MARKS = (
@@ -29,63 +36,29 @@ _DYNAMIC = frozenset({"value", "type"})
 """How a state writes a value of any type, such as the `input` of a `terraform_data`; paths do not name it."""
 
 
-class _Instance(msgspec.Struct, frozen=True, gc=False):
-    attributes: msgspec.Raw = msgspec.Raw(b"null")
-    sensitive_attributes: Any = None
-
-    def __repr__(self) -> str:
-        return "_Instance(…)"
-
-
-class _Resource(msgspec.Struct, frozen=True, gc=False):
-    instances: list[_Instance] | None = None
-
-
-class _Output(msgspec.Struct, frozen=True, gc=False):
-    value: msgspec.Raw = msgspec.Raw(b"null")
-    sensitive: bool = False
-
-    def __repr__(self) -> str:
-        return f"_Output(sensitive={self.sensitive!r}, …)"
-
-
-class _State(msgspec.Struct, frozen=True, gc=False):
-    outputs: dict[str, _Output] | None = None
-    resources: list[_Resource] | None = None
-
-
-_STATE = msgspec.json.Decoder(_State)
-_OUTPUTS = msgspec.json.Decoder(dict[str, _Output])
-
-
-def sensitive_in_state(raw: bytes) -> frozenset[str]:
-    """Of a raw state: sensitive outputs, and attributes by their paths. Of what cannot be read, nothing."""
-    try:
-        state = _STATE.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+def sensitive_in_state(file: StateFile) -> frozenset[str]:
+    """Sensitive outputs, and attributes by their paths; also of a state that is otherwise unreadable."""
+    if isinstance(file, EmptyState):
         return frozenset()
-    found = set(_of_outputs(state.outputs or {}))
-    for instance in (one for each in state.resources or () for one in each.instances or ()):
-        if instance.sensitive_attributes:
-            attributes = _DECODER.decode(instance.attributes)
-            for path in instance.sensitive_attributes:
-                found.update(texts(_at(attributes, path)))
-    return frozenset(found)
+    secrets = set(_of_outputs(file.outputs or ()))
+    for resource in file.resources or ():
+        if resource.sensitive_paths:
+            attributes = resource.read()
+            for path in resource.sensitive_paths:
+                secrets.update(texts(_at(attributes, path)))
+    return frozenset(secrets)
 
 
 def sensitive_in_outputs(raw: bytes) -> frozenset[str]:
     """Of what `output -json` prints. Of what cannot be read, nothing."""
-    try:
-        return frozenset(_of_outputs(_OUTPUTS.decode(raw or b"{}")))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return frozenset()
+    return frozenset(_of_outputs(read_outputs(raw)))
 
 
 def sensitive_in_shown(raw: bytes) -> frozenset[str]:
     """Of what `show -json` prints of a state or a plan: these know the provider's schema too."""
     try:
         document = _DECODER.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return frozenset()
     return frozenset(_of_marks(document))
 
@@ -172,10 +145,10 @@ def _of_marks(document: Any) -> Iterator[str]:
             yield from _of_marks(one)
 
 
-def _of_outputs(outputs: Mapping[str, _Output]) -> Iterator[str]:
-    for output in outputs.values():
+def _of_outputs(outputs: Iterable[StateOutput]) -> Iterator[str]:
+    for output in outputs:
         if output.sensitive:
-            yield from texts(_DECODER.decode(output.value))
+            yield from texts(output.read())
 
 
 def _at(value: Any, path: Any) -> Any:

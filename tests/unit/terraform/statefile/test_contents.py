@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from recovery_made import LINEAGE, body, state
 
-from holdfast.terraform.statefile.contents import NOTHING, read_contents
+from holdfast.terraform.statefile.contents import NO_STATE, read_contents
 
 STATES = Path(__file__).parents[1] / "states"
 
@@ -71,15 +71,15 @@ def test_likeness_is_about_the_object() -> None:
             body("1", size=2, tainted=True),
         )
     )
-    assert one.like(same)
-    assert not one.like(other)
-    assert not one.like(tainted)
+    assert one.same_as(same)
+    assert not one.same_as(other)
+    assert not one.same_as(tainted)
 
 
 def test_no_state_is_not_an_unseen_one() -> None:
     """Whoever keeps the state said that there is none: then there is none."""
-    assert read_contents(None) == NOTHING
-    assert NOTHING.absent
+    assert read_contents(None) == NO_STATE
+    assert NO_STATE.absent
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.secrets.redact import Redactor
-from holdfast.terraform.statefile.diff import AttributeDiff, Moved, StateDiff, diff
+from holdfast.terraform.statefile.diff import AttributeDiff, DiffKind, StateDiff, diff_states
+from holdfast.terraform.statefile.model import read_state
 
 BUILTIN = 'provider["terraform.io/builtin/terraform"]'
 AWS = 'provider["registry.terraform.io/hashicorp/aws"]'
@@ -48,7 +49,7 @@ def path(*names: str) -> list[dict[str, str]]:
 
 
 def compared(old: bytes, new: bytes, *, tofu: bool = False) -> StateDiff:
-    found = diff(old, new, clean=Redactor().clean_field, tofu=tofu)
+    found = diff_states(read_state(old), read_state(new), clean=Redactor().clean_field, tofu=tofu)
     assert found is not None
     return found
 
@@ -64,10 +65,10 @@ def test_what_came_and_went_is_named_with_its_place() -> None:
     """Objects by address, deposed ones by their key too."""
     old = state(resource("gone"), resource("same"))
     new = state(resource("same"), resource("came"), resource("same", deposed="ab12"))
-    assert [(one.address, one.deposed, one.moved) for one in compared(old, new).objects] == [
-        ("t.came", None, Moved.ADDED),
-        ("t.gone", None, Moved.REMOVED),
-        ("t.same", "ab12", Moved.ADDED),
+    assert [(one.address, one.deposed, one.kind) for one in compared(old, new).resources] == [
+        ("t.came", None, DiffKind.ADDED),
+        ("t.gone", None, DiffKind.REMOVED),
+        ("t.same", "ab12", DiffKind.ADDED),
     ]
 
 
@@ -75,7 +76,7 @@ def test_attributes_that_changed_are_shown_with_both_values() -> None:
     """Each part by its path; what is not there any more is None."""
     old = state(resource(attributes={"size": 1, "tags": {"k": "v", "w": "x"}, "same": True}))
     new = state(resource(attributes={"size": 2, "tags": {"k": "v"}, "same": True}))
-    (found,) = compared(old, new).objects
+    (found,) = compared(old, new).resources
     assert found.attributes == (
         AttributeDiff(path="size", before="1", after="2", sensitive=False),
         AttributeDiff(path="tags.w", before="x", after=None, sensitive=False),
@@ -84,8 +85,8 @@ def test_attributes_that_changed_are_shown_with_both_values() -> None:
 
 def test_an_object_that_became_tainted_differs() -> None:
     """Terraform would replace it: that is a change of the record."""
-    (found,) = compared(state(resource()), state(resource(status="tainted"))).objects
-    assert (found.moved, found.note) == (Moved.CHANGED, "is tainted now")
+    (found,) = compared(state(resource()), state(resource(status="tainted"))).resources
+    assert (found.kind, found.note) == (DiffKind.CHANGED, "is now tainted")
 
 
 @pytest.mark.parametrize("marked", ["old", "new"])
@@ -98,7 +99,7 @@ def test_an_attribute_that_either_calls_sensitive_is_hidden(marked: str, mark: l
     old = state(resource(attributes={"login": {"password": SECRET}}, marks=marks["old"]))
     new = state(resource(attributes={"login": {"password": "another-Secret-9"}}, marks=marks["new"]))
     found = compared(old, new)
-    assert found.objects[0].attributes == (
+    assert found.resources[0].attributes == (
         AttributeDiff(path="login", before="(sensitive)", after="(sensitive)", sensitive=True),
     )
 
@@ -123,7 +124,7 @@ def test_where_a_state_does_not_tell_all_that_is_sensitive_only_names_are_told(
         state(resource(provider=provider, attributes={"result": text}), version=version)
         for text in ("plain-one", "plain-two")
     )
-    (found,) = compared(old, new, tofu=tofu).objects
+    (found,) = compared(old, new, tofu=tofu).resources
     (attribute,) = found.attributes
     assert attribute.path == "result"
     assert (attribute.before, attribute.after) == (
@@ -135,7 +136,7 @@ def test_what_looks_secret_is_hidden_without_a_mark() -> None:
     """A name that sounds secret and a value that looks random: the redactor is asked for every text."""
     old = state(resource(attributes={"api_key": "aaaa"}))
     new = state(resource(attributes={"api_key": "q8Zk2Lw9Xv4Rt7Pn"}))
-    (found,) = compared(old, new).objects
+    (found,) = compared(old, new).resources
     assert (found.attributes[0].before, found.attributes[0].after) == ("aaaa", "***")
 
 
@@ -143,16 +144,16 @@ def test_outputs_differ_and_sensitive_ones_are_hidden() -> None:
     """An output that is or was sensitive has no value here."""
     old = state(outputs={"a": {"value": "x"}, "b": {"value": SECRET, "sensitive": True}, "c": {"value": [1]}})
     new = state(outputs={"a": {"value": "y"}, "b": {"value": SECRET}, "d": {"value": {"k": "v"}}})
-    assert [(one.name, one.moved, one.before, one.after) for one in compared(old, new).outputs] == [
-        ("a", Moved.CHANGED, '"x"', '"y"'),
-        ("b", Moved.CHANGED, "(sensitive)", "(sensitive)"),
-        ("c", Moved.REMOVED, "[1]", None),
-        ("d", Moved.ADDED, None, '{"k":"v"}'),
+    assert [(one.name, one.kind, one.before, one.after) for one in compared(old, new).outputs] == [
+        ("a", DiffKind.CHANGED, '"x"', '"y"'),
+        ("b", DiffKind.CHANGED, "(sensitive)", "(sensitive)"),
+        ("c", DiffKind.REMOVED, "[1]", None),
+        ("d", DiffKind.ADDED, None, '{"k":"v"}'),
     ]
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b'{"serial":1,"lineage":"l","encrypted_data":"x"}'])
 def test_what_cannot_be_looked_into_is_not_compared(content: bytes) -> None:
     """An encrypted state is never "the same", and never empty."""
-    assert diff(content, state(), clean=Redactor().clean_field) is None
-    assert diff(state(), content, clean=Redactor().clean_field) is None
+    assert diff_states(read_state(content), read_state(state()), clean=Redactor().clean_field) is None
+    assert diff_states(read_state(state()), read_state(content), clean=Redactor().clean_field) is None

@@ -9,14 +9,14 @@ from recovery_made import body, state
 
 from holdfast.kernel.errors import Exit
 from holdfast.terraform.statefile.edit import (
-    Instance,
-    StateSurgery,
+    InstanceRecord,
+    StateEditError,
+    add_deposed,
     deposed_key,
-    instance,
-    raised,
-    with_deposed,
-    without,
-    without_deposed,
+    find_instance,
+    raise_serial,
+    remove_deposed,
+    remove_instances,
 )
 
 STATES = Path(__file__).parents[1] / "states"
@@ -24,8 +24,8 @@ ODD = 'a"].b[0]${x}'
 ODD_ADDRESS = 'lab_object.each["a\\"].b[0]$${x}"]'
 
 
-def taken(data: bytes, address: str, deposed: str | None = None) -> Instance:
-    found = instance(data, address, deposed=deposed)
+def taken(data: bytes, address: str, deposed: str | None = None) -> InstanceRecord:
+    found = find_instance(data, address, deposed=deposed)
     assert found is not None
     return found
 
@@ -45,22 +45,24 @@ def test_the_object_that_is_meant_goes_and_no_other() -> None:
             "lab_object.single": [body("6")],
         }
     )
-    left = resources(without(data, [ODD_ADDRESS, "lab_object.count[0]", "lab_object.single"]))
+    left = resources(remove_instances(data, [ODD_ADDRESS, "lab_object.count[0]", "lab_object.single"]))
     assert [[one["attributes"]["id"] for one in each["instances"]] for each in left] == [["1"], ["4"], ["5"]]
 
 
 def test_an_address_without_its_key_takes_nothing() -> None:
     """`lab_object.count` is no object when there are `lab_object.count[0]` and `[1]`; `"0"` is not 0."""
     data = state({"lab_object.count": [body("3", key=0), body("4", key=1)]})
-    assert without(data, ["lab_object.count", 'lab_object.count["0"]', "lab_object.other"]) is data
+    assert remove_instances(data, ["lab_object.count", 'lab_object.count["0"]', "lab_object.other"]) is data
 
 
 def test_old_objects_stay_unless_they_are_asked_for() -> None:
     """What is deposed still exists: its record is not lost by the way."""
     data = state({"lab_object.a": [body("new"), body("old", deposed="aa11")]})
-    assert [one["deposed"] for one in resources(without(data, ["lab_object.a"]))[0]["instances"]] == ["aa11"]
-    assert resources(without(data, ["lab_object.a"], deposed=True)) == []
-    left = resources(without_deposed(data, "lab_object.a", "aa11"))
+    assert [
+        one["deposed"] for one in resources(remove_instances(data, ["lab_object.a"]))[0]["instances"]
+    ] == ["aa11"]
+    assert resources(remove_instances(data, ["lab_object.a"], deposed=True)) == []
+    left = resources(remove_deposed(data, "lab_object.a", "aa11"))
     assert [one["attributes"]["id"] for one in left[0]["instances"]] == ["new"]
 
 
@@ -69,7 +71,7 @@ def test_what_is_not_known_stays_as_it_was() -> None:
     number = b"12345678901234567890123456789.000000000000000000010"
     data = state({"lab_object.a": [body("1")], "lab_object.b": [body("2", n="N")]}, news={"z": 1, "a": 2})
     data = data.replace(b'"N"', number)
-    left = without(data, ["lab_object.a"])
+    left = remove_instances(data, ["lab_object.a"])
     assert number in left
     assert list(json.loads(left)) == list(json.loads(data))
     assert b'"news": {\n    "z": 1,\n    "a": 2\n  }' in data
@@ -80,7 +82,7 @@ def test_an_old_object_is_put_back_as_deposed() -> None:
     """After the new object is imported, the old one stands beside it with everything that was known of it."""
     before = state({"lab_object.each": [body("old", key=ODD, size=1, tainted=True)]})
     now = state({"lab_object.each": [body("new", key=ODD)], "lab_object.b": [body("2")]}, serial=9)
-    after = with_deposed(now, ODD_ADDRESS, taken(before, ODD_ADDRESS), "aa11")
+    after = add_deposed(now, ODD_ADDRESS, taken(before, ODD_ADDRESS), "aa11")
     current, old = resources(after)[0]["instances"]
     assert current == resources(now)[0]["instances"][0]
     assert old == {**resources(before)[0]["instances"][0], "deposed": "aa11"}
@@ -92,16 +94,16 @@ def test_putting_back_twice_is_putting_back_once() -> None:
     """A reconcile that is killed in between can be done again."""
     before, now = state({"lab_object.a": [body("old")]}), state({"lab_object.a": [body("new")]})
     old = taken(before, "lab_object.a")
-    once = with_deposed(now, "lab_object.a", old, "aa11")
-    assert with_deposed(once, "lab_object.a", old, "aa11") == once
+    once = add_deposed(now, "lab_object.a", old, "aa11")
+    assert add_deposed(once, "lab_object.a", old, "aa11") == once
 
 
 def test_the_key_of_another_object_is_not_taken() -> None:
     """One old object never overwrites another."""
     now = state({"lab_object.a": [body("new"), body("other", deposed="aa11")]})
     old = taken(state({"lab_object.a": [body("old")]}), "lab_object.a")
-    with pytest.raises(StateSurgery) as refused:
-        with_deposed(now, "lab_object.a", old, "aa11")
+    with pytest.raises(StateEditError) as refused:
+        add_deposed(now, "lab_object.a", old, "aa11")
     assert refused.value.problem.code == "HF-REC-5"
 
 
@@ -109,37 +111,37 @@ def test_an_old_object_finds_its_place_in_a_state_without_it() -> None:
     """The head of its resource comes with it: module, type, provider."""
     before = state({"module.m.lab_object.a": [body("old", key=3)]})
     address = "module.m.lab_object.a[3]"
-    after = with_deposed(state({}), address, taken(before, address), "aa11")
-    assert taken(after, address, "aa11").head == taken(before, address).head
+    after = add_deposed(state({}), address, taken(before, address), "aa11")
+    assert taken(after, address, "aa11").block == taken(before, address).block
 
 
 def test_an_old_object_may_have_stood_under_another_address() -> None:
     """A plan that moves and replaces at once: the old object goes where the new one is."""
     old = taken(state({"lab_object.a": [body("old", key=0)]}), "lab_object.a[0]")
     now = state({"module.m.lab_object.b": [body("new", key="x")]})
-    after = with_deposed(now, 'module.m.lab_object.b["x"]', old, "aa11")
+    after = add_deposed(now, 'module.m.lab_object.b["x"]', old, "aa11")
     assert [one["index_key"] for one in resources(after)[0]["instances"]] == ["x", "x"]
-    with pytest.raises(StateSurgery) as refused:
-        with_deposed(now, "lab_object.c", old, "aa11")
+    with pytest.raises(StateEditError) as refused:
+        add_deposed(now, "lab_object.c", old, "aa11")
     assert refused.value.problem.code == "HF-REC-5"
 
 
 def test_an_object_that_is_not_there_is_none() -> None:
     """Current and deposed objects are not mixed up."""
     data = state({"lab_object.a": [body("old", deposed="aa11")]})
-    assert instance(data, "lab_object.a") is None
-    assert instance(data, "lab_object.a", deposed="bb22") is None
-    assert taken(data, "lab_object.a", "aa11").deposed == "aa11"
+    assert find_instance(data, "lab_object.a") is None
+    assert find_instance(data, "lab_object.a", deposed="bb22") is None
+    assert taken(data, "lab_object.a", "aa11").resource.deposed == "aa11"
 
 
 def test_a_serial_only_grows() -> None:
     """The content stays, the serial rises; nothing else is allowed."""
     data = state({"lab_object.a": [body("1")]})
-    assert {**json.loads(raised(data, 12)), "serial": 7} == json.loads(data)
-    assert json.loads(raised(data, 12))["serial"] == 12
+    assert {**json.loads(raise_serial(data, 12)), "serial": 7} == json.loads(data)
+    assert json.loads(raise_serial(data, 12))["serial"] == 12
     for serial in (7, 6):
-        with pytest.raises(StateSurgery) as refused:
-            raised(data, serial)
+        with pytest.raises(StateEditError) as refused:
+            raise_serial(data, serial)
         assert refused.value.problem.code == "HF-REC-6"
 
 
@@ -156,13 +158,13 @@ def test_what_cannot_be_read_is_not_operated_on(data: bytes, code: str) -> None:
     """An encrypted, empty, broken or newer state is refused before anything is changed."""
     old = taken(state({"lab_object.a": [body("old")]}), "lab_object.a")
     for operation in (
-        lambda: without(data, ["lab_object.a"]),
-        lambda: without_deposed(data, "lab_object.a", "k"),
-        lambda: with_deposed(data, "lab_object.a", old, "k"),
-        lambda: instance(data, "lab_object.a"),
-        lambda: raised(data, 99),
+        lambda: remove_instances(data, ["lab_object.a"]),
+        lambda: remove_deposed(data, "lab_object.a", "k"),
+        lambda: add_deposed(data, "lab_object.a", old, "k"),
+        lambda: find_instance(data, "lab_object.a"),
+        lambda: raise_serial(data, 99),
     ):
-        with pytest.raises(StateSurgery) as refused:
+        with pytest.raises(StateEditError) as refused:
             operation()
         assert refused.value.problem.code == code
         assert refused.value.exit is Exit.REFUSED

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from holdfast.terraform.statefile.reader import Empty, Readable, Unreadable, read_state
+from holdfast.terraform.statefile.model import EmptyState, State, UnreadableState, read_state
 
 STATES = Path(__file__).parents[1] / "states"
 ENGINES = ("terraform-1.11.4", "terraform-1.15.5", "tofu-1.12.6")
 
 
-def recorded(name: str) -> Readable:
+def recorded(name: str) -> State:
     found = read_state((STATES / f"{name}.json").read_bytes())
-    assert isinstance(found, Readable)
+    assert isinstance(found, State)
     return found
 
 
-def written(**more: Any) -> Readable:
+def written(**more: Any) -> State:
     document = {
         "version": 4,
         "terraform_version": "1.15.5",
@@ -28,7 +28,7 @@ def written(**more: Any) -> Readable:
         **more,
     }
     found = read_state(json.dumps(document).encode())
-    assert isinstance(found, Readable)
+    assert isinstance(found, State)
     return found
 
 
@@ -120,15 +120,15 @@ def test_a_sensitive_output_is_not_printed() -> None:
 
 def test_no_bytes_are_an_empty_file() -> None:
     """What a killed local backend leaves is told apart from a state without resources."""
-    assert read_state(b"") == Empty()
+    assert read_state(b"") == EmptyState()
     assert written(resources=[]).managed == 0
 
 
 @pytest.mark.parametrize(
     ("data", "part"),
     [
-        (b"\n", "blanks"),
-        (b"\0" * 4096, "blanks"),
+        (b"\n", "whitespace"),
+        (b"\0" * 4096, "whitespace"),
         (b'{"version": 4, "serial": 1, "lineage": "l", "resour', "truncated"),
         (b"not json", "malformed"),
         (b"[]", "object"),
@@ -146,5 +146,5 @@ def test_no_bytes_are_an_empty_file() -> None:
 def test_what_cannot_be_read_is_an_answer_with_a_reason(data: bytes, part: str) -> None:
     """A damaged state is never "no state"."""
     found = read_state(data)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableState)
     assert part in found.reason
