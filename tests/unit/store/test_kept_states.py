@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from memory_blobs import MemoryBlobs
+from recovery_made import LINEAGE, body
+from recovery_made import state as state_file
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
@@ -11,6 +13,7 @@ from holdfast.store.backups import Backups
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.snapshots import StateCopy
 from holdfast.store.states import KeptStates, Version
+from holdfast.terraform.statefile.reader import Readable, read_state
 
 KEY = Key.of(b"k" * 32)
 
@@ -149,6 +152,18 @@ def test_a_damaged_version_is_an_error(states: KeptStates, blobs: MemoryBlobs) -
         blobs.write("states/a%2Fb/0000000002", bad)
         with pytest.raises(UnknownOutcome):
             states.current("a/b")
+
+
+def test_a_copy_says_what_its_state_says() -> None:
+    """Serial, lineage, and how many objects Terraform made: a lost state is known by them."""
+    content = state_file(
+        {"lab_object.a": [body("1"), body("2", key=1)], "lab_object.b": [body("3")]}, serial=5
+    )
+    found = read_state(content)
+    assert isinstance(found, Readable)
+    copy = StateCopy.of(content, found, run="r", who="ann", why="apply")
+    assert (copy.serial, copy.lineage, copy.resources) == (5, LINEAGE, 3)
+    assert copy.state == content
 
 
 def test_a_copy_of_a_format_that_is_not_known_is_an_error(blobs: MemoryBlobs) -> None:
