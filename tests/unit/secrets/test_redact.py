@@ -126,12 +126,32 @@ def test_a_value_read_from_a_file_is_hidden_without_its_last_line_end() -> None:
         assert redactor.clean(f"<{text}>") == "<***>"
 
 
+@pytest.mark.parametrize("between", ["\n", "\r\n", " ", ""])
+def test_a_value_of_short_lines_is_hidden_however_they_are_joined(between: str) -> None:
+    """None of its lines is long enough to be searched for alone."""
+    redactor = Redactor(["k3y-1\np4s-2\nx9z-3"])
+    assert redactor.clean(f"<{between.join(('k3y-1', 'p4s-2', 'x9z-3'))}>") == "<***>"
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "hunter2x", "hunter2xy"])
+def test_base64_without_its_padding_is_hidden_to_the_last_character(secret: str) -> None:
+    """As tokens carry it."""
+    text = base64.b64encode(secret.encode()).decode().rstrip("=")
+    assert Redactor([secret]).clean(f"<{text}>") == "<***>"
+
+
 def test_one_line_of_a_value_is_hidden_in_json_and_html_too() -> None:
     """Logs show single lines, and escape them."""
     line = 'user="ann" & key=<tr0ub4dor>'
     redactor = Redactor([f"first\n{line}\nlast\n"])
     for text in (line, json.dumps(line)[1:-1], html.escape(line)):
         assert redactor.clean(f"[{text}]") == "[***]"
+
+
+def test_a_line_of_eight_characters_gives_something_away_alone() -> None:
+    """A shorter one is hidden with the lines around it only."""
+    redactor = Redactor(["first: 1\nk3y-p4s5\nk3y-p4s\n"])
+    assert redactor.clean("k3y-p4s5, k3y-p4s") == "***, k3y-p4s"
 
 
 def test_lines_that_say_nothing_are_not_hidden_elsewhere() -> None:
@@ -163,6 +183,18 @@ def test_a_secret_nested_without_end_is_hidden_as_a_whole() -> None:
     """What is too deep to be read as a document is a value like any other."""
     deep = "[" * 100_000
     assert Redactor([deep]).clean(f"<{deep}>") == "<***>"
+
+
+def test_letters_that_grow_in_lower_case_move_no_mask() -> None:
+    """A capital dotted I becomes two characters: what is hidden behind it is hidden in its own place."""
+    text = 'İİİİİİİİ password = "xK9mQ2vL8pW4" done'
+    assert Redactor().clean(text) == 'İİİİİİİİ password = "***" done'
+
+
+def test_what_is_registered_can_be_hidden_again() -> None:
+    """Sealed with a run, for whoever reads its journal later; what is not searched for is not kept."""
+    redactor = Redactor(["hunter2", Secret("swordfish"), "true", "abc"])
+    assert redactor.registered() == {"hunter2", "swordfish"}
 
 
 def test_values_registered_later_are_hidden_from_then_on() -> None:

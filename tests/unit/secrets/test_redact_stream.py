@@ -52,6 +52,21 @@ def test_bytes_may_be_cut_inside_a_character() -> None:
     assert shown.encode("utf-8", "surrogateescape") == b"ein *** \xc3\xbc\xff"
 
 
+def test_half_a_character_at_the_end_is_given_out() -> None:
+    """Nothing that came is kept back when the stream ends."""
+    stream = StreamRedactor(Redactor())
+    shown = stream.feed(b"a \xc3") + stream.close()
+    assert shown.encode("utf-8", "surrogateescape") == b"a \xc3"
+
+
+def test_what_was_shown_decides_what_follows() -> None:
+    """A token that goes on a word is none: the same in pieces as in one."""
+    token = "gh" + "p_Zx81QmWnErTyUiOpAsDfGhJkLzXcVbNm0246"
+    stream = StreamRedactor(Redactor())
+    shown = stream.feed("some-word0") + stream.feed(f"{token} ") + stream.close()
+    assert shown == Redactor().clean(f"some-word0{token} ") == f"some-word0{token} "
+
+
 def test_a_secret_by_format_that_is_cut_is_hidden() -> None:
     """A token, a key, a password in an address, and one under its name."""
     token = "gh" + "p_Zx81QmWnErTyUiOpAsDfGhJkLzXcVbNm0246"
@@ -81,3 +96,11 @@ def test_a_run_of_overlapping_values_does_not_pile_up() -> None:
     shown = stream.feed("x") + "".join(stream.feed("aaaaaaaaaa") for _ in range(1000)) + stream.feed("y")
     assert shown + stream.close() == "x***y"
     assert len(stream._held) < 10
+
+
+def test_every_beginning_of_a_telling_name_is_held() -> None:
+    """However long: what follows decides whether it is the name of a secret."""
+    redactor = Redactor()
+    assert redactor._on.begun
+    for word in redactor._on.begun:
+        assert redactor.open_at(f". {word}", 0) <= 2, word

@@ -30,6 +30,13 @@ def test_the_content_cannot_be_seen_and_sealing_twice_differs() -> None:
     assert one[HEADER:] != two[HEADER:]
 
 
+def test_each_sealed_thing_has_a_key_and_nonces_of_its_own() -> None:
+    """Salt and nonce prefix are never the same twice: a nonce used twice under one key gives things away."""
+    begins = [seal(KEY, b"data", context="c")[:HEADER] for _ in range(20)]
+    assert len({header[15:31] for header in begins}) == 20
+    assert len({header[31:] for header in begins}) == 20
+
+
 def test_another_key_is_named() -> None:
     """The user learns which key is needed, and which one is at hand."""
     sealed = seal(KEY, b"data", context="the plan of prod")
