@@ -3,12 +3,13 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections.abc import Callable
 
 import pytest
 from audit_made import act, applied, audit_on, store_on
 from memory_blobs import MemoryBlobs
 
-from holdfast.audit.layout import HEAD, piece_name, piece_seqs
+from holdfast.audit.layout import HEAD, head_in, piece_name, piece_seqs
 from holdfast.audit.marks import open_break_glass
 from holdfast.audit.reader import all_lines, newest, verify
 from holdfast.kernel.errors import Failed, HoldfastError
@@ -21,6 +22,8 @@ class Stumbling(MemoryBlobs):
         super().__init__()
         self.before: set[str] = set()
         self.after: set[str] = set()
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Called just before it fails."""
 
     def create(self, name: str, data: bytes) -> bool:
         self._stumble(self.before, name)
@@ -36,6 +39,7 @@ class Stumbling(MemoryBlobs):
         word = next((one for one in at if name.startswith(one)), None)
         if word is not None:
             at.discard(word)
+            self.meanwhile()
             raise Failed("HF-STORE-5", "the store does not answer")
 
 
@@ -124,6 +128,32 @@ def test_a_store_that_fails_is_an_error_and_nothing_is_lost() -> None:
     assert [line["stack"] for line in newest(store, limit=9)] == ["dns", "net"]
 
 
+def test_what_failed_is_written_before_what_came_meanwhile() -> None:
+    """The record tells things in the order in which they were noted."""
+    shelf = Stumbling()
+    store = store_on(shelf)
+    audit = audit_on(store)
+
+    def comes_meanwhile() -> None:
+        audit._take([applied("second")])
+
+    shelf.before.add(piece_name(1))
+    shelf.meanwhile = comes_meanwhile
+    with pytest.raises(HoldfastError):
+        audit.record(applied("first"))
+    audit.flush()
+    assert [line["stack"] for line in newest(store, limit=10)] == ["second", "first"]
+
+
+def test_text_that_is_no_unicode_is_recorded_all_the_same() -> None:
+    """A name of a file may hold any bytes; what cannot be written is replaced, and the act is not stopped."""
+    store = store_on()
+    audit_on(store).record(act("unlock", reason="see \udcff there"))
+    (line,) = newest(store, limit=1)
+    assert line["reason"] == "see ? there"
+    assert verify(store).whole
+
+
 def test_a_failure_in_the_background_is_raised_where_it_is_heard() -> None:
     """`note` raises nothing, whenever its thread gets to it; the line is not lost."""
     blobs = Stumbling()
@@ -167,6 +197,51 @@ def test_a_head_that_stays_behind_harms_nothing() -> None:
     assert verify(store).lines == 3
 
 
+class Outrun(MemoryShelf):
+    """Just before the head is moved for the first time, somebody else writes a line and moves it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[Callable[[], None]] = []
+
+    def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
+        if name == HEAD and self.others:
+            self.others.pop()()
+        return super().replace(name, data, tag=tag)
+
+
+def test_the_head_is_never_moved_back() -> None:
+    """Else lines behind it could be cut off without being missed."""
+    shelf = Outrun()
+    store = store_on(shelf)
+    shelf.others.append(lambda: audit_on(store).record(applied("second")))
+    audit_on(store).record(applied("first"))
+    head = store.sealed.read(HEAD)
+    assert head is not None
+    assert head_in(head).seq == 2
+    assert verify(store).whole
+
+
+def test_a_failure_in_the_background_is_not_tried_without_end() -> None:
+    """What could not be written waits for the one who asks: the thread ends."""
+
+    class Deaf(MemoryShelf):
+        def create(self, name: str, data: bytes) -> bool:
+            del data
+            raise Failed("HF-STORE-5", f"{name} cannot be written")
+
+    store = store_on()
+    audit = audit_on(store)
+    audit.record(applied("first"))
+    store.sealed.shelf = Deaf()
+    audit.note(applied("net"))
+    writer = audit._writer
+    assert writer is not None
+    writer.join(30.0)
+    assert not writer.is_alive()
+    assert audit._writer is None
+
+
 def test_a_cut_end_stays_known_after_the_next_line() -> None:
     """Writing goes on where the head says: the gap is not filled."""
     store = store_on()
@@ -184,9 +259,13 @@ def test_a_removed_head_stays_known_after_the_next_line() -> None:
     audit_on(store).record(applied("dns"))
     assert store.blobs.remove(HEAD)
     assert [one.kind for one in verify(store).breaks] == ["head"]
-    audit_on(store).record(applied("app"))
+    audit = audit_on(store)
+    audit.record(applied("app"))
     assert [(one.seq, one.kind) for one in verify(store).breaks] == [(3, "head")]
     assert [line["stack"] for line in newest(store, limit=1)] == ["app"]
+    audit.record(applied("web"))
+    lost = [line["seq"] for line in newest(store, limit=9) if line["what"] == "head-lost"]
+    assert lost == [3], "it is said once"
 
 
 def test_a_removed_head_stays_known_when_its_next_writer_fails() -> None:

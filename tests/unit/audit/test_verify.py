@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.audit.chain import End, Piece, beginning, hash_of, linked
+from holdfast.audit.chain import End, Piece, beginning, documents_in, hash_of, linked
 from holdfast.audit.verify import Verdict, check
 
 BEGINS = beginning("01STORE")
@@ -32,6 +32,14 @@ def test_what_was_written_is_whole() -> None:
     found = verdict(pieces, end)
     assert (found.whole, found.notes, found.lines, found.end) == (True, (), 6, end)
     assert verdict([], BEGINS).whole
+
+
+def test_a_line_nested_without_end_is_a_changed_line() -> None:
+    """Whoever puts it there is found out, and stops no verification."""
+    pieces, end = made(1, 1)
+    pieces[1] = Piece(seq=2, lines=(b"[" * 100_000,))
+    assert not verdict(pieces, end).whole
+    assert [one["seq"] for one in documents_in(pieces)] == [1]
 
 
 def test_a_changed_line_is_named_with_what_was_expected() -> None:
