@@ -214,6 +214,20 @@ def test_a_lock_that_could_not_be_given_back_can_be_taken_again() -> None:
     assert ask(rules, "POST", state(1), MINE)[0] == 200
 
 
+def test_a_lock_that_another_followed_is_not_given_back_any_more() -> None:
+    """Its late repetition reaches no keeper, and the lock that is held now stays."""
+    keeper = MemoryKeeper()
+    rules = locked(keeper)
+    keeper.after = lambda name: (_ for _ in ()).throw(OSError(name))
+    with pytest.raises(OSError, match="unlock"):
+        rules.answer("UNLOCK", None, info())
+    keeper.after = lambda _: None
+    assert ask(rules, "LOCK", info(OTHER))[0] == 200
+    assert ask(rules, "UNLOCK", info())[0] == 409
+    assert keeper.calls == ["lock", "unlock", "lock"]
+    assert ask(rules, "POST", state(1), OTHER)[0] == 200
+
+
 # Saving
 
 
