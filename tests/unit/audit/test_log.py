@@ -130,15 +130,15 @@ def test_a_store_that_fails_is_an_error_and_nothing_is_lost() -> None:
 
 def test_what_failed_is_written_before_what_came_meanwhile() -> None:
     """The record tells things in the order in which they were noted."""
-    shelf = Stumbling()
-    store = store_on(shelf)
+    blobs = Stumbling()
+    store = store_on(blobs)
     audit = audit_on(store)
 
     def comes_meanwhile() -> None:
         audit._take([applied("second")])
 
-    shelf.before.add(piece_name(1))
-    shelf.meanwhile = comes_meanwhile
+    blobs.before.add(piece_name(1))
+    blobs.meanwhile = comes_meanwhile
     with pytest.raises(HoldfastError):
         audit.record(applied("first"))
     audit.flush()
@@ -197,7 +197,7 @@ def test_a_head_that_stays_behind_harms_nothing() -> None:
     assert verify(store).lines == 3
 
 
-class Outrun(MemoryShelf):
+class Outrun(MemoryBlobs):
     """Just before the head is moved for the first time, somebody else writes a line and moves it."""
 
     def __init__(self) -> None:
@@ -212,11 +212,11 @@ class Outrun(MemoryShelf):
 
 def test_the_head_is_never_moved_back() -> None:
     """Else lines behind it could be cut off without being missed."""
-    shelf = Outrun()
-    store = store_on(shelf)
-    shelf.others.append(lambda: audit_on(store).record(applied("second")))
+    blobs = Outrun()
+    store = store_on(blobs)
+    blobs.others.append(lambda: audit_on(store).record(applied("second")))
     audit_on(store).record(applied("first"))
-    head = store.sealed.read(HEAD)
+    head = store.encrypted.read(HEAD)
     assert head is not None
     assert head_in(head).seq == 2
     assert verify(store).whole
@@ -225,7 +225,7 @@ def test_the_head_is_never_moved_back() -> None:
 def test_a_failure_in_the_background_is_not_tried_without_end() -> None:
     """What could not be written waits for the one who asks: the thread ends."""
 
-    class Deaf(MemoryShelf):
+    class Deaf(MemoryBlobs):
         def create(self, name: str, data: bytes) -> bool:
             del data
             raise Failed("HF-STORE-5", f"{name} cannot be written")
@@ -233,7 +233,7 @@ def test_a_failure_in_the_background_is_not_tried_without_end() -> None:
     store = store_on()
     audit = audit_on(store)
     audit.record(applied("first"))
-    store.sealed.shelf = Deaf()
+    store.encrypted.blobs = Deaf()
     audit.note(applied("net"))
     writer = audit._writer
     assert writer is not None

@@ -216,8 +216,8 @@ def test_settling_takes_only_what_was_pushed() -> None:
     assert one.errored("a") == b"newer"
 
 
-class Notes(MemoryShelf):
-    """A shelf that notes whether each write had to be on disk."""
+class Notes(MemoryBlobs):
+    """A store that notes whether each write had to be on disk."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -230,18 +230,18 @@ class Notes(MemoryShelf):
 
 def test_what_is_written_is_durable_unless_somebody_says_otherwise() -> None:
     """An outcome outlives a crash of the machine; one that can be told again need not."""
-    shelf = Notes()
-    runs = store(shelf).runs
+    blobs = Notes()
+    runs = store(blobs).runs
     runs.finish("r1", {"status": "applied"})
     runs.finish("r2", {"status": "planned"}, durable=False)
-    assert (shelf.durable["runs/r1/outcome"], shelf.durable["runs/r2/outcome"]) == (True, False)
+    assert (blobs.durable["runs/r1/outcome"], blobs.durable["runs/r2/outcome"]) == (True, False)
 
 
 @pytest.mark.parametrize("data", [b"[]", b"null", b'"applied"'])
-def test_a_record_that_is_no_document_is_an_error(shelf: MemoryShelf, data: bytes) -> None:
+def test_a_record_that_is_no_document_is_an_error(blobs: MemoryBlobs, data: bytes) -> None:
     """It is neither absent nor taken for what it is not."""
-    one = store(shelf)
-    one.sealed.write("runs/r1/outcome", data)
+    one = store(blobs)
+    one.encrypted.write("runs/r1/outcome", data)
     with pytest.raises(UnknownOutcome) as caught:
         one.runs.outcome("r1")
     assert caught.value.problem.code == "HF-STORE-2"
