@@ -13,7 +13,7 @@ from holdfast.store.backups import Backups
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.snapshots import StateCopy
 from holdfast.store.states import KeptStates, Version
-from holdfast.terraform.statefile.reader import Readable, read_state
+from holdfast.terraform.statefile.model import State, read_state
 
 KEY = Key.of(b"k" * 32)
 
@@ -160,7 +160,7 @@ def test_a_copy_says_what_its_state_says() -> None:
         {"lab_object.a": [body("1"), body("2", key=1)], "lab_object.b": [body("3")]}, serial=5
     )
     found = read_state(content)
-    assert isinstance(found, Readable)
+    assert isinstance(found, State)
     copy = StateCopy.of(content, found, run="r", who="ann", why="apply")
     assert (copy.serial, copy.lineage, copy.resources) == (5, LINEAGE, 3)
     assert copy.state == content
