@@ -262,6 +262,7 @@ def test_what_is_no_request_is_refused(place: Place, text: bytes, status: int) -
         ("Transfer-Encoding: chunked", b"0\r\n" + b"A: b\r\n" * 20_000, 431),
         ("Expect: tea\r\nContent-Length: 3", b"", 417),
         ("Content-Length: 2\r\nContent-MD5: nonsense", b"{}", 400),
+        ("Content-Length: 2\r\nContent-MD5: %%%", b"{}", 400),
         ("Content-Length: 2\r\nContent-MD5: MTIzNDU2Nzg5MDEyMzQ1Ng==", b"{}", 400),
     ],
 )
@@ -283,6 +284,8 @@ def test_a_sum_is_compared(place: Place) -> None:
     fields = f"{AUTHORISED}Content-MD5: {right}\r\n"
     assert caller.ask("POST", state(1), query=f"?ID={MINE}", fields=fields).status == 200
     assert caller.ask("POST", state(2), query=f"?ID={MINE}", fields=fields).status == 400
+    odd = f"{AUTHORISED}Content-MD5: {right[:4]}!{right[4:]}\r\n"
+    assert place.locked().ask("POST", state(1), query=f"?ID={MINE}", fields=odd).status == 400
     assert place.keeper.versions == [state(1)]
 
 
@@ -523,6 +526,18 @@ def test_a_closed_door_is_closed(place: Place) -> None:
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", place.port), timeout=5)
     assert not place.door._accepting.is_alive()
+
+
+def test_nothing_is_decided_behind_a_closed_door(place: Place) -> None:
+    """A request that is still on its way when the door closes reaches no keeper."""
+    place.door.close()
+    with socket.socket() as connection:
+        answer = place.door._decide(
+            _Visit(connection), RequestHead("GET", "/state", {}, lasting=True), None, b""
+        )
+    assert answer is not None
+    assert answer.status == 403
+    assert place.keeper.calls == []
 
 
 def test_a_door_that_never_opened_can_be_closed() -> None:
