@@ -29,7 +29,7 @@ from holdfast.guard.decision import Decision
 from holdfast.guard.judge import judge
 from holdfast.guard.plan_context import Situation
 from holdfast.guard.policy import IN_PRODUCTION
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import read_plan
 
 TIME_BAR, MEMORY_BAR = 2.0, 5.0
 _ACTIONS = (

@@ -18,7 +18,7 @@ from holdfast.guard.judge import StackLosses, judge, judge_change
 from holdfast.guard.plan_context import Situation
 from holdfast.guard.policy import Policy, policy_for, policy_version
 from holdfast.kernel.errors import EngineError
-from holdfast.terraform.plan.reader import KNOWN_FORMATS, read_plan
+from holdfast.terraform.plan.model import KNOWN_FORMATS, read_plan
 
 SECRET = "hunter2-very-secret"
 ADDRESSES = ("x.y", "x.y[0]", 'x.z["a"]', "module.m.x.y", "module.m[1].aws_db_instance.d", "lab_object.o")

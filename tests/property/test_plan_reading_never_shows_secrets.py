@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.errors import EngineError
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import read_plan
 from holdfast.terraform.plan.values import differences, sensitive_values
 
 MARK = "hunter"

@@ -23,7 +23,7 @@ from holdfast.plans.terraform import Terraform
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.command_output import Heard
 from holdfast.terraform.engine.interface import Answer, EngineId, EngineKind, Product
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import read_plan
 
 STACK = stack("a")
 RUN = "01RUN"

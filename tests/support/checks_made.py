@@ -30,7 +30,7 @@ from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
 from holdfast.stacks.stack import Stack, matches
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import read_plan
 from holdfast.terraform.statefile.contents import contents_of
 from holdfast.terraform.statefile.model import read_state
 

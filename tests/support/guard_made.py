@@ -10,8 +10,7 @@ from typing import Any
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
 from holdfast.guard.plan_context import Situation
 from holdfast.terraform.addresses import without_keys
-from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import Plan, read_plan
 
 RANK: dict[type[Decision], int] = {Allow: 0, NeedApproval: 1, Deny: 2}
 NOON = datetime(2026, 9, 2, 12, 0, tzinfo=UTC)

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import Plan, read_plan
 
 LAB = "holdfast.dev/labs/lab"
 

@@ -14,7 +14,8 @@ from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import Status
 from holdfast.review.findings_by_stack import not_yet_reported
 from holdfast.system.markup import visible
-from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import Plan, ResourceChange
 from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
 
 _MOST_OF_A_PLAN = 300_000

@@ -11,7 +11,7 @@ from holdfast.guard.deletion_rules import objects
 from holdfast.guard.plan_context import Case
 from holdfast.guard.unsupported import not_understood
 from holdfast.terraform.addresses import without_keys
-from holdfast.terraform.plan.model import ChangeKind
+from holdfast.terraform.plan.actions import ChangeKind
 
 
 def understood(case: Case) -> Iterator[Reason]:

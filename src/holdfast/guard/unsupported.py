@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, Reason
-from holdfast.terraform.plan.model import ChangeKind, Plan
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import Plan
 
 _RULE = "what is not understood"
 

@@ -22,8 +22,7 @@ from holdfast.plans.workdir import Prepared, state_at_hand
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
-from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.statefile.model import StateFile, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state

@@ -27,8 +27,7 @@ from holdfast.terraform.command_output import Heard
 from holdfast.terraform.diagnostics import read_validation
 from holdfast.terraform.engine.interface import Answer, Command, Product
 from holdfast.terraform.lock_file import read_lock, versions_digest
-from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.statefile.model import is_blank_state
 from holdfast.terraform.tables.transient import Phase
 from holdfast.terraform.versions import Version

@@ -14,7 +14,7 @@ from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import AnyFinding, Record, Standing
 from holdfast.runs.intent import PlannedChange
 from holdfast.terraform.apply_log import CREATE, DELETE, UPDATE, End, Label, Operation
-from holdfast.terraform.plan.model import ChangeKind
+from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.statefile.model import LABELS, StateResource
 
 

@@ -37,7 +37,8 @@ from holdfast.store.journal import Journal
 from holdfast.store.snapshots import StateCopy
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.command_output import Heard
-from holdfast.terraform.plan.model import ChangeKind, Plan
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.contents import read_contents
 from holdfast.terraform.statefile.edit import (
     InstanceRecord,

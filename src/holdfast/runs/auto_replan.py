@@ -12,8 +12,8 @@ import msgspec
 
 from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.plan import wire
-from holdfast.terraform.plan.model import ChangeKind, OutputChange, Plan, ResourceChange
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import Change, OutputChange, Plan, ResourceChange
 from holdfast.terraform.tables.refused_creates import RefusedCreate
 from holdfast.terraform.tables.transient import Phase, shipped_table
 
@@ -134,7 +134,7 @@ def _same_output(old: OutputChange | None, new: OutputChange) -> bool:
     )
 
 
-def _no_news(old: wire.Change, new: wire.Change) -> bool:
+def _no_news(old: Change, new: Change) -> bool:
     """Every value is the one that was shown, or was shown as known only after the apply."""
     return _covered(_read(old.after), _read(old.after_unknown), _read(new.after), _read(new.after_unknown))
 

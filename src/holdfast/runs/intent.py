@@ -13,9 +13,9 @@ import msgspec
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass, field
-from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange, change_kind
-from holdfast.terraform.plan.reader import read_plan
-from holdfast.terraform.plan.wire import FALSE
+from holdfast.terraform.plan.actions import ChangeKind, change_kind
+from holdfast.terraform.plan.configuration import FALSE
+from holdfast.terraform.plan.model import Plan, ResourceChange
 from holdfast.terraform.tables.import_ids import attributes_needed
 
 VERSION = 1
@@ -136,12 +136,7 @@ _HEAD = msgspec.json.Decoder(_Head)
 _WRITTEN = msgspec.json.Decoder(_Written)
 
 
-def planned_changes(plan_json: bytes) -> tuple[PlannedChange, ...]:
-    """The same from the bytes of `show -json`."""
-    return changes_of(read_plan(plan_json))
-
-
-def changes_of(plan: Plan) -> tuple[PlannedChange, ...]:
+def planned_changes(plan: Plan) -> tuple[PlannedChange, ...]:
     """Every change that does something, in the plan's order. Reading a data source does nothing."""
     drifted = frozenset((change.address, change.deposed) for change in plan.drift)
     return tuple(

@@ -10,7 +10,8 @@ from holdfast.runs.auto_replan import ApplyEnd
 from holdfast.terraform import events
 from holdfast.terraform.apply_log import provider_crashed
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.plan.model import ChangeKind, Plan
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import Plan
 
 _LEAVES_NOTHING_NEW = frozenset({"update", "delete", "read", "forget"})
 

@@ -49,7 +49,7 @@ def claim_of(session: Session, planned: StackResult, ready: ReadyPlan, operation
         started=began,
         work=str(ready.terraform.prepared.work.folder),
         backup=_version_kept(session, ready),
-        changes=planned_changes(ready.json),
+        changes=planned_changes(ready.plan),
     )
     return Claim(
         stack=stack.name,

@@ -14,8 +14,8 @@ from holdfast.config.guard_valid import ANY, Budget, Effect
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
 from holdfast.guard.judge import judge
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION
-from holdfast.terraform.plan.model import ChangeKind, Plan
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import Plan, read_plan
 from workbench import Engine, Workbench, engines
 
 BEFORE = """

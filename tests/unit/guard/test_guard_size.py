@@ -10,7 +10,7 @@ from guard_made import resource, situation
 from holdfast.guard.decision import Decision, Deny
 from holdfast.guard.judge import judge
 from holdfast.guard.policy import IN_PRODUCTION
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import read_plan
 
 POLICY = msgspec.structs.replace(IN_PRODUCTION, addresses=("module.db",), tags=(("keep", ("*",)),))
 

@@ -10,7 +10,7 @@ from guard_made import codes, situation, with_code
 from holdfast.guard.decision import Allow, Decision, Deny
 from holdfast.guard.judge import judge
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import read_plan
 
 PLANS = Path(__file__).parents[1] / "terraform" / "plans"
 ENGINES = ("terraform-1.11.4", "terraform-1.15.5", "tofu-1.12.6")

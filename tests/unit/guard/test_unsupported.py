@@ -7,8 +7,7 @@ import pytest
 
 from holdfast.guard.decision import Allow, Deny
 from holdfast.guard.unsupported import understood
-from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import Plan, read_plan
 
 
 def plan(**parts: Any) -> Plan:

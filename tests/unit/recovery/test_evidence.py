@@ -26,6 +26,7 @@ from holdfast.recovery.change_outcome import Record, Standing
 from holdfast.recovery.evidence import compare
 from holdfast.recovery.imports import Import, imports
 from holdfast.runs.intent import Intent, planned_changes
+from holdfast.terraform.plan.model import read_plan
 from holdfast.terraform.statefile.contents import NO_STATE, read_contents
 
 STREAMS = Path(__file__).parents[1] / "terraform"
@@ -392,7 +393,7 @@ def test_a_real_apply_is_understood_wherever_it_is_cut(engine: str) -> None:
 @pytest.mark.parametrize("engine", ["terraform-1.11.4", "terraform-1.15.5", "tofu-1.12.6"])
 def test_a_finished_apply_is_settled(engine: str) -> None:
     """Its plan, its stream and what it wrote agree, and nothing is left to say."""
-    changes = planned_changes((STREAMS / "plans" / f"{engine}-create.json").read_bytes())
+    changes = planned_changes(read_plan((STREAMS / "plans" / f"{engine}-create.json").read_bytes()))
     lines = (STREAMS / "streams" / f"{engine}-create-apply.jsonl").read_bytes().splitlines()
     without_state = compare(intent(*changes, serial=0, lineage=""), lines, NO_STATE, NO_STATE)
     assert without_state.ended

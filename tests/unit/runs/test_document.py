@@ -14,7 +14,7 @@ from holdfast.runs.document import change_document, errors_document, summary_doc
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.redact_document import clean_document
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import read_plan
 
 ENGINE = EngineId(kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib")
 

@@ -9,15 +9,15 @@ from recovery_made import intent, planned
 
 from holdfast.kernel.errors import Exit, UnknownOutcome
 from holdfast.runs.intent import Intent, PlannedChange, planned_changes
-from holdfast.terraform.plan.model import ChangeKind
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import read_plan
 
 PLANS = Path(__file__).parents[1] / "terraform" / "plans"
 
 
 def of_plan(*changes: dict[str, Any], **more: Any) -> tuple[PlannedChange, ...]:
-    return planned_changes(
-        json.dumps({"format_version": "1.2", "resource_changes": changes, **more}).encode()
-    )
+    document = {"format_version": "1.2", "resource_changes": changes, **more}
+    return planned_changes(read_plan(json.dumps(document).encode()))
 
 
 def change(
@@ -36,7 +36,10 @@ def change(
 @pytest.mark.parametrize("engine", ["terraform-1.11.4", "terraform-1.15.5", "tofu-1.12.6"])
 def test_every_change_of_a_real_plan_that_does_something_is_meant(engine: str) -> None:
     """Updates, both replacements, deletions, forgetting, imports and moves; and nothing that stays."""
-    changes = {one.address: one for one in planned_changes((PLANS / f"{engine}-changes.json").read_bytes())}
+    changes = {
+        one.address: one
+        for one in planned_changes(read_plan((PLANS / f"{engine}-changes.json").read_bytes()))
+    }
     kinds = {address.removeprefix("terraform_data."): one.kind for address, one in changes.items()}
     assert kinds["replaced"] is ChangeKind.DELETE_THEN_CREATE
     assert kinds["replaced_first"] is ChangeKind.CREATE_THEN_DELETE

@@ -37,7 +37,7 @@ from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.engine.selection import Choice
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import read_plan
 
 DENIED = decided([Reason(code="HF-GUARD-1", message="it would go")])
 WAITS = decided([Reason(code="HF-GUARD-14", message="it waits", effect=Effect.APPROVE)], approvals=1)

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import read_plan
 from holdfast.terraform.plan.values import sensitive_values
 
 

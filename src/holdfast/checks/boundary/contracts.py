@@ -15,7 +15,8 @@ from holdfast.contract.schema import Contract, Part
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import UNKNOWN
 from holdfast.kernel.errors import Place, Problem
-from holdfast.terraform.plan.model import ChangeKind, OutputChange
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import OutputChange, Plan
 
 SETTINGS = (
     "Which stacks are held against a contract is said in `holdfast.yaml`:\n\n"
@@ -119,7 +120,7 @@ def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[Answer]:
         return
     given = {one.name: _planned(one) for one in kept}
     if any(not _has(given, name, part) for name, part in contract.outputs.items()):
-        left_out = _declared(plan.document) - {one.name for one in plan.plan.outputs}
+        left_out = _declared(plan.plan) - {one.name for one in plan.plan.outputs}
         given |= dict.fromkeys(left_out, NOT_KNOWN)
     yield from _told(plan.stack, compare(contract, given), contract, kinds, "until it is applied")
 
@@ -128,21 +129,9 @@ def _has(given: Mapping[str, Given], name: str, part: Part) -> bool:
     return any(one in given for one in (name, *part.aliases))
 
 
-class _RootModule(msgspec.Struct, frozen=True, gc=False):
-    outputs: dict[str, msgspec.Raw] | None = None
-
-
-class _Configuration(msgspec.Struct, frozen=True, gc=False):
-    root_module: _RootModule | None = None
-
-
-class _Document(msgspec.Struct, frozen=True, gc=False):
-    configuration: _Configuration | None = None
-
-
-def _declared(document: bytes) -> set[str]:
+def _declared(plan: Plan) -> set[str]:
     """The outputs that the planned code has. A plan of a part (`--target`) says nothing about the rest."""
-    configuration = msgspec.json.decode(document, type=_Document).configuration
+    configuration = plan.document.configuration
     root = configuration.root_module if configuration is not None else None
     return set(root.outputs or ()) if root is not None else set()
 

@@ -9,6 +9,7 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.valid import Owner
 from holdfast.hcl.nodes import Block
 from holdfast.terraform.addresses import without_keys
+from holdfast.terraform.plan.configuration import Configuration
 
 
 def is_shared(stack: CheckedStack) -> bool:
@@ -66,19 +67,12 @@ def planned_data(plan: CheckedPlan, types: tuple[str, ...], resources: tuple[str
     """The addresses of data sources of these types, and of these resources, that the configuration of a plan
     has, modules included.
     """
-    configuration = plan.plan.document.configuration
-    root = configuration.root_module if configuration is not None else None
-    modules = [("", root)] if root is not None else []
     beginnings = tuple(f"{mode}.{type_}." for mode in ("data", "ephemeral") for type_ in types)
     beginnings += tuple(f"{type_}." for type_ in resources)
-    while modules:
-        prefix, module = modules.pop()
+    for prefix, module in (plan.plan.document.configuration or Configuration()).modules():
         for resource in module.resources or ():
             if resource.address.startswith(beginnings):
                 yield f"{prefix}{resource.address}"
-        for name, call in (module.module_calls or {}).items():
-            if call.module is not None:
-                modules.append((f"{prefix}module.{name}.", call.module))
 
 
 SHARED = (

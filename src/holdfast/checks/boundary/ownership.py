@@ -14,7 +14,7 @@ from holdfast.config.boundary_valid import BoundarySettings, Side
 from holdfast.config.valid import Config
 from holdfast.stacks.stack import matches
 from holdfast.terraform.addresses import without_keys
-from holdfast.terraform.plan.model import ChangeKind
+from holdfast.terraform.plan.actions import ChangeKind
 
 BUILT_IN: Final[Mapping[str, Side]] = dict.fromkeys(
     (

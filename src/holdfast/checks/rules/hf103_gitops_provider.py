@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from holdfast.checks.boundary.ownership import may_name_providers, may_write, settings_of, side_of
-from holdfast.checks.code.planned_providers import set_up_in
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.boundary_valid import Side
 from holdfast.hcl.nodes import Attribute, Block
 from holdfast.terraform.addresses import without_keys
+from holdfast.terraform.plan.configuration import Configuration
 
 
 def _look(module: Module) -> Iterator[Finding]:
@@ -32,11 +32,13 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
         return
     here = {without_keys(visited.address) for visited in plan.stack.scopes}
     written = {change.type for change in plan.plan.changes}
-    for one in set_up_in(plan):
-        owned = any(type_.startswith(f"{one.name}_") and may_write(plan.stack, type_) for type_ in written)
-        if one.module not in here and not owned and not _may(plan.stack, one.name):
-            message = f"{one.module} sets the provider `{one.name}` up, which writes what belongs to GitOps"
-            yield Finding(message=message, address=f"{one.module}.provider.{one.name}")
+    configuration = plan.plan.document.configuration or Configuration()
+    for provider in (configuration.provider_config or {}).values():
+        name, module = provider.type, provider.module_address
+        owned = any(type_.startswith(f"{name}_") and may_write(plan.stack, type_) for type_ in written)
+        if provider.configured and module not in here and not owned and not _may(plan.stack, name):
+            message = f"{module} sets the provider `{name}` up, which writes what belongs to GitOps"
+            yield Finding(message=message, address=f"{module}.provider.{name}")
 
 
 def _named(module: Module) -> Iterator[tuple[str, Block | Attribute]]:

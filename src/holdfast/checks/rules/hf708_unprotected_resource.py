@@ -11,7 +11,8 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module, Re
 from holdfast.hcl.eval.evaluate import Scope
 from holdfast.hcl.nodes import Body
 from holdfast.terraform.addresses import without_keys
-from holdfast.terraform.plan.model import ChangeKind, Plan
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.tables.stateful_types import Stateful, stateful_types
 
 _GRAVE = ("data", "keys")

@@ -11,7 +11,8 @@ from holdfast.checks.code.argument_values import named_texts
 from holdfast.checks.secrets import secret_facts
 from holdfast.checks.secrets.known_secrets import is_known
 from holdfast.secrets.entropy import random_enough, sounds_secret
-from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import Plan, ResourceChange
 from holdfast.terraform.plan.values import marked_texts, sensitive_values, texts
 from holdfast.terraform.statefile.model import StateOutput, StateResource
 

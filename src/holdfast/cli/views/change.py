@@ -11,7 +11,8 @@ from holdfast.guard.decision import Allow
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.secrets.redact_document import clean_value
-from holdfast.terraform.plan.model import ChangeKind, Counts, ResourceChange
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.model import Counts, ResourceChange
 from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, differences
 
 _MARKS: dict[Status, tuple[str, str]] = {

@@ -1,100 +1,96 @@
-"""What a plan says, as values: every change, its kind and its reason, and how they are counted.
+"""A plan as `show -json` prints it, decoded once: every change, its kind and its reason, and the counts.
 
-An action or a reason that is not known is kept as text and marked as not understood, so that it can be
-shown, and refused by the guard. Values of attributes stay unread until `plan_values` is asked for them.
+An unknown format version is an error; unknown fields are skipped. An unknown action or reason is kept as text
+and counts as not understood: it is shown, and the guard refuses it. Attribute values stay undecoded until
+`plan.values` is asked for them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
+from typing import Any
 
-from holdfast.kernel.values import dataclass, field
-from holdfast.terraform.addresses import Path, path_text
-from holdfast.terraform.plan import wire
-from holdfast.terraform.plan.reasons import REASONS, because
+import msgspec
 
+from holdfast.kernel.errors import EngineError
+from holdfast.terraform.addresses import Path, key_text, path_text
+from holdfast.terraform.plan.actions import REASONS, VERBS, ChangeKind, because, change_kind
+from holdfast.terraform.plan.configuration import FALSE, NULL, Check, Configuration, PriorState, Variable
+
+KNOWN_FORMATS: tuple[str, ...] = ("1.0", "1.1", "1.2")
 _MODES = frozenset({"managed", "data"})
-
-
-class ChangeKind(StrEnum):
-    """What happens to one object. A replacement keeps its order: it matters to whoever uses the object."""
-
-    NO_OP = "no-op"
-    CREATE = "create"
-    READ = "read"
-    UPDATE = "update"
-    DELETE = "delete"
-    DELETE_THEN_CREATE = "delete, create"
-    CREATE_THEN_DELETE = "create, delete"
-    FORGET = "forget"
-    CREATE_THEN_FORGET = "create, forget"
-    FORGET_THEN_CREATE = "forget, create"
-    UNKNOWN = "unknown"
-
-
-_KINDS: dict[tuple[str, ...], ChangeKind] = {
-    tuple(kind.value.split(", ")): kind for kind in ChangeKind if kind is not ChangeKind.UNKNOWN
-}
-
-
-def change_kind(actions: tuple[str, ...]) -> ChangeKind:
-    return _KINDS.get(actions, ChangeKind.UNKNOWN)
-
-
 _REPLACEMENTS = frozenset({ChangeKind.DELETE_THEN_CREATE, ChangeKind.CREATE_THEN_DELETE})
-_VERBS: dict[ChangeKind, str] = {
-    ChangeKind.NO_OP: "unchanged",
-    ChangeKind.CREATE: "created",
-    ChangeKind.READ: "read during apply",
-    ChangeKind.UPDATE: "changed in place",
-    ChangeKind.DELETE: "deleted",
-    ChangeKind.DELETE_THEN_CREATE: "replaced",
-    ChangeKind.CREATE_THEN_DELETE: "replaced (the new one is made first)",
-    ChangeKind.FORGET: "forgotten (the object stays, Terraform no longer looks after it)",
-    ChangeKind.CREATE_THEN_FORGET: "created anew, and the old object is left behind, forgotten,",
-    ChangeKind.FORGET_THEN_CREATE: "created anew, and the old object is left behind, forgotten,",
-}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
-    """How an existing object is named to be taken over: by id, or by identity (as JSON text)."""
+class Import(msgspec.Struct, frozen=True, gc=False):
+    """How an existing resource is named to be imported: by id, or by identity."""
 
-    id: str | None
-    identity: str | None
+    id: str | None = None
+    identity: Any = None
     unknown: bool = False
 
     def __str__(self) -> str:
-        return self.id or self.identity or "(known after apply)"
+        identity = None if self.identity is None else msgspec.json.encode(self.identity).decode()
+        return self.id or identity or "(known after apply)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceChange:
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """A resource before and after. The masks are `true`, or follow the shape of the value."""
+
+    actions: tuple[str, ...] = ()
+    before: msgspec.Raw = NULL
+    after: msgspec.Raw = NULL
+    after_unknown: msgspec.Raw = FALSE
+    before_sensitive: msgspec.Raw = FALSE
+    after_sensitive: msgspec.Raw = FALSE
+    replace_paths: list[Any] | None = None
+    importing: Import | None = None
+    generated_config: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Change(actions={self.actions!r}, …)"
+
+
+class ResourceChange(msgspec.Struct, frozen=True, gc=False):
     address: str
-    module: str | None
-    mode: str
-    type: str
-    name: str
-    index: int | str | None
-    provider: str
-    deposed: str | None
-    """The key of an old object of this address that a replacement left behind."""
-    actions: tuple[str, ...]
-    """As Terraform says them."""
-    kind: ChangeKind
-    reason: str | None
+    change: Change
+    mode: str = ""
+    type: str = ""
+    name: str = ""
+    provider: str = msgspec.field(name="provider_name", default="")
+    module: str | None = msgspec.field(name="module_address", default=None)
+    index: int | str | None = None
+    deposed: str | None = None
+    """The key of an old instance of this address that a replacement left behind."""
+    previous_address: str | None = None
+    reason: str | None = msgspec.field(name="action_reason", default=None)
     """Terraform's `action_reason`, as text."""
-    previous_address: str | None
-    importing: Import | None
-    replace_paths: tuple[Path, ...]
-    generated_config: str | None = field(repr=False)
-    change: wire.Change = field(repr=False, compare=False)
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """As Terraform writes them."""
+        return self.change.actions
+
+    @property
+    def kind(self) -> ChangeKind:
+        return change_kind(self.change.actions)
+
+    @property
+    def importing(self) -> Import | None:
+        return self.change.importing
+
+    @property
+    def replace_paths(self) -> tuple[Path, ...]:
+        return tuple(
+            tuple(step if isinstance(step, str | int) else str(step) for step in path)
+            for path in self.change.replace_paths or ()
+            if isinstance(path, list)
+        )
 
     @property
     def understood(self) -> bool:
-        """False when anything in it is unknown to this version: the guard then refuses."""
+        """False when this version does not know something in it: the guard then refuses the plan."""
         return (
             self.kind is not ChangeKind.UNKNOWN
             and self.mode in _MODES
@@ -111,12 +107,12 @@ class ResourceChange:
 
     @property
     def destroys(self) -> bool:
-        """Whether an object that exists is destroyed: a delete or a replacement, known kind or not."""
+        """Whether an existing resource is destroyed: a delete or a replacement, known kind or not."""
         return "delete" in self.actions
 
     @property
     def loses(self) -> bool:
-        """Whether an object that exists is destroyed, or is no longer looked after, known kind or not."""
+        """Whether an existing resource is destroyed or forgotten, known kind or not."""
         return "delete" in self.actions or "forget" in self.actions
 
     @property
@@ -126,12 +122,13 @@ class ResourceChange:
 
     @property
     def explanation(self) -> str:
-        """One sentence without its end: `replaced because `name` changes`."""
-        doing = _VERBS.get(self.kind) or (
-            f"changed in a way that this version of Holdfast does not know ({', '.join(self.actions)})"
+        """A sentence without its subject: `replaced because `name` changes`."""
+        doing = VERBS.get(self.kind) or (
+            f"changed in a way that this version of Holdfast does not support ({', '.join(self.actions)})"
         )
         if self.reason is not None:
-            doing += f" because {because(self.reason, tuple(map(path_text, self.replace_paths)))}"
+            paths = tuple(map(path_text, self.replace_paths))
+            doing += f" because {because(self.reason, paths, key_text(self.index))}"
         also = [f"moved from {self.previous_address}"] if self.moved else []
         also += [f"imported from {self.importing}"] if self.importing is not None else []
         if self.deposed is not None:
@@ -139,77 +136,107 @@ class ResourceChange:
         return ", ".join(also if also and self.kind is ChangeKind.NO_OP else [doing, *also])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputChange:
+class OutputChange(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    actions: tuple[str, ...]
-    kind: ChangeKind
-    change: wire.Change = field(repr=False, compare=False)
+    change: Change
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        return self.change.actions
+
+    @property
+    def kind(self) -> ChangeKind:
+        return change_kind(self.change.actions)
 
     @property
     def removed(self) -> bool:
-        return "delete" in self.actions
+        return "delete" in self.change.actions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeferredChange:
+class DeferredChange(msgspec.Struct, frozen=True, gc=False):
     """A change that Terraform postpones to a later plan, and why."""
 
-    change: ResourceChange
-    reason: str
+    change: ResourceChange = msgspec.field(name="resource_change")
+    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionInvocation:
+class _Trigger(msgspec.Struct, frozen=True, gc=False):
+    triggering_resource_address: str | None = None
+    action_trigger_event: str | None = None
+
+
+class ActionInvocation(msgspec.Struct, frozen=True, gc=False):
     """A provider's action with effects of its own, which is not a change of any resource."""
 
     address: str
-    type: str
-    name: str
-    provider: str
-    triggered_by: str | None
-    """The resource whose change sets it off; None when it was asked for by itself."""
-    event: str | None
+    type: str = ""
+    name: str = ""
+    provider: str = msgspec.field(name="provider_name", default="")
+    config_values: msgspec.Raw = NULL
+    config_sensitive: msgspec.Raw = FALSE
+    trigger: _Trigger | None = msgspec.field(name="lifecycle_action_trigger", default=None)
     deferred: str | None = None
     """The reason why it is postponed, if it is."""
 
+    def __repr__(self) -> str:
+        return f"ActionInvocation(address={self.address!r}, …)"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    address: str
-    kind: str
-    status: str
-    problems: tuple[str, ...]
+    @property
+    def triggered_by(self) -> str | None:
+        """The resource whose change triggers it; None when it was invoked directly."""
+        return self.trigger.triggering_resource_address if self.trigger is not None else None
+
+    @property
+    def event(self) -> str | None:
+        return self.trigger.action_trigger_event if self.trigger is not None else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """A replacement counts once; imports and moves count beside whatever else happens to the object."""
+class _DeferredInvocation(msgspec.Struct, frozen=True, gc=False):
+    action_invocation: ActionInvocation
+    reason: str = ""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """A replacement counts once; imports and moves count in addition to the action."""
 
     create: int = 0
     update: int = 0
     replace: int = 0
     delete: int = 0
     forget: int = 0
-    import_: int = 0
+    import_: int = msgspec.field(name="import", default=0)
     move: int = 0
     read: int = 0
 
     def document(self) -> dict[str, int]:
-        return {
-            "create": self.create,
-            "update": self.update,
-            "replace": self.replace,
-            "delete": self.delete,
-            "forget": self.forget,
-            "import": self.import_,
-            "move": self.move,
-            "read": self.read,
-        }
+        counts: dict[str, int] = msgspec.to_builtins(self)
+        return counts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PlanDocument(msgspec.Struct, frozen=True, gc=False):
+    """The document as Terraform writes it; a field may be null or missing."""
+
+    format_version: str | None = None
+    terraform_version: str = ""
+    resource_changes: list[ResourceChange] | None = None
+    resource_drift: list[ResourceChange] | None = None
+    output_changes: dict[str, Change] | None = None
+    deferred_changes: list[DeferredChange] | None = None
+    action_invocations: list[ActionInvocation] | None = None
+    deferred_action_invocations: list[_DeferredInvocation] | None = None
+    checks: list[Check] | None = None
+    prior_state: PriorState | None = None
+    variables: dict[str, Variable] | None = None
+    configuration: Configuration | None = None
+    errored: bool = False
+    applyable: bool | None = None
+    complete: bool | None = None
+
+    def __repr__(self) -> str:
+        return f"PlanDocument(format_version={self.format_version!r}, …)"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     terraform_version: str
     """The version of the engine that made it; OpenTofu writes its own number here."""
     format_version: str
@@ -225,14 +252,14 @@ class Plan:
     complete: bool | None
     """False after `-target` or with deferred changes; None where the engine does not say."""
     prior_resources: int
-    """How many managed objects the state holds before apply, refreshed, imported ones included."""
+    """How many managed resources the state holds before apply, refreshed, imported ones included."""
     provisioners: Mapping[str, tuple[str, ...]]
-    """By address without the keys of instances: the kinds of provisioners that the configuration gives it."""
-    document: wire.Plan = field(repr=False, compare=False)
+    """By address without instance keys: the types of provisioners in the configuration."""
+    document: PlanDocument
 
     @property
     def understood(self) -> bool:
-        """Nothing in it is unknown to this version: no action, no reason, of any change or output."""
+        """Every action and reason of every change and output is known to this version."""
         return (
             all(change.understood for change in self.changes)
             and all(change.understood for change in self.drift)
@@ -242,10 +269,10 @@ class Plan:
 
     @property
     def has_changes(self) -> bool:
-        """Whether applying it would do anything, a mere update of the state by what was found included.
+        """Whether applying it would do anything, including an update of the state alone.
 
-        OpenTofu does not say whether a plan can be applied. Drift without a single planned resource is
-        what a refresh-only plan looks like, so that counts as a change there.
+        OpenTofu does not say whether a plan can be applied. A refresh-only plan has drift and no planned
+        resource, so that counts as a change there.
         """
         if (
             self.applyable
@@ -262,19 +289,82 @@ class Plan:
 
 
 def count(changes: Iterable[ResourceChange]) -> Counts:
-    """Of an action list that is not known, each word that is known is counted."""
+    """Of an unknown list of actions, each known action is counted."""
     counter: Counter[str] = Counter()
     for change in changes:
         counter.update(("replace",) if change.replaces else change.actions)
         counter["move"] += change.moved
         counter["import_"] += change.importing is not None
-    return Counts(
-        create=counter["create"],
-        update=counter["update"],
-        replace=counter["replace"],
-        delete=counter["delete"],
-        forget=counter["forget"],
-        import_=counter["import_"],
-        move=counter["move"],
-        read=counter["read"],
+    return Counts(**{name: counter[name] for name in Counts.__struct_fields__})
+
+
+class _FormatOnly(msgspec.Struct, frozen=True, gc=False):
+    format_version: str | None = None
+
+
+_DOCUMENT = msgspec.json.Decoder(PlanDocument)
+_FORMAT = msgspec.json.Decoder(_FormatOnly)
+
+
+def read_plan(data: bytes) -> Plan:
+    """Read `show -json` of a saved plan. The plan keeps `data` alive and does not copy it."""
+    try:
+        document = _DOCUMENT.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        _require_known_format(_format_of(data))
+        # The reason names a place in the document and a type, never a value.
+        raise EngineError(
+            "HF-PLAN-2",
+            f"Holdfast cannot read the plan's JSON: {error}",
+            hint="This is a bug of the engine or of Holdfast. Nothing was changed.",
+        ) from None
+    return _plan(document, _require_known_format(document.format_version))
+
+
+def _plan(document: PlanDocument, format_version: str) -> Plan:
+    deferred_actions = (
+        msgspec.structs.replace(deferred.action_invocation, deferred=deferred.reason)
+        for deferred in document.deferred_action_invocations or ()
+    )
+    return Plan(
+        terraform_version=document.terraform_version,
+        format_version=format_version,
+        changes=tuple(document.resource_changes or ()),
+        drift=tuple(document.resource_drift or ()),
+        outputs=tuple(
+            OutputChange(name=name, change=change) for name, change in (document.output_changes or {}).items()
+        ),
+        deferred=tuple(document.deferred_changes or ()),
+        action_invocations=(*(document.action_invocations or ()), *deferred_actions),
+        checks=tuple(document.checks or ()),
+        errored=document.errored,
+        applyable=document.applyable,
+        complete=document.complete,
+        prior_resources=sum(
+            resource.mode == "managed" for resource in (document.prior_state or PriorState()).resources()
+        ),
+        provisioners={
+            f"{prefix}{resource.address}": tuple(dict.fromkeys(one.type for one in resource.provisioners))
+            for prefix, module in (document.configuration or Configuration()).modules()
+            for resource in module.resources or ()
+            if resource.provisioners
+        },
+        document=document,
+    )
+
+
+def _format_of(data: bytes) -> str | None:
+    try:
+        return _FORMAT.decode(data).format_version
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return KNOWN_FORMATS[-1]
+
+
+def _require_known_format(version: str | None) -> str:
+    if version in KNOWN_FORMATS:
+        return version
+    raise EngineError(
+        "HF-PLAN-1",
+        f"the plan has format {version or '(none)'}, which this version of Holdfast does not support",
+        hint=f"Supported: {', '.join(KNOWN_FORMATS)}. Upgrade Holdfast or use another engine version.",
     )

@@ -15,9 +15,8 @@ import msgspec
 
 from holdfast.kernel.values import dataclass
 from holdfast.terraform.addresses import Path, Step, path_text
-from holdfast.terraform.plan import wire
-from holdfast.terraform.plan.model import Plan, ResourceChange
-from holdfast.terraform.plan.reader import prior_resources
+from holdfast.terraform.plan.configuration import ConfigModule, PriorState
+from holdfast.terraform.plan.model import Plan, PlanDocument, ResourceChange
 
 SENSITIVE = "(sensitive)"
 KNOWN_AFTER_APPLY = "(known after apply)"
@@ -223,14 +222,15 @@ def _read(raw: msgspec.Raw) -> Any:
     return _DECODER.decode(raw)
 
 
-def _secret_parts(document: wire.Plan) -> Iterator[tuple[Any, Any]]:
+def _secret_parts(document: PlanDocument) -> Iterator[tuple[Any, Any]]:
     """Every value that has something to hide, with its mask."""
     changes = [
         *(resource.change for resource in document.resource_changes or ()),
         *(resource.change for resource in document.resource_drift or ()),
-        *(deferred.resource_change.change for deferred in document.deferred_changes or ()),
+        *(deferred.change.change for deferred in document.deferred_changes or ()),
         *(document.output_changes or {}).values(),
     ]
+    prior = document.prior_state or PriorState()
     invocations = [
         *(document.action_invocations or ()),
         *(deferred.action_invocation for deferred in document.deferred_action_invocations or ()),
@@ -238,14 +238,13 @@ def _secret_parts(document: wire.Plan) -> Iterator[tuple[Any, Any]]:
     raw: list[tuple[msgspec.Raw, msgspec.Raw]] = [
         *((change.before, change.before_sensitive) for change in changes),
         *((change.after, change.after_sensitive) for change in changes),
-        *((resource.values, resource.sensitive_values) for resource in prior_resources(document)),
+        *((resource.values, resource.sensitive_values) for resource in prior.resources()),
         *((action.config_values, action.config_sensitive) for action in invocations),
     ]
     for value, mask in raw:
         if b"true" in bytes(mask):
             yield _read(value), _read(mask)
-    values = document.prior_state.values if document.prior_state is not None else None
-    for output in (values.outputs or {}).values() if values is not None else ():
+    for output in prior.outputs():
         if output.sensitive:
             yield _read(output.value), True
     if document.configuration is not None and document.configuration.root_module is not None:
@@ -254,7 +253,7 @@ def _secret_parts(document: wire.Plan) -> Iterator[tuple[Any, Any]]:
             yield value, True
 
 
-def _secret_variables(module: wire.ConfigModule, given: Mapping[str, Any]) -> Iterator[Any]:
+def _secret_variables(module: ConfigModule, given: Mapping[str, Any]) -> Iterator[Any]:
     """Values and defaults of sensitive variables, and what is written for them where a module is called."""
     for name, variable in (module.variables or {}).items():
         if variable.sensitive:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.secrets.redact import Redactor
-from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.plan.reader import read_plan
+from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.plan.values import Difference, Differences, differences, sensitive_values
 
 PLANS = Path(__file__).parents[1] / "plans"

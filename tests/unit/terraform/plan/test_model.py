@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.kernel.errors import EngineError
-from holdfast.terraform.plan.model import ChangeKind, Plan, ResourceChange
-from holdfast.terraform.plan.reader import read_plan
-from holdfast.terraform.plan.reasons import REASONS
+from holdfast.terraform.plan.actions import REASONS, ChangeKind
+from holdfast.terraform.plan.model import Plan, ResourceChange, read_plan
 
 PLANS = Path(__file__).parents[1] / "plans"
 ENGINES = ("terraform-1.11.4", "terraform-1.15.5", "tofu-1.12.6")
@@ -92,15 +91,15 @@ def test_every_change_is_explained_in_a_sentence(engine: str) -> None:
     """A person reads what happens and why, not a word of Terraform's source."""
     found = changes(recorded(f"{engine}-changes"))
     expected = {
-        "counted[1]": "deleted because its number is beyond `count`",
+        "counted[1]": "deleted because index [1] is outside the new `count`",
         "deleted": "deleted because it is no longer in the configuration",
-        'each["b"]': "deleted because its key is no longer in `for_each`",
+        'each["b"]': 'deleted because key ["b"] is no longer in `for_each`',
         "imported": "imported from an-id-from-elsewhere",
         "kept": "unchanged",
-        "moved_and_updated": "changed in place, moved from terraform_data.moved_and_updated_old",
+        "moved_and_updated": "updated in place, moved from terraform_data.moved_and_updated_old",
         "new_name": "moved from terraform_data.old_name",
         "replaced": "replaced because `triggers_replace` changes",
-        "requested": "replaced because the replacement was asked for",
+        "requested": "replaced because the replacement was requested",
     }
     assert {name: found[f"terraform_data.{name}"].explanation for name in expected} == expected
 

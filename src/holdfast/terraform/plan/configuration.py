@@ -1,0 +1,172 @@
+"""The parts of `show -json` beside the changes that Holdfast reads: prior state, configuration, checks.
+
+Values stay `Raw`: slices of the buffer that was read, decoded only on demand. That keeps a plan of 100 MB
+near its own size in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+NULL = msgspec.Raw(b"null")
+FALSE = msgspec.Raw(b"false")
+_ABSENT = msgspec.Raw()
+
+
+class PriorResource(msgspec.Struct, frozen=True, gc=False):
+    mode: str = ""
+    values: msgspec.Raw = NULL
+    sensitive_values: msgspec.Raw = FALSE
+
+    def __repr__(self) -> str:
+        return f"PriorResource(mode={self.mode!r}, …)"
+
+
+class PriorModule(msgspec.Struct, frozen=True, gc=False):
+    resources: list[PriorResource] | None = None
+    child_modules: list[PriorModule] | None = None
+
+
+class PriorOutput(msgspec.Struct, frozen=True, gc=False):
+    value: msgspec.Raw = NULL
+    sensitive: bool = False
+
+    def __repr__(self) -> str:
+        return f"PriorOutput(sensitive={self.sensitive!r}, …)"
+
+
+class PriorValues(msgspec.Struct, frozen=True, gc=False):
+    root_module: PriorModule | None = None
+    outputs: dict[str, PriorOutput] | None = None
+
+
+class PriorState(msgspec.Struct, frozen=True, gc=False):
+    values: PriorValues | None = None
+
+    def resources(self) -> Iterator[PriorResource]:
+        modules = [self.values.root_module] if self.values is not None and self.values.root_module else []
+        while modules:
+            module = modules.pop()
+            yield from module.resources or ()
+            modules.extend(module.child_modules or ())
+
+    def outputs(self) -> Iterator[PriorOutput]:
+        if self.values is not None:
+            yield from (self.values.outputs or {}).values()
+
+
+class Variable(msgspec.Struct, frozen=True, gc=False):
+    value: msgspec.Raw = NULL
+
+    def __repr__(self) -> str:
+        return "Variable(…)"
+
+
+class ConfigVariable(msgspec.Struct, frozen=True, gc=False):
+    default: msgspec.Raw = NULL
+    sensitive: bool = False
+
+    def __repr__(self) -> str:
+        return f"ConfigVariable(sensitive={self.sensitive!r}, …)"
+
+
+class ModuleCall(msgspec.Struct, frozen=True, gc=False):
+    expressions: dict[str, msgspec.Raw] | None = None
+    module: ConfigModule | None = None
+
+    def __repr__(self) -> str:
+        return "ModuleCall(…)"
+
+
+class ConfigProvisioner(msgspec.Struct, frozen=True, gc=False):
+    """The plan does not say whether it runs on create or on destroy."""
+
+    type: str = ""
+
+
+class ConfigResource(msgspec.Struct, frozen=True, gc=False):
+    address: str = ""
+    """Inside its module, without instance keys."""
+    provisioners: list[ConfigProvisioner] | None = None
+
+
+class ConfigOutput(msgspec.Struct, frozen=True, gc=False):
+    """Only its name is used."""
+
+
+class ConfigModule(msgspec.Struct, frozen=True, gc=False):
+    resources: list[ConfigResource] | None = None
+    variables: dict[str, ConfigVariable] | None = None
+    outputs: dict[str, ConfigOutput] | None = None
+    module_calls: dict[str, ModuleCall] | None = None
+
+
+class ProviderConfig(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+    full_name: str = ""
+    module_address: str = ""
+    """Without instance keys; empty for the root module."""
+    expressions: msgspec.Raw = _ABSENT
+
+    def __repr__(self) -> str:
+        return f"ProviderConfig(name={self.name!r}, …)"
+
+    @property
+    def type(self) -> str:
+        """The last part of its source: the prefix of its resource types."""
+        return self.full_name.rpartition("/")[2] or self.name
+
+    @property
+    def configured(self) -> bool:
+        """It has a provider block with arguments; otherwise the calling module passes it."""
+        return self.expressions is not _ABSENT
+
+
+class Configuration(msgspec.Struct, frozen=True, gc=False):
+    root_module: ConfigModule | None = None
+    provider_config: dict[str, ProviderConfig] | None = None
+
+    def modules(self) -> Iterator[tuple[str, ConfigModule]]:
+        """Each module with the prefix of its addresses: empty for the root module, else `module.a.`."""
+        modules = [("", self.root_module)] if self.root_module is not None else []
+        while modules:
+            prefix, module = modules.pop()
+            yield prefix, module
+            for name, call in (module.module_calls or {}).items():
+                if call.module is not None:
+                    modules.append((f"{prefix}module.{name}.", call.module))
+
+
+class _CheckAddress(msgspec.Struct, frozen=True, gc=False):
+    kind: str = ""
+    to_display: str = ""
+
+
+class _CheckProblem(msgspec.Struct, frozen=True, gc=False):
+    message: str = ""
+
+
+class _CheckInstance(msgspec.Struct, frozen=True, gc=False):
+    problems: list[_CheckProblem] | None = None
+
+
+class Check(msgspec.Struct, frozen=True, gc=False):
+    where: _CheckAddress = msgspec.field(name="address", default=_CheckAddress())
+    status: str = "unknown"
+    instances: list[_CheckInstance] | None = None
+
+    @property
+    def address(self) -> str:
+        return self.where.to_display
+
+    @property
+    def kind(self) -> str:
+        return self.where.kind
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(
+            problem.message for instance in self.instances or () for problem in instance.problems or ()
+        )
