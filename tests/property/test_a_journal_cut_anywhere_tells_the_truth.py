@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.secrets.encryption import WrongKey
 from holdfast.secrets.keys import Key
-from holdfast.secrets.sealing import WrongKey
 from holdfast.store.journal import ENDED, LINES, STARTED, Journal, JournalWriter, read_journal
 
 KEY = Key.of(b"k" * 32)

@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.secrets.entropy import sounds_secret
+from holdfast.secrets.entropy import is_secret_name
 from holdfast.secrets.redact import SHORTEST, Redactor
 from holdfast.secrets.redact_document import clean_document
 from holdfast.secrets.redact_stream import StreamRedactor
@@ -177,7 +177,7 @@ ordinary = st.one_of(
     st.builds("{}[{}]".format, addresses, st.integers(0, 9)),
     st.builds('{}["{}"]'.format, addresses, words),
     st.builds("{} = {}".format, words, addresses),
-    st.builds('{} = "{}"'.format, words.filter(lambda name: not sounds_secret(name)), words),
+    st.builds('{} = "{}"'.format, words.filter(lambda name: not is_secret_name(name)), words),
     st.builds('"{}": "${{{}}}"'.format, words, addresses),
     st.builds('"{}": {}'.format, words, st.integers(0, 10**12)),
     st.builds("{}: Refreshing state... [id={}]".format, addresses, st.integers(0, 10**9)),

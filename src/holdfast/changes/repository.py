@@ -22,8 +22,8 @@ from holdfast.config.valid import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import dataclass
-from holdfast.secrets.keys import Key, obtain
-from holdfast.secrets.redact import Redactor, settings_of
+from holdfast.secrets.keys import Key, load_or_create_key
+from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.discover import discover
@@ -54,7 +54,7 @@ class Repository:
     def tune(self, redactor: Redactor) -> None:
         """What `redaction:` says counts from here on."""
         wanted = self.config.redaction
-        redactor.tune(settings_of(wanted.off, wanted.words, wanted.entropy))
+        redactor.tune(redaction_settings(wanted.off, wanted.words, wanted.entropy))
 
     @functools.cached_property
     def engines(self) -> InstalledEngines:
@@ -212,6 +212,6 @@ def open_repository(
         stacks=stacks,
         store=RunStore(
             open_blobs(loaded.store, loaded.root, environment.variables),
-            key or (lambda: obtain(environment).key),
+            key or (lambda: load_or_create_key(environment).key),
         ),
     )

@@ -12,7 +12,7 @@ from holdfast.cli.command import Invocation
 from holdfast.kernel.errors import UsageError
 from holdfast.plans.context import Session, opened
 from holdfast.plans.events import Listener, Stopping, nobody
-from holdfast.secrets.keys import Key, Obtained, configured, obtain
+from holdfast.secrets.keys import Key, Obtained, is_key_configured, load_or_create_key
 from holdfast.store.place import folders_of
 from holdfast.system import processes
 from holdfast.terraform.engine.interface import Stop
@@ -37,7 +37,7 @@ class Workshop:
         """The key that seals what is kept, made on first use and named then."""
         if self._key is None:
             self.require_key_that_lasts()
-            self._key = obtain(self.invocation.environment)
+            self._key = load_or_create_key(self.invocation.environment)
             if self._key.made:
                 self.invocation.console.warn(
                     f"made a key in {self._key.file}: back this up, nothing sealed opens without it"
@@ -48,7 +48,9 @@ class Workshop:
         """A store that outlives this machine is not sealed with a key that does not."""
         repository, environment = self.repository, self.invocation.environment
         elsewhere = not folders_of(repository.store.blobs)
-        if configured(environment) or not (elsewhere or (environment.ci and repository.config.store_named)):
+        if is_key_configured(environment) or not (
+            elsewhere or (environment.ci and repository.config.store_named)
+        ):
             return
         why = "is not on this machine" if elsewhere else "outlives this CI runner"
         raise UsageError(

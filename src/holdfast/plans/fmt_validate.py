@@ -23,8 +23,7 @@ from holdfast.plans.errors import Cancelled, TerraformFailed, tail
 from holdfast.plans.failures import problem_of
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import prepared
-from holdfast.secrets.placeholders import without_secrets, without_values
-from holdfast.secrets.references_in import references_of
+from holdfast.secrets.stack_secrets import references_of, without_secrets, without_values
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock, files
 from holdfast.system.files import unusable

@@ -24,8 +24,8 @@ from pathlib import Path
 from holdfast.kernel.errors import HoldfastError, Refused, UsageError
 from holdfast.kernel.values import dataclass, field
 from holdfast.plans.digest import DigestParts, canonical, sha256
+from holdfast.secrets.encryption import WrongKey, decrypt, encrypt, key_id_of
 from holdfast.secrets.keys import Key
-from holdfast.secrets.sealing import WrongKey, open_, seal, sealed_with
 from holdfast.system import clock, files
 
 SUMMARY = "summary.json"
@@ -104,9 +104,9 @@ def write(out: Path, bundle: Bundle, summary: dict[str, object], key: Key) -> Pa
     for name, data in contents.items():
         if data is not None:
             files.write(
-                folder / _FILES[name], seal(key, data, context=_context(bundle.run, bundle.stack, name))
+                folder / _FILES[name], encrypt(key, data, context=_context(bundle.run, bundle.stack, name))
             )
-    sealed = seal(key, canonical(document), context=_context(bundle.run, bundle.stack, "digest"))
+    sealed = encrypt(key, canonical(document), context=_context(bundle.run, bundle.stack, "digest"))
     files.write(folder / DIGEST, sealed)
     files.write(folder / SUMMARY, readable)
     return folder
@@ -124,7 +124,7 @@ def write_change(out: Path, *, statuses: dict[str, str], digests: dict[str, str]
         json.dumps({"version": _FORMAT, "change": change, "key": key.id, "stacks": stacks}, indent=2) + "\n"
     ).encode()
     document = {"version": _FORMAT, "summary": sha256(readable), "digests": digests}
-    files.write(out / CHANGE_SEALED, seal(key, canonical(document), context=_change_context(change)))
+    files.write(out / CHANGE_SEALED, encrypt(key, canonical(document), context=_change_context(change)))
     files.write(out / CHANGE, readable)
 
 
@@ -229,11 +229,11 @@ def _open(folder: Path, name: str, key: Key, context: str) -> bytes:
     except OSError as error:
         raise _changed(folder, f"{name} cannot be read ({error.strerror})") from None
     try:
-        return open_(key, sealed, context=context)
+        return decrypt(key, sealed, context=context)
     except WrongKey:
         raise Refused(
             "HF-BUND-10",
-            f"{folder}: {name} was sealed with the key {sealed_with(sealed)}; the key at hand is {key.id}",
+            f"{folder}: {name} was sealed with the key {key_id_of(sealed)}; the key at hand is {key.id}",
             hint="Set HOLDFAST_KEY to the key of the plan, or restore its key file from the backup.",
         ) from None
     except HoldfastError:

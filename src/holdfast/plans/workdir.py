@@ -20,8 +20,8 @@ from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, 
 from holdfast.plans.context import Session
 from holdfast.plans.events import Entered
 from holdfast.plans.orphan_states import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
-from holdfast.secrets.references_in import references_of
 from holdfast.secrets.sources.catalogue import is_local
+from holdfast.secrets.stack_secrets import references_of
 from holdfast.stacks.reads.inputs import Reach
 from holdfast.stacks.reads.walk import reach_of
 from holdfast.stacks.stack import Stack

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from holdfast.kernel.errors import HoldfastError
 from holdfast.plans.context import Session
-from holdfast.secrets.references_in import references_of
 from holdfast.secrets.sources.catalogue import is_local
+from holdfast.secrets.stack_secrets import references_of
 from holdfast.store.run_store import RunStore
 from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state

@@ -1,11 +1,11 @@
-r"""The forms in which a secret travels: as it is, line by line, and in every encoding that tools put it in.
+r"""The encodings in which a secret may appear in output.
 
-as it is        also without blanks at its ends, with `\r\n` for `\n`, and with its lines joined
-base64          standard and URL-safe, in all three alignments: a secret inside a larger text gives other
-                characters by where it begins, and the part in its middle that stays the same is searched for
-in addresses    percent-encoded as browsers, Python and Go do it, upper and lower case, `+` for a blank
-in JSON         with and without other alphabets escaped, as Go does it (`\u003c`), and twice over
-in HCL and HTML `$${`, `&amp;`, `&#34;`
+plain           also stripped, with `\r\n` for `\n`, with its lines joined, and each line alone
+base64          standard and URL-safe, in all three alignments: the characters depend on where the secret
+                starts in a larger text; the part in the middle that does not change is searched for
+URL             percent-encoded as browsers, Python and Go do it, upper and lower case, `+` for a space
+JSON            with and without escaped non-ASCII, as Go does it (`\u003c`), and twice encoded
+HCL and HTML    `$${`, `&amp;`, `&#34;`
 hexadecimal     upper and lower case
 """
 
@@ -19,39 +19,41 @@ from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
 SHORTEST = 5
-"""A shorter value would blacken half of every text and hide nothing: it is masked only in its own field."""
+"""A shorter value would match everywhere: it is masked only in its own field."""
 SHORTEST_LINE = 8
 _NEVER = frozenset({"true", "false", "null", "none"})
 _ARMOUR = re.compile(r"-----(?:BEGIN|END) [A-Z0-9 ]+-----")
 _ONE_WORD = re.compile(r"\W*(?:[A-Z]?[a-z]+|[A-Z]+)\W*")
 _UNQUOTED = ("", "/", "!'()*", "$&+,;=", "$&+,/:;=@")
-"""What the usual encoders leave as it is: Python's, JavaScript's, Go's for user names and for paths."""
+"""Safe characters of the usual encoders: Python, JavaScript, Go for user names and for paths."""
 _WRAPPED = (64, 76)
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _UNICODE = re.compile(r"\\u[0-9a-f]{4}")
-_GO = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
+_GO = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 _GO_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;", "+": "&#43;"})
 
 
-def worth_hiding(text: str) -> bool:
-    """Blanks, the mask itself and the words of every language are no secrets, whatever is marked as one."""
+def is_maskable(text: str) -> bool:
+    """Whitespace, the mask itself, true, false and null are no secrets even if they are marked as one."""
     return len(text) >= SHORTEST and bool(text.strip(" \t\r\n*")) and text.casefold() not in _NEVER
 
 
-def forms_of(text: str) -> frozenset[str]:
-    """Every text that gives this secret away. None of them is shorter than five characters."""
-    if not worth_hiding(text):
+def encodings_of(text: str) -> frozenset[str]:
+    """Every text that reveals the secret. None is shorter than five characters."""
+    if not is_maskable(text):
         return frozenset()
-    found = {form for plain in _plain(text) for form in (plain, *_escaped(plain), *_hexadecimal(plain))}
+    encodings = {
+        encoded for plain in _plain(text) for encoded in (plain, *_escaped(plain), *_hexadecimal(plain))
+    }
     for plain in {text, text.strip()}:
-        found.update(_base64(plain.encode("utf-8", "surrogatepass")))
-    for line in lines_of(text):
-        found.update((line, *_in_json(line), html.escape(line)))
-    return frozenset(form for form in found if worth_hiding(form))
+        encodings.update(_base64(plain.encode("utf-8", "surrogatepass")))
+    for line in secret_lines(text):
+        encodings.update((line, *_in_json(line), html.escape(line)))
+    return frozenset(filter(is_maskable, encodings))
 
 
-def lines_of(text: str) -> tuple[str, ...]:
-    """Of a text with several lines those that give something away alone: no armour, no single word."""
+def secret_lines(text: str) -> tuple[str, ...]:
+    """The lines of a multi-line secret that reveal something alone: no PEM header, no single word."""
     lines = [line.strip() for line in text.splitlines()]
     if len(lines) < 2:  # noqa: PLR2004 - one line is the text itself
         return ()
@@ -66,7 +68,7 @@ def _plain(text: str) -> set[str]:
     unix = text.replace("\r\n", "\n")
     whole = {text, text.strip(), unix, unix.strip()}
     if "\n" in unix:
-        whole |= {one.replace("\n", "\r\n") for one in (unix, unix.strip())}
+        whole |= {text.replace("\n", "\r\n") for text in (unix, unix.strip())}
         whole |= {" ".join(text.split()), "".join(text.split())}
     return whole
 
@@ -77,17 +79,13 @@ def _escaped(plain: str) -> Iterator[str]:
     yield html.escape(plain)
     yield html.escape(plain, quote=False)
     yield plain.translate(_GO_HTML)
-    for kept in _UNQUOTED:
-        quoted = _quoted(plain, kept)
+    for safe in _UNQUOTED:
+        quoted = quote(plain, safe=safe, errors="surrogatepass")
         yield quoted
-        yield _ESCAPE.sub(lambda found: found[0].lower(), quoted)
+        yield _ESCAPE.sub(lambda escape: escape[0].lower(), quoted)
     spaced = quote_plus(plain, errors="surrogatepass")
     yield spaced
-    yield _ESCAPE.sub(lambda found: found[0].lower(), spaced)
-
-
-def _quoted(plain: str, kept: str) -> str:
-    return quote(plain, safe=kept, errors="surrogatepass")
+    yield _ESCAPE.sub(lambda escape: escape[0].lower(), spaced)
 
 
 def _in_json(plain: str) -> set[str]:
@@ -96,9 +94,9 @@ def _in_json(plain: str) -> set[str]:
         json.dumps(plain, ensure_ascii=False)[1:-1],
         json.dumps(plain, ensure_ascii=False)[1:-1].translate(_GO),
     }
-    once |= {_UNICODE.sub(lambda found: f"\\u{found[0][2:].upper()}", one) for one in once}
-    once |= {one.replace("/", "\\/") for one in once}
-    return once | {one.replace("\\", "\\\\").replace('"', '\\"') for one in once}
+    once |= {_UNICODE.sub(lambda escape: f"\\u{escape[0][2:].upper()}", text) for text in once}
+    once |= {text.replace("/", "\\/") for text in once}
+    return once | {text.replace("\\", "\\\\").replace('"', '\\"') for text in once}
 
 
 def _hexadecimal(plain: str) -> tuple[str, str]:
@@ -107,9 +105,9 @@ def _hexadecimal(plain: str) -> tuple[str, str]:
 
 
 def _base64(data: bytes) -> Iterator[str]:
-    for form in _alignments(data):
-        yield form
-        yield form.replace("+", "-").replace("/", "_")
+    for encoded in _alignments(data):
+        yield encoded
+        yield encoded.replace("+", "-").replace("/", "_")
     whole = base64.b64encode(data).decode()
     for width in _WRAPPED:
         if len(whole) > width:
@@ -118,7 +116,7 @@ def _base64(data: bytes) -> Iterator[str]:
 
 
 def _alignments(data: bytes) -> Iterator[str]:
-    """Without the characters at either end that what stands beside the secret has a part in."""
+    """Without the characters at either end that depend on the text beside the secret."""
     whole = base64.b64encode(data).decode()
     yield whole
     yield whole.rstrip("=")

@@ -1,7 +1,7 @@
-"""Secrets that are known by how they look, by a table: `formats.toml` beside this file.
+"""Secrets with a known format, from the table `formats.toml`.
 
-A pattern is only tried where one of its anchors stands, and anchors are looked for as plain text: a hundred
-megabytes without any are passed in seconds.
+A pattern is tried only at one of its anchors, and anchors are plain text: a hundred megabytes without any
+take seconds.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from holdfast.kernel.values import dataclass
 from holdfast.secrets.finder import Span
-from holdfast.secrets.trie_regex import either
+from holdfast.secrets.trie_regex import any_of
 
 _OPEN = r"[^\s\"']*\Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One row of the table, which says what its fields mean."""
+    """One row of the table; the comment there explains the fields."""
 
     id: str
     what: str
@@ -36,7 +36,7 @@ class Format:
 
 @functools.cache
 def shipped_formats() -> tuple[Format, ...]:
-    """Read as a file: `importlib.resources` would cost every command ten milliseconds."""
+    """Read as a file: `importlib.resources` would add ten milliseconds to every command."""
     return read_formats(Path(__file__).with_name("formats.toml").read_text("utf-8"))
 
 
@@ -49,37 +49,36 @@ def read_formats(text: str) -> tuple[Format, ...]:
 
 @functools.cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """When it is first needed: most texts need none of them."""
+    """Compiled when first needed: most texts need no pattern."""
     return re.compile(pattern)
 
 
-class Table:
-    """Some of the formats, ready to be searched for."""
+class FormatTable:
+    """Formats, ready for searching."""
 
     __slots__ = ("_any", "_by_anchor", "_exact", "anchors")
 
     def __init__(self, formats: Iterable[Format]) -> None:
-        self._by_anchor = {anchor: one for one in formats for anchor in one.anchors}
+        self._by_anchor = {anchor: row for row in formats for anchor in row.anchors}
         self.anchors = tuple(self._by_anchor)
-        self._exact = either(key for key, one in self._by_anchor.items() if one.case != "any")
-        self._any = either(key for key, one in self._by_anchor.items() if one.case == "any")
+        self._exact = any_of(anchor for anchor, row in self._by_anchor.items() if row.case != "any")
+        self._any = any_of(anchor for anchor, row in self._by_anchor.items() if row.case == "any")
 
     def spans(self, text: str, lowered: str) -> Iterator[Span]:
-        """What is secret by its format. `lowered` is the text in lower case, place for place."""
-        for at, one in self._found(text, lowered, 0):
-            found = _compiled(one.pattern).match(text, max(0, at - one.back))
-            if found is not None:
-                yield _secret(found)
+        """`lowered` is the text in lower case, character for character."""
+        for at, row in self._anchors_in(text, lowered, 0):
+            match = _compiled(row.pattern).match(text, max(0, at - row.back))
+            if match is not None:
+                yield _secret_span(match)
 
     def open_at(self, text: str, lowered: str, start: int) -> int:
-        """The first place from `start` where a match may have begun that goes on after the text."""
-        for at, one in sorted(self._found(text, lowered, start), key=lambda found: found[0]):
-            if len(text) - at <= one.longest and _compiled(one.open).match(text, at):
+        """The first position from `start` of a match that may continue after the text."""
+        for at, row in sorted(self._anchors_in(text, lowered, start), key=lambda anchor: anchor[0]):
+            if len(text) - at <= row.longest and _compiled(row.open).match(text, at):
                 return at
         return len(text)
 
-    def _found(self, text: str, lowered: str, start: int) -> Iterator[tuple[int, Format]]:
-        """Every anchor, with what it may be the beginning of."""
+    def _anchors_in(self, text: str, lowered: str, start: int) -> Iterator[tuple[int, Format]]:
         for pattern, searched in ((self._exact, text), (self._any, lowered)):
             at = start
             while (anchor := pattern.search(searched, at)) is not None:
@@ -87,7 +86,7 @@ class Table:
                 yield anchor.start(), self._by_anchor[anchor[0]]
 
 
-def _secret(found: re.Match[str]) -> Span:
-    """The part that is called so, if the pattern has one and it took part."""
-    named = "secret" in found.re.groupindex and found["secret"] is not None
-    return found.span("secret") if named else found.span()
+def _secret_span(match: re.Match[str]) -> Span:
+    """The group called `secret` if it matched, otherwise all of it."""
+    named = "secret" in match.re.groupindex and match["secret"] is not None
+    return match.span("secret" if named else 0)

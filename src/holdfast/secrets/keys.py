@@ -1,7 +1,6 @@
-"""The key that encrypts what Holdfast keeps: configured by `HOLDFAST_KEY` or `HOLDFAST_KEY_FILE`, else made.
+"""The encryption key: `HOLDFAST_KEY`, `HOLDFAST_KEY_FILE`, or one that Holdfast creates.
 
-A key that exists is never overwritten and never guessed around: with another one, everything that was kept
-would be lost to its owner.
+An existing key is never overwritten or replaced: without it nothing that it encrypted can be read.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ FILE_VARIABLE = "HOLDFAST_KEY_FILE"
 FILE_NAME = "key"
 KEY_SIZE = 32
 _ID_LENGTH = 16
-_MOST_BYTES = 4096
-_MAKE_ONE = "Make one with: openssl rand -base64 32"
+_MAX_BYTES = 4096
+_CREATE = "Create one with: openssl rand -base64 32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     id: str
-    """Names the key without telling anything about it: stands in clear beside what it encrypts."""
+    """Identifies the key without revealing it: stored unencrypted beside what it encrypts."""
     secret: bytes = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, secret: bytes) -> Key:
         if len(secret) != KEY_SIZE:
             raise ValueError(f"a key has {KEY_SIZE} bytes")
-        named = derive(secret, purpose=b"key id")
-        return cls(id=hashlib.sha256(named).hexdigest()[:_ID_LENGTH], secret=secret)
+        derived = derive(secret, purpose=b"key id")
+        return cls(id=hashlib.sha256(derived).hexdigest()[:_ID_LENGTH], secret=secret)
 
 
 class Source(StrEnum):
     VARIABLE = "variable"
     NAMED_FILE = "named file"
-    """The one that `HOLDFAST_KEY_FILE` names: its owner looks after it."""
+    """The one that `HOLDFAST_KEY_FILE` names."""
     FILE = "file"
     """Holdfast's own, in its home on this machine."""
 
@@ -55,86 +54,86 @@ class Source(StrEnum):
 class Obtained:
     key: Key
     source: Source
-    """What outlives this machine needs a configured key: Holdfast's own file stays here."""
+    """What outlives this machine needs a configured key: Holdfast's own key file stays here."""
     file: Path | None
     made: bool
-    """It was made just now: the user is told where it is, and to back it up."""
+    """Created just now: the user is told to back it up."""
 
 
 def derive(secret: bytes, *, purpose: bytes, salt: bytes | None = None) -> bytes:
-    """A key for one purpose only. Nothing that is learnt about it says anything about the others.
+    """A key for one purpose, which reveals nothing about the others.
 
-    HKDF with SHA-256, whose one round gives as many bytes as a key has.
+    HKDF with SHA-256; one round gives exactly the size of a key.
     """
     extracted = hmac.digest(salt or bytes(KEY_SIZE), secret, "sha256")
     return hmac.digest(extracted, b"holdfast v1 " + purpose + b"\x01", "sha256")
 
 
-def configured(environment: Environment) -> bool:
-    """Whether somebody gave a key, and so can give it again on another machine."""
+def is_key_configured(environment: Environment) -> bool:
+    """A configured key can be used on another machine too."""
     return bool(environment.get(VARIABLE) or environment.get(FILE_VARIABLE))
 
 
-def obtain(environment: Environment) -> Obtained:
-    """The key of this user: the variable, else the named file, else one (0600) under the home directory."""
+def load_or_create_key(environment: Environment) -> Obtained:
+    """From the variable, the named file, or a file (0600) in Holdfast's home that is created if missing."""
     if text := environment.get(VARIABLE):
-        key = _parse(text, code="HF-KEY-1", what=VARIABLE, hint=f"It is base64 of 32 bytes. {_MAKE_ONE}")
+        key = _parse(text, code="HF-KEY-1", what=VARIABLE, hint=f"It must be 32 bytes in base64. {_CREATE}")
         return Obtained(key=key, source=Source.VARIABLE, file=None, made=False)
     if name := environment.get(FILE_VARIABLE):
         named = Path(name).expanduser().absolute()
         return Obtained(key=_read(named), source=Source.NAMED_FILE, file=named, made=False)
     file = environment.home / FILE_NAME
-    made = not _there(file) and _make(file)
+    made = not _exists(file) and _create(file)
     return Obtained(key=_read(file), source=Source.FILE, file=file, made=made)
 
 
-def _there(file: Path) -> bool:
+def _exists(file: Path) -> bool:
     try:
         return file.exists()
     except OSError as error:
         raise _unreadable(file, error) from None
 
 
-def _make(file: Path) -> bool:
-    """False when another process was first: then its key counts."""
+def _create(file: Path) -> bool:
+    """False if another process was first: its key is used."""
     try:
         files.private_folder(file.parent)
         return files.create(file, base64.b64encode(clock.random_bytes(KEY_SIZE)) + b"\n")
     except OSError as error:
         raise Failed(
             "HF-KEY-2",
-            f"no key file can be made at {file}: {error.strerror}",
-            hint=f"Set HOLDFAST_HOME to a folder that this user may write to, or set {VARIABLE}. {_MAKE_ONE}",
+            f"cannot create a key file at {file}: {error.strerror}",
+            hint=f"Set HOLDFAST_HOME to a folder that this user may write to, or set {VARIABLE}. {_CREATE}",
         ) from None
 
 
 def _read(file: Path) -> Key:
     try:
-        with file.open("rb") as opened:
-            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
-            content = opened.read(_MOST_BYTES)
+        with file.open("rb") as stream:
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            content = stream.read(_MAX_BYTES)
     except OSError as error:
         raise _unreadable(file, error) from None
     if mode & 0o077:
         raise UsageError(
             "HF-KEY-4",
-            f"others than its owner may use the key file {file} (mode {mode:04o})",
-            hint=f"Ask who has read it, then: chmod 600 {file}",
+            f"other users may read the key file {file} (mode {mode:04o})",
+            hint=f"Find out who has read it, then: chmod 600 {file}",
         )
     return _parse(
         content.decode("ascii", "replace"),
         code="HF-KEY-5",
         what=f"the key file {file}",
-        hint="Restore it from its backup. Without that key, what was encrypted with it cannot be read;"
-        " to begin anew, move the file away.",
+        hint="Restore it from your backup: without it, nothing that it encrypted can be read. To start over, "
+        "move the file away.",
     )
 
 
 def _unreadable(file: Path, error: OSError) -> UsageError:
     return UsageError(
         "HF-KEY-3",
-        f"the key file {file} cannot be read: {error.strerror}",
-        hint=f"Give this user the right to read it, or set {VARIABLE}, {FILE_VARIABLE} or HOLDFAST_HOME.",
+        f"cannot read the key file {file}: {error.strerror}",
+        hint=f"Allow this user to read it, or set {VARIABLE}, {FILE_VARIABLE} or HOLDFAST_HOME.",
     )
 
 
@@ -144,5 +143,5 @@ def _parse(text: str, *, code: str, what: str, hint: str) -> Key:
     except (binascii.Error, ValueError):
         raise UsageError(code, f"{what} is not base64", hint=hint) from None
     if len(secret) != KEY_SIZE:
-        raise UsageError(code, f"{what} holds {len(secret)} bytes, not {KEY_SIZE}", hint=hint)
+        raise UsageError(code, f"{what} has {len(secret)} bytes instead of {KEY_SIZE}", hint=hint)
     return Key.of(secret)

@@ -1,11 +1,10 @@
-"""The one redactor that every exit passes: logs, screens, JSON, summaries, errors.
+"""The one redactor for all output: logs, screens, JSON, summaries, errors.
 
-    registered   values that are known to be secret and have five characters or more: replaced wherever they
-                 stand, in every form they travel in (`forms`)
-    by format    what is known by how it looks (`formats`)
-    by entropy   what looks random under a name that sounds secret (`entropy`)
+    registered   known secrets of five characters or more: masked everywhere, in every encoding (`encodings`)
+    by format    text with the format of a secret (`formats`)
+    by entropy   random-looking values under secret names (`entropy`)
 
-A text without secrets stays as it is, byte for byte. docs/redaction.md is the page for users.
+Text without secrets does not change. docs/redaction.md is the page for users.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.kernel.values import dataclass
 from holdfast.secrets import entropy, formats
-from holdfast.secrets.encodings import SHORTEST, forms_of
-from holdfast.secrets.finder import Finder, Span, merged
-from holdfast.secrets.trie_regex import beginnings
+from holdfast.secrets.encodings import SHORTEST, encodings_of
+from holdfast.secrets.finder import Finder, Span, merge_spans
+from holdfast.secrets.trie_regex import prefixes
 
-__all__ = ["MASK", "SHORTEST", "Layer", "RedactionSettings", "Redactor", "layers", "settings_of"]
+__all__ = ["MASK", "SHORTEST", "Layer", "RedactionSettings", "Redactor", "layers", "redaction_settings"]
 
 MASK = "***"
 ENTROPY = "entropy"
@@ -32,11 +31,11 @@ ENTROPY = "entropy"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionSettings:
     off: frozenset[str] = frozenset()
-    """Ids of layers that are not wanted."""
+    """Ids of disabled layers."""
     words: tuple[str, ...] = ()
-    """Names that sound secret in this company, beside those that do everywhere."""
+    """More words that make a name secret."""
     entropy: float = entropy.BITS
-    """From how many bits in each character on a value under such a name is taken for a secret."""
+    """Bits per character from which on a value under such a name counts as a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,48 +45,49 @@ class Layer:
 
 
 def layers() -> tuple[Layer, ...]:
-    """All that can be turned off. Registered values cannot."""
-    by_format = (Layer(id=one.id, what=one.what) for one in formats.shipped_formats())
-    return (*by_format, Layer(id=ENTROPY, what="What looks random under a name that sounds secret"))
+    """Everything that can be disabled. Registered values are always masked."""
+    by_format = (Layer(id=row.id, what=row.what) for row in formats.shipped_formats())
+    return (*by_format, Layer(id=ENTROPY, what="Random-looking values under secret names"))
 
 
-def settings_of(off: Iterable[str], words: Iterable[str], bits: float | None) -> RedactionSettings:
-    """What a configuration says. A layer that there is not is a mistake: nobody knows what was meant."""
+def redaction_settings(off: Iterable[str], words: Iterable[str], bits: float | None) -> RedactionSettings:
+    """From the configuration. An unknown layer is an error."""
     known = {layer.id for layer in layers()}
-    wanted = tuple(off)
-    if unknown := [one for one in wanted if one not in known]:
-        near = difflib.get_close_matches(unknown[0], known, n=1)
+    disabled = tuple(off)
+    if unknown := [layer for layer in disabled if layer not in known]:
+        similar = difflib.get_close_matches(unknown[0], known, n=1)
         raise UsageError(
             "HF-RED-1",
-            f"redaction.off: there is no layer `{unknown[0]}`",
-            hint=f"Did you mean `{near[0]}`?" if near else "docs/redaction.md lists them all.",
+            f"redaction.off: unknown layer `{unknown[0]}`",
+            hint=f"Did you mean `{similar[0]}`?" if similar else "docs/redaction.md lists all layers.",
         )
     return RedactionSettings(
-        off=frozenset(wanted), words=tuple(words), entropy=entropy.BITS if bits is None else bits
+        off=frozenset(disabled), words=tuple(words), entropy=entropy.BITS if bits is None else bits
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _On:
-    """The layers that the settings leave on."""
+    """The enabled layers."""
 
-    formats: formats.Table
+    formats: formats.FormatTable
     entropy: bool
-    begun: frozenset[str]
-    """How anchors and names that sound secret begin: a stream that ends so may go on to be one."""
-    longest_begun: int
+    prefixes: frozenset[str]
+    """Of anchors and secret names: a stream that ends in one may continue as a secret."""
+    longest_prefix: int
 
 
 @functools.cache
 def _layers_on(settings: RedactionSettings) -> _On:
-    on = formats.Table(one for one in formats.shipped_formats() if one.id not in settings.off)
+    table = formats.FormatTable(row for row in formats.shipped_formats() if row.id not in settings.off)
     names = () if ENTROPY in settings.off else (*entropy.WORDS, *settings.words)
-    begun = beginnings(word.lower() for word in (*on.anchors, *names))
-    return _On(formats=on, entropy=bool(names), begun=begun, longest_begun=max(map(len, begun), default=0))
+    starts = prefixes(word.lower() for word in (*table.anchors, *names))
+    longest = max(map(len, starts), default=0)
+    return _On(formats=table, entropy=bool(names), prefixes=starts, longest_prefix=longest)
 
 
 class Redactor:
-    """Values are only ever added. Safe to use from several threads."""
+    """Values are only added, never removed. Thread-safe."""
 
     __slots__ = ("_finder", "_on", "_settings", "_values")
 
@@ -101,52 +101,56 @@ class Redactor:
         self.register_all(values)
 
     def __repr__(self) -> str:
-        return f"Redactor({len(self._finder)} forms)"
+        return f"Redactor({len(self._finder)} texts)"
 
     def tune(self, settings: RedactionSettings) -> None:
-        """From now on with these layers: the configuration is read after the first words were shown."""
+        """Called once the configuration is read; output before that uses the defaults."""
         self._settings = settings
         self._on = _layers_on(settings)
 
     def register(self, value: str | Secret) -> None:
-        """Hide a value from now on. A short one is left to the field that it stands in."""
+        """Mask a value from now on. A short one is masked only in its own field."""
         text = value.reveal() if isinstance(value, Secret) else value
-        forms = forms_of(text)
-        if forms:
+        encodings = encodings_of(text)
+        if encodings:
             self._values.add(text)
-            self._finder.add(forms)
-            for part in self._inside(text):
-                self._finder.add(forms_of(part))
+            self._finder.add(encodings)
+            for part in self._secrets_inside(text):
+                self._finder.add(encodings_of(part))
 
     def register_all(self, values: Iterable[str | Secret]) -> None:
         for value in values:
             self.register(value)
 
     def registered(self) -> frozenset[str]:
-        """The values in clear: only to be sealed, so that whoever reads it later can hide them again."""
+        """The plain values: only to be stored encrypted, so that a later command can mask them again."""
         return frozenset(self._values)
 
     def clean(self, text: str) -> str:
-        """The text without any secret. Where two overlap, both go."""
+        """The text without secrets."""
         kept: list[str] = []
         at = 0
-        for start, end in merged(self.spans(text)):
+        for start, end in merge_spans(self.spans(text)):
             kept += (text[at:start], MASK)
             at = end
         return "".join((*kept, text[at:])) if kept else text
 
     def clean_bytes(self, data: bytes) -> bytes:
-        """The same for a text in UTF-8, or in what is mostly that: other bytes stay what they are."""
+        """For UTF-8; other bytes do not change."""
         return self.clean(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def clean_field(self, name: str, text: str) -> str:
-        """A text that stands under a name, such as a value in a document."""
-        if self._on.entropy and entropy.sounds_secret(name, self._settings.words) and self._random(text):
+        """For text with a name, such as a value in a document."""
+        if (
+            self._on.entropy
+            and entropy.is_secret_name(name, self._settings.words)
+            and entropy.looks_random(text, self._settings.entropy)
+        ):
             return MASK
         return self.clean(text)
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Where secrets stand, in no order; they may overlap."""
+        """The positions of secrets, in no order; they may overlap."""
         lowered = lower_case(text)
         yield from self._finder.spans(text)
         yield from self._on.formats.spans(text, lowered)
@@ -154,31 +158,28 @@ class Redactor:
             yield from entropy.spans(text, lowered, self._settings.words, self._settings.entropy)
 
     def open_at(self, text: str, start: int) -> int:
-        """From where on, at the earliest, a secret may have begun that goes on after the end of the text."""
+        """The first position of a secret that may continue after the end of the text."""
         lowered = lower_case(text)
         return min(
-            self._finder.begun_at(text, start),
+            self._finder.open_at(text, start),
             self._on.formats.open_at(text, lowered, start),
             entropy.open_at(text, lowered, start, self._settings.words) if self._on.entropy else len(text),
-            self._name_begun(lowered, start),
+            self._open_name_at(lowered, start),
         )
 
     def all_open(self, text: str) -> bool:
-        """Whether one registered value begins with all of this text and goes on: quicker than `open_at`."""
-        return self._finder.begun(text)
+        """Whether a longer registered value starts with all of this text: faster than `open_at`."""
+        return self._finder.is_prefix(text)
 
-    def _random(self, text: str) -> bool:
-        return entropy.random_enough(text, self._settings.entropy)
-
-    def _name_begun(self, lowered: str, start: int) -> int:
-        """Where an anchor or a name that sounds secret has begun, and is not complete."""
-        for at in range(max(start, len(lowered) - self._on.longest_begun), len(lowered)):
-            if lowered[at:] in self._on.begun:
+    def _open_name_at(self, lowered: str, start: int) -> int:
+        """The position of an incomplete anchor or secret name."""
+        for at in range(max(start, len(lowered) - self._on.longest_prefix), len(lowered)):
+            if lowered[at:] in self._on.prefixes:
                 return at
         return len(lowered)
 
-    def _inside(self, text: str) -> Iterator[str]:
-        """What is secret in a secret: the password of a connection string, the token in a JSON document."""
+    def _secrets_inside(self, text: str) -> Iterator[str]:
+        """The password in a connection string, the token in a JSON document."""
         for start, end in self._on.formats.spans(text, lower_case(text)):
             if end - start < len(text):
                 yield text[start:end]
@@ -187,23 +188,23 @@ class Redactor:
                 document = json.loads(text)
             except (ValueError, RecursionError):
                 return
-            yield from self._named_secret("", document)
+            yield from self._values_of_secret_names("", document)
 
-    def _named_secret(self, name: str, value: object) -> Iterator[str]:
+    def _values_of_secret_names(self, name: str, value: object) -> Iterator[str]:
         match value:
             case dict():
                 for key, part in value.items():
-                    yield from self._named_secret(key, part)
+                    yield from self._values_of_secret_names(key, part)
             case list():
                 for part in value:
-                    yield from self._named_secret(name, part)
-            case str() if entropy.sounds_secret(name, self._settings.words):
+                    yield from self._values_of_secret_names(name, part)
+            case str() if entropy.is_secret_name(name, self._settings.words):
                 yield value
 
 
 def lower_case(text: str) -> str:
-    """In lower case, and every character in its place."""
+    """Keeps the position of every character."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
-    return "".join(one if len(one.lower()) > 1 else one.lower() for one in text)
+    return "".join(char if len(char.lower()) > 1 else char.lower() for char in text)

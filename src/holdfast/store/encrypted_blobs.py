@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass, field
+from holdfast.secrets.encryption import Damaged, WrongKey, decrypt, encrypt, key_id_of
 from holdfast.secrets.keys import Key
-from holdfast.secrets.sealing import Damaged, WrongKey, open_, seal, sealed_with
 from holdfast.store.blobs import BlobStore
 
 
@@ -55,11 +55,11 @@ class EncryptedBlobs:
     def _opened(self, name: str, data: bytes) -> bytes:
         key, what = self._key(), f"{name} in the run store {self.blobs.shown}"
         try:
-            return open_(key, data, context=_context(name))
+            return decrypt(key, data, context=_context(name))
         except WrongKey:
             raise WrongKey(
                 "HF-KEY-7",
-                f"{what} was encrypted with the key {sealed_with(data)}, and the key at hand is {key.id}",
+                f"{what} was encrypted with the key {key_id_of(data)}, and the key at hand is {key.id}",
                 hint="Set HOLDFAST_KEY to that key, or restore its key file from the backup.",
             ) from None
         except Damaged:
@@ -70,7 +70,7 @@ class EncryptedBlobs:
             ) from None
 
     def _encrypted(self, name: str, data: bytes) -> bytes:
-        return seal(self._key(), data, context=_context(name))
+        return encrypt(self._key(), data, context=_context(name))
 
 
 def _context(name: str) -> str:

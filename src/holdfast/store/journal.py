@@ -17,8 +17,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from holdfast.kernel.values import dataclass, field
+from holdfast.secrets.encryption import WrongKey
 from holdfast.secrets.keys import Key, derive
-from holdfast.secrets.sealing import WrongKey
 
 _MAGIC = b"HFJRNL1\n"
 _SALT = 16

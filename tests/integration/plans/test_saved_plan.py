@@ -14,7 +14,7 @@ from bundle_made import KEY, OTHER_KEY, bundle, written
 from holdfast.kernel.errors import Exit, HoldfastError, Refused, UsageError
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.digest import DigestParts
-from holdfast.secrets.sealing import open_, seal
+from holdfast.secrets.encryption import decrypt, encrypt
 
 FILES = (
     "change.json",
@@ -236,10 +236,10 @@ def reseal(out: Path, name: str, edit: Callable[[Any], Any]) -> None:
     """Write one sealed file of the bundle anew, with the key and in the place of the old one."""
     context = f"bundle\0run-1\0a\0{name}"
     file = out / f"a/{name}.sealed"
-    content = open_(KEY, file.read_bytes(), context=context)
+    content = decrypt(KEY, file.read_bytes(), context=context)
     edited = edit(json.loads(content)) if name == "digest" else edit(content)
     data = edited if isinstance(edited, bytes) else json.dumps(edited).encode()
-    file.write_bytes(seal(KEY, data, context=context))
+    file.write_bytes(encrypt(KEY, data, context=context))
 
 
 def test_what_is_sealed_again_as_it_was_is_read(out: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.kernel.errors import Failed, UsageError
-from holdfast.secrets.keys import Key, Source, configured, obtain
+from holdfast.secrets.keys import Key, Source, is_key_configured, load_or_create_key
 from holdfast.system.environment import Environment
 
 GIVEN = base64.b64encode(bytes(range(32))).decode()
@@ -20,7 +20,7 @@ def environment(home: Path, **more: str) -> Environment:
 
 def test_the_variable_wins_and_nothing_is_written(tmp_path: Path) -> None:
     """A configured key leaves no key file behind."""
-    found = obtain(environment(tmp_path / "home", HOLDFAST_KEY=GIVEN))
+    found = load_or_create_key(environment(tmp_path / "home", HOLDFAST_KEY=GIVEN))
     assert found.key.secret == bytes(range(32))
     assert (found.source, found.made, found.file) == (Source.VARIABLE, False, None)
     assert not (tmp_path / "home").exists()
@@ -32,7 +32,7 @@ def test_the_variable_wins_and_nothing_is_written(tmp_path: Path) -> None:
 def test_a_wrong_variable_is_a_mistake_and_not_shown(tmp_path: Path, text: str) -> None:
     """A key of the wrong length or encoding is refused without printing it."""
     with pytest.raises(UsageError) as caught:
-        obtain(environment(tmp_path, HOLDFAST_KEY=text))
+        load_or_create_key(environment(tmp_path, HOLDFAST_KEY=text))
     assert caught.value.problem.code == "HF-KEY-1"
     assert caught.value.problem.hint
     assert text not in f"{caught.value} {caught.value.problem.hint}"
@@ -44,42 +44,42 @@ def test_a_named_file_is_a_configured_key(tmp_path: Path) -> None:
     file.write_text(GIVEN)
     file.chmod(0o600)
     named = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file))
-    found = obtain(named)
+    found = load_or_create_key(named)
     assert found.key.secret == bytes(range(32))
     assert (found.source, found.made, found.file) == (Source.NAMED_FILE, False, file)
     assert not (tmp_path / "home").exists()
     other = base64.b64encode(bytes(32)).decode()
     both = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file), HOLDFAST_KEY=other)
-    assert obtain(both).key.secret == bytes(32)
-    assert configured(named)
-    assert configured(both)
+    assert load_or_create_key(both).key.secret == bytes(32)
+    assert is_key_configured(named)
+    assert is_key_configured(both)
 
 
 def test_a_named_file_is_never_made_nor_guessed_around(tmp_path: Path) -> None:
     """One that is missing, or open to others, is a mistake: the key in the home does not step in."""
-    obtain(environment(tmp_path))
+    load_or_create_key(environment(tmp_path))
     file = tmp_path / "key-of-ours"
     named = environment(tmp_path, HOLDFAST_KEY_FILE=str(file))
     with pytest.raises(UsageError) as missing:
-        obtain(named)
+        load_or_create_key(named)
     assert missing.value.problem.code == "HF-KEY-3"
     assert not file.exists()
     file.write_text(GIVEN)
     file.chmod(0o640)
     with pytest.raises(UsageError) as shared:
-        obtain(named)
+        load_or_create_key(named)
     assert shared.value.problem.code == "HF-KEY-4"
-    assert not configured(environment(tmp_path))
+    assert not is_key_configured(environment(tmp_path))
 
 
 def test_a_key_is_made_once_and_found_again(tmp_path: Path) -> None:
     """The first use makes a private file and says so; the second finds the same key."""
-    first = obtain(environment(tmp_path / "deep" / "home"))
+    first = load_or_create_key(environment(tmp_path / "deep" / "home"))
     assert (first.source, first.made) == (Source.FILE, True)
     assert first.file is not None
     assert stat.S_IMODE(first.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(first.file.parent.stat().st_mode) == 0o700
-    second = obtain(environment(tmp_path / "deep" / "home"))
+    second = load_or_create_key(environment(tmp_path / "deep" / "home"))
     assert not second.made
     assert second.key.secret == first.key.secret
 
@@ -87,7 +87,7 @@ def test_a_key_is_made_once_and_found_again(tmp_path: Path) -> None:
 def test_many_at_once_agree_on_one_key(tmp_path: Path) -> None:
     """Of several first uses at the same time exactly one makes the key, and all get it."""
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: obtain(environment(tmp_path / "home")), range(16)))
+        found = list(pool.map(lambda _: load_or_create_key(environment(tmp_path / "home")), range(16)))
     assert sum(each.made for each in found) == 1
     assert len({each.key.secret for each in found}) == 1
 
@@ -95,11 +95,11 @@ def test_many_at_once_agree_on_one_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666, 0o610])
 def test_a_key_file_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
     """A key that somebody else may have read is no secret; the hint says what to do."""
-    file = obtain(environment(tmp_path)).file
+    file = load_or_create_key(environment(tmp_path)).file
     assert file is not None
     file.chmod(mode)
     with pytest.raises(UsageError) as caught:
-        obtain(environment(tmp_path))
+        load_or_create_key(environment(tmp_path))
     assert caught.value.problem.code == "HF-KEY-4"
     assert "chmod 600" in (caught.value.problem.hint or "")
 
@@ -111,7 +111,7 @@ def test_a_damaged_key_file_is_kept_and_refused(tmp_path: Path, content: bytes) 
     file.write_bytes(content)
     file.chmod(0o600)
     with pytest.raises(UsageError) as caught:
-        obtain(environment(tmp_path))
+        load_or_create_key(environment(tmp_path))
     assert caught.value.problem.code == "HF-KEY-5"
     assert file.read_bytes() == content
 
@@ -120,7 +120,7 @@ def test_a_folder_in_the_place_of_the_key_is_a_mistake(tmp_path: Path) -> None:
     """What is not a file gives an error with a hint."""
     (tmp_path / "key").mkdir()
     with pytest.raises(UsageError) as caught:
-        obtain(environment(tmp_path))
+        load_or_create_key(environment(tmp_path))
     assert caught.value.problem.code == "HF-KEY-3"
 
 
@@ -128,7 +128,7 @@ def test_a_home_that_cannot_be_made_is_an_error_with_a_way_out(tmp_path: Path) -
     """Where no key file can be written, the user is told about the variable."""
     (tmp_path / "file").write_text("")
     with pytest.raises((Failed, UsageError)) as caught:
-        obtain(environment(tmp_path / "file" / "home"))
+        load_or_create_key(environment(tmp_path / "file" / "home"))
     assert caught.value.problem.code in {"HF-KEY-2", "HF-KEY-3"}
     assert "HOLDFAST_KEY" in (caught.value.problem.hint or "")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.secrets.entropy import sounds_secret
+from holdfast.secrets.entropy import is_secret_name
 from holdfast.secrets.redact import RedactionSettings, Redactor
 
 VALUE = "xK9mQ2vL8pW4zR7t"
@@ -98,7 +98,7 @@ def test_words_and_the_threshold_can_be_set() -> None:
 )  # fmt: skip
 def test_which_names_sound_secret(name: str, sounds: bool) -> None:  # noqa: FBT001 - a table of answers
     """A word of the list, unless the name goes on to say that it is something else."""
-    assert sounds_secret(name) is sounds
+    assert is_secret_name(name) is sounds
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from holdfast.config.valid import Backend, RuleKind, SecretRef
 from holdfast.kernel.errors import Place
-from holdfast.secrets.placeholders import STAND_IN, without_secrets, without_values
-from holdfast.secrets.references_in import references_of
+from holdfast.secrets.stack_secrets import PLACEHOLDER, references_of, without_secrets, without_values
 from holdfast.stacks.stack import Stack
 
 
@@ -29,13 +28,13 @@ def test_no_secret_is_left_but_those_of_the_backend() -> None:
     """What is no reference stays what it was, at any depth."""
     spared = without_secrets(STACK)
     assert references_of(spared) == (ref("B"),)
-    assert spared.env == {"TF_TOKEN_x": STAND_IN, "TF_VAR_y": STAND_IN, "PLAIN": "p"}
-    assert spared.variables == {"deep": ({"in": STAND_IN, "plain": 1},), "plain": "p"}
-    assert spared.credentials == {"aws": {"role_arn": "x", "external_id": STAND_IN}}
+    assert spared.env == {"TF_TOKEN_x": PLACEHOLDER, "TF_VAR_y": PLACEHOLDER, "PLAIN": "p"}
+    assert spared.variables == {"deep": ({"in": PLACEHOLDER, "plain": 1},), "plain": "p"}
+    assert spared.credentials == {"aws": {"role_arn": "x", "external_id": PLACEHOLDER}}
 
 
 def test_what_fetches_modules_may_be_known_though_no_value_is() -> None:
     """Values of variables stay unread, in the environment too."""
     known = without_values(STACK)
     assert references_of(replace(known, backend=None)) == (ref("T"), ref("C"))
-    assert known.env["TF_VAR_y"] == STAND_IN
+    assert known.env["TF_VAR_y"] == PLACEHOLDER

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
-from holdfast.secrets.redact import RedactionSettings, Redactor, layers, settings_of
+from holdfast.secrets.redact import RedactionSettings, Redactor, layers, redaction_settings
 
 SECRET = 'pa ss/"wörd"+&<1>'
 PEM = (
@@ -239,12 +239,12 @@ def test_a_redactor_is_tuned_by_the_configuration() -> None:
     """What was registered before stays hidden; a layer that there is not is a mistake."""
     redactor = Redactor(["hunter2"])
     text = "hunter2 postgres://a:swordfish@h/"
-    redactor.tune(settings_of(["url-password"], (), None))
+    redactor.tune(redaction_settings(["url-password"], (), None))
     assert redactor.clean(text) == "*** postgres://a:swordfish@h/"
-    redactor.tune(settings_of([], (), None))
+    redactor.tune(redaction_settings([], (), None))
     assert redactor.clean(text) == "*** postgres://a:***@h/"
     with pytest.raises(UsageError, match="url-pasword") as mistake:
-        settings_of(["url-pasword"], (), None)
+        redaction_settings(["url-pasword"], (), None)
     assert mistake.value.problem.hint == "Did you mean `url-password`?"
 
 

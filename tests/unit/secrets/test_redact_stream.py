@@ -101,6 +101,6 @@ def test_a_run_of_overlapping_values_does_not_pile_up() -> None:
 def test_every_beginning_of_a_telling_name_is_held() -> None:
     """However long: what follows decides whether it is the name of a secret."""
     redactor = Redactor()
-    assert redactor._on.begun
-    for word in redactor._on.begun:
+    assert redactor._on.prefixes
+    for word in redactor._on.prefixes:
         assert redactor.open_at(f". {word}", 0) <= 2, word

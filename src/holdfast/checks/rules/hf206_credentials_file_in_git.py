@@ -9,7 +9,7 @@ from msgspec import Struct
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, history, tree
 from holdfast.kernel.patterns import pattern
-from holdfast.secrets.entropy import sounds_secret
+from holdfast.secrets.entropy import is_secret_name
 
 _AT_ALL = pattern(
     r"(?i)\.env|_?netrc|rc$|credentials|my\.cnf|\.azure/|\.pgpass|vault-token|docker|kube|terraform\.rc"
@@ -85,7 +85,7 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
     if _SEALED.search(inside):
         return None
     pairs = _SET.findall(inside.decode(errors="replace"))
-    if any(value and not value.startswith(("$", "<")) and sounds_secret(key) for key, value in pairs):
+    if any(value and not value.startswith(("$", "<")) and is_secret_name(key) for key, value in pairs):
         return Suspect("an environment file with secrets")
     plain = name.lower() == ".env" or name.lower().startswith(".env.")
     return Suspect("an environment file", severity=Severity.WARNING) if plain and pairs else None

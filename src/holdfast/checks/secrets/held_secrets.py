@@ -10,7 +10,7 @@ import msgspec
 from holdfast.checks.code.argument_values import named_texts
 from holdfast.checks.secrets import secret_facts
 from holdfast.checks.secrets.known_secrets import is_known
-from holdfast.secrets.entropy import random_enough, sounds_secret
+from holdfast.secrets.entropy import is_secret_name, looks_random
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan, ResourceChange
 from holdfast.terraform.plan.values import marked_texts, sensitive_values, texts
@@ -135,7 +135,7 @@ def _is_secret(listed: tuple[secret_facts.Listed, ...], steps: tuple[str, ...], 
     if is_known(text):
         return True
     possible = (one for one in listed if one.kind == secret_facts.POSSIBLE)
-    named = sounds_secret(steps[-1]) and random_enough(text)
+    named = is_secret_name(steps[-1]) and looks_random(text)
     return named and any(secret_facts.covers(one.steps, steps) for one in possible)
 
 

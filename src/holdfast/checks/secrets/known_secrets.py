@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from holdfast.kernel.patterns import pattern
-from holdfast.secrets.entropy import names_pattern, sounds_secret
+from holdfast.secrets.entropy import is_secret_name, names_pattern
 from holdfast.secrets.redact import RedactionSettings, Redactor, layers
 
 _PLACEHOLDER = pattern(
@@ -75,7 +75,7 @@ def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
     if _ENDS_SO.search(lowered):
         return True
     is_about_one = re.split(r"[_.-]", lowered)[-1] in _ABOUT or _NO_SECRETS.search(lowered) is not None
-    return not is_about_one and sounds_secret(name, words)
+    return not is_about_one and is_secret_name(name, words)
 
 
 def is_about(name: str) -> bool:

@@ -20,7 +20,7 @@ from holdfast.checks.secrets.suspicion import Kind, Suspicious, is_no_secret, sa
 from holdfast.hcl.nodes import Body, Expression, Traversal, Tuple
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
-from holdfast.secrets.entropy import sounds_secret
+from holdfast.secrets.entropy import is_secret_name
 
 _SPOKEN = pattern(
     r"(?:^|_)(?:key2?|key_base64|key_value|key_material_base64|auth(?:orization)?_code|magic_code|signature)$"
@@ -114,7 +114,7 @@ def _is_secret(resource: Resource, steps: tuple[str, ...]) -> bool:
     if name == "value":
         path = ".".join((resource.type, *steps[:-1], name))
         return path in _VALUES or _GITHUB.fullmatch(resource.type) is not None
-    return name not in _SHOWN and (sounds_secret(name) or _SPOKEN.search(name) is not None)
+    return name not in _SHOWN and (is_secret_name(name) or _SPOKEN.search(name) is not None)
 
 
 def _is_about(body: Body) -> bool:

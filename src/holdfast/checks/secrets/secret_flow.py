@@ -30,7 +30,7 @@ from holdfast.hcl.nodes import (
 )
 from holdfast.hcl.reader import constant
 from holdfast.kernel.patterns import pattern
-from holdfast.secrets.entropy import sounds_secret
+from holdfast.secrets.entropy import is_secret_name
 
 _DEEPEST = 24
 _TELLS_NOTHING = frozenset(
@@ -172,7 +172,7 @@ def _told(expression: Expression, at: At, steps: Steps) -> Carried | None:
 
 def _plain_parameter(source: str) -> bool:
     """The provider marks every SSM parameter, and most are settings: ids of images, names of hosts."""
-    return "aws_ssm_parameter." in source and not sounds_secret(source)
+    return "aws_ssm_parameter." in source and not is_secret_name(source)
 
 
 def _operation(expression: Binary | Unary, at: At) -> Carried | None:
@@ -277,7 +277,7 @@ def _attribute(mode: str, type_: str, name: str, steps: Steps) -> Carried | None
             continue
         if listed.kind == secret_facts.SENSITIVE:
             return Carried(f"{prefix}{type_}.{name}.{listed.path}")
-        if secret_facts.covers(listed.steps, steps) and sounds_secret(listed.steps[-1]):
+        if secret_facts.covers(listed.steps, steps) and is_secret_name(listed.steps[-1]):
             return Carried(f"{prefix}{type_}.{name}.{listed.path}", masked=False)
     return None
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.checks.secrets.known_secrets import is_known, is_placeholder
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
-from holdfast.secrets.entropy import random_enough, sounds_secret
+from holdfast.secrets.entropy import is_secret_name, looks_random
 
 _PASSWORD = pattern(r"(?i:password|passwd|passphrase)s?$|(?:^|[_.-])(?i:pass)$|[a-z]Pass$|MYSQL_PWD$")
 _IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_.-]*")
@@ -66,11 +66,11 @@ def suspected(text: str, bits: float, *, password: bool) -> Kind | None:
     """What a text is under a name that sounds secret; `password`: any text there is one."""
     if is_no_secret(text) or is_placeholder(text) or is_known(text):
         return None
-    if random_enough(text, bits):
+    if looks_random(text, bits):
         return Kind.RANDOM
     return Kind.PASSWORD if password and not says_where(text) else None
 
 
 def says_where(text: str) -> bool:
     """A name of a secret rather than one: `db_password`, a sentence."""
-    return " " in text or (_IDENTIFIER.fullmatch(text) is not None and sounds_secret(text))
+    return " " in text or (_IDENTIFIER.fullmatch(text) is not None and is_secret_name(text))

@@ -114,17 +114,17 @@ def export(
 def _opened(invocation: Invocation) -> tuple[Config, RunStore]:
     """The store of this repository. Its stacks need not be right for its record to be read."""
     from holdfast.config import read as config_read
-    from holdfast.secrets.keys import obtain
-    from holdfast.secrets.redact import settings_of
+    from holdfast.secrets.keys import load_or_create_key
+    from holdfast.secrets.redact import redaction_settings
     from holdfast.store.place import open_blobs
     from holdfast.store.run_store import RunStore
 
     config = config_read.load(invocation.config or config_read.find(Path.cwd()))
     hidden = config.redaction
-    invocation.console.redactor.tune(settings_of(hidden.off, hidden.words, hidden.entropy))
+    invocation.console.redactor.tune(redaction_settings(hidden.off, hidden.words, hidden.entropy))
     environment = invocation.environment
     blobs = open_blobs(config.store, config.root, environment.variables)
-    return config, RunStore(blobs, lambda: obtain(environment).key)
+    return config, RunStore(blobs, lambda: load_or_create_key(environment).key)
 
 
 def _unopened(invocation: Invocation) -> Callable[[Piece], None]:

@@ -22,7 +22,7 @@ from holdfast.plans.policies import with_unasked
 from holdfast.plans.result import StackResult, exit_of
 from holdfast.plans.status import Status
 from holdfast.runs.document import change_document
-from holdfast.secrets.keys import configured
+from holdfast.secrets.keys import is_key_configured
 from holdfast.store.place import folders_of
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
@@ -258,7 +258,7 @@ class Change:
 
     def _require_key_that_lasts(self) -> None:
         environment = self.invocation.environment
-        if environment.ci and not configured(environment):
+        if environment.ci and not is_key_configured(environment):
             raise UsageError(
                 "HF-KEY-9",
                 "a bundle written in CI outlives the machine and needs a key that does too",

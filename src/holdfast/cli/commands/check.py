@@ -153,7 +153,7 @@ class _Check:
         from holdfast.changes.repository import Repository, open_repository
         from holdfast.config import read as config_read
         from holdfast.hcl.eval.code import Code
-        from holdfast.secrets.keys import obtain
+        from holdfast.secrets.keys import load_or_create_key
         from holdfast.store.place import open_blobs
         from holdfast.store.run_store import RunStore
 
@@ -166,7 +166,8 @@ class _Check:
             loaded = config_read.load(file)
             environment = invocation.environment
             store = RunStore(
-                open_blobs(loaded.store, loaded.root, environment.variables), lambda: obtain(environment).key
+                open_blobs(loaded.store, loaded.root, environment.variables),
+                lambda: load_or_create_key(environment).key,
             )
             bare = Repository(
                 config=loaded, environment=environment, code=Code(loaded.root), stacks=(), store=store

@@ -30,12 +30,12 @@ def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
     """
     from holdfast.changes.repository import open_repository
     from holdfast.secrets.reader import SecretReader
-    from holdfast.secrets.references_in import users
+    from holdfast.secrets.stack_secrets import stacks_by_reference
 
     repository = open_repository(invocation.config, invocation.environment)
     repository.tune(invocation.console.redactor)
     selected = [one.stack for one in repository.select(stacks or [], [], None).selected]
-    used_by = users(selected)
+    used_by = stacks_by_reference(selected)
     found = SecretReader(invocation.environment, repository.config.root, identify=True).read_all(used_by)
     for one in found.values():
         if not isinstance(one, HoldfastError):

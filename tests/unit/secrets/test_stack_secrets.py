@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from holdfast.config.valid import Backend, RuleKind, SecretRef, Value
 from holdfast.kernel.errors import Place
-from holdfast.secrets.references_in import references_of, users
+from holdfast.secrets.stack_secrets import references_of, stacks_by_reference
 from holdfast.stacks.stack import Stack
 
 
@@ -30,7 +30,7 @@ def test_references_wherever_a_value_goes_into_a_stack() -> None:
 
 def test_who_uses_a_secret() -> None:
     """Each reference with all its stacks, in one order."""
-    found = users([stack("a"), stack("b", F=ref("F"))])
+    found = stacks_by_reference([stack("a"), stack("b", F=ref("F"))])
     assert [str(one) for one in found] == ["env:B", "env:C", "env:E", "env:F", "env:V"]
     assert found[ref("F")] == ("b",)
     assert found[ref("B")] == ("a", "b")

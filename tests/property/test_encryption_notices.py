@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.secrets.encryption import Damaged, WrongKey, decrypt, encrypt
 from holdfast.secrets.keys import Key
-from holdfast.secrets.sealing import Damaged, WrongKey, open_, seal
 
 keys = st.binary(min_size=32, max_size=32).map(Key.of)
 
@@ -13,26 +13,26 @@ keys = st.binary(min_size=32, max_size=32).map(Key.of)
 @given(keys, st.binary(max_size=300), st.text(max_size=20))
 def test_sealing_and_opening_is_the_identity(key: Key, data: bytes, context: str) -> None:
     """Nothing is lost or added."""
-    assert open_(key, seal(key, data, context=context), context=context) == data
+    assert decrypt(key, encrypt(key, data, context=context), context=context) == data
 
 
 @given(keys, st.binary(max_size=100), st.data())
 def test_any_changed_byte_is_noticed(key: Key, data: bytes, draw: st.DataObject) -> None:
     """There is no byte, header included, that can be changed unseen."""
-    sealed = bytearray(seal(key, data, context="c"))
+    sealed = bytearray(encrypt(key, data, context="c"))
     sealed[draw.draw(st.integers(0, len(sealed) - 1))] ^= draw.draw(st.integers(1, 255))
     with pytest.raises((Damaged, WrongKey)):
-        open_(key, bytes(sealed), context="c")
+        decrypt(key, bytes(sealed), context="c")
 
 
 @given(keys, st.binary(max_size=100), st.data())
 def test_any_truncation_or_addition_is_noticed(key: Key, data: bytes, draw: st.DataObject) -> None:
     """Neither a part nor more than the whole opens."""
-    sealed = seal(key, data, context="c")
+    sealed = encrypt(key, data, context="c")
     cut = sealed[: draw.draw(st.integers(0, len(sealed) - 1))]
     for changed in (cut, sealed + draw.draw(st.binary(min_size=1, max_size=40))):
         with pytest.raises(Damaged):
-            open_(key, changed, context="c")
+            decrypt(key, changed, context="c")
 
 
 @given(keys, st.binary(max_size=50), st.text(max_size=10), st.text(max_size=10))
@@ -40,4 +40,4 @@ def test_another_context_never_opens(key: Key, data: bytes, one: str, other: str
     """The name of the thing is sealed with it."""
     if one != other:
         with pytest.raises(Damaged):
-            open_(key, seal(key, data, context=one), context=other)
+            decrypt(key, encrypt(key, data, context=one), context=other)
