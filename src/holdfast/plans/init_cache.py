@@ -16,11 +16,12 @@ import platform
 import posixpath
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
-from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.code import Code, ModuleCode
+from holdfast.hcl.reader import constant
 from holdfast.kernel.values import dataclass
 from holdfast.plans.context import Session
 from holdfast.plans.workdir import Prepared
@@ -80,6 +81,36 @@ def decides(code: Code, prepared: Prepared) -> str:
         (backend.type, sorted((k, repr(v)) for k, v in backend.settings.items())) if backend else None
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def asks_for_providers(modules: Iterable[ModuleCode]) -> bool:
+    """Whether the code names a provider other than the built-in `terraform.io/builtin/terraform`."""
+    return any(
+        module.required_providers
+        or any(
+            block.labels and block.labels[0].split("_")[0] != "terraform"
+            for block in module.blocks("resource", "data", "provider", "ephemeral", "action", "list")
+        )
+        for module in modules
+    )
+
+
+def starts_no_program(modules: Iterable[ModuleCode], cli_config: str | None) -> bool:
+    """Whether the engine itself is the only program that runs: no provider plugin, no provisioner.
+
+    A module that is fetched may have either. With `dev_overrides` Terraform starts a provider that is in no
+    lock file.
+    """
+    known = tuple(modules)
+    if asks_for_providers(known) or (cli_config is not None and "dev_overrides" in cli_config):
+        return False
+    for module in known:
+        sources = (constant(call.source) if call.source is not None else None for call in module.calls)
+        if not all(isinstance(source, str) and source.startswith(("./", "../")) for source in sources):
+            return False
+        if any(True for block in module.blocks("resource") for _ in block.body.blocks_of("provisioner")):
+            return False
+    return True
 
 
 class Initialiser:
@@ -176,14 +207,7 @@ class Initialiser:
         return None not in links
 
     def _asks_for_providers(self) -> bool:
-        modules = [self._session.code.module(folder) for folder in self._prepared.modules]
-        types = {
-            block.labels[0].split("_")[0]
-            for module in modules
-            for block in module.blocks("resource", "data", "provider", "ephemeral")
-            if block.labels
-        }
-        return bool(types - {"terraform"}) or any(module.required_providers for module in modules)
+        return asks_for_providers(self._session.code.module(folder) for folder in self._prepared.modules)
 
     def done(self, source_lock: bytes | None) -> Initialised:
         """After a real init: take packages into the mirror, and remember what need not be done again."""

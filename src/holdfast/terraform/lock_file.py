@@ -9,6 +9,9 @@ from holdfast.hcl.reader import constant, read
 from holdfast.kernel.values import dataclass
 from holdfast.terraform.versions import Version
 
+NO_PROVIDERS = "none"
+"""The digest of a stack that uses built-in providers only."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedProvider:
@@ -53,4 +56,4 @@ def lock_text_without_hashes(providers: tuple[LockedProvider, ...]) -> str:
 def versions_digest(providers: tuple[LockedProvider, ...]) -> str:
     """One text for one set of provider versions: a warm process serves one such set only."""
     chosen = sorted(f"{one.address} {Version.parse(one.version)}" for one in providers)
-    return hashlib.sha256("\n".join(chosen).encode()).hexdigest() if chosen else "none"
+    return hashlib.sha256("\n".join(chosen).encode()).hexdigest() if chosen else NO_PROVIDERS

@@ -264,7 +264,7 @@ def test_a_name_that_is_no_text_is_answered(tmp_path: Path, command: Command) ->
 
 _SHOW_ENVIRONMENT = """
 data "lab_environment" "here" {
-  names = ["ONLY_A", "ONLY_B", "TOKEN"]
+  names = ["GOGC", "ONLY_A", "ONLY_B", "TOKEN"]
 }
 
 output "seen" {
@@ -282,6 +282,7 @@ def test_no_variable_leaks_from_one_stack_to_another(with_lab: Program) -> None:
     entries = [
         {"name": "a", "module": "m", "env": {"ONLY_A": "1", "TOKEN": {"secret": "env:TOKEN_OF_A"}}},
         {"name": "b", "module": "m", "env": {"ONLY_B": "1"}},
+        {"name": "without-provider", "module": "n"},
     ]
     with_lab.write(
         "holdfast.yaml",
@@ -294,6 +295,7 @@ def test_no_variable_leaks_from_one_stack_to_another(with_lab: Program) -> None:
         ),
     )
     with_lab.write("m/main.tf", lab_module(_SHOW_ENVIRONMENT))
+    with_lab.write("n/main.tf", 'resource "terraform_data" "it" {}\n')
     with_lab.environment |= {"TOKEN_OF_A": "hush-hush", "TOKEN": "callers", "ONLY_B": "callers"}
     ran = with_lab.ok("apply", "--yes", "--json")
     results = {one["name"]: one["outputs"] for one in json.loads(ran.out)["stacks"]}
