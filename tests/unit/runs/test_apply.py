@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from apply_made import AFTER, RUN, STACK, hook, line, planned, ready_plan
 from memory_blobs import MemoryBlobs
 from session_made import session
 
+from holdfast.config.valid import BackupSettings
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
 from holdfast.plans.context import Session
 from holdfast.plans.errors import Cancelled
@@ -19,6 +22,7 @@ from holdfast.plans.result import Output, StackResult
 from holdfast.plans.status import Status
 from holdfast.runs.apply import ApplyFailed, apply_ready
 from holdfast.runs.run_secrets import remembered_secrets
+from holdfast.store.snapshots import StateCopy
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.engine.interface import Answer, Told
 from holdfast.terraform.engine.pool import NotStarted
@@ -119,6 +123,20 @@ def test_a_kept_state_needs_no_copy(tmp_path: Path) -> None:
     case = Case(tmp_path, kept=True)
     case.apply()
     assert case.store.backups.names(NAME) == ()
+
+
+def test_an_apply_takes_away_what_is_too_old_to_keep(tmp_path: Path) -> None:
+    """Versions of a kept state beyond those that the configuration keeps; the newest stay."""
+    case = Case(tmp_path, kept=True)
+    case.session.config = dataclasses.replace(case.session.config, backups=BackupSettings(keep=2, max_age=0))
+    for number in range(4):
+        state = json.dumps(AFTER | {"serial": number + 1}).encode()
+        one = StateCopy(
+            serial=number + 1, lineage="l", resources=1, run=None, who="me", why="apply", state=state
+        )
+        case.store.states.add(NAME, one, after=number)
+    case.apply()
+    assert case.store.states.numbers(NAME) == (3, 4)
 
 
 @pytest.mark.parametrize("ephemeral", [False, True])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from holdfast.audit.actor import GITHUB_ACTIONS, Who
+from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Who
 from holdfast.kernel.errors import Refused
 from holdfast.runs.approval import require_not_own
 
@@ -18,6 +20,12 @@ def test_a_proved_maker_cannot_approve() -> None:
     with pytest.raises(Refused) as caught:
         require_not_own(who("ada", proved=True), "db", who("ada", proved=True).document())
     assert caught.value.problem.code == "HF-APPR-3"
+
+
+def test_one_of_the_same_name_and_another_kind_can() -> None:
+    """A job that is called like a person is somebody else."""
+    person = dataclasses.replace(who("ada", proved=True), kind=PERSON)
+    assert require_not_own(person, "db", who("ada", proved=True).document()) == ()
 
 
 def test_another_proved_person_can() -> None:
