@@ -86,7 +86,8 @@ def test_an_apply_that_went_well_is_written_down(case: Case) -> None:
         "y": Output(value=None, sensitive=True),
     }
     assert case.store.last_seen(NAME).serial == AFTER["serial"]
-    assert case.store.runs.outcome(RUN)["status"] == "applied"
+    outcome = case.store.runs.outcome(RUN)
+    assert (outcome["status"], outcome["maker"]) == ("applied", case.session.audit.who.document())
     assert case.store.claims.of(NAME) is None
     assert case.terraform.applied == [()]
 
@@ -135,8 +136,13 @@ def test_an_apply_takes_away_what_is_too_old_to_keep(tmp_path: Path) -> None:
             serial=number + 1, lineage="l", resources=1, run=None, who="me", why="apply", state=state
         )
         case.store.states.add(NAME, one, after=number)
+    named: list[str] = []
+    case.terraform.at_work = lambda: named.append(
+        case.store.claims.of(NAME).intent["intent"]["intent"]["backup"]
+    )
     case.apply()
     assert case.store.states.numbers(NAME) == (3, 4)
+    assert named == ["4"], "the claim names the version that the plan was made against"
 
 
 @pytest.mark.parametrize("ephemeral", [False, True])
