@@ -42,7 +42,7 @@ def test_what_is_wrong_is_refused_with_its_place(holdfast: Program) -> None:
     shown = holdfast.run("check")
     assert shown.code == 3
     assert "vars/b.tfvars" in shown.out
-    assert "2  ✗ HF703  `y` is set here, and module declares no such variable  (var.y)" in shown.out
+    assert "2  ✗ HF703  `y` is set here, but module does not declare it  (var.y)" in shown.out
     assert not (holdfast.folder / ".holdfast").exists()
     answer = holdfast.run("check", "--json")
     assert answer.code == 3

@@ -70,7 +70,7 @@ def test_every_format_is_whole_whatever_the_texts_hold(report: Report, verbose: 
     for text in (junit, format_of("markdown")(shown), format_of("sarif")(shown), format_of("json")(shown)):
         assert not any(re.match(r"\s*::", line) or "##[" in line for line in re.split(r"[\r\n]", text))
     commands = [line for line in re.split(r"[\r\n]", format_of("github")(shown)) if line.startswith("::")]
-    fold = ["::group::could not look", "::endgroup::"]
+    fold = ["::group::not fully evaluated", "::endgroup::"]
     assert [line for line in commands if not re.match(r"::(error|warning|notice) ", line)] == fold
     assert len(commands) == len(report.counted) + len(fold)
     assert all("##[" not in line for line in commands)

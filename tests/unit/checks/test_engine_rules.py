@@ -48,8 +48,8 @@ def test_every_place_that_the_format_changes_is_found() -> None:
     """With its line and what it becomes; a value is not repeated."""
     found = of(asked({"main.tf": FORMATTED.encode()}), FORMAT)
     assert [(one.line, one.hint) for one in found] == [
-        (2, "It becomes: a = …"),
-        (8, 'It becomes: value = "…"'),
+        (2, "Formatted: a = …"),
+        (8, 'Formatted: value = "…"'),
     ]
     assert {one.severity for one in found} == {Severity.WARNING}
 

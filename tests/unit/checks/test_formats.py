@@ -92,11 +92,11 @@ def test_text_is_grouped_by_file_with_the_line() -> None:
         '         password = "…"\n'
         "         Mend it.\n"
         "\n"
-        " in no file\n"
+        " not in a file\n"
         "        ! HF700  In a plan  (prod/x)\n"
         "\n"
         " 2 files · 1 error, 2 warnings · 1 waived"
-        " · 1 rule could not look at everything (why: --verbose) · 0.8 s\n"
+        " · 1 rule was only partly evaluated (details: --verbose) · 0.8 s\n"
     )
 
 
@@ -110,7 +110,7 @@ def test_text_says_more_when_asked() -> None:
     """What is waived, by whom and until when, and what was not seen."""
     said = show("text", verbose=True)
     assert "     1  ~ HF700  Waived\n         waived until 2027-01-31, team: for now\n" in said
-    assert " could not look\n        - HF702  no plan is at hand  (prod/x)\n" in said
+    assert " not fully evaluated\n        - HF702  no plan is at hand  (prod/x)\n" in said
 
 
 def test_what_to_do_is_said_once_of_all_that_a_rule_finds_in_a_file() -> None:
@@ -205,7 +205,7 @@ def test_sarif_keeps_to_its_schema() -> None:
     assert run["properties"] == {"waived": 1, "leftOut": 0, "rulesThatCouldNotLook": 1}
     (invocation,) = run["invocations"]
     (unseen,) = invocation["toolExecutionNotifications"]
-    assert unseen["message"]["text"] == "HF702 could not look: no plan is at hand (prod/x)"
+    assert unseen["message"]["text"] == "HF702 was not fully evaluated: no plan is at hand (prod/x)"
     (waived,) = invocation["toolConfigurationNotifications"]
     assert waived["message"]["text"] == "waived: waived until 2027-01-31, team: for now"
     assert waived["associatedRule"] == {"id": "HF700"}
@@ -289,10 +289,10 @@ def test_annotations_have_places_from_the_root_of_git() -> None:
     )
     assert lines[2] == "::warning title=HF700 A thing::in a plan (prod/x)"
     assert lines[3:] == [
-        "::group::could not look",
+        "::group::not fully evaluated",
         "HF702  no plan is at hand  (prod/x)",
         "::endgroup::",
-        "1 error, 2 warnings · 1 rule could not look at everything",
+        "1 error, 2 warnings · 1 rule was only partly evaluated",
     ]
 
 
@@ -301,7 +301,7 @@ def test_github_shows_ten_of_a_level() -> None:
     many_ = report(*(one(line=number, end_line=number) for number in range(1, 31)))
     commands = [line for line in show("github", many_).splitlines() if line.startswith("::")]
     assert len(commands) == 10
-    assert commands[-1].endswith("::21 more: `holdfast check` shows them all")
+    assert commands[-1].endswith("::21 more: run `holdfast check` to see all of them")
 
 
 def test_markdown_says_the_verdict_first_and_the_gravest_next() -> None:

@@ -120,7 +120,7 @@ def test_local_is_found_where_the_configuration_says_it() -> None:
 def test_a_state_in_memory_is_for_nobody() -> None:
     """It is lost in development too."""
     report = check(LOCAL, {"main.tf": block("inmem")}, config=one_stack("dev"))
-    assert messages(report, LOCAL) == ["with the inmem backend the state is gone when Terraform ends"]
+    assert messages(report, LOCAL) == ["with the inmem backend the state is lost when Terraform exits"]
 
 
 def test_no_other_backend_is_local() -> None:
@@ -143,15 +143,15 @@ def test_every_backend_there_is_is_known(type_: str) -> None:
 
 @pytest.mark.parametrize("type_", ["artifactory", "etcd", "etcdv3", "manta", "swift", "azure"])
 def test_a_backend_that_was_taken_away_is_found(type_: str) -> None:
-    """With what comes nearest."""
+    """With what the closest is."""
     found = of(check(NO_SUCH, {"main.tf": block(type_)}), NO_SUCH)
-    assert found[0].message == f"Terraform 1.3 took the {type_} backend away"
-    assert "comes nearest" in (found[0].hint or "")
+    assert found[0].message == f"Terraform 1.3 removed the {type_} backend"
+    assert "the closest is" in (found[0].hint or "")
 
 
 def test_a_misspelt_backend_is_found() -> None:
     """A block without a name, too."""
-    assert said(NO_SUCH, "azuremr") == ["there is no backend `azuremr`"]
+    assert said(NO_SUCH, "azuremr") == ["unknown backend `azuremr`"]
     assert len(of(check(NO_SUCH, {"main.tf": "terraform {\n  backend {}\n}\n"}), NO_SUCH)) == 1
 
 
@@ -199,7 +199,7 @@ def test_a_lock_that_is_computed_cannot_be_told() -> None:
         report = check(LOCK, {"main.tf": block(type_, f"{name} = var.x")})
         assert messages(report, LOCK) == []
         assert skips(report, LOCK) == [
-            f"`{name}` of the {type_} backend is computed: its value cannot be told here"
+            f"`{name}` of the {type_} backend is computed, so its value is not known"
         ]
 
 
@@ -228,7 +228,7 @@ def test_a_lock_in_dynamodb_is_a_note_with_the_way_out() -> None:
     assert found[0].severity is Severity.NOTE
     assert "use_lockfile = true" in (found[0].hint or "")
     both = block("s3", 'dynamodb_table = "t"\n    use_lockfile = true')
-    assert (of(check(DYNAMO, {"main.tf": both}), DYNAMO)[0].hint or "").startswith("Once everybody")
+    assert (of(check(DYNAMO, {"main.tf": both}), DYNAMO)[0].hint or "").startswith("Once everyone")
     assert len(said(DYNAMO, "s3", "dynamodb_table = var.t")) == 1
     assert said(DYNAMO, "s3", "use_lockfile = true") == []
 
@@ -331,11 +331,11 @@ def test_an_address_that_is_kept_secret_or_computed_is_a_skip() -> None:
     report = check(CLEAR, files, config=entry(f"backend: {{ {given} }}"))
     name = "storage_custom_endpoint"
     assert skips(report, CLEAR) == [
-        f"`{name}` of the gcs backend comes from a secret store: its value cannot be told here"
+        f"`{name}` of the gcs backend comes from a secret store, so its value is not known"
     ]
     code = block("s3", "encrypt = true\n    endpoints = { s3 = var.s }")
     assert skips(check(CLEAR, {"main.tf": code}), CLEAR) == [
-        "`endpoints.s3` of the s3 backend is computed: its value cannot be told here"
+        "`endpoints.s3` of the s3 backend is computed, so its value is not known"
     ]
 
 
@@ -350,7 +350,7 @@ def test_what_others_keep_cannot_be_seen() -> None:
     for type_ in ("pg", "kubernetes", "consul", "http"):
         assert len(skips(check(CLEAR, {"main.tf": block(type_)}), CLEAR)) == 1
     assert skips(check(CLEAR, {"main.tf": block("s3", "encrypt = var.x")}), CLEAR) == [
-        "`encrypt` of the s3 backend is computed: its value cannot be told here"
+        "`encrypt` of the s3 backend is computed, so its value is not known"
     ]
 
 
@@ -446,7 +446,7 @@ def test_root_modules_that_no_stack_uses_are_looked_at(rule: Rule) -> None:
     report = orphan(rule, 'terraform {\n  backend "s3" {}\n}\n')
     assert messages(report, rule) == []
     if rule in (LOCK, CLEAR, KEY, NO_KEY):
-        assert skips(report, rule) == ["`bucket` of the s3 backend is not in the code, and no stack uses it"]
+        assert skips(report, rule) == ["`bucket` of the s3 backend is not in the code, and no stack sets it"]
     else:
         assert skips(report, rule) == []
 

@@ -61,7 +61,9 @@ WHERE = {
 def test_a_secret_that_is_written_out_is_found(type_: str, name: str) -> None:
     """At its line, without its value; one that is computed or empty is none."""
     report = check(SECRET, {"main.tf": block(type_, f'{WHERE[type_]}\n    {name} = "hunter2-hunter2"')})
-    assert [one.message for one in of(report, SECRET)] == [f"`{name}` of the {type_} backend is written out"]
+    assert [one.message for one in of(report, SECRET)] == [
+        f"`{name}` of the {type_} backend is a hard-coded secret"
+    ]
     assert "hunter2" not in repr([(one.message, one.hint) for one in report.findings])
     for given in ("var.secret", '""', "null"):
         code = block(type_, f"{WHERE[type_]}\n    {name} = {given}")
@@ -146,7 +148,7 @@ def test_a_secret_in_a_variable_that_the_backend_reads_is_found(type_: str, vari
 def test_a_secret_of_digits_is_one_too() -> None:
     """A number is as good a password as a text."""
     report = check(SECRET, {"main.tf": block("http", WHERE["http"] + "\n    password = 12345678")})
-    assert messages(report, SECRET) == ["`password` of the http backend is written out"]
+    assert messages(report, SECRET) == ["`password` of the http backend is a hard-coded secret"]
 
 
 def test_a_token_in_a_cloud_block_is_found() -> None:
@@ -229,7 +231,7 @@ def test_a_place_in_the_code_is_a_note() -> None:
     code = block("s3", 'bucket = "b"\n    key = "k"\n    region = var.r')
     found = of(check(PLACE, {"main.tf": code}), PLACE)
     assert [(one.message, one.severity) for one in found] == [
-        ("the code says where the state lies: `bucket`, `key`", Severity.NOTE)
+        ("the location of the state is hard-coded: `bucket`, `key`", Severity.NOTE)
     ]
     assert messages(check(PLACE, {"main.tf": block("s3")}), PLACE) == []
     assert messages(check(PLACE, {"main.tf": block("local", 'path = "a"')}), PLACE) == []
@@ -324,7 +326,7 @@ def test_a_name_that_is_computed_is_a_skip_and_one_that_is_missing_nothing() -> 
     """Nobody can compare it."""
     report = check(NAME, {"main.tf": block("s3", "bucket = var.b")})
     assert messages(report, NAME) == []
-    assert skips(report, NAME) == ["`bucket` of the s3 backend is computed: its value cannot be told here"]
+    assert skips(report, NAME) == ["`bucket` of the s3 backend is computed, so its value is not known"]
 
 
 # HF124: one state twice.
@@ -343,7 +345,7 @@ def test_a_copied_backend_block_is_found() -> None:
     }
     report = check(TWICE, files, config=config)
     assert lines(report, TWICE) == [("copy/main.tf", 2)]
-    assert messages(report, TWICE) == ["`copy` is on the state of `net` (s3 backend: bucket b, key net)"]
+    assert messages(report, TWICE) == ["`copy` uses the state of `net` (s3 backend: bucket b, key net)"]
     files["copy/main.tf"] = same.replace(
         "{\n    b", "{ # holdfast:ignore HF124 until=2027-01-01 reason=x\n    b"
     )
@@ -404,7 +406,7 @@ def test_states_that_holdfast_keeps_are_never_the_same() -> None:
 def test_a_state_whose_place_is_computed_is_a_skip() -> None:
     """It may be anybody's."""
     report = check(TWICE, {"main.tf": block("s3", 'bucket = "b"\n    key = var.k')})
-    assert skips(report, TWICE) == ["where its state lies cannot be told"]
+    assert skips(report, TWICE) == ["the location of its state is not known"]
 
 
 def test_what_was_not_selected_is_not_told_about() -> None:
@@ -513,7 +515,7 @@ def test_a_read_that_is_not_declared_is_found() -> None:
     assert [(one.file, one.line, one.stack, one.address) for one in found] == [
         ("app/read.tf", 1, "app", "data.terraform_remote_state.net")
     ]
-    assert found[0].message == "`app` reads the state of `net` and does not depend on it"
+    assert found[0].message == "`app` reads the state of `net` without depending on it"
     assert 'depends_on: ["net"]' in (found[0].hint or "")
     waived = f"# holdfast:ignore HF126 until=2027-01-01 reason=x\n{RIGHT}"
     assert [one.waived for one in of(reads(waived), UNDECLARED)] == [True]
@@ -532,7 +534,7 @@ def test_values_of_the_stack_are_followed() -> None:
     )
     assert messages(reads(each), UNDECLARED) == [
         "`app` reads its own state",
-        "`app` reads the state of `net` and does not depend on it",
+        "`app` reads the state of `net` without depending on it",
     ]
 
 
@@ -568,7 +570,7 @@ def test_a_read_that_cannot_be_told_is_a_skip(read: str) -> None:
     """With its address."""
     report = reads(read)
     assert messages(report) == []
-    assert skips(report, UNDECLARED) == ["which state data.terraform_remote_state.net reads cannot be told"]
+    assert skips(report, UNDECLARED) == ["the state that data.terraform_remote_state.net reads is not known"]
 
 
 def test_local_states_are_compared_by_their_path() -> None:
@@ -583,7 +585,7 @@ def test_workspaces_of_a_cloud_are_compared_by_their_name() -> None:
     cloud = 'terraform {\n  cloud {\n    organization = "o"\n    workspaces {\n      %s\n    }\n  }\n}\n'
     read = remote('{ organization = "o", workspaces = { name = "net" } }', kind='"remote"')
     report = reads(read, **{"net/main.tf": cloud % 'name = "net"'})
-    assert messages(report, UNDECLARED) == ["`app` reads the state of `net` and does not depend on it"]
+    assert messages(report, UNDECLARED) == ["`app` reads the state of `net` without depending on it"]
     report = reads(read, **{"net/main.tf": cloud % 'tags = ["net"]'})
     assert [one.severity for one in of(report, UNDECLARED)] == [Severity.NOTE]
 
@@ -618,7 +620,7 @@ def test_a_second_backend_is_found(files: dict[str, str], found: list[tuple[str,
     """In whichever file and syntax it stands, each beyond the first."""
     report = check(DOUBLE, files)
     assert lines(report, DOUBLE) == found
-    assert "is one too many" in messages(report, DOUBLE)[0]
+    assert "is a second backend" in messages(report, DOUBLE)[0]
 
 
 def test_one_backend_that_takes_the_place_of_another_is_right() -> None:

@@ -58,7 +58,7 @@ def output(value: str, before: str = PASSWORD, more: dict[str, str] | None = Non
 )  # fmt: skip
 def test_an_output_that_carries_a_secret_must_say_so(value: str, before: str, source: str) -> None:
     """Through texts, local values, functions, loops and splats; the message names where it comes from."""
-    expected = f"`o` carries {source}, and is not marked `sensitive`: Terraform stops here"
+    expected = f"`o` contains {source} and is not marked `sensitive`: Terraform fails here"
     assert messages(output(value, before)) == [expected]
 
 
@@ -74,7 +74,7 @@ def test_an_output_that_carries_a_secret_must_say_so(value: str, before: str, so
 def test_nonsensitive_does_not_make_a_secret_harmless(value: str, before: str) -> None:
     """Terraform no longer stops, and shows it: that is worse."""
     (found,) = messages(output(value, before))
-    assert found.endswith("in clear: `nonsensitive` takes its mark away")
+    assert found.endswith("in plain text: `nonsensitive` removes its mark")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_secret_that_the_provider_does_not_mark_is_shown_at_once() -> None:
     """Terraform does not stop, for nothing tells it that this is one."""
     (found,) = messages(output("aws_directory_service_trust.a.trust_password", ""))
     assert found == (
-        "`o` shows aws_directory_service_trust.a.trust_password in clear: the provider does not mark it"
+        "`o` shows aws_directory_service_trust.a.trust_password in plain text: the provider does not mark it"
     )
 
 
@@ -125,7 +125,7 @@ def test_whether_an_output_is_marked_may_not_be_known() -> None:
     """A mark that is computed is said to be unseen, not taken for either."""
     report = output("var.password\n  sensitive = var.hide")
     assert messages(report) == []
-    assert "whether `o` is sensitive is computed" in skips(report, OUTPUT)
+    assert "`sensitive` of `o` is computed" in skips(report, OUTPUT)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,9 @@ def test_outputs_of_local_modules_are_followed(name: str, *, found: bool) -> Non
     """What a module puts out, marked or not, and what it is given and hands back."""
     call = PASSWORD + 'module "m" {\n  source = "./m"\n  given  = var.password\n}\n'
     said = [one for one in of(output(f"module.m.{name}", call, MODULE), OUTPUT) if one.file == "main.tf"]
-    assert [one.message.split(",")[0] for one in said] == ([f"`o` carries module.m.{name}"] if found else [])
+    assert [one.message.split(" and ")[0] for one in said] == (
+        [f"`o` contains module.m.{name}"] if found else []
+    )
 
 
 def test_in_a_module_that_is_called_it_is_a_note() -> None:
@@ -143,7 +145,7 @@ def test_in_a_module_that_is_called_it_is_a_note() -> None:
     report = output("1", 'module "m" {\n  source = "./m"\n}\n', MODULE)
     assert [(one.message, one.severity) for one in of(report, OUTPUT)] == [
         (
-            "`unsaid` carries random_password.a.result, and does not say so to whoever calls this module",
+            "`unsaid` contains random_password.a.result and is not marked `sensitive` for its callers",
             Severity.NOTE,
         )
     ]
@@ -164,7 +166,7 @@ def test_modules_and_local_values_that_call_each_other_come_to_an_end() -> None:
 def test_a_variable_that_sounds_secret_must_be_marked(block: str) -> None:
     """Else its value stands in every plan."""
     (found,) = messages(check(VARIABLE, {"main.tf": block + "\n"}))
-    assert found.endswith("sounds like a secret, and is not marked `sensitive`")
+    assert found.endswith("sounds like a secret and is not marked `sensitive`")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_a_variable_that_is_marked_or_only_about_a_secret_is_left_alone(block: s
 def test_whether_a_variable_is_marked_may_not_be_known() -> None:
     """Terraform refuses a computed mark; the rule says that it could not look."""
     report = check(VARIABLE, {"main.tf": 'variable "db_password" {\n  sensitive = local.hide\n}\n'})
-    assert skips(report, VARIABLE) == ["whether `db_password` is sensitive is computed"]
+    assert skips(report, VARIABLE) == ["`sensitive` of `db_password` is computed"]
 
 
 @pytest.mark.parametrize(
@@ -205,8 +207,8 @@ def test_whether_a_variable_is_marked_may_not_be_known() -> None:
 def test_an_argument_with_a_write_only_twin_is_named(body: str, path: str, twin: str) -> None:
     """Known or not, its value ends in the state; the twin's does not."""
     (found,) = of(check(TWIN, {"main.tf": f"resource {body}\n"}), TWIN)
-    assert found.message == f"`{path}` ends in the state in clear; its twin `{twin}` does not"
-    assert "Give `" in (found.hint or "")
+    assert found.message == f"`{path}` is stored in the state in plain text; `{twin}` is not"
+    assert "Set `" in (found.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -224,9 +226,7 @@ def test_an_argument_that_is_missing_or_has_no_twin_is_left_alone(body: str) -> 
 def test_a_parameter_whose_type_is_not_known_is_said_to_be_unseen() -> None:
     """It may be a secret, and it may be a setting."""
     code = 'resource "aws_ssm_parameter" "a" {\n  type = var.type\n  value = var.x\n}\n'
-    assert skips(check(TWIN, {"main.tf": code}), TWIN) == [
-        "whether aws_ssm_parameter.a is a SecureString is computed"
-    ]
+    assert skips(check(TWIN, {"main.tf": code}), TWIN) == ["the type of aws_ssm_parameter.a is computed"]
 
 
 def test_a_secret_that_is_read_or_made_is_noted_with_a_remedy() -> None:
@@ -259,5 +259,5 @@ def test_whether_a_parameter_is_decrypted_may_not_be_known() -> None:
     """Then the rule says so."""
     code = 'data "aws_ssm_parameter" "a" {\n  name = var.name\n  with_decryption = var.open\n}\n'
     assert skips(check(READ, {"main.tf": code}), READ) == [
-        "whether data.aws_ssm_parameter.a is decrypted is computed"
+        "`with_decryption` of data.aws_ssm_parameter.a is computed"
     ]

@@ -132,8 +132,8 @@ def test_a_folder_is_said_once() -> None:
     files = {f"live/.terraform/modules/{number}.tf": "" for number in range(5)}
     found = of(check(the("HF203"), {**files, ".terraform/x": ""}, config=""), the("HF203"))
     assert [one.message for one in found] == [
-        "Git keeps a working folder of Terraform (`.terraform`)",
-        "Git keeps a working folder of Terraform (`live/.terraform`)",
+        "a working directory of Terraform is committed to Git (`.terraform`)",
+        "a working directory of Terraform is committed to Git (`live/.terraform`)",
     ]
 
 
@@ -178,8 +178,8 @@ def looked(id_: str, path: str) -> Report:
 def test_a_file_that_was_taken_out_is_still_in_the_history(id_: str, path: str) -> None:
     """The finding names the commit and its day, and says that taking the file away was not enough."""
     (found,) = of(looked(id_, path), the(id_))
-    assert "was added in commit 0123456789ab of 2025-03-04, and is still in the history" in found.message
-    assert "Change every secret" in (found.hint or "")
+    assert "was added in commit 0123456789ab of 2025-03-04 and is still in the history" in found.message
+    assert "Rotate every secret" in (found.hint or "")
     assert found.file == path
 
 

@@ -191,7 +191,7 @@ def test_a_secret_in_code_that_cannot_be_read_is_still_found() -> None:
 def test_a_random_text_under_a_name_that_sounds_secret_is_found(code: str, name: str) -> None:
     """By the nearest name, however it is written; never with the text."""
     found = of(check(TEXTS, {"main.tf": code}), the("HF208"))
-    assert [one.message for one in found] == [f"`{name}` is given a text that looks like a secret"]
+    assert [one.message for one in found] == [f"`{name}` is set to a text that looks like a secret"]
     assert RANDOM not in (found[0].source or "")
 
 
@@ -234,35 +234,35 @@ def test_words_of_the_configuration_count() -> None:
     [
         (
             'resource "aws_db_instance" "a" {\n  password = "changeme"\n}\n',
-            "`password` is a secret, and is written out here",
+            "`password` is a secret and is hard-coded here",
             Severity.ERROR,
         ),
         (
             'resource "aws_mq_broker" "a" {\n  user {\n    password = "summer holiday"\n  }\n}\n',
-            "`user.password` is a secret, and is written out here",
+            "`user.password` is a secret and is hard-coded here",
             Severity.ERROR,
         ),
         (
             'resource "aws_mq_broker" "a" {\ndynamic "user" {\ncontent {\npassword = "summer"\n}\n}\n}\n',
-            "`user.password` is a secret, and is written out here",
+            "`user.password` is a secret and is hard-coded here",
             Severity.ERROR,
         ),
         (
             'resource "aws_ssm_parameter" "a" {\n  type  = "SecureString"\n  value = "summer"\n}\n',
-            "`value` is a secret, and is written out here",
+            "`value` is a secret and is hard-coded here",
             Severity.ERROR,
         ),
         (
             'resource "azurerm_key_vault_secret" "a" {\n  value = "summer"\n}\n',
-            "`value` is a secret, and is written out here",
+            "`value` is a secret and is hard-coded here",
             Severity.ERROR,
         ),
         (
             'variable "db_password" {\n  default = "Summer2024!"\n}\n',
-            "`db_password` is written out here",
+            "`db_password` is hard-coded",
             Severity.WARNING,
         ),
-        ('provider "x" {\n  password = "summer"\n}\n', "`password` is written out here", Severity.WARNING),
+        ('provider "x" {\n  password = "summer"\n}\n', "`password` is hard-coded", Severity.WARNING),
     ],
 )
 def test_a_password_that_is_written_out_is_found_once(code: str, message: str, severity: Severity) -> None:
@@ -275,7 +275,7 @@ def test_a_password_in_json_code_is_found() -> None:
     """The JSON syntax has no blocks of providers: objects are followed."""
     code = '{"resource": {"aws_mq_broker": {"a": {"user": [{"password": "summer holiday"}]}}}}'
     assert messages(check(the("HF209"), {"main.tf.json": code})) == [
-        "`user.password` is a secret, and is written out here"
+        "`user.password` is a secret and is hard-coded here"
     ]
 
 

@@ -102,7 +102,7 @@ def test_code_that_no_stack_uses_is_not_called_fine(id_: str) -> None:
     found = the(id_)
     report = check(found, {"main.tf": found.bad}, config="")
     assert messages(report, found) == []
-    assert "whether it is shared is not known" in skips(report, found)[0]
+    assert "it is not known whether it is shared" in skips(report, found)[0]
 
 
 @pytest.mark.parametrize("id_", ["HF301", "HF302", "HF303"])
@@ -111,7 +111,7 @@ def test_code_without_any_of_it_passes_without_a_word(id_: str) -> None:
     found = the(id_)
     report = check(found, {"main.tf": 'output "a" {\n  value = 1\n}\n'}, config="")
     assert not report.findings
-    assert skips(report, found) == ["no plan is at hand: `holdfast plan` looks at it"]
+    assert skips(report, found) == ["no plan is available: `holdfast plan` checks it"]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_resource_that_is_called_external_is_no_data() -> None:
 def test_http_read_for_one_run_only_is_found_too() -> None:
     """An ephemeral read is a read."""
     report = check(HF303, {"main.tf": 'ephemeral "http" "a" {\n  url = "https://example.com"\n}\n'})
-    assert messages(report, HF303) == ["`ephemeral.http.a` reads an HTTP address in every plan"]
+    assert messages(report, HF303) == ["`ephemeral.http.a` requests a URL in every plan"]
 
 
 def test_a_waiver_on_the_line_of_a_provisioner_is_heard() -> None:
@@ -251,7 +251,7 @@ def test_a_module_that_is_pinned_passes(source: str, version: str | None) -> Non
         ("terraform-aws-modules/vpc/aws", None, "no `version`"),
         ("terraform-aws-modules/vpc/aws", ">= 5.0", "every later version"),
         ("terraform-aws-modules/vpc/aws", "~> 5", "every later version"),
-        ("terraform-aws-modules/vpc/aws", "latest", "no version constraint"),
+        ("terraform-aws-modules/vpc/aws", "latest", "not a valid version constraint"),
         ("git::https://example.com/a.git", None, "no `ref`"),
         ("git::https://example.com/a.git?ref=", None, "no `ref`"),
         ("git::https://example.com/a.git?ref=main", None, "`main`"),
@@ -284,7 +284,7 @@ def test_an_unpinned_module_is_told_at_its_source() -> None:
     code = 'module "a" {\n  for_each = toset(["x"])\n  source   = "acme/vpc/aws"\n}\n'
     report = check(HF304, {"main.tf": code})
     assert [(one.line, one.address, one.message) for one in of(report, HF304)] == [
-        (3, "module.a", "the module `a` has no `version`: it is whatever is newest")
+        (3, "module.a", "the module `a` has no `version`, so it is always the newest")
     ]
 
 
@@ -315,7 +315,7 @@ def test_a_module_of_which_nothing_is_known_is_skipped(key: str) -> None:
     body = "".join(f"  {name} = {text}\n" for name, text in given.items())
     report = check(HF304, {"main.tf": f'module "a" {{\n{body}}}\n'})
     assert not report.findings
-    assert skips(report, HF304) == [f"the {key} of the module `a` cannot be told"]
+    assert skips(report, HF304) == [f"the {key} of the module `a` is not known"]
 
 
 # Providers.
@@ -366,7 +366,7 @@ def test_a_provider_block_alone_needs_a_version_too() -> None:
         data "terraform_remote_state" "a" {}
         """
     assert messages(check(HF305, {"main.tf": code}), HF305) == [
-        "no version of the provider `aws` (hashicorp/aws) is asked for"
+        "the provider `aws` (hashicorp/aws) has no version constraint"
     ]
 
 
@@ -403,7 +403,7 @@ def test_a_version_that_is_not_known_is_skipped() -> None:
         HF305, {"main.tf": requires('aws = { source = "hashicorp/aws", version = local.version }')}
     )
     assert not report.findings
-    assert skips(report, HF305) == ["the version of the provider `aws` cannot be told"]
+    assert skips(report, HF305) == ["the version of the provider `aws` is not known"]
 
 
 # The lock file.
@@ -459,7 +459,7 @@ def test_what_a_module_from_elsewhere_needs_is_not_called_nothing() -> None:
     report = check(HF306, files)
     assert not report.findings
     assert skips(report, HF306) == [
-        "which providers the module `a` (a/main.tf:1:1) needs is not known before `init`"
+        "the providers that the module `a` (a/main.tf:1:1) needs are not known before `init`"
     ]
     assert skips(check(HF306, {"main.tf": call, "a/main.tf": ""}), HF306) == []
 
@@ -475,7 +475,7 @@ def test_a_locked_version_outside_the_constraint_is_found() -> None:
     """With both versions, at the entry of the lock file."""
     report = check(HF307, {"main.tf": CODE, PATH: LOCK % ("4.9.0", ONE)})
     assert lines(report, HF307) == [(PATH, 1)]
-    assert messages(report, HF307) == [f"{PATH} holds hashicorp/aws 4.9.0, and main.tf:3:5 asks for `~> 5.0`"]
+    assert messages(report, HF307) == [f"{PATH} locks hashicorp/aws 4.9.0, but main.tf:3:5 requires `~> 5.0`"]
 
 
 def test_a_locked_version_after_the_one_number_of_a_constraint_is_found() -> None:
@@ -494,7 +494,7 @@ def test_a_provider_that_is_not_locked_is_found_once() -> None:
     }
     report = check(HF307, files)
     assert len(of(report, HF307)) == 1
-    assert "does not hold the provider `hashicorp/random`" in messages(report, HF307)[0]
+    assert "does not lock the provider `hashicorp/random`" in messages(report, HF307)[0]
 
 
 def test_a_provider_of_another_registry_is_another_provider() -> None:
@@ -516,7 +516,7 @@ def test_a_constraint_that_is_not_known_is_skipped() -> None:
     code = CODE.replace('"~> 5.0"', "local.version")
     report = check(HF307, {"main.tf": code, PATH: LOCK % ("5.1.0", ONE)})
     assert not report.findings
-    assert skips(report, HF307) == ["the version of the provider `aws` cannot be told"]
+    assert skips(report, HF307) == ["the version of the provider `aws` is not known"]
 
 
 def test_a_provider_without_a_constraint_takes_any_locked_version() -> None:
@@ -559,7 +559,7 @@ def test_without_platforms_only_a_provider_without_hashes_is_found() -> None:
     one = {"main.tf": CODE, PATH: LOCK % ("5.1.0", ONE)}
     none = {"main.tf": CODE, PATH: LOCK % ("5.1.0", "")}
     assert not check(HF308, one).findings
-    assert "any package would be taken" in messages(check(HF308, none), HF308)[0]
+    assert "any package is accepted" in messages(check(HF308, none), HF308)[0]
 
 
 def test_hashes_that_are_missing_or_unknown_are_no_hashes() -> None:

@@ -249,7 +249,7 @@ def test_a_plan_that_destroys_the_stack_owes_nothing() -> None:
     """It is a skip, not a pass."""
     report = planned({"name": {"actions": ["delete"], "before": "a", "after": None}}, ("delete", "delete"))
     assert not report.findings
-    assert "the plan takes everything away" in skips(report, HF401)
+    assert "the plan deletes everything" in skips(report, HF401)
 
 
 def applied(document: dict[str, Any] | bytes) -> Report:
@@ -277,7 +277,7 @@ def test_a_state_without_anything_is_skipped() -> None:
     """Nothing was applied yet, so nothing is broken."""
     report = applied({"outputs": {}, "resources": []})
     assert not report.findings
-    assert "nothing is applied yet" in skips(report, HF401)
+    assert "nothing has been applied yet" in skips(report, HF401)
 
 
 def test_a_state_that_cannot_be_read_is_skipped() -> None:
@@ -310,7 +310,7 @@ def test_a_contract_that_is_not_there_is_found_in_the_configuration() -> None:
 def test_a_contract_that_holds_for_no_stack_is_found() -> None:
     """A misspelt name would leave the stack that was meant unlooked-at."""
     report = source(GOOD, config=CONFIG.replace("schema: contract.yaml", "stacks: [rot]"))
-    assert "no stack of the target `aws` is `rot`" in messages(report)[0]
+    assert "no stack of the target `aws` matches `rot`" in messages(report)[0]
 
 
 def test_a_contract_can_be_waived_in_the_configuration() -> None:

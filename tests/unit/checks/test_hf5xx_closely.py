@@ -125,7 +125,7 @@ def test_an_arn_of_any_account_names_no_sender(condition: object, *, counts: boo
     who = {"Service": "events.${data.aws_partition.a.dns_suffix}"}
     statement = {"Action": "sqs:SendMessage", "Resource": "*", "Principal": who, "Condition": condition}
     said = found("HF509", code("aws_sqs_queue_policy", "policy", statement))
-    assert said == ([(WARNING, "`events.…` is let in whoever sent it")] if counts else [])
+    assert said == ([(WARNING, "`events.…` is allowed for every account")] if counts else [])
 
 
 def test_load_balancers_need_the_account_in_the_path() -> None:
@@ -295,7 +295,7 @@ def test_a_name_that_is_not_known_is_said_to_be_unseen() -> None:
     listed = "aws_s3_bucket.a, aws_s3_bucket.b, aws_s3_bucket.c, …"
     for id_, what in (("HF515", "name"), ("HF516", "tags")):
         report = check(rule(id_), {"main.tf": text}, config=CONVENTION)
-        assert skips(report, rule(id_)) == [f"only Terraform knows the {what} of {listed}"]
+        assert skips(report, rule(id_)) == [f"only known at run time: the {what} of {listed}"]
 
 
 def test_what_has_tags_needs_them_even_if_none_are_written() -> None:
@@ -321,7 +321,7 @@ def test_a_policy_that_is_an_object_of_a_variables_file_is_looked_at() -> None:
     one = rule("HF508")
     text = f'trust_policy = {{ Version = "2012-10-17", Statement = [{PUBLIC}] }}\n'
     report = check(one, {"m/main.tf": "", "live/a.tfvars": text}, config=LIVE)
-    assert messages(report, one) == ["a trust policy lets everyone in, and no condition says who"]
+    assert messages(report, one) == ["a trust policy allows everyone, and no condition restricts it"]
 
 
 def test_broken_json_in_a_variables_file_is_said() -> None:
@@ -340,5 +340,5 @@ def test_a_template_beside_a_variables_file_is_said_to_be_unseen() -> None:
     report = check(one, {"m/main.tf": "", "live/a.tfvars": "", "live/key-policy.json": template}, config=LIVE)
     assert of(report, one) == []
     assert skips(report, one) == [
-        "only Terraform knows the policy of live/key-policy.json; no HF5 rule sees it"
+        "only known at run time: the policy of live/key-policy.json; no HF5 rule checks it"
     ]

@@ -36,7 +36,7 @@ def test_a_variable_is_set_that_nobody_declares() -> None:
     assert report.findings[0].hint == "Did you mean `size`?"
     json = check(UNDECLARED, {"main.tf": DECLARED, "x.auto.tfvars.json": '{"size": "a", "other": 1}'})
     (said,) = messages(json, UNDECLARED)
-    assert said == "`other` is set here, and the root module declares no such variable"
+    assert said == "`other` is set here, but the root module does not declare it"
 
 
 def test_a_file_that_several_stacks_share_may_set_what_one_declares() -> None:
@@ -54,7 +54,7 @@ def test_a_file_that_several_stacks_share_may_set_what_one_declares() -> None:
 def test_a_file_of_no_stack_and_code_that_cannot_be_read_are_skips() -> None:
     """Nobody knows what is declared there."""
     alone = check(UNDECLARED, {"main.tf": DECLARED, "vars/x.tfvars": "y = 1\n"})
-    assert skips(alone, UNDECLARED) == ["no stack of this selection is given this file"]
+    assert skips(alone, UNDECLARED) == ["no selected stack uses this file"]
     broken = check(UNDECLARED, {"main.tf": "variable {{{\n", "terraform.tfvars": "y = 1\n"})
     assert messages(broken, UNDECLARED) == []
     assert len(skips(broken, UNDECLARED)) == 1
@@ -118,9 +118,7 @@ def test_a_value_that_is_not_known_is_skipped() -> None:
     """What a resource decides is known when it is planned."""
     report = unplanned(database("deletion_protection = data.a.b.c"))
     assert not report.findings
-    assert skips(report, HF708) == [
-        "whether aws_db_instance.main is protected cannot be told before it is planned"
-    ]
+    assert skips(report, HF708) == ["the protection of aws_db_instance.main is only known in a plan"]
 
 
 MAYBE = 'variable "x" {}\n'
@@ -294,9 +292,9 @@ def test_what_even_a_plan_does_not_know_is_skipped() -> None:
     """Values that only the apply knows, and objects that a plan of a part leaves out."""
     later = planned(COMPUTED, main_database({}, after_unknown={"deletion_protection": True}))
     assert not later.findings
-    told = "whether aws_db_instance.main is protected cannot be told: "
-    assert skips(later, HF708) == [f"{told}the plan does not know it"]
-    assert skips(planned(COMPUTED, complete=False), HF708) == [f"{told}the plan leaves it out"]
+    told = "the protection of aws_db_instance.main is not known: "
+    assert skips(later, HF708) == [f"{told}the plan does not show it"]
+    assert skips(planned(COMPUTED, complete=False), HF708) == [f"{told}the plan omits it"]
     assert not planned(COMPUTED, complete=True).skipped, "it is not made"
 
 
@@ -321,7 +319,7 @@ def test_an_object_of_a_module_from_elsewhere_is_looked_at_in_the_plan() -> None
     bare = planned(FAR, {**far, "change": {"actions": ["create"], "after": {"deletion_protection": False}}})
     assert not bare.findings
     (why,) = skips(bare, HF708)
-    assert why.startswith("whether module.m.aws_db_instance.main is protected cannot be told: its module is")
+    assert why.startswith("the protection of module.m.aws_db_instance.main is not known: its module is")
 
 
 def test_blocks_in_a_plan_are_lists_of_objects() -> None:

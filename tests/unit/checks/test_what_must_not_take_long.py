@@ -34,13 +34,13 @@ def test_texts_that_code_hands_on(hostile: str) -> None:
     """What opens and never ends is looked for once, and what stands before it is found."""
     code = f'locals {{\n  user_data = "PGPASSWORD=hunter42x psql"\n}}\n{hostile}'
     report = check(the("HF209"), {"main.tf": code})
-    assert "`PGPASSWORD` is written out here" in messages(report)
+    assert "`PGPASSWORD` is hard-coded" in messages(report)
 
 
 def test_texts_below_many_conditions() -> None:
     """However deep a text lies, it is found."""
     code = f'locals {{\n  password = {"var.a ? var.b : " * MANY}"hunter42x"\n}}\n'
-    assert messages(check(the("HF209"), {"main.tf": code})) == ["`password` is written out here"]
+    assert messages(check(the("HF209"), {"main.tf": code})) == ["`password` is hard-coded"]
     deep: object = "text"
     for _ in range(FEWER):
         deep = {"a": [deep]}

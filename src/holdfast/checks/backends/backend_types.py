@@ -107,14 +107,14 @@ KINDS: Final[Mapping[str, Kind]] = {
             "TF_HTTP_PASSWORD": "password",
             "TF_HTTP_CLIENT_PRIVATE_KEY_PEM": "client_private_key_pem",
         },
-        unseen="the http backend leaves it to the server whether the state is encrypted where it lies",
+        unseen="the server of the http backend decides whether the state is encrypted at rest",
     ),
     "pg": Kind(
         needs=("conn_str",),
         secrets=("password",),
         places=("conn_str", "schema_name", "table_name", "index_name"),
         variables={"PG_CONN_STR": "conn_str", "PGPASSWORD": "password", "PGSSLMODE": "sslmode"},
-        unseen="the pg backend leaves it to the database whether the state is encrypted where it lies",
+        unseen="the database of the pg backend decides whether the state is encrypted at rest",
     ),
     "consul": Kind(
         needs=("path",),
@@ -126,7 +126,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             "CONSUL_HTTP_TOKEN": "access_token",
             "CONSUL_HTTP_AUTH": "http_auth",
         },
-        unseen="Consul keeps the state as it is given: whether its disks are encrypted cannot be seen here",
+        unseen="Consul decides whether the state is encrypted at rest",
     ),
     "kubernetes": Kind(
         needs=("secret_suffix",),
@@ -142,7 +142,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             "KUBE_PASSWORD": "password",
             "KUBE_CLIENT_KEY_DATA": "client_key",
         },
-        unseen="the state is a Secret: whether the cluster encrypts those where they lie cannot be seen here",
+        unseen="the cluster decides whether Secrets, and so the state, are encrypted at rest",
     ),
     "cos": Kind(
         needs=("bucket",),

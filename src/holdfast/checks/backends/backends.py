@@ -106,7 +106,7 @@ class Home:
         secret = isinstance(self.settings.get(name.partition(".")[0]), SecretRef)
         comes = "comes from a secret store" if secret else "is computed"
         return Skipped(
-            reason=f"`{name}` of the {self.type} backend {comes}: its value cannot be told here",
+            reason=f"`{name}` of the {self.type} backend {comes}, so its value is not known",
             file=self.block.place.file if self.block is not None else None,
         )
 
@@ -224,7 +224,7 @@ def of_orphans(judge: Judge, *, written: bool = False) -> Look[Module]:
         missing = [name for name in home.kind.needs if not home.has(name)]
         if missing and not written:
             yield Skipped(
-                reason=f"`{missing[0]}` of the {home.type} backend is not in the code, and no stack uses it",
+                reason=f"`{missing[0]}` of the {home.type} backend is not in the code, and no stack sets it",
                 file=home.place.file,
             )
             return
@@ -241,10 +241,10 @@ def used(module: Module) -> bool:
 def shared_because(stack: CheckedStack) -> str | None:
     """Why more than one machine needs this state, in words; None where one developer's is enough."""
     if stack.stack.target is not None and stack.stack.target.owner is Owner.CI:
-        return f"CI owns the target {stack.stack.target.name}"
+        return f"CI owns its target {stack.stack.target.name}"
     if not stack.stack.production:
         return None
-    return "nothing says that it is not production" if stack.stack.environment_unclear else "it is production"
+    return "its environment is unclear" if stack.stack.environment_unclear else "it is in production"
 
 
 # Addresses.

@@ -19,12 +19,12 @@ from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import OutputChange, Plan
 
 SETTINGS = (
-    "Which stacks are held against a contract is said in `holdfast.yaml`:\n\n"
+    "Contracts are assigned in `holdfast.yaml`:\n\n"
     "```yaml\ntargets:\n  aws:\n    owner: ci\n"
     "    contract: { schema: platform-v1, stacks: [aws/cluster] }\n```\n\n"
-    "`schema` is `platform-v1`, which comes with Holdfast, or the path of a file of your own "
-    "([the output contract](../contract.md)). Without `stacks` it holds for all of the target. Outputs are "
-    "looked at in the code, in a plan and in the state; what the code cannot tell is said to be skipped."
+    "`schema` is `platform-v1`, which is part of Holdfast, or the path of your own file "
+    "([the output contract](../contract.md)). Without `stacks` it applies to all stacks of the target. "
+    "Outputs are checked in the code, the plan and the state; values that the code does not show are skipped."
 )
 
 
@@ -44,9 +44,8 @@ def _contract(checkout: Checkout, use: ContractUse) -> Contract | Broken:
     if text is None:
         problem = Problem(
             code="HF-CONTRACT-1",
-            message=f"there is no contract `{use.schema}`: no file of this name can be read, and none is "
-            f"built in",
-            hint=f"Name a file of the repository, or {' or '.join(f'`{name}`' for name in BUILT_IN)}.",
+            message=f"there is no contract `{use.schema}`: it is neither a readable file nor built in",
+            hint=f"Use a file of the repository, or {' or '.join(f'`{name}`' for name in BUILT_IN)}.",
             place=use.place,
         )
         return Broken(problems=(problem,))
@@ -116,7 +115,7 @@ def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[Answer]:
     changes = [one for one in plan.plan.changes if one.mode == "managed" and one.kind is not ChangeKind.NO_OP]
     kept = [one for one in plan.plan.outputs if not one.removed]
     if not kept and changes and all(one.kind is ChangeKind.DELETE for one in changes):
-        yield Skipped(reason="the plan takes everything away")
+        yield Skipped(reason="the plan deletes everything")
         return
     given = {one.name: _planned(one) for one in kept}
     if any(not _has(given, name, part) for name, part in contract.outputs.items()):
@@ -169,7 +168,7 @@ def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:
         yield Skipped(reason=state.contents.unseen)
         return
     if not state.outputs and not state.contents.current:
-        yield Skipped(reason="nothing is applied yet")
+        yield Skipped(reason="nothing has been applied yet")
         return
     given = {one.name: Given(value=one.read(), sensitive=one.sensitive) for one in state.outputs}
     yield from _told(state.stack, compare(contract, given), contract, kinds, "")

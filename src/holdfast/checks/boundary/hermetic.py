@@ -23,7 +23,7 @@ def where_shared(module: Module, found: Iterable[tuple[Block, str, str]]) -> Ite
     for block, address, message in found:
         if not module.stacks:
             yield Skipped(
-                reason=f"no stack of this selection uses {module.folder}: whether it is shared is not known",
+                reason=f"no selected stack uses {module.folder}, so it is not known whether it is shared",
                 file=block.place.file,
             )
             return
@@ -76,6 +76,6 @@ def planned_data(plan: CheckedPlan, types: tuple[str, ...], resources: tuple[str
 
 
 SHARED = (
-    "It looks at stacks whose target belongs to CI (`owner: ci`) and at stacks in production. In code that "
-    "no stack of the selection uses it says that it could not tell. A plan shows modules from elsewhere, too."
+    "Applies to stacks in production and to stacks whose target CI owns (`owner: ci`). Code that no selected "
+    "stack uses is reported as not evaluated. With a plan the rule also sees external modules."
 )

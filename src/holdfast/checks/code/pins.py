@@ -57,7 +57,7 @@ def loose_module(source: str, version: str | None) -> str | None:  # noqa: PLR09
         return None if "digest" in asked else _loose_ref(asked.get("tag"), "tag")
     if getter or _ARCHIVE.match(address):
         pinned = asked.get("checksum") or asked.get("version")
-        return None if pinned else "comes as an archive that can change where it lies"
+        return None if pinned else "is an archive without a checksum"
     if _REGISTRY.match(address):
         return _loose_version(version)
     return None
@@ -65,16 +65,16 @@ def loose_module(source: str, version: str | None) -> str | None:  # noqa: PLR09
 
 def _loose_ref(ref: str | None, key: str) -> str | None:
     if not ref:
-        return f"has no `{key}`: it is whatever the default branch holds" if key != "tag" else "has no `tag`"
+        return f"has no `{key}`, so it follows the default branch" if key != "tag" else "has no `tag`"
     is_tag = len(ref) <= _LONGEST_TAG and _TAG.fullmatch(ref) is not None
     if ref.startswith(_TAGS) or (not _BRANCH.fullmatch(ref) and (is_tag or _SHA.fullmatch(ref))):
         return None
-    return f"is at `{ref}`, which is no version and no commit"
+    return f"uses `{ref}`, which is neither a version nor a commit"
 
 
 def _loose_version(version: str | None) -> str | None:
     if version is None:
-        return "has no `version`: it is whatever is newest"
+        return "has no `version`, so it is always the newest"
     if (why := loose_constraint(version)) is not None:
         return f"has the version `{version}`, which {why}"
     return None
@@ -94,7 +94,7 @@ def _loose(parse: Callable[[str], Constraint], text: str) -> str | None:
     try:
         terms = parse(text).terms
     except UsageError:
-        return "is no version constraint"
+        return "is not a valid version constraint"
     return None if any(map(_bounds, terms)) else "allows every later version"
 
 

@@ -8,48 +8,48 @@ from holdfast.checks.model.interface import Rule, Sight
 
 GROUPS = {
     "HF1": "Boundary and backend",
-    "HF2": "Secrets, and files that must not be in Git",
-    "HF3": "Hermetic",
+    "HF2": "Secrets, and files that do not belong in Git",
+    "HF3": "Reproducible plans",
     "HF4": "Output contract",
     "HF5": "Policy documents",
     "HF6": "Format and validity",
-    "HF7": "Hygiene",
-    "HF9": "Waivers, and the checks themselves",
+    "HF7": "Variables, protection, versions",
+    "HF9": "Waivers and the checks themselves",
 }
 _SIGHTS = {
     Sight.SOURCE: "the code",
     Sight.VARIABLES: "variables files",
-    Sight.STACK: "stacks with their values",
-    Sight.REPOSITORY: "the repository as a whole",
-    Sight.HISTORY: "the history (`--history`)",
-    Sight.ENGINE: "what Terraform says (`--engine`, and in a plan)",
+    Sight.STACK: "stacks and their values",
+    Sight.REPOSITORY: "the whole repository",
+    Sight.HISTORY: "the Git history (`--history`)",
+    Sight.ENGINE: "Terraform's `fmt` and `validate` (`--engine`, and in a plan)",
     Sight.PLAN: "plans",
-    Sight.STATE: "states at hand",
+    Sight.STATE: "states",
 }
 
-_NOT_WAIVED = {**dict.fromkeys(("HF901", "HF902", "HF903"), "a waiver"), "HF907": "these settings"}
+_NOT_WAIVED = {**dict.fromkeys(("HF901", "HF902", "HF903"), "waivers"), "HF907": "settings"}
 _LINK = ": [docs/checks.md](../checks.md#waivers)."
 
 
 def looks_at(rule: Rule) -> str:
     """In words: `the code, plans`."""
-    return ", ".join(_SIGHTS[sight] for sight in rule.sights) or "what the checks themselves met"
+    return ", ".join(_SIGHTS[sight] for sight in rule.sights) or "the checks themselves"
 
 
 def page(rule: Rule) -> str:
     """Markdown."""
     parts = [
         f"# {rule.id}: {rule.title}",
-        f"Severity: **{rule.severity}**, unless `checks:` says otherwise. Looks at: {looks_at(rule)}.",
-        f"## Why\n\n{rule.why}",
-        f"## What to do\n\n{rule.fix}",
+        f"Default severity: **{rule.severity}**. Checks: {looks_at(rule)}.",
+        f"## Why it matters\n\n{rule.why}",
+        f"## How to fix it\n\n{rule.fix}",
     ]
     if rule.bad:
-        parts.append(f"Found:\n\n```hcl\n{rule.bad.rstrip()}\n```")
-        parts.append(f"Not found:\n\n```hcl\n{rule.good.rstrip()}\n```")
+        parts.append(f"Reported:\n\n```hcl\n{rule.bad.rstrip()}\n```")
+        parts.append(f"Not reported:\n\n```hcl\n{rule.good.rstrip()}\n```")
     if rule.more:
         parts.append(rule.more.strip())
-    parts.append(f"## Where it is right all the same\n\n{waiving(rule, _LINK)}")
+    parts.append(f"## Exceptions\n\n{waiving(rule, _LINK)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -57,18 +57,16 @@ def waiving(rule: Rule, where: str = " (docs/checks.md).") -> str:
     """How a finding of it is waived; `where` says where that is explained."""
     about = _NOT_WAIVED.get(rule.id)
     if about is not None:
-        return f"What is said of {about} cannot be waived. Its severity can be set, and it can be turned off."
+        return f"Findings about {about} cannot be waived. You can change the severity or turn the rule off."
     return (
-        f"Write `# holdfast:ignore {rule.id} until=2027-01-31 reason=why` on the line, or a waiver into "
+        f"Add `# holdfast:ignore {rule.id} until=2027-01-31 reason=why` to the line, or a waiver to "
         f"`holdfast.yaml`{where}"
     )
 
 
 def index(rules: Sequence[Rule]) -> str:
     """Markdown: every rule with its severity, by group."""
-    parts = [
-        "# Every rule\n\nThis page is written from the rules (`make docs`). [How checks work](../checks.md)."
-    ]
+    parts = ["# All rules\n\nGenerated from the rules (`make docs`). [How checks work](../checks.md)."]
     for beginning, title in GROUPS.items():
         rows = [
             f"| [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.title} |"
@@ -76,7 +74,5 @@ def index(rules: Sequence[Rule]) -> str:
             if rule.id.startswith(beginning)
         ]
         if rows:
-            parts.append(
-                "\n".join([f"## {title}\n", "| rule | severity | what it finds |", "|---|---|---|", *rows])
-            )
+            parts.append("\n".join([f"## {title}\n", "| rule | severity | title |", "|---|---|---|", *rows]))
     return "\n\n".join(parts) + "\n"

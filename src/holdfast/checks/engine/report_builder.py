@@ -86,7 +86,7 @@ class _Settling:
                 yield made
         for asked, how in self._ledger.broken:
             place = Place(file=asked.files[0]) if asked.files and not asked.whole else None
-            message = f"{asked.rule.id} broke here: {how}"
+            message = f"{asked.rule.id} crashed here: {how}"
             made = self._own("HF905", Finding(message=message, place=place, stack=asked.stack))
             if made is not None:
                 yield made
@@ -163,9 +163,7 @@ class _Settling:
     def _about_waivers(self, lines: Sequence[LineWaiver], broken: Sequence[Broken]) -> Iterator[Reported]:
         today = self._checkout.today
         found: list[tuple[str, str, Place]] = [
-            ("HF903", f"this waiver cannot be understood: {one.message}", one.place)
-            for one in broken
-            if not one.removed
+            ("HF903", f"invalid waiver: {one.message}", one.place) for one in broken if not one.removed
         ]
         every: tuple[LineWaiver | ConfigWaiver, ...] = (*lines, *self._settings.waivers)
         for one in every:
@@ -174,10 +172,10 @@ class _Settling:
                 continue
             if expired(waiver, today):
                 found.append(
-                    ("HF901", f"the waiver of {_words(waiver)} ended on {waiver.until}", waiver.place)
+                    ("HF901", f"the waiver for {_words(waiver)} expired on {waiver.until}", waiver.place)
                 )
             elif id(one) not in self._used and self._looked(one):
-                found.append(("HF902", f"the waiver of {_words(waiver)} waives nothing", waiver.place))
+                found.append(("HF902", f"the waiver for {_words(waiver)} has no effect", waiver.place))
         for id_, message, place in found:
             made = self._own(id_, Finding(message=message, place=place))
             if made is not None:

@@ -25,11 +25,11 @@ from holdfast.kernel.values import dataclass
 
 T = TypeVar("T")
 
-NO_PLAN = "no plan is at hand: `holdfast plan` looks at it"
-NO_STATE = "no state is at hand"
-NO_ENGINE = "Terraform was not asked: --engine does that"
-NO_HISTORY = "the history was not read: --history does that"
-NO_STACKS = "the stacks could not be found"
+NO_PLAN = "no plan is available: `holdfast plan` checks it"
+NO_STATE = "no state is available"
+NO_ENGINE = "Terraform was not run: use --engine"
+NO_HISTORY = "the Git history was not searched: use --history"
+NO_STACKS = "the stacks could not be discovered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,7 +137,7 @@ def _read(
 ) -> Iterator[LineWaiver | Broken]:
     named = _RULES.match(text)
     if named is None:
-        yield Broken(place=place, message="it names no rule")
+        yield Broken(place=place, message="no rule")
         return
     rest = _GAP.sub(" ", text[named.end() :])
     fields = {name: _unquoted(value) for name, value in _FIELD.findall(rest)}
@@ -146,12 +146,12 @@ def _read(
     until = _day(fields.get("until", ""))
     reason = fields.get("reason", "")
     if between:
-        # A second rule without a comma would be taken for waived by whoever reads it.
-        yield Broken(place=place, message=f"`{between}` is no field; commas stand between rules")
+        # A second rule without a comma would look waived to a reader.
+        yield Broken(place=place, message=f"unexpected `{between}`; separate rules with commas")
     elif not reason:
-        yield Broken(place=place, message="it gives no reason (`reason=…`)")
+        yield Broken(place=place, message="no reason (`reason=…`)")
     elif until is None:
-        given = f"`{fields['until']}` is no day" if fields.get("until") else "it has no end date"
+        given = f"`{fields['until']}` is not a date" if fields.get("until") else "no end date"
         yield Broken(place=place, message=f"{given} (`until=2027-01-31`)")
     else:
         for rule in dict.fromkeys(re.split(r"\s*,\s*", named[1])):

@@ -20,7 +20,7 @@ def show(shown: Shown) -> str:
         kept = found if len(found) <= MOST_OF_A_LEVEL else found[: MOST_OF_A_LEVEL - 1]
         lines += [_annotation(level, one, shown.prefix) for one in kept]
         if len(kept) < len(found):
-            more = f"{len(found) - len(kept)} more: `holdfast check` shows them all"
+            more = f"{len(found) - len(kept)} more: run `holdfast check` to see all of them"
             lines.append(command(level, more, title="Holdfast"))
     last = " · ".join(part for part in (verdict(report), unseen(report)) if part)
     return "\n".join([*lines, *_unseen(report), harmless(last)]) + "\n"
@@ -37,7 +37,7 @@ def _unseen(report: Report) -> list[str]:
         for one in report.skipped
         for where in (one.file or one.stack,)
     ]
-    return [command("group", "could not look"), *said, command("endgroup", "")]
+    return [command("group", "not fully evaluated"), *said, command("endgroup", "")]
 
 
 def _annotation(level: str, one: Reported, prefix: str) -> str:

@@ -67,7 +67,7 @@ def _case(case: _Case) -> Iterator[str]:
         yield f"      <failure message={_quoted(first)} type={kind}>{_text(body)}</failure>"
     elif case.reasons:
         yield f"      <skipped message={_quoted('; '.join(dict.fromkeys(case.reasons)))}/>"
-    said = [*map(_line, case.others), *(f"could not look: {reason}" for reason in case.reasons)]
+    said = [*map(_line, case.others), *(f"not fully evaluated: {reason}" for reason in case.reasons)]
     if said:
         yield f"      <system-out>{_text(chr(10).join(map(one_line, said)))}</system-out>"
     yield "    </testcase>"

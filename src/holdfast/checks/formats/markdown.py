@@ -84,7 +84,7 @@ def _skipped(report: Report) -> list[str]:
         + (f" ({code(where, _WIDEST)})" if (where := one.file or one.stack) else "")
         for one in report.skipped
     )
-    return _folded("Could not look", rows, len(report.skipped))
+    return _folded("Not fully evaluated", rows, len(report.skipped))
 
 
 def _folded(title: str, rows: Iterable[str], number: int) -> list[str]:

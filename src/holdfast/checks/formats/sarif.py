@@ -145,7 +145,7 @@ def _fingerprint(one: Reported, seen: Counter[str]) -> str:
 
 def _unseen(one: Unseen, rules: Container[str]) -> dict[str, object]:
     where = f" ({one.file or one.stack})" if one.file or one.stack else ""
-    text = one_line(f"{one.rule} could not look: {one.reason}{where}", _LONGEST)
+    text = one_line(f"{one.rule} was not fully evaluated: {one.reason}{where}", _LONGEST)
     said: dict[str, object] = {"level": "note", "message": {"text": text}}
     # A tool of other people's is no rule.
     return {**said, "associatedRule": {"id": one.rule}} if one.rule in rules else said

@@ -35,7 +35,7 @@ def findings_of(shown: Shown) -> Iterator[tuple[Piece, ...]]:
     report = shown.report
     found = report.findings if shown.verbose else report.counted
     for file, group in itertools.groupby(found, key=lambda one: one.file):
-        yield ((f" {one_line(file) if file is not None else 'in no file'}", "bold"),)
+        yield ((f" {one_line(file) if file is not None else 'not in a file'}", "bold"),)
         told: set[tuple[str, str | None]] = set()
         for one in group:
             yield from _finding(one, hint=(one.rule.id, one.hint) not in told)
@@ -76,7 +76,7 @@ def _sentence(text: str) -> str:
 def _skipped(report: Report) -> Iterator[tuple[Piece, ...]]:
     if not report.skipped:
         return
-    yield ((" could not look", "bold"),)
+    yield ((" not fully evaluated", "bold"),)
     for one in report.skipped:
         where = one.file or one.stack
         about = f"  ({one_line(where)})" if where else ""
@@ -90,7 +90,7 @@ def _last_line(shown: Shown) -> str:
     if report.waived:
         parts.append(f"{report.waived} waived")
     if words := unseen(report):
-        parts.append(words if shown.verbose else f"{words} (why: --verbose)")
+        parts.append(words if shown.verbose else f"{words} (details: --verbose)")
     if shown.seconds is not None:
         parts.append(f"{shown.seconds:.1f} s")
     return " · ".join(parts)

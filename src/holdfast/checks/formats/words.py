@@ -11,21 +11,25 @@ def counted(number: int, word: str) -> str:
 
 
 def verdict(report: Report) -> str:
-    """`2 errors, 1 warning`, or that there is nothing."""
+    """`2 errors, 1 warning`, or `no findings`."""
     found = [
         counted(number, severity.value) for severity in Severity if (number := report.count(severity)) > 0
     ]
-    return ", ".join(found) or "nothing found"
+    return ", ".join(found) or "no findings"
 
 
 def unseen(report: Report) -> str:
-    """`3 rules could not look at everything`; nothing where all could."""
+    """`3 rules were only partly evaluated`; empty if all were evaluated in full."""
     number = len(report.unseeing)
-    return f"{counted(number, 'rule')} could not look at everything" if number else ""
+    return (
+        f"{counted(number, 'rule')} {'was' if number == 1 else 'were'} only partly evaluated"
+        if number
+        else ""
+    )
 
 
 def numbers(report: Report) -> str:
-    """`2 errors · 1 waived · 3 rules could not look at everything`; nothing where there is nothing to say."""
+    """`2 errors · 1 waived · 3 rules were only partly evaluated`; empty without findings and skips."""
     if not (report.counted or report.skipped):
         return ""
     waived_ = f"{report.waived} waived" if report.waived else ""

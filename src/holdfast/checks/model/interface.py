@@ -183,14 +183,14 @@ def finding(
     )
 
 
-def only_terraform_knows(what: str, places: Iterable[tuple[str, str]], so: str = "") -> Iterator[Skipped]:
-    """One for each file, with the first few of its addresses. `places`: file and address of each."""
+def known_at_run_time_only(what: str, places: Iterable[tuple[str, str]], so: str = "") -> Iterator[Skipped]:
+    """One skip for each file, with the first few addresses. `places`: file and address of each."""
     found: dict[str, list[str]] = {}
     for file, address in dict.fromkeys(places):
         found.setdefault(file, []).append(address)
     for file, addresses in found.items():
         listed = ", ".join(addresses[:_FEW]) + (", …" if len(addresses) > _FEW else "")
-        yield Skipped(reason=f"only Terraform knows {what} of {listed}{so}", file=file)
+        yield Skipped(reason=f"only known at run time: {what} of {listed}{so}", file=file)
 
 
 def _spot(where: Where) -> tuple[Place, int | None]:

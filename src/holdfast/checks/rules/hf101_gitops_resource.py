@@ -1,4 +1,4 @@
-"""HF101: Terraform writes an object that belongs to GitOps."""
+"""HF101: Terraform manages a resource that belongs to GitOps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
 
 
 def _words(type_: str) -> str:
-    return f"`{type_}` is written here, and belongs to GitOps"
+    return f"Terraform manages `{type_}`, which belongs to GitOps"
 
 
 def _source(module: Module) -> Iterator[Finding]:
@@ -27,35 +27,35 @@ def _state(state: CheckedState) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF101",
-    title="Terraform writes what belongs to GitOps",
-    why="Terraform and GitOps would both write the object, each undoing what the other did, for ever.",
-    fix="Write its manifest into the GitOps tree; then a `removed` block with `destroy = false` takes it out "
-    "of the state and leaves the object alone.",
+    title="Terraform manages a resource that belongs to GitOps",
+    why="Terraform and GitOps both write the resource and keep reverting each other's changes.",
+    fix="Add the manifest to the GitOps repository. Then remove the resource from the state with a "
+    "`removed` block and `destroy = false`, which leaves the resource itself alone.",
     severity=Severity.ERROR,
     source=_source,
     plan=_plan,
     state=_state,
     bad='resource "helm_release" "grafana" {\n  name  = "grafana"\n  chart = "grafana"\n}\n',
     good="removed {\n  from = helm_release.grafana\n  lifecycle {\n    destroy = false\n  }\n}\n",
-    more="""## Whose is what
+    more="""## Who owns what
 
-By itself everything inside a cluster is GitOps' own: `argocd_*`, `carvel_*`, `devtron_*`, `flux_*`,
-`helm_*`, `helmfile_*`, `k8s_*`, `kubectl_*`, `kubernetes_*`, `kustomization_*` and `rancher2_app_v2`. The
-table is yours to change, and stacks can be exempt:
+By default GitOps owns everything inside a cluster: `argocd_*`, `carvel_*`, `devtron_*`, `flux_*`,
+`helm_*`, `helmfile_*`, `k8s_*`, `kubectl_*`, `kubernetes_*`, `kustomization_*` and `rancher2_app_v2`. You can
+change the table and exempt stacks:
 
 ```yaml
 checks:
   boundary:
     types:
-      kubernetes_storage_class_v1: terraform   # the most exact pattern wins
+      kubernetes_storage_class_v1: terraform   # the most specific pattern wins
       "datadog_*": gitops
     exempt:
       - stack: "target:local"                  # a name, `*` in it, or env:, account:, region:, target:
         types: ["helm_release", "kubernetes_namespace*"]
-        reason: the local cluster gets Argo CD from Terraform
+        reason: Terraform installs Argo CD in the local cluster
 ```
 
-A module that several stacks use is right only where all of them are exempt, or where those that are not make
-none of it (`count = 0` by their values). In a plan, what is deleted or forgotten is not found: it is on its
-way out. What `local-exec` does to a cluster is not seen here.""",
+A module that several stacks use passes if every stack is exempt, or if the stacks that are not exempt create
+none of these resources (`count = 0` with their values). In a plan, resources that are deleted or forgotten
+are not reported. The rule does not see what `local-exec` does to a cluster.""",
 )

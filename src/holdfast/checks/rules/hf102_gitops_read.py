@@ -1,4 +1,4 @@
-"""HF102: Terraform reads an object that belongs to GitOps."""
+"""HF102: Terraform reads a resource that belongs to GitOps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
 
 
 def _words(type_: str) -> str:
-    return f"`{type_}` is read or rendered here, and belongs to GitOps"
+    return f"Terraform reads or renders `{type_}`, which belongs to GitOps"
 
 
 def _source(module: Module) -> Iterator[Finding]:
@@ -27,16 +27,16 @@ def _state(state: CheckedState) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF102",
-    title="Terraform reads what belongs to GitOps",
-    why="The plan then needs a running cluster, with what GitOps made in it: it fails before the first sync, "
-    "and what it read stands in the state.",
-    fix="Take the value from the output of the stack that makes it, or let GitOps hand it on.",
+    title="Terraform reads a resource that belongs to GitOps",
+    why="The plan needs a running cluster that GitOps has already synced. It fails before the first "
+    "sync, and the values it reads are stored in the state.",
+    fix="Read the value from an output of the stack that creates it, or let GitOps pass it on.",
     severity=Severity.WARNING,
     source=_source,
     plan=_plan,
     state=_state,
     bad='data "kubernetes_service" "gateway" {\n  metadata {\n    name = "gateway"\n  }\n}\n',
     good='data "aws_lb" "gateway" {\n  name = "gateway"\n}\n',
-    more="Which types are GitOps' own, and which stacks are exempt, is said in `checks.boundary`: "
+    more="`checks.boundary` says which types belong to GitOps and which stacks are exempt: "
     "[HF101](HF101.md).",
 )

@@ -1,4 +1,4 @@
-"""HF103: a provider for what belongs to GitOps."""
+"""HF103: provider for resources that belong to GitOps."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _look(module: Module) -> Iterator[Finding]:
         if isinstance(where, Attribute) and provider in configured:
             continue
         if _wrong(module, provider):
-            what = "set up" if isinstance(where, Block) else "asked for"
+            what = "configured" if isinstance(where, Block) else "required"
             yield finding(
-                where, f"the provider `{provider}` is {what} here, and writes what belongs to GitOps"
+                where, f"the provider `{provider}`, {what} here, manages resources that belong to GitOps"
             )
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
-    """Those that modules from elsewhere set up: what stands in code of this repository was found there."""
+    """Providers that external modules configure; those in this repository are reported from the code."""
     if not may_name_providers(plan.document, settings_of(plan.stack.checkout.config)):
         return
     here = {without_keys(visited.address) for visited in plan.stack.scopes}
@@ -37,7 +37,7 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
         name, module = provider.type, provider.module_address
         owned = any(type_.startswith(f"{name}_") and may_write(plan.stack, type_) for type_ in written)
         if provider.configured and module not in here and not owned and not _may(plan.stack, name):
-            message = f"{module} sets the provider `{name}` up, which writes what belongs to GitOps"
+            message = f"{module} configures the provider `{name}`, which writes to GitOps resources"
             yield Finding(message=message, address=f"{module}.provider.{name}")
 
 
@@ -52,7 +52,7 @@ def _named(module: Module) -> Iterator[tuple[str, Block | Attribute]]:
 
 
 def _provider(module: Module, name: str) -> str:
-    """What a local name stands for: the last part of its source."""
+    """The provider type behind a local name: the last part of its source."""
     match module.code.required_providers.get(name):
         case {"source": str() as source}:
             return source.rpartition("/")[2] or name
@@ -69,7 +69,7 @@ def _wrong(module: Module, provider: str) -> bool:
 
 
 def _may(stack: CheckedStack, provider: str) -> bool:
-    """Whether the provider is no business of GitOps', or the stack has a type of it that it may write."""
+    """Whether Terraform owns the provider's types, or the stack has a type of it that it may write."""
     modules = tuple(stack.checkout.module(folder) for folder in stack.folders)
     return may_write(stack, f"{provider}_") or any(
         may_write(stack, type_) for type_ in _types(modules, provider)
@@ -85,17 +85,18 @@ def _types(modules: Iterable[Module], provider: str) -> Iterator[str]:
 
 RULE = Rule(
     id="HF103",
-    title="A provider for what belongs to GitOps",
-    why="Whoever runs this stack holds the keys of the cluster, and the next object that is written there is "
-    "only a line away.",
-    fix="Take the provider away once nothing uses it; a resource that is still in the state needs it until "
-    "the `removed` block was applied.",
+    title="Provider for resources that belong to GitOps",
+    why="Everyone who runs this stack needs credentials for the cluster, and nothing stops the next "
+    "change from adding a resource there.",
+    fix="Remove the provider once nothing uses it. Resources that are still in the state need it until "
+    "the `removed` block is applied.",
     severity=Severity.WARNING,
     source=_look,
     plan=_plan,
     bad='provider "kubernetes" {\n  config_path = "~/.kube/config"\n}\n',
     good='provider "aws" {\n  region = "eu-west-1"\n}\n',
-    more="Which types are GitOps' own, and which stacks are exempt, is said in `checks.boundary`: "
-    "[HF101](HF101.md). A provider is found where `<name>_*` is GitOps' own, unless the code has a type "
-    "of it that the stack may write. A plan also shows those that modules from elsewhere set up.",
+    more="`checks.boundary` says which types belong to GitOps and which stacks are exempt: "
+    "[HF101](HF101.md). The rule reports a provider if GitOps owns `<name>_*`, unless the code has a "
+    "type of that provider that the stack may write. With a plan it also sees providers that external "
+    "modules configure.",
 )

@@ -1,4 +1,4 @@
-"""HF111: no backend, and the state of a shared stack lies on one machine."""
+"""HF111: shared stack without a backend."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ def _look(stack: CheckedStack) -> Iterator[Finding]:
     lost = target is not None and target.owner is Owner.CI
     yield finding(
         stack.stack.place,
-        f"there is no backend, so the state is in the folder {store} of one machine, and {why}",
+        f"no backend is configured, so the state is in the folder {store} on one machine, but {why}",
         severity=Severity.ERROR if lost else None,
     )
 
 
 RULE = Rule(
     id="HF111",
-    title="No backend for a state that is shared",
-    why="Holdfast keeps the state, locked and encrypted, but in a folder: on another machine, or on a CI "
-    "runner that is thrown away, the stack looks as if nothing had ever been made.",
-    fix="Name a shared backend in the code or in the entry (`backend:`), or give the run store a shared "
-    "place: `store: s3://bucket/prefix`.",
+    title="Shared stack without a backend",
+    why="Holdfast stores the state locked and encrypted, but in a local folder. On another machine, or "
+    "on a CI runner that is discarded after the job, the stack looks as if nothing had ever been "
+    "created.",
+    fix="Configure a shared backend in the code or in the stack's entry (`backend:`), or use a shared "
+    "run store: `store: s3://bucket/prefix`.",
     severity=Severity.WARNING,
     stack=_look,
-    more="Shared is what is production, what cannot be told, and what CI owns (`targets.*.owner: ci`); for "
-    "the last it is an error. With a run store in S3 nothing is found: the state is there too.",
+    more="A stack is shared if it is in production, if its environment is unclear, or if CI owns its "
+    "target (`targets.*.owner: ci`; then it is an error). With a run store in S3 the state is shared "
+    "too and nothing is reported.",
 )

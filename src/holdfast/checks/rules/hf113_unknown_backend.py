@@ -1,4 +1,4 @@
-"""HF113: a backend that there is not, or no more."""
+"""HF113: unknown backend type."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from holdfast.config.problems import did_you_mean
 
 def _judge(home: Home) -> Iterator[Finding]:
     if home.type in REMOVED:
-        hint = f"Move the state to another backend; `{REMOVED[home.type]}` comes nearest."
-        yield finding(home.block or home.place, f"Terraform 1.3 took the {home.type} backend away", hint=hint)
+        hint = f"Move the state to another backend; the closest is `{REMOVED[home.type]}`."
+        yield finding(home.block or home.place, f"Terraform 1.3 removed the {home.type} backend", hint=hint)
     elif home.type not in KINDS:
         near = did_you_mean(home.type, KINDS)
-        yield finding(home.block or home.place, f"there is no backend `{home.type}`", hint=near)
+        yield finding(home.block or home.place, f"unknown backend `{home.type}`", hint=near)
 
 
 RULE = Rule(
     id="HF113",
-    title="A backend that there is not",
-    why="`init` fails. Where the name was once right, the state is still in the old place and has to be "
-    "moved.",
-    fix="Name a backend that Terraform has.",
+    title="Unknown backend type",
+    why="`init` fails. If the backend was removed from Terraform, the state is still in the old place "
+    "and has to be moved.",
+    fix="Use a backend that Terraform supports.",
     severity=Severity.ERROR,
     source=of_orphans(_judge, written=True),
     stack=of_stacks(_judge),

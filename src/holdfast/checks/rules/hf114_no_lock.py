@@ -1,4 +1,4 @@
-"""HF114: a backend that does not lock."""
+"""HF114: backend without state locking."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _judge(home: Home) -> Iterator[Answer]:
         case "oss" if not home.has("tablestore_table"):
             yield finding(
                 home.where,
-                "without `tablestore_table` the oss backend does not lock",
-                hint="Give `tablestore_table` and `tablestore_endpoint`.",
+                "the oss backend does not lock without `tablestore_table`",
+                hint="Set `tablestore_table` and `tablestore_endpoint`.",
             )
 
 
@@ -33,7 +33,7 @@ def _s3(home: Home) -> Iterator[Answer]:
         return
     yield finding(
         home.spot("use_lockfile"),
-        "the s3 backend locks only with `use_lockfile = true`",
+        "the s3 backend does not lock without `use_lockfile = true`",
         hint="Set `use_lockfile = true` (Terraform and OpenTofu from 1.10).",
     )
 
@@ -42,14 +42,14 @@ def _http(home: Home) -> Iterator[Answer]:
     if not home.has("lock_address"):
         yield finding(
             home.where,
-            "without `lock_address` the http backend does not lock",
-            hint="Give `lock_address` and `unlock_address`, if the server can lock.",
+            "the http backend does not lock without `lock_address`",
+            hint="Set `lock_address` and `unlock_address` if the server supports locking.",
         )
     elif not home.has("unlock_address"):
         yield finding(
             home.spot("lock_address"),
-            "without `unlock_address` the http backend never gives a lock back",
-            hint="Give `unlock_address` too.",
+            "the http backend never releases its lock without `unlock_address`",
+            hint="Also set `unlock_address`.",
         )
 
 
@@ -58,14 +58,15 @@ def _consul(home: Home) -> Iterator[Answer]:
     if lock is None:
         yield home.unknown("lock")
     elif not lock:
-        yield finding(home.spot("lock"), "`lock = false`: the state is not locked", hint="Take `lock` away.")
+        yield finding(home.spot("lock"), "`lock = false` disables state locking", hint="Remove `lock`.")
 
 
 RULE = Rule(
     id="HF114",
-    title="A backend that does not lock",
-    why="Two runs at once write the state one after the other: what the first one made is forgotten.",
-    fix="Turn the backend's lock on.",
+    title="Backend without state locking",
+    why="Two concurrent runs overwrite each other's state, and Terraform loses track of what the first "
+    "one created.",
+    fix="Enable locking in the backend.",
     severity=Severity.ERROR,
     source=of_orphans(_judge),
     stack=of_stacks(_judge),

@@ -1,4 +1,4 @@
-"""HF115: a lock in DynamoDB."""
+"""HF115: state lock in DynamoDB."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
-_BOTH = "Once everybody runs with both, take `dynamodb_table` away; the table can go when no stack names it."
+_BOTH = "Once everyone uses both, remove `dynamodb_table`; delete the table when no stack uses it."
 _FIRST = (
-    "Set `use_lockfile = true` beside it, so that old and new clients see each other's locks; allow "
-    "`s3:PutObject`, `s3:GetObject` and `s3:DeleteObject` on `<key>.tflock`; then take `dynamodb_table` away."
+    "Also set `use_lockfile = true`, so that old and new clients see each other's locks; allow "
+    "`s3:PutObject`, `s3:GetObject` and `s3:DeleteObject` on `<key>.tflock`; then remove `dynamodb_table`."
 )
 
 
@@ -28,9 +28,9 @@ def _judge(home: Home) -> Iterator[Finding]:
 
 RULE = Rule(
     id="HF115",
-    title="A lock in DynamoDB",
-    why="Terraform locks in the bucket itself since 1.10 and will take the DynamoDB lock away: a table less "
-    "to pay, to permit and to name.",
+    title="State lock in DynamoDB",
+    why="Since 1.10 Terraform can lock in the bucket itself, and the DynamoDB lock is deprecated. "
+    "Without it there is no table to pay for, grant access to and name.",
     fix=_FIRST,
     severity=Severity.NOTE,
     source=of_orphans(_judge, written=True),
@@ -39,5 +39,5 @@ RULE = Rule(
     '    key            = "network/terraform.tfstate"\n    dynamodb_table = "acme-prod-lock"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'
     '    key          = "network/terraform.tfstate"\n    use_lockfile = true\n  }\n}\n',
-    more="OpenTofu keeps both ways: nothing is found in its stacks.",
+    more="OpenTofu supports both, so its stacks are not reported.",
 )

@@ -1,4 +1,4 @@
-"""HF116: a state that is not encrypted where it lies, or on its way there."""
+"""HF116: state that is not encrypted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.kernel.patterns import pattern
 _PLAIN = pattern(r"\bsslmode\s*=\s*'?disable\b")
 _HOST = pattern(r"\bhost\s*=\s*'?(?P<host>[^\s']+)")
 _DEFAULTS = {"s3": False, "oss": False, "cos": True}
-"""What `encrypt` is where nobody says."""
+"""The default of `encrypt`."""
 _ADDRESSES = {
     "s3": ("endpoint", "endpoints.s3"),
     "http": ("address", "lock_address", "unlock_address"),
@@ -41,12 +41,13 @@ def _at_rest(home: Home) -> Iterator[Answer]:
         yield home.unknown("encrypt")
     elif not encrypt:
         yield finding(
-            home.spot("encrypt"), f"the {home.type} backend does not ask for encryption: no `encrypt = true`"
+            home.spot("encrypt"),
+            f"the {home.type} backend does not encrypt the state without `encrypt = true`",
         )
 
 
 def _keyed(home: Home) -> bool:
-    """Then HF117 speaks: it is worse to believe in a key that is not used."""
+    """HF117 reports that case: a key that is configured and not used."""
     return home.has("kms_key_id") or home.has("sse_customer_key")
 
 
@@ -58,7 +59,7 @@ def _on_the_way(home: Home) -> Iterator[Answer]:
         if parts is not None and parts.scheme.lower() == "http" and not loopback(parts.hostname):
             yield finding(
                 home.spot(name),
-                f"`{name}` is an address without TLS: the state goes over the network in clear",
+                f"`{name}` has no TLS: the state is sent unencrypted",
                 hint="Use an `https://` address.",
             )
     if home.type == "consul":
@@ -68,7 +69,7 @@ def _on_the_way(home: Home) -> Iterator[Answer]:
 
 
 def _pg(home: Home) -> Iterator[Answer]:
-    """What the connection string does not say, the variable does."""
+    """The environment variable counts where the connection string has no `sslmode`."""
     conn = home.text("conn_str") or ""
     if _near(conn):
         return
@@ -76,13 +77,13 @@ def _pg(home: Home) -> Iterator[Answer]:
     if name == "conn_str" or ("sslmode" not in conn and home.text("sslmode") == "disable"):
         yield finding(
             home.spot(name),
-            "`sslmode=disable`: the state goes over the network in clear",
+            "`sslmode=disable` sends the state unencrypted",
             hint="Use `sslmode=verify-full`.",
         )
 
 
 def _near(conn: str) -> bool:
-    """Whether the database is this machine's: by its host, or through a socket."""
+    """Whether the database runs on this machine: by its host, or through a socket."""
     parts = address_of(conn)
     if parts is not None:
         return loopback(parts.hostname)
@@ -91,24 +92,24 @@ def _near(conn: str) -> bool:
 
 
 def _consul(home: Home) -> Iterator[Answer]:
-    """It speaks plain HTTP unless `scheme`, or the environment, says otherwise."""
+    """It uses plain HTTP unless `scheme` or the environment says otherwise."""
     scheme, address = home.value("scheme"), home.text("address") or "localhost"
     if scheme is ABSENT:
         scheme = "https" if "CONSUL_HTTP_SSL" in home.env else "http"
     if scheme == "http" and "://" not in address and not loopback(address.partition(":")[0]):
-        said = '`scheme = "http"`' if home.has("scheme") else 'without `scheme = "https"`'
+        setting = 'with `scheme = "http"`' if home.has("scheme") else 'without `scheme = "https"`'
         yield finding(
             home.spot("scheme"),
-            f"{said}: the state goes over the network in clear",
+            f"{setting} the state is sent unencrypted",
             hint='Set `scheme = "https"`.',
         )
 
 
 RULE = Rule(
     id="HF116",
-    title="A state that is not encrypted",
-    why="A state holds every value of every resource in clear, passwords and keys included: whoever gets at "
-    "the disk, a copy or the wire has them all.",
+    title="State that is not encrypted",
+    why="A state contains every attribute of every resource in plain text, including passwords and "
+    "keys. Anyone with access to the disk, a backup or the network traffic can read them.",
     fix="Set `encrypt = true`.",
     severity=Severity.ERROR,
     source=of_orphans(_judge),
@@ -117,10 +118,11 @@ RULE = Rule(
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
     '    key     = "network/terraform.tfstate"\n    encrypt = true\n  }\n}\n',
-    more="`s3` and `oss` need `encrypt = true`, `cos` must not turn it off; addresses of `http`, `consul`, "
-    "`gcs`, `oss`, `cos`, `kubernetes` and of S3 endpoints need TLS, unless they are this machine's; "
+    more="`s3` and `oss` need `encrypt = true`; `cos` must not turn it off. Addresses of `http`, "
+    "`consul`, `gcs`, `oss`, `cos`, `kubernetes` and S3 endpoints need TLS unless they are local, and "
     "so does the database of `pg` (no `sslmode=disable`). `azurerm`, `gcs`, `oci`, `remote` and `cloud` "
-    "always encrypt. How Consul, a database, a cluster or a server of your own keeps it cannot be seen in "
-    "code: there the rule says that it could not look. A state that OpenTofu encrypts itself (`encryption { "
-    "state { … } }`) is right with every backend, unless the method is `unencrypted`.",
+    "always encrypt. Whether Consul, a database, a cluster or your own server encrypts its storage is "
+    "not visible in the code; the rule reports that it was not evaluated. A state that OpenTofu itself "
+    "encrypts (`encryption { state { … } }`) passes with every backend, unless the method is "
+    "`unencrypted`.",
 )

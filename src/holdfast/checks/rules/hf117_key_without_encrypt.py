@@ -1,4 +1,4 @@
-"""HF117: a key that is not used, because `encrypt` is not on."""
+"""HF117: encryption key that is not used."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def _judge(home: Home) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF117",
-    title="A key that does not encrypt anything",
-    why="The s3 backend looks at the key only where `encrypt` is true. Without it the state is stored as the "
-    "bucket likes, and everybody believes that the key protects it.",
-    fix="Set `encrypt = true` beside the key; the next write encrypts the state with it.",
+    title="Encryption key that is not used",
+    why="The s3 backend ignores the key unless `encrypt` is true. The state is then stored with the "
+    "bucket's default while everyone assumes that the key protects it.",
+    fix="Set `encrypt = true` next to the key; the next write encrypts the state with it.",
     severity=Severity.ERROR,
     source=of_orphans(_judge),
     stack=of_stacks(_judge),

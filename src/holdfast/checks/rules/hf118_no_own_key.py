@@ -1,4 +1,4 @@
-"""HF118: encrypted, but with no key of one's own."""
+"""HF118: state encrypted without your own key."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def _judge(home: Home) -> Iterator[Finding]:
     if not home.has("kms_key_id") and not home.has("sse_customer_key"):
         yield finding(
             home.spot("encrypt"),
-            "`encrypt = true` without `kms_key_id`: S3 itself has the key, and decrypts for every reader",
+            "`encrypt = true` without `kms_key_id`: S3 holds the key and decrypts for every reader",
         )
 
 
 RULE = Rule(
     id="HF118",
-    title="Encrypted without a key of your own",
-    why="Without `kms_key_id` the backend asks for AES256, even where the bucket's own default is a KMS key: "
-    "whoever may read the bucket reads the state, and no key's log says so.",
-    fix="Name a KMS key in `kms_key_id`; who may use it is then a second lock on the state.",
+    title="State encrypted without your own key",
+    why="Without `kms_key_id` the backend requests AES256, even if the bucket's default is a KMS key. "
+    "Everyone who can read the bucket can read the state, and no key usage is logged.",
+    fix="Set `kms_key_id` to a KMS key; access to the key then also controls access to the state.",
     severity=Severity.NOTE,
     source=of_orphans(_judge),
     stack=of_stacks(_judge),

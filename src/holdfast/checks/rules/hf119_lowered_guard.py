@@ -1,4 +1,4 @@
-"""HF119: a setting that makes a backend look away."""
+"""HF119: backend safety check disabled."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Final
 from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
 from holdfast.checks.model.interface import Answer, Rule, Severity, finding
 
-_ANYBODY: Final = "no certificate is checked, so anybody on the way can read and change the state"
+_NO_TLS: Final = "certificates are not verified, so the state can be read and changed in transit"
 _FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
     "s3": {
-        "insecure": _ANYBODY,
+        "insecure": _NO_TLS,
         "skip_credentials_validation": "wrong credentials are only noticed in the middle of a run",
-        "skip_requesting_account_id": "nobody checks which account this is, `allowed_account_ids` included",
-        "skip_s3_checksum": "a state that arrives damaged is not noticed",
-        "skip_region_validation": "a misspelt region is only noticed in the middle of a run",
+        "skip_requesting_account_id": "the account is not verified, so `allowed_account_ids` has no effect",
+        "skip_s3_checksum": "a state that is damaged in transit is not noticed",
+        "skip_region_validation": "a misspelled region is only noticed in the middle of a run",
     },
     "http": {
-        "skip_cert_verification": _ANYBODY,
+        "skip_cert_verification": _NO_TLS,
     },
     "kubernetes": {
-        "insecure": _ANYBODY,
+        "insecure": _NO_TLS,
     },
 }
 _OPEN: Final = ("insecure", "skip_cert_verification")
 """These are errors."""
 _OTHER_STORES: Final = frozenset(_FLAGS["s3"]) - {"insecure"}
-"""What S3's likes from other makers need: with an endpoint of its own none of it is wrong."""
+"""S3-compatible stores need these: with a custom endpoint they are fine."""
 _ENDPOINTS: Final = frozenset(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT"))
 _PRIVATE: Final = frozenset(("private", "bucket-owner-full-control", "bucket-owner-read"))
 
@@ -46,24 +46,24 @@ def _judge(home: Home) -> Iterator[Answer]:
             yield finding(
                 home.spot(name),
                 f"`{name} = true`: {what}",
-                hint=f"Take `{name}` away.",
+                hint=f"Remove `{name}`.",
                 severity=Severity.ERROR if name in _OPEN else None,
             )
     acl = home.text("acl")
     if home.type in ("s3", "cos", "oss") and acl is not None and acl not in _PRIVATE:
         yield finding(
             home.spot("acl"),
-            f'`acl = "{acl}"` gives the state to others than the bucket\'s owner',
-            hint="Take `acl` away, and let a policy on the bucket say who may read.",
+            f'`acl = "{acl}"` gives others than the bucket owner access to the state',
+            hint="Remove `acl` and control access with a bucket policy.",
         )
 
 
 RULE = Rule(
     id="HF119",
-    title="A backend that is told to look away",
-    why="These settings were made for tests and for stores that only resemble the real one. On the real one "
-    "they turn a check off that stands between a mistake and the state.",
-    fix="Take the setting away.",
+    title="Backend safety check disabled",
+    why="These settings exist for tests and for S3-compatible stores. With the real service they turn "
+    "off a check that protects the state from mistakes.",
+    fix="Remove the setting.",
     severity=Severity.WARNING,
     source=of_orphans(_judge, written=True),
     stack=of_stacks(_judge),
@@ -71,7 +71,7 @@ RULE = Rule(
     '    key      = "network/terraform.tfstate"\n    insecure = true\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
-    more="The `skip_*` settings of `s3` are not found beside an endpoint of its own (`endpoints.s3`): S3's "
-    "likes from other makers need them. Those of `pg` only leave to somebody else what the backend would "
-    "create, and are right.",
+    more="The `skip_*` settings of `s3` are not reported next to a custom endpoint (`endpoints.s3`): "
+    "S3-compatible stores need them. Those of `pg` only skip the creation of schema, table and index, "
+    "and are fine.",
 )

@@ -1,4 +1,4 @@
-"""HF120: a secret of a backend, written out."""
+"""HF120: backend secret in the code or configuration."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ def _judge(home: Home) -> Iterator[Finding]:
     for name in home.kind.secrets:
         found = home.value(name)
         if _written_out(found) and not _only_a_path(home.type, name, found):
-            yield finding(home.spot(name), f"`{home.named(name)}` of the {home.type} backend is written out")
+            yield finding(
+                home.spot(name), f"`{home.named(name)}` of the {home.type} backend is a hard-coded secret"
+            )
     for name in _ADDRESSES:
         if _in_address(home.text(name) or ""):
             yield finding(
-                home.spot(name), f"`{home.named(name)}` of the {home.type} backend carries a secret"
+                home.spot(name), f"`{home.named(name)}` of the {home.type} backend contains a secret"
             )
     conn = home.text("conn_str") if home.type == "pg" else None
     if conn is not None and (_in_address(conn) or _PASSWORD.search(conn)):
         yield finding(
-            home.spot("conn_str"), f"`{home.named('conn_str')}` of the pg backend carries a password"
+            home.spot("conn_str"), f"`{home.named('conn_str')}` of the pg backend contains a password"
         )
 
 
 def _written_out(found: object) -> bool:
-    """A password may be made of digits alone."""
+    """A password may be a number."""
     return isinstance(found, str | int | float) and not isinstance(found, bool)
 
 
 def _only_a_path(type_: str, name: str, found: object) -> bool:
-    """`credentials` of gcs is the content of a key file, or where that lies."""
+    """`credentials` of gcs is the content of a key file, or its path."""
     return type_ == "gcs" and name == "credentials" and not str(found).lstrip().startswith("{")
 
 
@@ -68,11 +70,11 @@ def _source(module: Module) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF120",
-    title="A secret of a backend that is written out",
-    why="Whoever can read the repository can read and change the state. Terraform copies it into "
-    "`.terraform` and into every saved plan, too.",
-    fix="Take it out and change the secret. Let Holdfast take a role (`credentials:`), or name the secret by "
-    'reference: `settings: { password: { secret: "env:STATE_PASSWORD" } }`.',
+    title="Backend secret in the code or configuration",
+    why="Everyone who can read the repository can read and change the state. Terraform also copies the "
+    "secret into `.terraform` and into every saved plan.",
+    fix="Remove the secret and rotate it. Let Holdfast assume a role (`credentials:`), or reference the "
+    'secret: `settings: { password: { secret: "env:STATE_PASSWORD" } }`.',
     severity=Severity.ERROR,
     source=_source,
     stack=of_stacks(_judge),
@@ -80,8 +82,8 @@ RULE = Rule(
     bad='terraform {\n  backend "http" {\n    address  = "https://states.example.com/network"\n'
     '    username = "ci"\n    password = "correct-horse"\n  }\n}\n',
     good='terraform {\n  backend "http" {\n    address = "https://states.example.com/network"\n  }\n}\n',
-    more="It looks at `backend` blocks, at `backend: { settings: … }` of `holdfast.yaml` and at variables "
-    "of its `env:` that a backend reads (`TF_HTTP_PASSWORD`, `PG_CONN_STR` …), at the `config` "
-    "of `terraform_remote_state`: keys, tokens and passwords by name, passwords in `conn_str`, secrets "
-    "in addresses.",
+    more="The rule looks at `backend` blocks, `backend: { settings: … }` in `holdfast.yaml`, variables "
+    "in its `env:` that a backend reads (`TF_HTTP_PASSWORD`, `PG_CONN_STR` …), and the `config` of "
+    "`terraform_remote_state`. It reports keys, tokens and passwords by name, passwords in `conn_str`, "
+    "and secrets in addresses.",
 )

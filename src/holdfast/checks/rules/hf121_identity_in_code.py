@@ -1,4 +1,4 @@
-"""HF121: an identity of a backend, written into the code."""
+"""HF121: backend identity in the code."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
 _KEY_FILES: Final = {"gcs": ("credentials",)}
-"""Settings that name a file with a key, or hold what is in it: the second is HF120's."""
+"""Settings that are the path of a key file or its content; HF120 reports the content."""
 
 
 def _judge(home: Home) -> Iterator[Finding]:
     for name in (*home.kind.identities, *_KEY_FILES.get(home.type, ())):
         if home.in_code(name) and home.value(name) is not UNKNOWN and not _is_content(home.value(name)):
-            yield finding(home.spot(name), f"`{name}` of the {home.type} backend is written into the code")
+            yield finding(home.spot(name), f"`{name}` of the {home.type} backend is hard-coded")
 
 
 def _is_content(found: object) -> bool:
@@ -25,19 +25,18 @@ def _is_content(found: object) -> bool:
 
 RULE = Rule(
     id="HF121",
-    title="An identity of a backend that is written into the code",
-    why="The same code runs for several targets, each with an account and a role of its own: an identity in "
-    "it is right for one of them and wrong for all others, and a run that mixes them up writes into "
-    "another's state.",
-    fix="Move it to the entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`): Holdfast "
-    "hands it to `init`.",
+    title="Backend identity in the code",
+    why="The same code runs for several targets, each with its own account and role. A hard-coded "
+    "identity is right for one of them, and a run that mixes them up writes to another target's state.",
+    fix="Move it to the stack's entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`); "
+    "Holdfast passes it to `init`.",
     severity=Severity.WARNING,
     source=of_orphans(_judge, written=True),
     stack=of_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
     '    key     = "network/terraform.tfstate"\n    profile = "acme-prod"\n  }\n}\n',
     good='terraform {\n  backend "s3" {}\n}\n',
-    more="Accounts, roles, users, tenants, subscriptions, profiles and paths of credentials, for every "
-    "backend. Where the state lies (bucket, key, region) is [HF122](HF122.md); secrets are "
+    more="Applies to accounts, roles, users, tenants, subscriptions, profiles and credential paths of "
+    "every backend. The location of the state (bucket, key, region) is [HF122](HF122.md); secrets are "
     "[HF120](HF120.md).",
 )

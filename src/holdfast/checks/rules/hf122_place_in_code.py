@@ -1,4 +1,4 @@
-"""HF122: the place of a state, written into the code."""
+"""HF122: state location in the code."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ def _judge(home: Home) -> Iterator[Finding]:
     fixed = [name for name in home.kind.places if home.in_code(name) and home.value(name) is not UNKNOWN]
     if fixed:
         names = ", ".join(f"`{name}`" for name in fixed)
-        yield finding(home.block, f"the code says where the state lies: {names}")
+        yield finding(home.block, f"the location of the state is hard-coded: {names}")
 
 
 RULE = Rule(
     id="HF122",
-    title="The place of a state that is written into the code",
-    why="Code that holds only the backend's type runs for every target; with the place in it, a second "
-    "environment is a copy of the folder, and a forgotten line in the copy is two stacks on one state.",
-    fix="Copy the settings to the entry in holdfast.yaml (`backend: { settings: … }`), see a plan without "
-    'changes, then empty the block: `backend "s3" {}`.',
+    title="State location in the code",
+    why="Code with only the backend's type runs for every target. With the location hard-coded, a "
+    "second environment needs a copy of the folder, and one forgotten line puts two stacks on one "
+    "state.",
+    fix="Copy the settings to the stack's entry in holdfast.yaml (`backend: { settings: … }`), check "
+    'that the plan has no changes, then empty the block: `backend "s3" {}`.',
     severity=Severity.NOTE,
     source=of_orphans(_judge, written=True),
     stack=of_stacks(_judge),

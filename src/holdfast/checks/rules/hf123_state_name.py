@@ -1,4 +1,4 @@
-"""HF123: the place of a state is not named after the convention."""
+"""HF123: state name does not follow the convention."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF123",
-    title="A state that is not named after the convention",
-    why="Who looks for a state, permits one or restores one goes by its name. A name that lies about "
-    "environment or region is how a permission for `dev` reaches `prod`.",
-    fix="Rename it (move the state with `holdfast state`), or write your own convention into "
-    "`checks.backend`.",
+    title="State name does not follow the convention",
+    why="People and permissions find states by name. A name with the wrong environment or region is how "
+    "a permission for `dev` ends up covering `prod`.",
+    fix="Rename it (move the state with `holdfast state`), or set your own convention in `checks.backend`.",
     severity=Severity.WARNING,
     stack=_look,
     bad='terraform {\n  backend "s3" {\n    bucket = "my-states"\n'
@@ -42,13 +41,13 @@ RULE = Rule(
 ```yaml
 checks:
   backend:
-    bucket: "{company}-{environment}-tfstate-{region}"      # these three are built in
+    bucket: "{company}-{environment}-tfstate-{region}"      # these three are the defaults
     lock_table: "{company}-{environment}-tfstate-lock"
     key: "{component}/terraform.tfstate"
-    storage_account: any                                     # Azure allows no hyphens: say your own
+    storage_account: any                                     # Azure allows no hyphens: set your own
     container: "tfstate-{environment}"
 ```
 
-`{company}`, `{environment}`, `{region}`, `{account}`, `{target}` and `{name}` are the stack's; what is not
-known of a stack, and `{component}`, may be anything. `any` asks for nothing.""",
+`{company}`, `{environment}`, `{region}`, `{account}`, `{target}` and `{name}` come from the stack.
+Unknown parts and `{component}` match anything. `any` disables the check.""",
 )

@@ -1,4 +1,4 @@
-"""HF124: two root modules on one state."""
+"""HF124: two root modules share one state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _look(checkout: Checkout) -> Iterator[Answer]:
             continue
         if place is None:
             if all(home.has(name) for name in home.kind.needs) and stack.name in chosen:
-                yield Skipped(reason="where its state lies cannot be told", stack=stack.name)
+                yield Skipped(reason="the location of its state is not known", stack=stack.name)
             continue
         by_state.setdefault(place.identity, []).append((stack, place.shown))
     for (first, shown), *others in by_state.values():
@@ -32,13 +32,13 @@ def _look(checkout: Checkout) -> Iterator[Answer]:
                 home = home_of(other)
                 yield finding(
                     home.where,
-                    f"`{other.name}` is on the state of `{first.name}` ({shown})",
+                    f"`{other.name}` uses the state of `{first.name}` ({shown})",
                     stack=other.name if other.stack in checkout.all_stacks else None,
                 )
 
 
 def _everything(checkout: Checkout) -> Iterator[CheckedStack]:
-    """Every stack, then every root module that is none, as if it were one."""
+    """Every stack, then every root module without a stack, as if it were one."""
     for stack in checkout.all_stacks:
         yield CheckedStack(checkout=checkout, stack=stack)
     for module in checkout.modules:
@@ -50,14 +50,14 @@ def _everything(checkout: Checkout) -> Iterator[CheckedStack]:
 
 RULE = Rule(
     id="HF124",
-    title="Two root modules on one state",
-    why="Each run of the one plans to delete what the other made. It happens when a folder is copied and its "
-    "backend block is not changed.",
-    fix="Give each a key of its own: a placeholder such as `{name}` in the entry's backend settings keeps "
+    title="Two root modules share one state",
+    why="Each run of one plans to delete the resources of the other. This happens when a folder is "
+    "copied and its backend block is not changed.",
+    fix="Give each its own key: a placeholder such as `{name}` in the entry's backend settings keeps "
     "them apart.",
     severity=Severity.ERROR,
     repository=_look,
-    more="Stacks of `holdfast.yaml` that share a state to the letter are refused before any check "
-    "(HF-STACK-2). This rule also finds root modules that no entry names, and one place that is written "
-    "in two ways.",
+    more="Stacks of `holdfast.yaml` with identical backend settings are refused before any check "
+    "(HF-STACK-2). This rule also covers root modules without an entry, and one location written in two "
+    "ways.",
 )

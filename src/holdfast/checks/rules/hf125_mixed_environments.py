@@ -1,4 +1,4 @@
-"""HF125: states of several environments in one bucket."""
+"""HF125: one bucket holds states of several environments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _look(checkout: Checkout) -> Iterator[Answer]:
         home = home_of(stack)
         store = _store(home)
         if one.name in chosen and any(home.value(name) is UNKNOWN for name in home.kind.store):
-            yield Skipped(reason="in which bucket its state lies cannot be told", stack=one.name)
+            yield Skipped(reason="the bucket of its state is not known", stack=one.name)
         if store is not None:
             stores.setdefault(store, []).append(stack)
     for store, stacks in stores.items():
@@ -42,26 +42,26 @@ def _mixed(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str
     production = [one for one in stacks if one.stack.production and not one.stack.environment_unclear]
     guest = next((one for one in stacks if not one.stack.production), stacks[-1])
     host = next((one for one in stacks if _environment(one) != _environment(guest)), stacks[0])
-    grave = bool(production) and not guest.stack.production
+    severe = bool(production) and not guest.stack.production
     home = home_of(guest)
     return finding(
         home.spot(home.kind.store[-1]),
         f"`{name}` holds states of several environments: {', '.join(environments)} "
         f"({host.name} and {guest.name}, for example)",
         stack=guest.name,
-        severity=Severity.ERROR if grave else None,
+        severity=Severity.ERROR if severe else None,
     )
 
 
 RULE = Rule(
     id="HF125",
-    title="States of several environments in one bucket",
-    why="A permission, a life-cycle rule or a mistake concerns a bucket as a whole: what may read the states "
-    "of `dev` then reads the secrets of production.",
-    fix="Give each environment a bucket of its own: `{company}-{environment}-tfstate-{region}`.",
+    title="One bucket holds states of several environments",
+    why="Permissions, lifecycle rules and mistakes affect a bucket as a whole: whatever can read the "
+    "states of `dev` can then read the secrets of production.",
+    fix="Give each environment its own bucket: `{company}-{environment}-tfstate-{region}`.",
     severity=Severity.WARNING,
     repository=_look,
-    more="It is an error where production shares with what is not production. A container is to `azurerm` "
-    "what a bucket is to the others. `pg`, `http`, `consul` and `kubernetes` are not looked at: one "
-    "server may well keep several environments apart.",
+    more="It is an error if production shares a bucket with another environment. For `azurerm` the "
+    "container counts as the bucket. `pg`, `http`, `consul` and `kubernetes` are not checked: one "
+    "server can keep environments apart.",
 )

@@ -1,4 +1,4 @@
-"""HF126: a stack reads a state of a stack that it does not depend on."""
+"""HF126: state is read without a dependency."""
 
 from __future__ import annotations
 
@@ -14,42 +14,43 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
     for read in reads_of_stack(stack):
         where, address = read.resource.block, read.resource.address
         if read.state is None:
-            yield Skipped(reason=f"which state {address} reads cannot be told", file=where.place.file)
+            yield Skipped(reason=f"the state that {address} reads is not known", file=where.place.file)
         elif read.owner is None:
             yield finding(
                 where,
-                f"it reads a state that no stack of this repository keeps{_where(read.state)}",
+                f"it reads a state that belongs to no stack of this repository{_where(read.state)}",
                 address=address,
-                hint="If it is another repository's, agree on its outputs; if it is old, take the read away.",
+                hint="If another repository owns it, agree on its outputs. If it is unused, remove it.",
                 severity=Severity.NOTE,
             )
         elif read.owner.name == stack.name:
             yield finding(
-                where, f"`{stack.name}` reads its own state", address=address, hint="Use the value itself."
+                where, f"`{stack.name}` reads its own state", address=address, hint="Use the value directly."
             )
         elif read.owner.name not in stack.stack.depends_on:
             yield finding(
                 where,
-                f"`{stack.name}` reads the state of `{read.owner.name}` and does not depend on it",
+                f"`{stack.name}` reads the state of `{read.owner.name}` without depending on it",
                 address=address,
-                hint=f'Say so in its entry: `depends_on: ["{read.owner.name}"]`.',
+                hint=f'Add it to the stack\'s entry: `depends_on: ["{read.owner.name}"]`.',
             )
 
 
 def _where(state: StatePlace) -> str:
-    """Where its settings can be shown."""
+    """The location, where its settings can be shown."""
     return "" if " backend of " in state.shown else f" ({state.shown})"
 
 
 RULE = Rule(
     id="HF126",
-    title="A stack reads a state that it does not depend on",
-    why="Nobody knows of the read: the two are applied in any order, the reader is not told when what it "
-    "read has changed, and whoever changes an output breaks a stack they never heard of.",
+    title="State is read without a dependency",
+    why="Holdfast does not know about the read: the stacks are applied in any order, the reader is not "
+    "planned again when the values change, and changing an output breaks a stack that its authors do "
+    "not know of.",
     fix="Declare it with `depends_on`.",
     severity=Severity.ERROR,
     stack=_look,
-    more="It follows `terraform_remote_state` through local modules, with the values of each stack. A state "
-    "of another repository is a note. What `tfe_outputs` and parameters (SSM, for example) hand over is "
-    "not seen.",
+    more="The rule follows `terraform_remote_state` through local modules with the values of each "
+    "stack. A state of another repository is a note. Values passed through `tfe_outputs` or parameters "
+    "(SSM, for example) are not seen.",
 )

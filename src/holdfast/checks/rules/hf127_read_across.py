@@ -1,4 +1,4 @@
-"""HF127: production reads a state of what is not production, or the other way round."""
+"""HF127: state is read across the production boundary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
     for read in reads_of_stack(stack):
         owner = read.owner
         if read.state is None:
-            reason = f"which state {read.resource.address} reads cannot be told"
+            reason = f"the state that {read.resource.address} reads is not known"
             yield Skipped(reason=reason, file=read.resource.place.file)
         if owner is not None and owner.production != stack.stack.production:
             here = "production" if stack.stack.production else "not production"
@@ -27,12 +27,12 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF127",
-    title="A state is read across the border of production",
-    why="Who may read a state may read all of it, secrets included; and production that takes values from "
-    "elsewhere changes when somebody tries something out.",
-    fix="Let each environment have its own, or hand over single values by a path (SSM, Key Vault) instead of "
-    "the state.",
+    title="State is read across the production boundary",
+    why="Read access to a state covers all of it, including its secrets. And production that reads "
+    "values from another environment changes when someone experiments there.",
+    fix="Give each environment its own resources, or pass single values through a parameter store (SSM, "
+    "Key Vault) instead of the state.",
     severity=Severity.WARNING,
     stack=_look,
-    more="An environment that cannot be told counts as production.",
+    more="An environment that is unclear counts as production.",
 )

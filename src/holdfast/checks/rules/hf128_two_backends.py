@@ -15,12 +15,12 @@ def _look(module: Module) -> Iterator[Finding]:
     for files in _read_together(module.files):
         found = [block for file in files for block in _backends(file)]
         for other in found[1:]:
-            message = f"{_said(other)} is one too many: there is {_said(found[0])} at {found[0].place}"
+            message = f"{_header(other)} is a second backend: {_header(found[0])} is at {found[0].place}"
             yield finding(other, message)
 
 
 def _read_together(files: tuple[File, ...]) -> Iterator[list[File]]:
-    """Files that name one backend between them: those that are no override files, and each of these alone.
+    """Files that may have one backend together: all but the override files, and each override file alone.
 
     OpenTofu reads `main.tofu` instead of `main.tf`.
     """
@@ -39,22 +39,22 @@ def _backends(file: File) -> Iterator[Block]:
         yield from block.body.blocks_of("backend", "cloud")
 
 
-def _said(block: Block) -> str:
+def _header(block: Block) -> str:
     return " ".join((f"`{block.type}", *(f'"{label}"' for label in block.labels))) + "`"
 
 
 RULE = Rule(
     id="HF128",
     title="Two backends in one module",
-    why="Terraform refuses the module: `init` fails, in CI when somebody waits for it. Which of the two "
-    "holds the state nobody can say from the code.",
-    fix="Take one of them away: the one that `.terraform/terraform.tfstate` of the last run does not name.",
+    why="Terraform rejects the module and `init` fails, and the code does not show which of the two "
+    "holds the state.",
+    fix="Remove one of them: the one that `.terraform/terraform.tfstate` of the last run does not name.",
     severity=Severity.ERROR,
     source=_look,
     bad='terraform {\n  backend "s3" {}\n}\n\nterraform {\n  cloud {}\n}\n',
     good='terraform {\n  backend "s3" {}\n}\n',
-    more="`backend` and `cloud` count alike, in whichever file they stand. A backend in an override file "
-    "(`override.tf`, `*_override.tf`) takes the place of the module's, and one in `main.tofu` that of "
-    "`main.tf`: neither is found. Tools that write a `backend.tf` (Terragrunt's `generate`) leave two where "
-    "the code has a block of its own.",
+    more="`backend` and `cloud` count alike, whichever file they are in. A backend in an override file "
+    "(`override.tf`, `*_override.tf`) replaces the module's, and one in `main.tofu` replaces that of "
+    "`main.tf`; neither is reported. Tools that generate a `backend.tf` (Terragrunt's `generate`) cause "
+    "this if the code has its own block.",
 )

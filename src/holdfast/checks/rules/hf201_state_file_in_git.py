@@ -1,4 +1,4 @@
-"""HF201: a state file in Git."""
+"""HF201: state file in Git."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
 
 RULE = Rule(
     id="HF201",
-    title="A state file in Git",
-    why="A state holds every password and key of its resources in clear, and a clone keeps it for ever. Two "
-    "people who each commit their own state overwrite each other's infrastructure.",
-    fix="Move the state to a backend (`holdfast state` helps), run `git rm --cached`, add `*.tfstate*` to "
-    "`.gitignore`, and change every secret it holds.",
+    title="State file in Git",
+    why="A state contains every password and key of its resources in plain text, and every clone keeps "
+    "it forever. Two people who each commit their own state overwrite each other's infrastructure.",
+    fix="Move the state to a backend (`holdfast state` helps), run `git rm --cached`, add `*.tfstate*` "
+    "to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
     repository=tree(_judge),
     of_git=True,
     history=history(_judge, Mark.STATE),
     secret=True,
-    more="Found by name (`*.tfstate`, `*.tfstate.backup`, `errored.tfstate`, lock files), and by content in "
-    "JSON, backups and files without an ending; with `--history` in old contents of any name. What lies "
-    "below `.terraform/` is HF203's.",
+    more="Found by name (`*.tfstate`, `*.tfstate.backup`, `errored.tfstate`, lock files), and by "
+    "content in JSON, backups and files without an extension; with `--history` in old versions of any "
+    "file. [HF203](HF203.md) covers `.terraform/`.",
 )

@@ -1,4 +1,4 @@
-"""HF202: a plan file in Git."""
+"""HF202: plan file in Git."""
 
 from __future__ import annotations
 
@@ -35,17 +35,16 @@ def _shown(inside: bytes) -> Suspect | None:
 
 RULE = Rule(
     id="HF202",
-    title="A plan file in Git",
-    why="A plan holds both states and every variable in clear, sensitive or not, and often the settings of "
-    "the backend with its password.",
-    fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and change every secret it "
-    "holds.",
+    title="Plan file in Git",
+    why="A plan contains the state before and after and all variables in plain text, sensitive or not, "
+    "and often the backend's settings with its password.",
+    fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
     repository=tree(_judge),
     of_git=True,
     history=history(_judge, Mark.PLAN, Mark.SHOWN_PLAN),
     secret=True,
-    more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content where a file is packed as a plan is, "
-    "and in JSON from `show -json` (a warning: plans that are made for tests of policies look the same; "
-    "waive their folder). With `--history` old contents are looked into, whatever their name.",
+    more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content in archives written by `plan "
+    "-out`, and in JSON from `show -json` (a warning: plans for policy tests look the same; waive their "
+    "folder). With `--history` old versions of any file are searched.",
 )

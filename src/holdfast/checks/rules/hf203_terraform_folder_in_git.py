@@ -1,4 +1,4 @@
-"""HF203: Terraform's working folder in Git."""
+"""HF203: terraform's working directory in Git."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def _judge(path: str, _content: Content | None) -> Suspect | None:
     parts = path.split("/")
     for at, part in enumerate(parts[:-1]):
         if part in _FOLDERS:
-            return Suspect("a working folder of Terraform", folder="/".join(parts[: at + 1]))
+            return Suspect("a working directory of Terraform", folder="/".join(parts[: at + 1]))
     return None
 
 
 RULE = Rule(
     id="HF203",
-    title="Terraform's working folder in Git",
-    why="`.terraform/` holds the settings of the backend, with passwords if they were given, copies of "
-    "modules, and providers that run on one kind of machine only. From Git it is taken for what was checked "
-    "and locked.",
-    fix="Run `git rm -r --cached` on it and add `.terraform/` to `.gitignore`. `.terraform.lock.hcl` beside "
-    "it belongs in Git.",
+    title="Terraform's working directory in Git",
+    why="`.terraform/` contains the backend's settings, including passwords if they were set, copies of "
+    "modules, and providers for one platform. Once committed it looks as if it had been reviewed and "
+    "locked.",
+    fix="Run `git rm -r --cached` on it and add `.terraform/` to `.gitignore`. `.terraform.lock.hcl` "
+    "next to it belongs in Git.",
     severity=Severity.ERROR,
     repository=tree(_judge),
     of_git=True,

@@ -1,4 +1,4 @@
-"""HF204: a crash log, or a debug log of Terraform, in Git."""
+"""HF204: Terraform log in Git."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
         return Suspect("a crash log")
     inside = content() or b"" if content is not None else b""
     logged = any(level in inside for level in _LEVELS) and _SPEAKER.search(inside)
-    return Suspect("a debug log of Terraform") if logged else None
+    return Suspect("a Terraform debug log") if logged else None
 
 
 RULE = Rule(
     id="HF204",
-    title="A log of Terraform in Git",
-    why="Crash and debug logs hold what Terraform and its providers sent and received: values of variables, "
-    "requests with their tokens, parts of the state.",
-    fix="Run `git rm --cached`, add `crash*.log` to `.gitignore`, and change every secret it shows.",
+    title="Terraform log in Git",
+    why="Crash and debug logs contain what Terraform and its providers sent and received: values of "
+    "variables, requests with tokens, parts of the state.",
+    fix="Run `git rm --cached`, add `crash*.log` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
     repository=tree(_judge),
     of_git=True,
     history=history(_judge),
     secret=True,
-    more="`crash.log` and `crash.*.log` by name; other `*.log` files by lines that Terraform writes with "
-    "`TF_LOG`.",
+    more="`crash.log` and `crash.*.log` by name; other `*.log` files by lines that Terraform writes "
+    "with `TF_LOG`.",
 )

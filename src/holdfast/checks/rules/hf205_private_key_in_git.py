@@ -1,4 +1,4 @@
-"""HF205: a private key in Git."""
+"""HF205: private key in Git."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LOOKED_INTO = pattern(r"^[^.]+$|\.(?:crt|cer|cert|txt|json|ovpn|pub|bak|old)$",
 def _judge(path: str, content: Content | None) -> Suspect | None:
     name = name_of(path)
     if _ALWAYS.search(name):
-        return Suspect("a private key, or a store of keys")
+        return Suspect("a private key or key store")
     perhaps = _PERHAPS.search(name)
     if content is None:
         named = perhaps and "pub" not in name.lower() and not re.search(r"(?i)cert|chain|ca\.|bundle", name)
-        return Suspect("what may be a private key", severity=Severity.WARNING) if named else None
+        return Suspect("a possible private key", severity=Severity.WARNING) if named else None
     if perhaps or _LOOKED_INTO.search(name):
         return Suspect(Mark.KEY.value) if holds_key(content() or b"") else None
     return None
@@ -32,16 +32,16 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
 
 RULE = Rule(
     id="HF205",
-    title="A private key in Git",
-    why="Whoever has ever cloned the repository can be whoever the key belongs to, and nobody will notice.",
-    fix="Replace the key everywhere it is trusted, run `git rm --cached`, and keep the new one in a secret "
-    "store.",
+    title="Private key in Git",
+    why="Everyone who ever cloned the repository can use the key unnoticed.",
+    fix="Replace the key wherever it is trusted, run `git rm --cached`, and store the new one in a "
+    "secret store.",
     severity=Severity.ERROR,
     repository=tree(_judge),
     of_git=True,
     history=history(_judge, Mark.KEY),
     secret=True,
-    more="SSH keys and key stores by name; `*.pem`, `*.key` and files that could hold one by content, so "
-    "public keys and certificates are left alone. With `--history` a name alone is a warning, and old "
-    "contents that are a key are found under any name. Keys written into code are HF207's.",
+    more="SSH keys and key stores by name; `*.pem`, `*.key` and similar files by content, so public "
+    "keys and certificates are not reported. With `--history` a name alone is a warning, and keys are "
+    "found by content under any name. [HF207](HF207.md) covers keys in code.",
 )

@@ -1,4 +1,4 @@
-"""HF206: an `.env`, or a file in which a program keeps its credentials, in Git."""
+"""HF206: credentials file in Git."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Known(Struct, frozen=True):
     path: re.Pattern[str]
     what: str
     inside: re.Pattern[bytes] | None = None
-    """What makes it one; a file of this name without it holds settings only."""
+    """Content that makes it a credentials file; without it the file only holds settings."""
 
 
 def _known(path: str, what: str, inside: bytes | None = None) -> _Known:
@@ -34,26 +34,26 @@ def _known(path: str, what: str, inside: bytes | None = None) -> _Known:
 
 
 _FILES = (
-    _known(r"\.aws/credentials", "credentials of AWS"),
-    _known(r"\.?my\.cnf", "a password of MySQL", rb"(?m)^\s*password\s*=\s*[^\s$<{]"),
-    _known(r"\.azure/(?:accessTokens|msal_token_cache)\.json", "tokens of Azure"),
-    _known(r"\.git-credentials", "credentials of Git"),
-    _known(r"\.netrc|_netrc", "passwords of hosts", rb"\bpassword\s+[^\s$]"),
-    _known(r"\.pgpass", "passwords of PostgreSQL"),
-    _known(r"\.vault-token", "a token of Vault"),
-    _known(r"credentials\.tfrc\.json", "tokens of HCP Terraform", rb'"token"\s*:\s*"[^"$]'),
-    _known(r"\.?terraform(?:\.rc|rc)|\.tofurc", "tokens of registries", rb'\btoken\s*=\s*"[^"$]'),
-    _known(r"\.npmrc", "a token of npm", rb"_auth(?:Token)?\s*=\s*[^\s$]"),
-    _known(r"\.pypirc", "a password of PyPI", rb"(?m)^\s*password\s*[=:]\s*[^\s$%]"),
-    _known(r"\.docker/config\.json|\.dockercfg", "passwords of registries", rb'"auth"\s*:\s*"[^"$]'),
+    _known(r"\.aws/credentials", "AWS credentials"),
+    _known(r"\.?my\.cnf", "a MySQL password", rb"(?m)^\s*password\s*=\s*[^\s$<{]"),
+    _known(r"\.azure/(?:accessTokens|msal_token_cache)\.json", "Azure tokens"),
+    _known(r"\.git-credentials", "Git credentials"),
+    _known(r"\.netrc|_netrc", "host passwords", rb"\bpassword\s+[^\s$]"),
+    _known(r"\.pgpass", "PostgreSQL passwords"),
+    _known(r"\.vault-token", "a Vault token"),
+    _known(r"credentials\.tfrc\.json", "HCP Terraform tokens", rb'"token"\s*:\s*"[^"$]'),
+    _known(r"\.?terraform(?:\.rc|rc)|\.tofurc", "registry tokens", rb'\btoken\s*=\s*"[^"$]'),
+    _known(r"\.npmrc", "an npm token", rb"_auth(?:Token)?\s*=\s*[^\s$]"),
+    _known(r"\.pypirc", "a PyPI password", rb"(?m)^\s*password\s*[=:]\s*[^\s$%]"),
+    _known(r"\.docker/config\.json|\.dockercfg", "registry passwords", rb'"auth"\s*:\s*"[^"$]'),
     _known(
         r"\.kube/config|[\w.-]*kubeconfig[\w.-]*",
-        "credentials of a cluster",
+        "cluster credentials",
         rb"(?m)client-key-data:\s*[\"']?[A-Za-z0-9+/=]{20}|^\s*token:\s*[\"']?[A-Za-z0-9._-]{16}|^\s*password:\s*[^\s${]",
     ),
     _known(
         r"[\w.-]*credentials(?:\.\w+)?",
-        "credentials of AWS",
+        "AWS credentials",
         rb"aws_secret_access_key\s*=\s*[A-Za-z0-9/+]{20}",
     ),
 )
@@ -93,18 +93,18 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
 
 RULE = Rule(
     id="HF206",
-    title="A file of credentials in Git",
-    why="`.env` and the files in which programs keep tokens are made to hold what nobody else may have. Once "
-    "they are in Git, the next value is committed without anyone noticing.",
-    fix="Change the secrets in it, run `git rm --cached`, add it to `.gitignore`, and keep an `.env.example` "
+    title="Credentials file in Git",
+    why="`.env` and the files in which programs store tokens exist to hold secrets. Once such a file is "
+    "in Git, the next secret is committed without anyone noticing.",
+    fix="Rotate its secrets, run `git rm --cached`, add it to `.gitignore`, and keep an `.env.example` "
     "without values.",
     severity=Severity.ERROR,
     repository=tree(_judge),
     of_git=True,
     history=history(_judge),
     secret=True,
-    more="An `.env` whose names sound harmless is a warning. Files that SOPS, dotenvx or Ansible Vault "
-    "encrypted, and models such as `.env.example`, are left alone. Of the files of programs "
-    "(`.terraformrc`, `.npmrc`, kubeconfigs …) only those count that hold a token or a password, so in "
-    "history, where only names are known, they are not looked for.",
+    more="An `.env` without secret-looking names is a warning. Files encrypted with SOPS, dotenvx or "
+    "Ansible Vault, and templates such as `.env.example`, are not reported. Files of programs "
+    "(`.terraformrc`, `.npmrc`, kubeconfigs …) count only if they contain a token or a password, so "
+    "they are not searched for in the history, where only names are known.",
 )

@@ -1,4 +1,4 @@
-"""HF207: a secret in the code, known by how it looks."""
+"""HF207: secret in the code."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ def _look(checkout: Checkout, path: str) -> Iterator[Finding]:
         if (one.what, one.line) not in told:
             told.add((one.what, one.line))
             place = Place(file=path, line=one.line, column=one.column)
-            yield finding(place, f"a secret stands here in clear ({one.what})")
+            yield finding(place, f"secret in plain text ({one.what})")
 
 
 def _history(seen: History) -> Iterator[Answer]:
-    """Old contents with a secret that stands in the tree no more: what still does is said of the tree."""
+    """Secrets in old versions only; those that are still in the tree are reported there."""
     found = [trace for trace in seen.traces if trace.mark is Mark.SECRET]
     there = set(_digests(seen.checkout)) if found else set()
     for trace in found:
         if trace.digest not in there:
             yield finding(
                 Place(file=trace.path),
-                f"a secret stood here in clear ({trace.what}): in line {trace.line} since commit "
-                f"{trace.commit[:12]} of {trace.date[:10]}, and is still in the history",
-                hint="Change the secret now: every clone has it. Then take it out of the history (`git "
-                "filter-repo --replace-text`) and let everybody clone anew.",
+                f"secret in the Git history ({trace.what}): line {trace.line} in commit "
+                f"{trace.commit[:12]} of {trace.date[:10]}",
+                hint="Rotate the secret now: every clone has it. Then remove it from the history (`git "
+                "filter-repo --replace-text`) and have everyone clone again.",
             )
     for unread in seen.unread:
         yield Skipped(reason=unread.reason, file=unread.path)
@@ -80,10 +80,10 @@ _EXAMPLE = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"
 
 RULE = Rule(
     id="HF207",
-    title="A secret in the code",
-    why="Everyone who can read the repository, now or in an old clone, has the secret. Programs look for "
-    "these formats in public repositories within minutes.",
-    fix="Change the secret now, since it is known. Then read it from a secret store, or take it as a "
+    title="Secret in the code",
+    why="Everyone who can read the repository, now or in an old clone, has the secret. Attackers scan "
+    "public repositories for these formats within minutes.",
+    fix="Rotate the secret now: it is exposed. Then read it from a secret store or pass it as a "
     "sensitive variable.",
     severity=Severity.ERROR,
     source=_module,
@@ -94,9 +94,9 @@ RULE = Rule(
     bad=f'provider "github" {{\n  token = "{_EXAMPLE}"\n}}\n',
     good='variable "github_token" {\n  type      = string\n  sensitive = true\n  ephemeral = true\n}\n\n'
     'provider "github" {\n  token = var.github_token\n}\n',
-    more="The formats are those of the redactor (docs/redaction.md lists them). Comments count too. Looked "
-    "at are code, variables files, and JSON, YAML, scripts and templates beside them. What says that it is "
-    "an example (`AKIAIOSFODNN7EXAMPLE`, `changeme`), and passwords of `localhost`, are left alone. "
-    "With `--history` every old content that is a text of at most 5 MB is searched, whatever its name; each "
-    "secret is told once, with the first commit that brought it.",
+    more="The formats are those of the redactor ([redaction.md](../redaction.md) lists them); comments "
+    "count too. The rule searches code, variables files, and JSON, YAML, scripts and templates next to "
+    "them. Examples (`AKIAIOSFODNN7EXAMPLE`, `changeme`) and passwords for `localhost` are not "
+    "reported. With `--history` every old text file of at most 5 MB is searched; each secret is "
+    "reported once, with the first commit that contains it.",
 )

@@ -1,4 +1,4 @@
-"""HF208: a text that looks random under a name that sounds secret."""
+"""HF208: text that looks like a secret."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def _repository(checkout: Checkout) -> Iterator[Answer]:
 def _found(every: Iterable[Suspicious]) -> Iterator[Finding]:
     for one in every:
         if one.kind is Kind.RANDOM:
-            said = (
-                f"`{one.name}` is given a text that looks like a secret"
+            message = (
+                f"`{one.name}` is set to a text that looks like a secret"
                 if one.name
-                else "a text that looks like a secret stands under a name that sounds like one"
+                else "a secret-looking name is set to a text that looks like a secret"
             )
-            yield finding(one.place, said, address=one.address)
+            yield finding(one.place, message, address=one.address)
 
 
 RULE = Rule(
     id="HF208",
-    title="A text that looks like a secret",
-    why="A random text under such a name is nearly always a password, a token or a key, and everyone who can "
-    "read the repository has it.",
-    fix="Change it if it is a secret, and read it from a secret store or a sensitive variable. If it is "
-    "none, waive this line.",
+    title="Text that looks like a secret",
+    why="A random text under such a name is nearly always a password, a token or a key, and everyone "
+    "who can read the repository has it.",
+    fix="If it is a secret, rotate it and read it from a secret store or a sensitive variable. If not, "
+    "waive this line.",
     severity=Severity.ERROR,
     source=_module,
     variables=_variables,
@@ -50,9 +50,9 @@ RULE = Rule(
     bad='locals {\n  api_token = "q7Rz2Lw9Xk4Tn8Vb3Md6"\n}\n',
     good='variable "api_token" {\n  type      = string\n  sensitive = true\n}\n\n'
     "locals {\n  api_token = var.api_token\n}\n",
-    more="Names and randomness are judged as the redactor does: `redaction.words` adds names of your own, "
-    "`redaction.entropy` moves the bar. Names such as `secret_name` or `token_ttl`, references, paths, ARNs, "
-    "addresses and placeholders are left alone. Looked at are code, variables files, JSON, `*.tfbackend`, "
-    "scripts and templates; in scripts, and in texts that the code hands on, also what is typed: "
-    "`export DB_PASSWORD=…`, `mysql -p…`, `curl -u user:…`, entries of an environment.",
+    more="Names and randomness are judged as in the redactor: `redaction.words` adds your own names, "
+    "`redaction.entropy` sets the threshold. Names such as `secret_name` or `token_ttl`, references, "
+    "paths, ARNs, addresses and placeholders are not reported. The rule searches code, variables files, "
+    "JSON, `*.tfbackend`, scripts and templates; in scripts and embedded texts also inline passwords: "
+    "`export DB_PASSWORD=…`, `mysql -p…`, `curl -u user:…`, environment entries.",
 )

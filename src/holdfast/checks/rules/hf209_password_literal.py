@@ -1,4 +1,4 @@
-"""HF209: a password, or another secret argument, written out in the code."""
+"""HF209: hard-coded password."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 from holdfast.checks.secrets import literals, secret_facts, texts
 from holdfast.checks.secrets.suspicion import Kind, Suspicious
 
-_FIX = "Take it as a sensitive variable without a default, or read it from a secret store; and change it."
+_FIX = "Pass it as a sensitive variable without a default, or read it from a secret store; then rotate it."
 
 
 def _module(module: Module) -> Iterator[Finding]:
@@ -18,7 +18,7 @@ def _module(module: Module) -> Iterator[Finding]:
             own = secret_facts.remedy("managed", one.type or "", (one.name,), otherwise="")
             yield finding(
                 one.place,
-                f"`{one.name}` is a secret, and is written out here",
+                f"`{one.name}` is a secret and is hard-coded here",
                 address=one.address,
                 hint=f"{_FIX} {own}".rstrip(),
             )
@@ -39,18 +39,16 @@ def _repository(checkout: Checkout) -> Iterator[Answer]:
 
 
 def _password(one: Suspicious) -> Finding:
-    typed = " " in one.name or one.name.startswith("-")
-    message = (
-        f"the password of `{one.name}` is written out here" if typed else f"`{one.name}` is written out here"
-    )
+    inline = " " in one.name or one.name.startswith("-")
+    message = f"the password of `{one.name}` is hard-coded" if inline else f"`{one.name}` is hard-coded"
     return finding(one.place, message, address=one.address, severity=Severity.WARNING)
 
 
 RULE = Rule(
     id="HF209",
-    title="A password written out",
-    why="Whoever reads the repository has it, it is the same everywhere, and it ends in the state as well. A "
-    "default that is meant to be changed is the one that stays.",
+    title="Hard-coded password",
+    why="Everyone who can read the repository has it, it is the same in every environment, and it is "
+    "stored in the state. Defaults that are meant to be changed usually stay.",
     fix=_FIX,
     severity=Severity.ERROR,
     source=_module,
@@ -60,10 +58,10 @@ RULE = Rule(
     bad='resource "aws_db_instance" "main" {\n  username = "app"\n  password = "summer-holiday"\n}\n',
     good='resource "aws_db_instance" "main" {\n  username                    = "app"\n'
     "  manage_master_user_password = true\n}\n",
-    more="An error where the provider itself says that the argument is a secret, or the code does "
-    "(`sensitive = true` beside a `value`); it is followed to a local value or the default of a variable. A "
-    "warning under any other name that ends in `password`, `passwd`, `passphrase` or `pass`, and where it is "
-    "typed in a script, a template or a text that the code hands on: `PGPASSWORD=… psql`, `mysql -p…`, "
-    "`curl -u user:…`, `--password=…` (what looks random is HF208's). An argument listed in `ignore_changes` "
-    "may have a value to begin with.",
+    more="It is an error if the provider marks the argument as sensitive or the code does (`sensitive = "
+    "true` next to a `value`); the rule follows it to a local value or a variable's default. It is a "
+    "warning under any other name that ends in `password`, `passwd`, `passphrase` or `pass`, and for "
+    "inline passwords in scripts, templates and embedded texts: `PGPASSWORD=… psql`, `mysql -p…`, `curl "
+    "-u user:…`, `--password=…` (random texts are [HF208](HF208.md)). An argument listed in "
+    "`ignore_changes` may have an initial value.",
 )

@@ -1,4 +1,4 @@
-"""HF210: an output that carries a secret and does not say so."""
+"""HF210: output that shows a secret."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _module(module: Module) -> Iterator[Answer]:
         if value is None or is_marked(module, "output", name):
             continue
         if mark is not None and constant(mark.expression) is UNKNOWN:
-            yield Skipped(reason=f"whether `{name}` is sensitive is computed", file=block.place.file)
+            yield Skipped(reason=f"`sensitive` of `{name}` is computed", file=block.place.file)
             continue
         if any(isinstance(part, Opaque) and part.unread for part in walk(value.expression)):
             yield Skipped(reason=f"the value of `{name}` cannot be read", file=block.place.file)
@@ -32,16 +32,19 @@ def _module(module: Module) -> Iterator[Answer]:
 
 def _said(name: str, found: Carried, *, root: bool) -> tuple[str, Severity | None]:
     if found.unmasked:
-        return f"`{name}` shows {found.source} in clear: `nonsensitive` takes its mark away", None
+        return f"`{name}` shows {found.source} in plain text: `nonsensitive` removes its mark", None
     if not found.masked:
-        return f"`{name}` shows {found.source} in clear: the provider does not mark it", None
+        return f"`{name}` shows {found.source} in plain text: the provider does not mark it", None
     if root:
-        return f"`{name}` carries {found.source}, and is not marked `sensitive`: Terraform stops here", None
-    return f"`{name}` carries {found.source}, and does not say so to whoever calls this module", Severity.NOTE
+        return f"`{name}` contains {found.source} and is not marked `sensitive`: Terraform fails here", None
+    return (
+        f"`{name}` contains {found.source} and is not marked `sensitive` for its callers",
+        Severity.NOTE,
+    )
 
 
 def _called(module: Module) -> bool:
-    """Whether another module of the repository calls it: then it is no root module."""
+    """Whether another module of the repository calls it, so that it is not a root module."""
     code = module.checkout.code
     return any(
         isinstance(source, str) and code.tree.inside(other.folder, source) == module.folder
@@ -68,10 +71,10 @@ def _state(state: CheckedState) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF210",
-    title="An output that shows a secret",
-    why="Outputs are printed after every apply, stand in logs of CI, and are read by other stacks and people "
-    "who have no need of the secret.",
-    fix="Mark it `sensitive = true`; better, put out the name or ARN of the secret instead of its value.",
+    title="Output that shows a secret",
+    why="Outputs are printed after every apply, appear in CI logs, and are read by other stacks and "
+    "people who do not need the secret.",
+    fix="Mark it `sensitive = true`; better, output the secret's name or ARN instead of its value.",
     severity=Severity.ERROR,
     source=_module,
     plan=_plan,
@@ -81,9 +84,9 @@ RULE = Rule(
     'output "login" {\n  value = "app:${nonsensitive(var.password)}"\n}\n',
     good='variable "password" {\n  type      = string\n  sensitive = true\n}\n\n'
     'output "login" {\n  value     = "app:${var.password}"\n  sensitive = true\n}\n',
-    more="Sensitive variables, `sensitive(…)` and attributes that providers mark are followed through local "
-    "values, functions, `for`, splats, arguments and outputs of local modules. Modules from registries are "
-    "not looked into. In a module that others call it is a note: Terraform passes the mark on. Plans and "
-    "states are searched for outputs without the mark whose value is, or holds, one that is marked "
-    "elsewhere; of a plan only outputs that it changes.",
+    more="The rule follows sensitive variables, `sensitive(…)` and attributes that providers mark "
+    "through local values, functions, `for`, splats, and arguments and outputs of local modules. "
+    "Registry modules are not read. In a module that others call it is a note, since Terraform passes "
+    "the mark on. In plans and states the rule looks for unmarked outputs whose value is or contains a "
+    "value that is marked elsewhere; in a plan only outputs that it changes.",
 )

@@ -1,4 +1,4 @@
-"""HF211: a variable that sounds secret and is not marked sensitive."""
+"""HF211: secret-looking variable that is not sensitive."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def _look(module: Module) -> Iterator[Answer]:
             continue
         mark = block.body.attribute("sensitive")
         if mark is not None and constant(mark.expression) is UNKNOWN:
-            yield Skipped(reason=f"whether `{name}` is sensitive is computed", file=block.place.file)
+            yield Skipped(reason=f"`sensitive` of `{name}` is computed", file=block.place.file)
             continue
         yield finding(
-            block, f"`{name}` sounds like a secret, and is not marked `sensitive`", address=f"var.{name}"
+            block, f"`{name}` sounds like a secret and is not marked `sensitive`", address=f"var.{name}"
         )
 
 
 def _may_hold(name: str, block: Block) -> bool:
-    """Whether its type can hold a secret. A `…_secret` or a list is as often the name of one."""
+    """Whether its type can hold a secret. A `…_secret` or a list is often only the name of one."""
     type_, default = block.body.attribute("type"), block.body.attribute("default")
     kind = _type(type_.expression) if type_ is not None else None
     if kind is None and default is not None:
@@ -74,15 +74,14 @@ def _type(expression: Expression) -> str | None:
 
 RULE = Rule(
     id="HF211",
-    title="A variable that sounds secret and is not marked",
-    why="Without `sensitive = true` its value stands in plans, in logs of CI and in comments of pull "
-    "requests.",
-    fix="Add `sensitive = true`; and `ephemeral = true` where it only goes to providers and write-only "
-    "arguments.",
+    title="Secret-looking variable that is not sensitive",
+    why="Without `sensitive = true` its value appears in plans, CI logs and pull request comments.",
+    fix="Add `sensitive = true`, and `ephemeral = true` if it is only passed to providers and "
+    "write-only arguments.",
     severity=Severity.WARNING,
     source=_look,
     bad='variable "db_password" {\n  type = string\n}\n',
     good='variable "db_password" {\n  type      = string\n  sensitive = true\n}\n',
-    more="Names are judged as the redactor does (`redaction.words` adds your own); names such as "
-    "`secret_name`, `token_ttl`, `manage_password`, and types that hold no text, are left alone.",
+    more="Names are judged as in the redactor (`redaction.words` adds your own). Names such as "
+    "`secret_name`, `token_ttl` and `manage_password`, and types that hold no text, are not reported.",
 )

@@ -1,4 +1,4 @@
-"""HF212: a secret in an argument that has a write-only twin."""
+"""HF212: secret argument with a write-only alternative."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def _argument(resource: Resource, twin: Twin) -> Iterator[Answer]:
     if resource.type == "aws_ssm_parameter":
         kind = value(resource.body, "type")
         if kind in (UNKNOWN, COMPUTED):
-            reason = f"whether {resource.address} is a SecureString is computed"
+            reason = f"the type of {resource.address} is computed"
             yield Skipped(reason=reason, file=resource.place.file)
             return
         if kind is ABSENT or kind != "SecureString":
             return
     for one in places:
-        again = f", and `{twin.version}`, which you raise when it changes" if twin.version else ""
+        version = f" and `{twin.version}`, which you increment when it changes," if twin.version else ""
         yield finding(
             one.place,
-            f"`{'.'.join(one.steps)}` ends in the state in clear; its twin `{twin.name}` does not",
+            f"`{'.'.join(one.steps)}` is stored in the state in plain text; `{twin.name}` is not",
             address=resource.address,
-            hint=f"Give `{twin.name}` instead{again} (Terraform 1.11 or OpenTofu 1.11, and later), from an "
-            "ephemeral value; then change the secret, for older states still hold it.",
+            hint=f"Set `{twin.name}`{version} from an ephemeral value (Terraform or OpenTofu 1.11+). "
+            "Then rotate the secret: older states still contain it.",
         )
 
 
 RULE = Rule(
     id="HF212",
-    title="A secret argument that has a write-only twin",
-    why="Terraform keeps what this argument is given in every plan and every version of the state, in clear, "
-    "`sensitive` or not. What a write-only argument is given is kept nowhere.",
-    fix="Use the write-only argument, and hand it an ephemeral value.",
+    title="Secret argument with a write-only alternative",
+    why="Terraform stores this argument in every plan and state version in plain text, `sensitive` or "
+    "not. Write-only arguments are never stored.",
+    fix="Use the write-only argument with an ephemeral value.",
     severity=Severity.WARNING,
     source=_look,
     secret=True,
@@ -54,6 +54,6 @@ RULE = Rule(
     good='variable "password" {\n  type      = string\n  ephemeral = true\n}\n\n'
     'resource "aws_db_instance" "main" {\n  password_wo         = var.password\n'
     "  password_wo_version = 1\n}\n",
-    more="Known are the twins of the providers for AWS, Azure, Google, Kubernetes, Helm and Vault. An "
-    "`aws_ssm_parameter` counts when it is a `SecureString`.",
+    more="Covers the write-only arguments of the providers for AWS, Azure, Google, Kubernetes, Helm and "
+    "Vault. An `aws_ssm_parameter` counts if it is a `SecureString`.",
 )

@@ -1,4 +1,4 @@
-"""HF213: a plan or a state that holds a secret in clear."""
+"""HF213: secret in a plan or state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 6
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
     for held in in_plan(plan.plan):
-        yield _found(held, "the plan and the state after it hold")
+        yield _found(held, "the plan and the next state contain")
 
 
 def _state(state: CheckedState) -> Iterator[Answer]:
@@ -25,17 +25,19 @@ def _state(state: CheckedState) -> Iterator[Answer]:
     for held in in_state(state.resources):
         if (held.address, held.paths) not in told:
             told.add((held.address, held.paths))
-            yield _found(held, "the state holds")
+            yield _found(held, "the state contains")
 
 
 def _found(held: Held, where: str) -> Finding:
     shown = ", ".join(f"`{path}`" for path in held.paths[:_MOST])
     more = f" and {len(held.paths) - _MOST} more" if len(held.paths) > _MOST else ""
     also = (
-        f"; no mark hides {', '.join(f'`{path}`' for path in held.unmarked[:_MOST])}" if held.unmarked else ""
+        f"; not marked sensitive: {', '.join(f'`{path}`' for path in held.unmarked[:_MOST])}"
+        if held.unmarked
+        else ""
     )
     return Finding(
-        message=f"{where} {shown}{more} in clear{also}",
+        message=f"{where} {shown}{more} in plain text{also}",
         address=held.address,
         hint=secret_facts.remedy(held.mode, held.type, held.paths),
         severity=Severity.ERROR if held.unmarked else None,
@@ -44,20 +46,20 @@ def _found(held: Held, where: str) -> Finding:
 
 RULE = Rule(
     id="HF213",
-    title="A secret in a plan or a state",
-    why="States and plans hold secrets in clear, `sensitive = true` or not: whoever reads the state, an old "
-    "version of it or a backup has them all.",
-    fix="Get the secret out: an ephemeral value, a write-only argument, or the path of the secret instead "
-    "of its value. Then change it, for older versions of the state still hold it.",
+    title="Secret in a plan or state",
+    why="States and plans contain secrets in plain text, `sensitive = true` or not. Everyone who can "
+    "read the state, an old version of it or a backup has them.",
+    fix="Use an ephemeral value, a write-only argument, or the secret's path instead of its value. Then "
+    "rotate the secret: older versions of the state still contain it.",
     severity=Severity.WARNING,
     plan=_plan,
     state=_state,
     secret=True,
-    more="A warning for each object, with what can be done for its type; an error where nothing marks the "
-    "secret, so that Terraform shows it. Known are the attributes that the providers for AWS, Azure, "
-    "Google, Kubernetes, Helm, Vault, random and tls mark, whatever else a plan or a state marks itself, "
-    "and texts of a known format anywhere. A random text under a name that sounds secret counts where "
-    "secrets are often put: environments, user data, container definitions. A state that is encrypted "
-    "cannot be looked into, and says so. Of a plan only what it puts into the state counts: objects that it "
-    "leaves as they are, and secrets that an update does not touch, are found in the state.",
+    more="One warning for each resource, with the remedy for its type; an error if nothing marks the "
+    "secret as sensitive, so that Terraform shows it. The rule knows the attributes that the providers "
+    "for AWS, Azure, Google, Kubernetes, Helm, Vault, random and tls mark, whatever else a plan or "
+    "state marks, and texts of a known format anywhere. A random text under a secret-looking name "
+    "counts where secrets are often put: environments, user data, container definitions. An encrypted "
+    "state cannot be read and is reported as not evaluated. In a plan only values that it adds to the "
+    "state count; unchanged secrets are found in the state.",
 )

@@ -1,4 +1,4 @@
-"""HF214: a secret that is read or made in a way that leaves it in the state."""
+"""HF214: secret is read or created in the state."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MADE = frozenset(
         "kubernetes_token_request_v1",
     }
 )
-"""Resources that make a secret: there is no argument to be given otherwise."""
+"""Resources that create a secret: no write-only argument helps."""
 _UNASKED = ("with_decryption",)
 _PUBLIC = "/aws/service/"
-"""AWS's own parameters: ids of images and the like."""
+"""Public parameters of AWS: image ids and the like."""
 
 
 def _look(module: Module) -> Iterator[Answer]:
@@ -33,10 +33,10 @@ def _look(module: Module) -> Iterator[Answer]:
                 None,
             ):
                 continue
-            yield _found(resource, "makes a secret that stays in the state")
+            yield _found(resource, "creates a secret that is stored in the state")
         elif resource.mode == "data" and resource.type in secret_facts.ephemerals() and _is_read(resource):
             if any(value(resource.body, name) in (UNKNOWN, COMPUTED) for name in _UNASKED):
-                reason = f"whether {resource.address} is decrypted is computed"
+                reason = f"`with_decryption` of {resource.address} is computed"
                 yield Skipped(reason=reason, file=resource.place.file)
             else:
                 yield _found(resource, "copies a secret into the state")
@@ -63,16 +63,17 @@ def _found(resource: Resource, what: str) -> Answer:
 
 RULE = Rule(
     id="HF214",
-    title="A secret that is left in the state",
-    why="A data source copies what it reads into every plan and state, in clear, and so does a resource that "
-    "makes a secret. An ephemeral block reads or makes it for one run and keeps nothing.",
-    fix="Use the ephemeral block of the same name and a write-only argument, or hand on the name of the "
+    title="Secret is read or created in the state",
+    why="A data source copies what it reads into every plan and state in plain text, and so does a "
+    "resource that creates a secret. An ephemeral block reads or creates it for one run and stores "
+    "nothing.",
+    fix="Use the ephemeral block of the same name and a write-only argument, or pass on the name of the "
     "secret.",
     severity=Severity.NOTE,
     source=_look,
     bad='data "aws_secretsmanager_secret_version" "db" {\n  secret_id = "prod/db"\n}\n',
     good='ephemeral "aws_secretsmanager_secret_version" "db" {\n  secret_id = "prod/db"\n}\n',
-    more="Data sources that their provider also offers as `ephemeral`, and resources that do nothing but "
-    "make a secret. `aws_ssm_parameter` with `with_decryption = false` or one of AWS's own, and an "
-    "`aws_iam_access_key` with `pgp_key`, are left alone.",
+    more="Covers data sources that their provider also offers as `ephemeral`, and resources that only "
+    "create a secret. `aws_ssm_parameter` with `with_decryption = false` or a public parameter of AWS, "
+    "and `aws_iam_access_key` with `pgp_key`, are not reported.",
 )

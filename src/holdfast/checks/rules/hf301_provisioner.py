@@ -1,4 +1,4 @@
-"""HF301: provisioners in stacks that others depend on."""
+"""HF301: provisioner in a shared stack."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from holdfast.checks.model.subjects import CheckedPlan, Module
 from holdfast.hcl.nodes import Block, Traversal
 
 _DOES = {
-    "local-exec": "runs a program on whatever machine Terraform runs on",
+    "local-exec": "runs a program on the machine that runs Terraform",
     "remote-exec": "runs programs on another machine",
     "file": "copies files to another machine",
 }
 
 
 def _does(kind: str) -> str:
-    return f"`{kind}` {_DOES.get(kind, 'does what no plan shows')}"
+    return f"`{kind}` {_DOES.get(kind, 'does something that no plan shows')}"
 
 
 def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
@@ -32,7 +32,7 @@ def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
 
 
 def _from(removed: Block) -> str:
-    """The address that a `removed` block is about: what it runs when the object goes counts, too."""
+    """The address in a `removed` block, whose provisioners run when the resource is destroyed."""
     attribute = removed.body.attribute("from")
     found = attribute.expression if attribute is not None else None
     return ".".join(found.names) if isinstance(found, Traversal) else ""
@@ -49,10 +49,10 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
 
 RULE = Rule(
     id="HF301",
-    title="A provisioner in a shared stack",
-    why="What it does is in no plan and in no state: nobody can approve it, undo it or tell whether it still "
-    "holds, and it depends on the machine it runs on.",
-    fix="Let a resource of a provider do it, or a step of the pipeline after the apply.",
+    title="Provisioner in a shared stack",
+    why="Its actions are in no plan and no state: they cannot be approved, undone or checked for drift, "
+    "and they depend on the machine they run on.",
+    fix="Use a provider resource, or a pipeline step after the apply.",
     severity=Severity.ERROR,
     source=_source,
     plan=_plan,

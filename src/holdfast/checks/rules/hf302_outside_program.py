@@ -1,4 +1,4 @@
-"""HF302: programs that Terraform runs to read or do something, in stacks that others depend on."""
+"""HF302: external program in a shared stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ACTIONS = ("local_command",)
 
 
 def _says(address: str) -> str:
-    return f"`{address}` runs a program on whatever machine Terraform runs on"
+    return f"`{address}` runs a program on the machine that runs Terraform"
 
 
 def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
@@ -40,10 +40,10 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
 
 RULE = Rule(
     id="HF302",
-    title="A program outside Terraform in a shared stack",
-    why="It runs in every plan, also of a pull request that nobody has read yet, with the credentials of the "
-    "stack. What it answers depends on the machine it runs on.",
-    fix="Read it with a data source of a provider, or give the value as a variable.",
+    title="External program in a shared stack",
+    why="It runs in every plan, even for a pull request that no one has reviewed, with the stack's "
+    "credentials. Its result depends on the machine it runs on.",
+    fix="Read the value with a provider's data source, or pass it as a variable.",
     severity=Severity.ERROR,
     source=_source,
     plan=_plan,

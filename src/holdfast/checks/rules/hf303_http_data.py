@@ -1,4 +1,4 @@
-"""HF303: data from an HTTP address, in stacks that others depend on."""
+"""HF303: HTTP data source in a shared stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = ("http", "terracurl_request")
 
 
 def _says(address: str) -> str:
-    return f"`{address}` reads an HTTP address in every plan"
+    return f"`{address}` requests a URL in every plan"
 
 
 def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
@@ -30,10 +30,10 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
 
 RULE = Rule(
     id="HF303",
-    title="Data from an HTTP address in a shared stack",
-    why="What is planned then depends on what somebody else's server answers at that moment: the same commit "
-    "gives another plan tomorrow, and none while the server is away.",
-    fix="Keep what it answers in the repository, or read it with a data source of a provider.",
+    title="HTTP data source in a shared stack",
+    why="The plan depends on the server's response at that moment: the same commit gives a different "
+    "plan tomorrow, and none while the server is down.",
+    fix="Store the response in the repository, or read the value with a provider's data source.",
     severity=Severity.WARNING,
     source=_source,
     plan=_plan,

@@ -1,4 +1,4 @@
-"""HF304: a module from elsewhere that is not pinned."""
+"""HF304: module that is not pinned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.hcl.reader import Unknown
 def _look(module: Module) -> Iterator[Answer]:
     for block in module.blocks("module"):
         name = block.labels[0] if block.labels else ""
-        source, version = _told(module, block, "source"), _told(module, block, "version")
+        source, version = _value_of(module, block, "source"), _value_of(module, block, "version")
         if not isinstance(source, str):
             if isinstance(source, Unknown):
                 yield _skipped(block, name, "source")
@@ -31,8 +31,8 @@ def _look(module: Module) -> Iterator[Answer]:
             )
 
 
-def _told(module: Module, block: Block, name: str) -> object:
-    """OpenTofu takes variables here: the stacks that use the module know what they are."""
+def _value_of(module: Module, block: Block, name: str) -> object:
+    """OpenTofu allows variables here; their values come from the stacks that use the module."""
     found = value(block.body, name)
     if found is ABSENT or not isinstance(found, Unknown):
         return found
@@ -44,21 +44,21 @@ def _told(module: Module, block: Block, name: str) -> object:
 
 
 def _skipped(block: Block, name: str, key: str) -> Skipped:
-    return Skipped(reason=f"the {key} of the module `{name}` cannot be told", file=block.place.file)
+    return Skipped(reason=f"the {key} of the module `{name}` is not known", file=block.place.file)
 
 
 RULE = Rule(
     id="HF304",
-    title="A module that is not pinned",
-    why="The same commit gives another plan tomorrow: whoever can change the module changes your "
-    "infrastructure without a change in your repository. The lock file holds providers, not modules.",
-    fix="Name a version (`version` from a registry), a tag or a commit (`?ref=` from Git), or a checksum.",
+    title="Module that is not pinned",
+    why="The same commit gives a different plan tomorrow: anyone who can change the module changes your "
+    "infrastructure without a change in your repository. The lock file covers providers, not modules.",
+    fix="Pin a version (`version` for a registry), a tag or commit (`?ref=` for Git), or a checksum.",
     severity=Severity.WARNING,
     source=_look,
     bad='module "network" {\n  source = "git::https://example.com/network.git?ref=main"\n}\n',
     good='module "network" {\n  source = "git::https://example.com/network.git?ref=v1.2.0"\n}\n',
-    more="A `ref` counts as pinned when it is a commit or reads like a version (`v1.2.0`, `network/1.4`, "
-    "`refs/tags/…`). A constraint of a registry's module needs an upper end: `~> 5.1`, `>= 5, < 6`, `5.1.0`. "
-    "An archive (http, S3, GCS) needs `?checksum=` or, in S3, `?version=`; an OCI image a digest or such a "
-    "tag.",
+    more="A `ref` is pinned if it is a commit or looks like a version (`v1.2.0`, `network/1.4`, "
+    "`refs/tags/…`). A registry constraint needs an upper bound: `~> 5.1`, `>= 5, < 6`, `5.1.0`. An "
+    "archive (http, S3, GCS) needs `?checksum=` or, in S3, `?version=`; an OCI image needs a digest or "
+    "such a tag.",
 )

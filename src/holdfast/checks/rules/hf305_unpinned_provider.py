@@ -1,4 +1,4 @@
-"""HF305: a provider without a version, or with one that has no upper end."""
+"""HF305: provider that is not pinned."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def _look(module: Module) -> Iterator[Answer]:
     for one in needed_by(module):
         address = f"provider.{one.name}"
         if isinstance(one.version, Unknown):
-            reason = f"the version of the provider `{one.name}` cannot be told"
+            reason = f"the version of the provider `{one.name}` is not known"
             yield Skipped(reason=reason, file=one.place.file)
         elif one.version is None:
-            message = f"no version of the provider `{one.name}` ({one.source}) is asked for"
+            message = f"the provider `{one.name}` ({one.source}) has no version constraint"
             yield finding(one.place, message, address=address)
         elif module.roots and (why := loose_provider(one.version)) is not None:
             yield finding(one.place, f"`{one.version}` of the provider `{one.name}` {why}", address=address)
@@ -26,16 +26,16 @@ def _look(module: Module) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF305",
-    title="A provider that is not pinned",
-    why="The next `init` without a lock file, or with `-upgrade`, takes whatever is newest: a new major "
-    "version can change defaults, and what it writes into the state older ones cannot read.",
-    fix='Name it in `required_providers` with an upper end: `version = "~> 5.0"`.',
+    title="Provider that is not pinned",
+    why="The next `init` without a lock file, or with `-upgrade`, takes the newest version. A new major "
+    "version can change defaults and write a state that older versions cannot read.",
+    fix='Set a version with an upper bound in `required_providers`: `version = "~> 5.0"`.',
     severity=Severity.WARNING,
     source=_look,
     bad='terraform {\n  required_providers {\n    aws = {\n      source  = "hashicorp/aws"\n'
     '      version = ">= 5.0"\n    }\n  }\n}\n',
     good='terraform {\n  required_providers {\n    aws = {\n      source  = "hashicorp/aws"\n'
     '      version = "~> 5.0"\n    }\n  }\n}\n',
-    more="Root modules need an upper end (`~> 5`, `>= 5.0, < 6.0`, `5.31.0`). A module "
-    "that others call needs a version too, and `>= 5.0` is enough there: the root module narrows it.",
+    more="Root modules need an upper bound (`~> 5`, `>= 5.0, < 6.0`, `5.31.0`). A module that others "
+    "call needs a version too, but `>= 5.0` is enough: the root module narrows it.",
 )

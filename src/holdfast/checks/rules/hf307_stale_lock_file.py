@@ -1,4 +1,4 @@
-"""HF307: a lock file that does not fit the code."""
+"""HF307: lock file does not match the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def _look(module: Module) -> Iterator[Answer]:
         return
     if lock.file.problems:
         problem = lock.file.problems[0]
-        yield finding(problem.place or Place(file=lock.path), f"it cannot be read: {problem.message}")
+        yield finding(
+            problem.place or Place(file=lock.path), f"the lock file cannot be read: {problem.message}"
+        )
         return
     missing: set[str] = set()
     for one in needed_by_root(module):
@@ -30,7 +32,7 @@ def _look(module: Module) -> Iterator[Answer]:
             if one.source not in missing:
                 yield finding(
                     Place(file=lock.path),
-                    f"{lock.path} does not hold the provider `{one.source}`, which {one.place} needs",
+                    f"{lock.path} does not lock the provider `{one.source}`, which {one.place} needs",
                     address=f"provider.{one.name}",
                 )
             missing.add(one.source)
@@ -40,7 +42,7 @@ def _look(module: Module) -> Iterator[Answer]:
 
 def _outside(lock: Lock, one: Needed, locked: LockedProvider) -> Iterator[Answer]:
     if isinstance(one.version, Unknown):
-        reason = f"the version of the provider `{one.name}` cannot be told"
+        reason = f"the version of the provider `{one.name}` is not known"
         yield Skipped(reason=reason, file=one.place.file)
         return
     if one.version is None:
@@ -48,25 +50,24 @@ def _outside(lock: Lock, one: Needed, locked: LockedProvider) -> Iterator[Answer
     try:
         fits = provider_constraint(one.version).allows(Version.parse(locked.version))
     except UsageError:
-        return  # Not a version or not a constraint: HF305 says so of the code, Terraform of the lock file.
+        return  # Not a version or not a constraint: HF305 reports the code, Terraform the lock file.
     if not fits:
         yield finding(
             lock.place_of(locked),
-            f"{lock.path} holds {one.source} {locked.version}, and {one.place} asks for `{one.version}`",
+            f"{lock.path} locks {one.source} {locked.version}, but {one.place} requires `{one.version}`",
             address=f"provider.{one.name}",
         )
 
 
 RULE = Rule(
     id="HF307",
-    title="A lock file that does not fit the code",
-    why="`init` fails on it, or takes a version that nobody has tried, on each machine another one.",
-    fix="Bring it up to date with `holdfast plan --lockfile update`, or `terraform init -upgrade`, and "
-    "commit it.",
+    title="Lock file does not match the code",
+    why="`init` fails, or takes a different, untested version on each machine.",
+    fix="Update it with `holdfast plan --lockfile update` or `terraform init -upgrade`, and commit it.",
     severity=Severity.ERROR,
     source=_look,
-    more="It compares the lock file beside a root module with what that module and every local module below "
-    "it need: a provider that it does not hold, and a version outside a constraint. What only a module from "
-    "elsewhere needs is not known before `init`, so a provider too many is not told. "
-    "Terraform writes the file anew, comments and all: waive it in `holdfast.yaml`.",
+    more="The rule compares the lock file of a root module with the requirements of that module and "
+    "every local module it calls: missing providers, and versions outside a constraint. Providers that "
+    "only external modules need are not known before `init`, so extra providers are not reported. "
+    "Terraform rewrites the file including its comments: waive it in `holdfast.yaml`.",
 )

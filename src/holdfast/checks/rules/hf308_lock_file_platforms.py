@@ -1,4 +1,4 @@
-"""HF308: a lock file without the hashes that CI's platforms need."""
+"""HF308: lock file without all platforms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _look(module: Module) -> Iterator[Answer]:
         if not one.hashes:
             yield finding(
                 lock.place_of(one),
-                f"{lock.path} has no hash of {one.address}: any package would be taken",
+                f"{lock.path} has no hash for {one.address}: any package is accepted",
                 address=one.address,
                 severity=Severity.ERROR,
             )
@@ -28,17 +28,15 @@ def _look(module: Module) -> Iterator[Answer]:
 
 
 def _too_few(lock: Lock, one: LockedProvider, platforms: tuple[str, ...]) -> Answer:
-    """An `h1:` is of one platform's package; the `zh:` are of the archives of all, from the registry."""
+    """An `h1:` hash covers one platform's package; `zh:` hashes cover the registry's archives of all."""
     there, from_registry = len(one.package_hashes), any(hash_.startswith("zh:") for hash_ in one.hashes)
     outcome = (
-        "from a mirror or a cache it is refused on the others"
-        if from_registry
-        else "it is refused on the others"
+        "on the others `init` fails with a mirror or cache" if from_registry else "on the others `init` fails"
     )
     asked = " ".join(f"-platform={platform}" for platform in platforms)
     return finding(
         lock.place_of(one),
-        f"{lock.path} has the hash of {_packages(there)} of {one.address}, and {len(platforms)} platforms "
+        f"{lock.path} has hashes for {_packages(there)} of {one.address}, but {len(platforms)} platforms "
         f"are used ({', '.join(platforms)}): {outcome}",
         address=one.address,
         hint=f"Run `terraform providers lock {asked}` and commit it.",
@@ -52,16 +50,22 @@ def _packages(count: int) -> str:
 
 RULE = Rule(
     id="HF308",
-    title="A lock file without the platforms that CI uses",
-    why="Who made the lock file on a laptop locked the package of that laptop. On a machine of another kind "
-    "the package does not match any hash, and `init` stops there: in CI, when somebody waits for it.",
+    title="Lock file without all platforms",
+    why="A lock file created on a laptop only contains the hash of that laptop's package. On another "
+    "platform the package matches no hash and `init` fails, usually in CI.",
     fix="Run `terraform providers lock` with one `-platform=` for every platform, and commit it.",
     severity=Severity.WARNING,
     source=_look,
-    more="Name the platforms in `holdfast.yaml`; without them only providers with no hash at all are "
-    "told:\n\n```yaml\nchecks:\n  platforms: [linux_amd64, darwin_arm64]\n```\n\n"
-    "A lock file does not say which platform a hash is of. So it counts: as many `h1:` hashes as platforms "
-    "are enough. Where there are `zh:` hashes (the registry's own, of all platforms), `init` from the "
-    "registry works everywhere and only a mirror or a cache is refused: then it is a note. "
-    "Terraform writes the file anew, comments and all: waive it in `holdfast.yaml`.",
+    more="""\
+List the platforms in `holdfast.yaml`; without them only providers without any hash are reported:
+
+```yaml
+checks:
+  platforms: [linux_amd64, darwin_arm64]
+```
+
+A lock file does not say which platform a hash belongs to, so the rule counts: as many `h1:` hashes as
+platforms are enough. With `zh:` hashes (the registry's, for all platforms), `init` from the registry works
+everywhere and only a mirror or cache fails: then it is a note. Terraform rewrites the file including its
+comments: waive it in `holdfast.yaml`.""",
 )

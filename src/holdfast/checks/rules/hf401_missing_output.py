@@ -1,4 +1,4 @@
-"""HF401: an output of the contract is missing, or a part of one."""
+"""HF401: contract output is missing."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _state(state: CheckedState) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF401",
-    title="An output of the contract is missing",
-    why="Facts, gates and GitOps values are made from these outputs: without one, the apply is done and the "
-    "platform still does not work.",
+    title="Contract output is missing",
+    why="Facts, gates and GitOps values are built from these outputs: without one, the apply succeeds "
+    "and the platform still does not work.",
     fix="Add it to the outputs of the root module.",
     severity=Severity.ERROR,
     stack=_stack,

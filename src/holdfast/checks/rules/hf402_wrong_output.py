@@ -1,4 +1,4 @@
-"""HF402: an output is not what the contract wants it to be."""
+"""HF402: output does not match the contract."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _state(state: CheckedState) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF402",
-    title="An output is not what the contract wants",
-    why="What reads it takes it for what the contract says: an address that is none ends up in DNS and in "
-    "values of GitOps, and is found out far from here.",
-    fix="Give the output a value of the type that the contract names.",
+    title="Output does not match the contract",
+    why="Consumers rely on the contract: an invalid address ends up in DNS and GitOps values and fails "
+    "far from here.",
+    fix="Give the output a value of the type that the contract requires.",
     severity=Severity.ERROR,
     stack=_stack,
     plan=_plan,

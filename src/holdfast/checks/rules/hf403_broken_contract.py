@@ -1,4 +1,4 @@
-"""HF403: a contract that cannot be used, or that no stack is held against."""
+"""HF403: contract that cannot be used."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def _look(checkout: Checkout) -> Iterator[Finding]:
 
 
 def _idle(checkout: Checkout, target: str, use: ContractUse) -> Iterator[Finding]:
-    """A name that no stack has would leave the one that was meant unlooked-at."""
+    """A pattern that matches no stack would leave the intended one unchecked."""
     stacks = [one for one in checkout.all_stacks if one.target is not None and one.target.name == target]
     for pattern in use.stacks:
         if not any(matches(stack, pattern) for stack in stacks):
             yield finding(
                 use.place,
-                f"no stack of the target `{target}` is `{pattern}`: nothing is held against its contract",
+                f"no stack of the target `{target}` matches `{pattern}`: its contract is not checked",
             )
 
 
 RULE = Rule(
     id="HF403",
-    title="A contract that cannot be used",
-    why="Nothing is compared with it: stacks that break it are not found.",
-    fix="Mend the contract, or the name by which it is called.",
+    title="Contract that cannot be used",
+    why="Nothing is compared with it: stacks that violate it are not found.",
+    fix="Fix the contract, or the name that refers to it.",
     severity=Severity.ERROR,
     repository=_look,
     more=SETTINGS,

@@ -1,4 +1,4 @@
-"""HF501: a policy document that AWS would refuse."""
+"""HF501: policy document that AWS would reject."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.checks.iam.grammar import grammar
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policies, Policy
 from holdfast.checks.iam.to_findings import judged
-from holdfast.checks.model.interface import Answer, Rule, Severity, finding, only_terraform_knows
+from holdfast.checks.model.interface import Answer, Rule, Severity, finding, known_at_run_time_only
 from holdfast.checks.model.subjects import Module, VariablesFile
 from holdfast.kernel.errors import Place
 
@@ -29,8 +29,8 @@ def _all(policies: Policies) -> Iterator[Answer]:
         )
     whole = frozenset(policies.untold)
     parts = [one for one in policies.partly if one not in whole]
-    yield from only_terraform_knows("the policy", policies.untold, "; no HF5 rule sees it")
-    yield from only_terraform_knows("all of the policy", parts, "; no HF5 rule sees the rest")
+    yield from known_at_run_time_only("the policy", policies.untold, "; no HF5 rule checks it")
+    yield from known_at_run_time_only("part of the policy", parts, "; no HF5 rule checks the rest")
 
 
 def _in_code(module: Module) -> Iterator[Answer]:
@@ -43,10 +43,10 @@ def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF501",
-    title="A policy document that AWS would refuse",
-    why="AWS says so only in the middle of an apply, when half of the change is made. A key that stands "
-    "twice is worse: the first one is lost without a word.",
-    fix="Write it as the grammar of its kind of policy has it.",
+    title="Policy document that AWS would reject",
+    why="AWS only rejects it in the middle of an apply, when half of the change is made. A duplicate "
+    "key is worse: the first value is silently lost.",
+    fix="Follow the grammar of this kind of policy.",
     severity=Severity.ERROR,
     source=_in_code,
     variables=_in_variables,
@@ -76,22 +76,19 @@ resource "aws_iam_role" "deploy" {
 }
 """,
     more="""\
-Looked at: `jsonencode(…)`, heredocs and quoted JSON in the arguments of AWS's resources that hold a policy,
-in locals and arguments of modules; `file(…)` and `templatefile(…)`; the data source
-`aws_iam_policy_document`; JSON files in a module's folder, beside a variables file, or named by one. Policies
-of other clouds, such as Alibaba's, have a grammar of their own and are left alone.
+The rule reads `jsonencode(…)`, heredocs and quoted JSON in policy arguments of AWS resources, in locals and
+in module arguments; `file(…)` and `templatefile(…)`; the data source `aws_iam_policy_document`; and JSON
+files in a module's folder, next to a variables file, or named by one. Policies of other clouds, such
+as Alibaba's, have their own grammar and are ignored.
 
-Each is held against its own kind: an identity policy names no principal, a trust policy no resource, a
-bucket policy is about `s3:`. The kind is that of the argument; of a file, what its name says
-(`trust-policy.json`, `key-policy.json`, `bucket-policy.json`), else what it looks like. A managed policy is
-a permissions boundary if it is called so or a `permissions_boundary` names it, and nothing in sight attaches
-it.
+Each policy is checked against the grammar of its kind: an identity policy names no principal, a trust policy
+no resource, a bucket policy only `s3:` actions. The argument determines the kind; for a file, its name
+(`trust-policy.json`, `key-policy.json`, `bucket-policy.json`), otherwise its content. A managed policy is a
+permissions boundary if it is named so or a `permissions_boundary` refers to it, and nothing attaches it.
 
-Both sides of a condition are looked at, and what a `for` or a `dynamic` block makes. Where a part is only
-known when Terraform runs, nothing is said about that part. If it may be anything (a variable that lists
-actions, principals or whole statements), the rule says that it could not see all; the ARN of a resource is
-not such a part.
+The rule evaluates both sides of a conditional, `for` expressions and `dynamic` blocks. Parts that are only
+known at run time are not judged. If such a part could be anything (a variable with actions, principals or
+whole statements), the rule reports that it was only partly evaluated; a resource's ARN is not such a part.
 
-Whether an action exists is not looked up: AWS adds new ones every week.
-""",
+The rule does not check whether an action exists: AWS adds new ones every week.""",
 )

@@ -1,4 +1,4 @@
-"""HF502: a policy document that is larger than AWS allows."""
+"""HF502: policy document that is too large."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ def _judge(policy: Policy) -> Iterator[Said]:
         return
     if hard is not None and counted <= hard:
         yield Said(
-            f"{policy.kind} of {counted} characters: more than {limit} need a raised quota (at most {hard})",
+            f"{policy.kind} of {counted} characters: above {limit} a quota increase is needed (max. {hard})",
             policy.document,
             grave=False,
         )
     else:
-        yield Said(f"{policy.kind} of {counted} characters: at most {hard or limit} may be", policy.document)
+        yield Said(f"{policy.kind} of {counted} characters: the maximum is {hard or limit}", policy.document)
 
 
 RULE = Rule(
     id="HF502",
-    title="A policy document that is too large",
-    why="AWS refuses it, in the middle of an apply. White space does not count.",
-    fix="Split it, put what it lists behind wildcards or tags, or use managed policies.",
+    title="Policy document that is too large",
+    why="AWS rejects it in the middle of an apply. White space does not count.",
+    fix="Split it, use wildcards or tags, or use managed policies.",
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
     beside=files_beside,
     more="""\
-| document | characters, without white space |
+| document | maximum characters, without white space |
 |---|---|
 | inline in a user | 2048 |
 | inline in a group | 5120 |
 | inline in a role | 10240 |
 | managed policy | 6144 |
-| trust policy | 2048; a quota can raise it to 8192, so there it is a warning |
+| trust policy | 2048 (a quota increase allows 8192, so up to that it is a warning) |
 | key policy | 32768 |
 | bucket policy, VPC endpoint | 20480 |
 | queue policy | 8192 |
-| policy of an organization | 5120 |
+| organization policy | 5120 |
 
-The limits of inline policies hold for all of one identity together; each document is looked at alone here.
-Parts that are not known count as nothing.
+AWS limits the total of all inline policies of an identity; the rule checks each document on its own. Unknown
+parts count as empty.
 """,
 )

@@ -1,4 +1,4 @@
-"""HF503: a policy document in the old version of the language."""
+"""HF503: old policy language version."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from holdfast.checks.model.interface import Rule, Severity
 def _judge(policy: Policy) -> Iterator[Said]:
     fields = policy.document.fields
     version = fields.get("Version")
-    lost = " (`${…}` in it is plain text there)" if "${aws:" in policy.text else ""
+    lost = " (`${…}` is not expanded)" if "${aws:" in policy.text else ""
     if version is None:
         if fields.has("Statement") and not fields.more:
-            yield Said(f"without `Version` this is the language of 2008{lost}", policy.document)
+            yield Said(f"a policy without `Version` uses version 2008-10-17{lost}", policy.document)
     elif version.content == "2008-10-17":
-        yield Said(f"this is the language of 2008{lost}", version)
+        yield Said(f"the policy uses version 2008-10-17{lost}", version)
 
 
 RULE = Rule(
     id="HF503",
-    title="A policy in the old version of the language",
-    why="Policy variables such as `${aws:username}` mean nothing in it: they are compared letter by letter, "
-    "so a statement allows or denies something else than it says.",
-    fix='Write `"Version": "2012-10-17"`.',
+    title="Old policy language version",
+    why="Policy variables such as `${aws:username}` are not expanded in it but compared literally, so a "
+    "statement allows or denies something else than it says.",
+    fix='Set `"Version": "2012-10-17"`.',
     severity=Severity.WARNING,
     source=in_code(_judge, Severity.WARNING),
     variables=in_variables(_judge, Severity.WARNING),

@@ -1,4 +1,4 @@
-"""HF504: a statement that allows every action."""
+"""HF504: statement that allows every action."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.checks.model.interface import Rule, Severity
 
 def _judge(policy: Policy) -> Iterator[Said]:
     if policy.kind.bounds or policy.kind is Kind.TRUST:
-        return  # there an allowance is only a bound on what others allow, or the grammar refuses it
+        return  # such a policy only limits what others allow, or the grammar rejects it
     for statement in policy.statements:
         action = next((one for one in statement.actions.known if one.content in ("*", "*:*")), None)
         if not statement.allows or action is None:
@@ -26,10 +26,10 @@ def _judge(policy: Policy) -> Iterator[Said]:
 
 RULE = Rule(
     id="HF504",
-    title="A statement that allows every action",
-    why="Whoever holds it owns the account: it can make users, open buckets and switch the logs off. A "
-    "stolen key of it is the end.",
-    fix="Name the actions that are needed, on the resources that they are needed for.",
+    title="Statement that allows every action",
+    why="Its holder controls the account: it can create users, open buckets and turn off logging. One "
+    "leaked key compromises everything.",
+    fix="Allow only the actions that are needed, on the resources they are needed for.",
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
@@ -50,7 +50,7 @@ data "aws_iam_policy_document" "deploy" {
   }
 }
 """,
-    more="In a resource's own policy, which is about that resource alone, it is a warning. Policies of "
-    "organizations, those of VPC endpoints and permissions boundaries only bound what others allow: there it "
-    "is no finding.\n",
+    more="In a resource policy, which only covers that resource, it is a warning. Organization "
+    "policies, VPC endpoint policies and permissions boundaries only limit what others allow and are "
+    "not reported.",
 )

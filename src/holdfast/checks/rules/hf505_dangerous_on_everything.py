@@ -1,4 +1,4 @@
-"""HF505: an action that leads to more rights, allowed on every resource."""
+"""HF505: dangerous action on every resource."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _judge(policy: Policy) -> Iterator[Said]:
 
 
 def _bounded(statement: Statement) -> bool:
-    """A condition may bound what is allowed, and a principal makes it some resource's own policy."""
+    """A condition may restrict the statement, and a principal makes it a resource policy."""
     conditions = statement.conditions
     named = bool(statement.principals) or statement.not_principal is not None
     return (
@@ -69,10 +69,10 @@ def _said(action: Node, resource: Node, found: tuple[str, str], *, grave: bool) 
 
 RULE = Rule(
     id="HF505",
-    title="A dangerous action on every resource",
-    why="With some actions an identity can give itself all the others: with `iam:PassRole` on everything, "
-    "by starting a machine that has the administrator's role.",
-    fix="Name the roles, keys or secrets it is needed for in `Resource`, or bound it by a condition.",
+    title="Dangerous action on every resource",
+    why="Some actions let an identity give itself all others: `iam:PassRole` on everything, for "
+    "example, by starting an instance with an administrator role.",
+    fix="Restrict `Resource` to the roles, keys or secrets that are needed, or add a condition.",
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
@@ -104,7 +104,7 @@ resource "aws_iam_role_policy" "deploy" {
 """,
     more="\n".join(
         (
-            "Errors, with wildcards that cover them:",
+            "Errors (also through wildcards):",
             "",
             *(f"- `{action}`: {why}" for action, why in ESCALATING.items()),
             "",
@@ -112,11 +112,11 @@ resource "aws_iam_role_policy" "deploy" {
             "",
             *(f"- `{action}`: {why}" for action, why in REVEALING.items()),
             "",
-            "Every resource is `*`, or all of those that the action is about: `arn:aws:iam::*:role/*`.",
+            "Every resource means `*`, or all resources of the action's type: `arn:aws:iam::*:role/*`.",
             "",
-            "A statement with a condition is not found, unless that bounds nothing: one on",
-            "`aws:SecureTransport` or the region alone, one that matches everything, one that holds where",
-            "the key is missing (`…IfExists`, `ForAllValues:`).",
+            "A statement with a condition is not reported unless the condition restricts nothing: only",
+            "`aws:SecureTransport` or the region, a value that matches everything, or an operator that is",
+            "true when the key is missing (`…IfExists`, `ForAllValues:`).",
             "",
         )
     ),

@@ -1,4 +1,4 @@
-"""HF506: a statement that allows everything but what it names."""
+"""HF506: allow with NotAction or NotResource."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ def _judge(policy: Policy) -> Iterator[Said]:
         if not statement.allows:
             continue
         if statement.not_action is not None:
-            yield Said("every action but those named is allowed (`NotAction`)", statement.not_action)
+            yield Said("every action except those listed is allowed (`NotAction`)", statement.not_action)
         if statement.not_resource is not None:
-            yield Said("every resource but those named is meant (`NotResource`)", statement.not_resource)
+            yield Said(
+                "every resource except those listed is covered (`NotResource`)", statement.not_resource
+            )
 
 
 RULE = Rule(
     id="HF506",
-    title="A statement that allows everything but what it names",
-    why="It allows actions and resources that nobody has thought of, and those that AWS will add next year.",
-    fix="Name what is allowed in `Action` and `Resource`; keep `NotAction` and `NotResource` for `Deny`.",
+    title="Allow with NotAction or NotResource",
+    why="It allows actions and resources that no one has considered, including those that AWS will add.",
+    fix="List what is allowed in `Action` and `Resource`; use `NotAction` and `NotResource` only with "
+    "`Deny`.",
     severity=Severity.WARNING,
     source=in_code(_judge, Severity.WARNING),
     variables=in_variables(_judge, Severity.WARNING),

@@ -1,4 +1,4 @@
-"""HF507: a statement that allows everyone but those it names."""
+"""HF507: allow with NotPrincipal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from holdfast.checks.model.interface import Rule, Severity
 def _judge(policy: Policy) -> Iterator[Said]:
     for statement in policy.statements:
         if statement.allows and statement.not_principal is not None:
-            yield Said("everyone but those named is allowed (`NotPrincipal`)", statement.not_principal)
+            yield Said("everyone except those listed is allowed (`NotPrincipal`)", statement.not_principal)
 
 
 RULE = Rule(
     id="HF507",
-    title="A statement that allows everyone but those it names",
-    why="Everyone in the world is let in, people without an account of AWS included, but for the few that "
-    "are named.",
-    fix="Name who is allowed in `Principal`.",
+    title="Allow with NotPrincipal",
+    why="Everyone except the listed principals is allowed, including people without an AWS account.",
+    fix="List who is allowed in `Principal`.",
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),

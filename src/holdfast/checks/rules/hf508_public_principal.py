@@ -1,4 +1,4 @@
-"""HF508: a policy that lets everyone in."""
+"""HF508: policy that allows everyone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NARROWING: Final = (
     *("kms:calleraccount", "s3:dataaccesspointaccount", "s3:dataaccesspointarn", "ec2:sourceinstancearn"),
     *("saml:*", "cognito-identity.amazonaws.com:*", "elasticfilesystem:accessedviamounttarget"),
 )
-"""Keys that say who asks, or from where."""
+"""Keys that identify the caller or the network."""
 
 
 _OF_SERVICES: Final = ("aws:principalisawsservice", "aws:viaawsservice")
@@ -35,15 +35,15 @@ def _judge(policy: Policy) -> Iterator[Said]:
     for statement in policy.statements:
         if not statement.allows or statement.conditions.narrowed(*NARROWING):
             continue
-        if any(_shuts_out(other, statement) for other in policy.statements):
+        if any(_revokes(other, statement) for other in policy.statements):
             continue
         for who in statement.principals:
             if who.name == "*" and who.type in _EVERYONE:
-                yield Said(f"{policy.kind} lets everyone in, and no condition says who", who.at)
+                yield Said(f"{policy.kind} allows everyone, and no condition restricts it", who.at)
 
 
-def _shuts_out(other: Statement, allowed: Statement) -> bool:
-    """Whether a denial takes back what is allowed, but for those whom its conditions except."""
+def _revokes(other: Statement, allowed: Statement) -> bool:
+    """Whether a `Deny` revokes what is allowed, except for callers named in its conditions."""
     denies = not other.allows and other.sure and other.node.fields.get("Effect") is not None
     if not (denies and other.by_everyone and other.conditions.tests) or other.conditions.unsure:
         return False
@@ -52,7 +52,7 @@ def _shuts_out(other: Statement, allowed: Statement) -> bool:
 
 
 def _excepts(test: Comparison) -> bool:
-    """Whether it holds for all but those who say who they are, or where they come from."""
+    """Whether it is true for everyone except identified callers or networks."""
     whom = test.negative and ":" not in test.operator and is_one_of(test.key, NARROWING)
     return whom and narrow(test.key, test.bare.replace("Not", ""), test.values.words)
 
@@ -69,10 +69,10 @@ def _covers(other: Statement, allowed: Statement) -> bool:
 
 RULE = Rule(
     id="HF508",
-    title="A policy that lets everyone in",
-    why="`*` is every account of AWS and everyone without one. Buckets, queues and keys that were opened "
-    "this way are found by strangers within hours.",
-    fix="Name the accounts or roles, or add a condition on `aws:PrincipalOrgID`, `aws:SourceArn` or "
+    title="Policy that allows everyone",
+    why="`*` is every AWS account and everyone without one. Buckets, queues and keys that are open like "
+    "this are found by strangers within hours.",
+    fix="List the accounts or roles, or add a condition on `aws:PrincipalOrgID`, `aws:SourceArn` or "
     "`aws:SourceVpce`.",
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
@@ -107,8 +107,8 @@ resource "aws_s3_bucket_policy" "reports" {
   })
 }
 """,
-    more="A condition counts if it says who asks or from where, must hold (not `…IfExists`, `ForAllValues:` "
-    "or a `Not` operator) and does not match everything: not `arn:aws:iam::*:role/*`, nor half of all "
-    "addresses. A statement that denies the same to everyone but those named in such a condition counts "
-    "too. A site that is meant for everyone: waive it, with the reason.\n",
+    more="A condition counts if it identifies the caller or the network, must be true (not `…IfExists`, "
+    "`ForAllValues:` or a `Not` operator) and does not match everything: not `arn:aws:iam::*:role/*`, "
+    "nor half of all addresses. A `Deny` of the same for everyone except callers named in such a "
+    "condition counts too. Waive it for a site that is meant to be public, with the reason.",
 )

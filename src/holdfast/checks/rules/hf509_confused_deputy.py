@@ -1,4 +1,4 @@
-"""HF509: a service is let in whoever sent it."""
+"""HF509: service allowed for any account (confused deputy)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SENT: Final = (
     *("bedrock", "bedrock-agentcore", "cloudtrail", "codebuild", "datasync", "ecs-tasks", "iot", "osis"),
     *("elasticmapreduce", "pipes", "sagemaker", "scheduler", "ses", "states", "transfer", "vpc-flow-logs"),
 )
-"""Services that say for whom they take on a role: with others, such a condition would never hold."""
+"""Services that set these keys when they assume a role; with others the condition is never true."""
 
 
 _LOGS_OF_BALANCERS: Final = "logdelivery.elasticloadbalancing."
@@ -43,7 +43,7 @@ def _judge(policy: Policy) -> Iterator[Said]:
 
 
 def _kind(kind: Kind, statement: Statement) -> Kind:
-    """Of a policy that may be one or the other, each statement says itself what it is."""
+    """If the kind of a policy is unclear, each statement determines its own."""
     if kind is not Kind.UNCLEAR:
         return kind
     words = statement.actions.words
@@ -56,11 +56,13 @@ def _deputies(statement: Statement, kind: Kind) -> Iterator[Said]:
             continue
         sent = kind is not Kind.TRUST or who.name.partition(".")[0] in _SENT
         if sent and not _writes_own_logs(who, statement):
-            yield Said(f"`{shown(who.name)}` is let in whoever sent it", who.at, grave=kind is not Kind.TRUST)
+            yield Said(
+                f"`{shown(who.name)}` is allowed for every account", who.at, grave=kind is not Kind.TRUST
+            )
 
 
 def _writes_own_logs(who: Who, statement: Statement) -> bool:
-    """Load balancers write their logs below the number of their account, and nowhere else."""
+    """Load balancers only write logs below their own account id."""
     places = statement.resources.all
     return who.name.startswith(_LOGS_OF_BALANCERS) and all(
         _OF_ONE_ACCOUNT.fullmatch(str(one.content)) for one in places
@@ -69,9 +71,9 @@ def _writes_own_logs(who: Who, statement: Statement) -> bool:
 
 RULE = Rule(
     id="HF509",
-    title="A service is let in whoever sent it",
-    why="The service works for every customer of AWS. Without a condition, another customer can have it "
-    "write into this bucket, send into this queue or use this key: it is a confused deputy.",
+    title="Service allowed for any account (confused deputy)",
+    why="The service acts for every AWS customer. Without a condition, another customer can make it "
+    "write to this bucket, send to this queue or use this key.",
     fix="Add a condition on `aws:SourceArn` or `aws:SourceAccount`.",
     severity=Severity.WARNING,
     source=in_code(_judge, Severity.WARNING),
@@ -106,9 +108,10 @@ resource "aws_sns_topic_policy" "alarms" {
   })
 }
 """,
-    more="In trust policies it is a note, and only for services that say for whom they come: a role is "
-    "handed to a service with `iam:PassRole`, which asks for rights in the same account. In key "
-    "policies conditions on `kms:ViaService`, `kms:CallerAccount` and the encryption context count too. A "
-    "condition counts if it names an account, an organization or what is in one: `arn:aws:sns:*:*:*` is "
-    "anybody's. Load balancers may write logs below `AWSLogs/` and an account's number without one.\n",
+    more="In trust policies it is a note, and only for services that set these keys: a role is passed "
+    "to a service with `iam:PassRole`, which needs permissions in the same account. In key policies, "
+    "conditions on `kms:ViaService`, `kms:CallerAccount` and the encryption context count too. A "
+    "condition counts if it names an account, an organization or something inside one: "
+    "`arn:aws:sns:*:*:*` matches anyone. Load balancers may write logs below `AWSLogs/<account id>` "
+    "without one.",
 )

@@ -1,4 +1,4 @@
-"""HF510: another company's account is trusted without an external id."""
+"""HF510: third-party account trusted without an external id."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def _look(policies: Policies, checkout: Checkout) -> Iterator[Answer]:
             continue
         said = [said for statement in policy.statements for said in _strangers(statement, own)]
         if said and not own:
-            reason = (
-                "which accounts are one's own is not known: `checks.accounts` in holdfast.yaml names them"
-            )
+            reason = "your own accounts are not known: list them in `checks.accounts` in holdfast.yaml"
             yield Skipped(reason=reason, file=policy.file)
             continue
         for one in said:
@@ -50,23 +48,23 @@ def _strangers(statement: Statement, own: frozenset[str]) -> Iterator[Said]:
     for who in statement.principals:
         account = account_in(who.name) if who.type == "AWS" else None
         if account is not None and account not in own:
-            yield Said(f"the account {account} is not yours, and no external id is asked of it", who.at)
+            yield Said(f"the account {account} is not yours, and no external id is required", who.at)
 
 
 RULE = Rule(
     id="HF510",
-    title="A stranger's account is trusted without an external id",
-    why="A company that works for many customers can be talked into using your role for another of them, "
-    "who only has to name it. An external id that the company gives to you alone prevents that.",
-    fix="Add a condition: `StringEquals` on `sts:ExternalId`. If the account is your own, list it in "
+    title="Third-party account trusted without an external id",
+    why="A vendor that works for many customers can be tricked into using your role on behalf of "
+    "another customer who only needs its name. An external id that is unique to you prevents that.",
+    fix="Add a condition: `StringEquals` on `sts:ExternalId`. If the account is yours, list it in "
     "`checks.accounts`.",
     severity=Severity.WARNING,
     source=_in_code,
     variables=_in_variables,
     beside=files_beside,
     more="""\
-One's own accounts are those of the stacks (`account`, the role in `credentials`, a variable `account_id`)
-and those that the configuration lists:
+Your accounts are those of the stacks (`account`, the role in `credentials`, a variable `account_id`) and
+those listed in the configuration:
 
 ```yaml
 checks:
@@ -75,7 +73,7 @@ checks:
     acme-dev: "444455556666"
 ```
 
-Where none is known, nothing can be said, and the rule is skipped. A condition on the organization
-(`aws:PrincipalOrgID`) makes an account one's own.
+Without any known account the rule is skipped. An account with a condition on your organization
+(`aws:PrincipalOrgID`) counts as yours.
 """,
 )

@@ -1,4 +1,4 @@
-"""HF511: a role that jobs of GitHub can take on which were not meant."""
+"""HF511: GitHub Actions trust that is too broad."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REPOSITORY: Final = ("repository", "repository_id", "job_workflow_ref")
 _OWNER: Final = ("repository_owner", "repository_owner_id", "enterprise", "enterprise_id")
 
 _ALWAYS: Final = ("aud", "iss")
-"""Every token has them, and AWS itself compares them with the provider: such a condition adds little."""
+"""Every token has them, and AWS compares them with the provider: such a condition adds little."""
 
 
 def _judge(policy: Policy) -> Iterator[Said]:
@@ -40,18 +40,18 @@ def _host(statement: Statement) -> str | None:
 def _statement(statement: Statement, host: str) -> Iterator[Said]:
     actions = statement.actions
     if actions.known and not actions.unsure and statement.acts(ASSUMES) is None:
-        yield Said(f"a job of GitHub comes in by `{ASSUMES}` alone, which is not allowed", actions.known[0])
+        yield Said(f"GitHub jobs need `{ASSUMES}`, which is not allowed", actions.known[0])
     tests = _claims(statement.conditions, host)
     for claim, test in tests:
         if test.holds_without:
-            message = f"`{test.operator}` on `{host}:{claim}` also holds where the token has no such claim"
+            message = f"`{test.operator}` on `{host}:{claim}` is also true if the token has no such claim"
             yield Said(message, test.at, grave=claim not in _ALWAYS)
     yield from _audience(statement, tests, host)
     yield from _subject(statement, tests, host)
 
 
 def _claims(conditions: Conditions, host: str) -> list[tuple[str, Comparison]]:
-    """What is asked of the token; a key whose beginning is not known (`${local.host}:sub`) counts too."""
+    """The conditions on the token; a key with an unknown prefix (`${local.host}:sub`) counts too."""
     found = ((*test.key.rpartition(":"), test) for test in conditions.tests)
     return [(claim, test) for start, _, claim, test in found if start == host or HOLE in start]
 
@@ -77,7 +77,7 @@ def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Said]:
     told = any(test.holds_without for test in asked)
     if not demanded and not by_repository and not told and not statement.conditions.unsure:
         by_owner = any(claim in _OWNER and _is_bound(test) for claim, test in tests)
-        yield _anybody(statement, asked, host, by_owner=by_owner)
+        yield _unrestricted(statement, asked, host, by_owner=by_owner)
     for test in demanded:
         for value in test.values.all:
             grave, mild, never = width(str(value.content), patterns=test.patterns)
@@ -87,30 +87,32 @@ def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Said]:
                 yield Said(mild, value, grave=False)
 
 
-def _anybody(statement: Statement, asked: list[Comparison], host: str, *, by_owner: bool) -> Said:
+def _unrestricted(statement: Statement, asked: list[Comparison], host: str, *, by_owner: bool) -> Said:
     if by_owner:
-        return Said("every repository of the owner can take on this role", statement.at, grave=False)
+        return Said("every repository of the owner can assume this role", statement.at, grave=False)
     if host != HOST:
         whose = f"every repository of the enterprise {host.rpartition('/')[2]}"
-        return Said(f"no condition on `{host}:sub`: {whose} can come in", statement.at, grave=False)
+        return Said(f"no condition on `{host}:sub`: {whose} can assume this role", statement.at, grave=False)
     if asked:
-        message = f"`{asked[0].operator}` on `{host}:sub` names nobody: any repository of GitHub can come in"
+        message = (
+            f"`{asked[0].operator}` on `{host}:sub` restricts nothing: any repository can assume this role"
+        )
         return Said(message, asked[0].at)
-    return Said(f"no condition on `{host}:sub`: any repository of GitHub can come in", statement.at)
+    return Said(f"no condition on `{host}:sub`: any GitHub repository can assume this role", statement.at)
 
 
 def _is_bound(test: Comparison) -> bool:
-    """Whether it must hold, and says whose repository it is."""
+    """Whether it must be true and names the owner of the repository."""
     whose = (word.partition("/")[0] for word in test.values.words)
     return test.demands and not (test.patterns and any(wild(one) for one in whose))
 
 
 RULE = Rule(
     id="HF511",
-    title="A role that jobs of GitHub can take on which were not meant",
-    why="Everybody's jobs get tokens from the same provider. What keeps strangers out is the condition on "
-    "the subject alone; a wildcard too far to the left lets in whoever makes a repository with a name "
-    "that fits.",
+    title="GitHub Actions trust that is too broad",
+    why="Every GitHub repository gets tokens from the same provider. Only the condition on the subject "
+    "keeps strangers out; a wildcard too far to the left admits anyone who creates a repository with a "
+    "matching name.",
     fix="Add `StringEquals` on `token.actions.githubusercontent.com:aud` (`sts.amazonaws.com`) and `…:sub` "
     "(`repo:OWNER/REPO:environment:NAME`, for newer repositories `repo:OWNER@ID/REPO@ID:…`).",
     severity=Severity.ERROR,
@@ -159,16 +161,15 @@ resource "aws_iam_role" "deploy" {
 }
 """,
     more="""\
-Subjects are `repo:OWNER/REPO:` or, for repositories made, renamed or moved after 15 July 2026,
+Subjects are `repo:OWNER/REPO:` or, for repositories created, renamed or moved after 15 July 2026,
 `repo:OWNER@OWNER_ID/REPO@REPO_ID:`, followed by `environment:NAME`, `ref:refs/heads/BRANCH`,
-`ref:refs/tags/TAG` or `pull_request`; a colon in a name is `%3A`. Both are understood.
+`ref:refs/tags/TAG` or `pull_request`; a colon in a name is `%3A`. The rule understands both.
 
-An error: no condition on the subject, or only one that says who is not let in; a wildcard in the owner, a
-subject that no job has, `ForAllValues:` and `…IfExists`, which hold where the claim is missing. A warning:
-those on the audience or the issuer, which no token is without; all repositories of an owner or of an
-enterprise, everything in a repository, no condition on the audience or one for another audience. Conditions
-on `repository`, `repository_id` or `job_workflow_ref` count in the place of the subject, if the owner in
-them has no wildcard. A subject that an organization has made of other claims must say whose repository it is
-(`repository_owner:acme:…`): claims such as `environment:prod` are everybody's to choose.
-""",
+Errors: no condition on the subject, or only one that excludes; a wildcard in the owner; a subject that no job
+has; `ForAllValues:` and `…IfExists`, which are true if the claim is missing. Warnings: the same operators on
+the audience or issuer, which every token has; all repositories of an owner or an enterprise; everything in a
+repository; no condition on the audience, or one for another audience. Conditions on `repository`,
+`repository_id` or `job_workflow_ref` count instead of the subject if the owner in them has no wildcard. A
+custom subject made of other claims must name the owner (`repository_owner:acme:…`): anyone can choose claims
+such as `environment:prod`.""",
 )

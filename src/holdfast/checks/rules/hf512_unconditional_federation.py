@@ -1,4 +1,4 @@
-"""HF512: everyone whom an identity provider knows is let in."""
+"""HF512: identity provider trusted without conditions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from holdfast.checks.iam.statements import Comparison, Conditions, Who
 from holdfast.checks.iam.to_findings import in_code, in_variables
 from holdfast.checks.model.interface import Rule, Severity
 
-_EVERYBODYS: Final = ("agent.buildkite.com", "app.terraform.io", "gitlab.com")
-"""Providers that sign for the pipelines of all companies, for whatever audience these ask."""
+_MULTI_TENANT: Final = ("agent.buildkite.com", "app.terraform.io", "gitlab.com")
+"""Providers that sign tokens for the pipelines of all companies, with any audience."""
 _APPLICATIONS: Final = (
     *("accounts.google.com", "cognito-identity.amazonaws.com", "graph.facebook.com", "www.amazon.com"),
 )
-"""Providers of all companies' applications: which one, only the audience says."""
+"""Providers for the applications of all companies: only the audience tells them apart."""
 _WHICH: Final = frozenset(("aud", "oaud", "azp", "app_id", "sub"))
 _OF_ONE: Final = (
     ("oidc.eks.*", "every pod of the cluster"),
@@ -31,11 +31,11 @@ _OF_ONE: Final = (
     ("api.bitbucket.org/*", "every pipeline of the workspace"),
     ("*/_services/token", "every repository of the server"),
 )
-_NOBODY: Final = (
+_ANONYMOUS: Final = (
     *("aws:securetransport", "aws:requestedregion", "aws:currenttime", "aws:epochtime"),
     *("aws:tokenissuetime", "sts:rolesessionname", "aws:useragent", "aws:referer"),
 )
-"""Keys that do not say who asks."""
+"""Keys that do not identify the caller."""
 _PODS: Final = "system:serviceaccount:"
 
 
@@ -49,23 +49,25 @@ def _judge(policy: Policy) -> Iterator[Said]:
         for who in statement.principals:
             of_github = host_of((who.name,), keys if HOLE in who.name else ()) is not None
             if who.type == "Federated" and not of_github:
-                yield from _let_in(who, statement.conditions)
+                yield from _allowed(who, statement.conditions)
 
 
-def _let_in(who: Who, conditions: Conditions) -> Iterator[Said]:
+def _allowed(who: Who, conditions: Conditions) -> Iterator[Said]:
     demands = [
         test
         for test in conditions.tests
-        if test.demands and test.key not in _NOBODY and narrow(test.key, test.bare, test.values.words)
+        if test.demands and test.key not in _ANONYMOUS and narrow(test.key, test.bare, test.values.words)
     ]
     host = who.name.rpartition("oidc-provider/")[2].lower()
     by_others = [test for test in demands if test.key.rpartition(":")[2] != "aud"]
     if not demands:
-        yield Said("everyone whom this provider knows is let in: no condition says who", who.at)
-    elif host in _EVERYBODYS and not any(_names_owner(test) for test in by_others):
-        yield Said(f"every pipeline of {host}, anybody's, is let in: no condition says whose", who.at)
+        yield Said("everyone known to this provider is allowed: no condition restricts it", who.at)
+    elif host in _MULTI_TENANT and not any(_names_owner(test) for test in by_others):
+        yield Said(
+            f"every pipeline of {host}, of any company, is allowed: no condition names the owner", who.at
+        )
     elif host in _APPLICATIONS and not any(test.key.rpartition(":")[2] in _WHICH for test in demands):
-        yield Said(f"the users of anybody's application of {host} are let in: name yours in `aud`", who.at)
+        yield Said(f"the users of any application of {host} are allowed: restrict `aud` to yours", who.at)
     else:
         yield from _all_of_one(who, host, by_others)
 
@@ -78,18 +80,18 @@ def _names_owner(test: Comparison) -> bool:
 def _all_of_one(who: Who, host: str, by_others: list[Comparison]) -> Iterator[Said]:
     whole = next((whom for pattern, whom in _OF_ONE if fnmatch.fnmatchcase(host, pattern)), None)
     if whole is not None and not by_others:
-        yield Said(f"{whole} is let in: the audience does not say who", who.at, grave=False)
+        yield Said(f"{whole} is allowed: the audience does not restrict it", who.at, grave=False)
     for test in by_others:
         for value in test.values.known:
             namespace = str(value.content).removeprefix(_PODS)
             if test.patterns and namespace != value.content and wild(namespace[:1]):
-                yield Said(f"`{value.content}`: the pods of every namespace are let in", value, grave=False)
+                yield Said(f"`{value.content}`: pods of every namespace are allowed", value, grave=False)
 
 
 RULE = Rule(
     id="HF512",
-    title="Everyone whom an identity provider knows is let in",
-    why="A provider signs for all its users, pods or pipelines, often for other companies' too.",
+    title="Identity provider trusted without conditions",
+    why="A provider issues tokens for all its users, pods or pipelines, often also for other companies.",
     fix="Add a condition on its claims: `…:aud` and `…:sub` (OpenID Connect), or `SAML:aud`.",
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
@@ -123,15 +125,15 @@ data "aws_iam_policy_document" "trust" {
 }
 """,
     more="""\
-A condition counts if it must hold, says who asks, and does not match everything. How narrow it is, is only
-judged for GitHub (HF511); of some others it is known:
+A condition counts if it must be true, identifies the caller, and does not match everything. How narrow it is
+is only checked for GitHub ([HF511](HF511.md)) and these providers:
 
-- GitLab, Terraform Cloud and Buildkite sign for all companies: an audience alone, or a subject that begins
-  with a wildcard (`project_path:*`), keeps nobody out.
-- Cognito and Google sign for all companies' applications: without an audience (or a subject) every one of
-  them is let in.
-- EKS, CircleCI, Bitbucket and a GitHub Enterprise Server sign for one cluster, organization, workspace or
-  server. An audience alone lets in all of that, and `system:serviceaccount:*:deploy` whoever has a namespace:
+- GitLab, Terraform Cloud and Buildkite sign tokens for all companies: an audience alone, or a subject that
+  starts with a wildcard (`project_path:*`), restricts nothing.
+- Cognito and Google sign tokens for the applications of all companies: without an audience (or a subject)
+  all of them are allowed.
+- EKS, CircleCI, Bitbucket and a GitHub Enterprise Server sign tokens for one cluster, organization, workspace
+  or server. An audience alone allows all of it, and `system:serviceaccount:*:deploy` allows every namespace:
   a warning.
 """,
 )

@@ -1,4 +1,4 @@
-"""HF513: an ARN of another account or partition than the stack's."""
+"""HF513: ARN of another account or partition."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
 
 
 def _unseen(stack: CheckedStack) -> Skipped:
-    reason = "the number of the stack's account is not known: `checks.accounts` in holdfast.yaml names it"
+    reason = "the stack's account id is not known: add it to `checks.accounts` in holdfast.yaml"
     return Skipped(reason=reason, stack=stack.name)
 
 
@@ -75,7 +75,7 @@ def _look(policies: Policies, home: _Home, stack: CheckedStack) -> Iterator[Answ
 
 
 def _statement(statement: Statement, home: _Home) -> Iterator[Said | None]:
-    """None: there is an account to compare with, and none to compare it to."""
+    """None: the document names an account, but the stack's own is not known."""
     crossing = any(word.lower().startswith("sts:") for word in statement.actions.words)
     for item in statement.resources.all:
         yield from _partition(item, home)
@@ -86,13 +86,13 @@ def _statement(statement: Statement, home: _Home) -> Iterator[Said | None]:
             yield None
         else:
             yield Said(
-                f"`{shown(item.content)}` is of account {account}; the stack's is {home.account}", item
+                f"`{shown(item.content)}` belongs to account {account}; the stack's is {home.account}", item
             )
     for who in statement.principals:
         yield from _partition(who.at, home)
         account = _account(who.at)
         if statement.allows and account in home.others and account != home.account:
-            yield Said(f"`{shown(who.at.content)}` is of the environment {home.others[account]}", who.at)
+            yield Said(f"`{shown(who.at.content)}` belongs to the environment {home.others[account]}", who.at)
     for test in statement.conditions.tests:
         for item in test.values.all:
             yield from _partition(item, home)
@@ -103,14 +103,12 @@ def _partition(item: Node, home: _Home) -> Iterator[Said]:
     if arn is None or home.partition is None or arn.partition not in PARTITIONS:
         return
     if arn.partition != home.partition:
-        message = (
-            f"`{shown(item.content)}` is of the partition {arn.partition}; the stack's is {home.partition}"
-        )
+        message = f"`{shown(item.content)}` is in partition {arn.partition}; the stack's is {home.partition}"
         yield Said(message, item)
 
 
 def _is_published(item: Node, account: str, home: _Home) -> bool:
-    """Layers of functions and images that others publish for everyone are of their account."""
+    """Lambda layers and images that others publish belong to their account."""
     arn = arn_of(str(item.content))
     layer = arn is not None and arn.service == "lambda" and arn.resource.startswith("layer:")
     image = arn is not None and arn.service == "ecr" and account in _IMAGES
@@ -118,7 +116,7 @@ def _is_published(item: Node, account: str, home: _Home) -> bool:
 
 
 _IMAGES = frozenset(("602401143452", "763104351884"))
-"""AWS's own, of the add-ons of EKS and of deep learning."""
+"""Accounts of AWS: EKS add-ons and deep learning images."""
 
 
 def _account(item: Node) -> str | None:
@@ -130,21 +128,20 @@ def _account(item: Node) -> str | None:
 
 RULE = Rule(
     id="HF513",
-    title="An ARN of another account or partition",
-    why="Most often it was copied from another environment: the policy then does nothing here, or opens a "
-    "way from the one into the other.",
-    fix="Use the stack's own account and partition, best from `data.aws_caller_identity` and "
+    title="ARN of another account or partition",
+    why="It was most likely copied from another environment: the policy has no effect here, or gives "
+    "one environment access to the other.",
+    fix="Use the stack's own account and partition, preferably from `data.aws_caller_identity` and "
     "`data.aws_partition`.",
     severity=Severity.WARNING,
     stack=_in_stack,
     variables=_in_variables,
     beside=files_beside,
     more="""\
-The stack's account is its `account` where that is a number, else what `checks.accounts` says for that name,
-the account of the role in `credentials`, or a variable `account_id`. The partition is that of its region.
+The stack's account is its `account` if that is a number, otherwise its entry in `checks.accounts`, the
+account of the role in `credentials`, or a variable `account_id`. The partition is that of its region.
 
-Resources of other accounts in statements about `sts:` are meant to be there, and so are layers of functions
-of accounts that are not the repository's. A principal is
-only found if it is of an account that the repository uses in another environment.
-""",
+Resources of other accounts in `sts:` statements are expected, and so are Lambda layers of accounts outside
+the repository. A principal is only reported if its account belongs to another environment of the
+repository.""",
 )

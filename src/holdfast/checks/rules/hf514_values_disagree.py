@@ -1,4 +1,4 @@
-"""HF514: a stack whose values say another account or region than its own."""
+"""HF514: variables contradict the stack's account or region."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def _look(stack: CheckedStack) -> Iterator[Finding]:
         if own is None or not isinstance(given, str) or given == own or not given:
             continue
         if ACCOUNT.fullmatch(given) and not ACCOUNT.fullmatch(own):
-            own = number  # noqa: PLW2901 - a number is compared with the number of the same account
+            own = number  # noqa: PLW2901 - an account id is compared with the account id
             if own is None or given == own:
                 continue
         yield finding(
-            _place(stack, name), f"`{name}` is `{given}`; the stack's own is `{own}`", address=f"var.{name}"
+            _place(stack, name), f"`{name}` is `{given}`, but the stack has `{own}`", address=f"var.{name}"
         )
 
 
 def _place(stack: CheckedStack, name: str) -> Place:
-    """Where the value stands: the last file that sets it."""
+    """Where the value is set: the last file that sets it."""
     for path in reversed(stack.stack.variables_files):
         file = stack.checkout.code.file(path)
         attribute = file.body.attribute(name) if file is not None else None
@@ -46,13 +46,13 @@ def _place(stack: CheckedStack, name: str) -> Place:
 
 RULE = Rule(
     id="HF514",
-    title="A stack whose values say another account or region",
-    why="A file that was copied from another account's folder and only half changed plans into the one "
-    "account with the names of the other.",
-    fix="Say the same in both places, or take the value from the stack's name alone.",
+    title="Variables contradict the stack's account or region",
+    why="A variables file that was copied from another account and only half edited creates resources "
+    "in one account with the names of the other.",
+    fix="Use the same value in both places, or derive it from the stack only.",
     severity=Severity.WARNING,
     stack=_look,
-    more="Compared: the variables `account`, `aws_account`, `account_id`, `aws_account_id`, `region` and "
-    "`aws_region` with the `account` and `region` that the stack has in `holdfast.yaml` (from its path, "
-    "most often).\n",
+    more="Compares the variables `account`, `aws_account`, `account_id`, `aws_account_id`, `region` and "
+    "`aws_region` with the `account` and `region` of the stack in `holdfast.yaml` (usually from its "
+    "path).",
 )

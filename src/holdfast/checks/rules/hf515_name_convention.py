@@ -1,4 +1,4 @@
-"""HF515: a resource whose name does not follow the convention."""
+"""HF515: resource name does not follow the convention."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from holdfast.checks.code.convention import filled, name_of, shown, wanted_name
 from holdfast.checks.model.globs import is_name
-from holdfast.checks.model.interface import Answer, Rule, Severity, finding, only_terraform_knows
+from holdfast.checks.model.interface import Answer, Rule, Severity, finding, known_at_run_time_only
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.hcl.reader import Unknown
 
@@ -30,19 +30,19 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
             elif isinstance(name, str) and not is_name(wanted, name):
                 message = f"`{shown(name)}` does not follow the convention `{wanted}`"
                 yield finding(attribute, message, address=resource.address)
-    yield from only_terraform_knows("the name", hidden)
+    yield from known_at_run_time_only("the name", hidden)
 
 
 RULE = Rule(
     id="HF515",
-    title="A resource whose name does not follow the convention",
-    why="Policies, budgets and people find things by their names. One with the name of another environment "
-    "is taken for that one's.",
-    fix="Make the name of the stack's own parts, as `checks.names` in holdfast.yaml has it.",
+    title="Resource name does not follow the convention",
+    why="Policies, budgets and people find resources by name. One with another environment's name is "
+    "mistaken for that environment's.",
+    fix="Build the name as `checks.names` in holdfast.yaml requires.",
     severity=Severity.WARNING,
     stack=_look,
     more="""\
-Nothing is looked at unless a convention is configured:
+Nothing is checked unless a convention is configured:
 
 ```yaml
 checks:
@@ -51,10 +51,8 @@ checks:
     aws_db_*: "{account}-*"
 ```
 
-`*` stands for anything; `{company}`, `{environment}`, `{account}`, `{region}` and `{stack}` are those of
-the stack. Of several patterns for a type the longest counts. The name is what the arguments `name`,
-`bucket`, `identifier`, `function_name`, `cluster_identifier`, `family` or `alias` say, or the beginning that
-`name_prefix` or `bucket_prefix` gives it. Of one that is only known when Terraform runs, the rule says that
-it could not see it.
-""",
+`*` matches anything; `{company}`, `{environment}`, `{account}`, `{region}` and `{stack}` come from the stack.
+If several patterns match a type, the longest one counts. The name is the value of `name`, `bucket`,
+`identifier`, `function_name`, `cluster_identifier`, `family` or `alias`, or the prefix in `name_prefix` or
+`bucket_prefix`. A name that is only known at run time is reported as not evaluated.""",
 )

@@ -1,4 +1,4 @@
-"""HF516: a resource whose tags do not follow the convention."""
+"""HF516: resource tags do not follow the convention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.checks.model.interface import (
     Severity,
     Skipped,
     finding,
-    only_terraform_knows,
+    known_at_run_time_only,
 )
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.hcl.eval.evaluate import Scope, evaluate
@@ -31,7 +31,7 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
         return
     defaults = default_tags(stack)
     if defaults is None:
-        yield Skipped(reason="only Terraform knows the `default_tags` of the provider")
+        yield Skipped(reason="the provider's `default_tags` are only known at run time")
         return
     hidden: list[tuple[str, str]] = []
     for visited in stack.scopes:
@@ -46,7 +46,7 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
                 hidden.append((resource.block.file, resource.address))
             if given is not None:
                 yield from _tags(attribute or resource.block, resource.address, given, wanted)
-    yield from only_terraform_knows("the tags", hidden)
+    yield from known_at_run_time_only("the tags", hidden)
 
 
 def _given(
@@ -76,14 +76,15 @@ def _tags(
 
 RULE = Rule(
     id="HF516",
-    title="A resource whose tags do not follow the convention",
-    why="What has no owner or environment in its tags is in nobody's bill, and nobody dares to delete it.",
-    fix="Give it the tags that `checks.tags` in holdfast.yaml asks for, best by `default_tags` of the "
-    "provider.",
+    title="Resource tags do not follow the convention",
+    why="Resources without an owner or environment tag are in no one's budget, and no one dares to "
+    "delete them.",
+    fix="Set the tags that `checks.tags` in holdfast.yaml requires, preferably with the provider's "
+    "`default_tags`.",
     severity=Severity.WARNING,
     stack=_look,
     more="""\
-Nothing is looked at unless a convention is configured:
+Nothing is checked unless a convention is configured:
 
 ```yaml
 checks:
@@ -92,9 +93,8 @@ checks:
     Environment: "{environment}"
 ```
 
-Placeholders are those of HF515. Looked at are resources that write `tags`, and AWS's usual ones that have
-tags whether or not somebody writes them, together with the provider's `default_tags`; another resource that
-writes none may be of a type that has none, and is passed over. Of tags that are only known when Terraform
-runs, the rule says that it could not see them.
-""",
+The placeholders are those of [HF515](HF515.md). The rule checks resources with `tags`, and common AWS types
+that support tags even if the code sets none, together with the provider's `default_tags`. Other resources
+without `tags` are ignored, since their type may not support them. Tags that are only known at run time are
+reported as not evaluated.""",
 )

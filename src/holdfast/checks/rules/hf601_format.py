@@ -1,4 +1,4 @@
-"""HF601: code that is not in the format that Terraform itself writes."""
+"""HF601: code that is not formatted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _look(said: EngineSaid) -> Iterator[Answer]:
 
 
 def _users(said: EngineSaid, path: str) -> tuple[str | None, ...]:
-    """The stacks that the file is a part of: the one that Terraform was asked for speaks for others too."""
+    """The stacks that use the file; Terraform formats it for one of them on behalf of all."""
     checkout = said.stack.checkout
     code = checkout.users.get(path.rpartition("/")[0] or ".", ())
     given = (stack for stack in checkout.stacks if path in stack.stack.variables_files)
@@ -40,26 +40,26 @@ def _message(hunk: Hunk) -> str:
     if not hunk.before:
         return "lines are missing here"
     if not hunk.after:
-        return "these lines go"
+        return "these lines are removed"
     count = len(hunk.before)
     return "this line is not formatted" if count == 1 else f"these {count} lines are not formatted"
 
 
 def _hint(hunk: Hunk) -> str | None:
-    """What they become, by their names: a value may be a secret. Else the rule's own words."""
+    """The formatted lines without values, which may be secrets; None: the rule's own hint."""
     if not 0 < len(hunk.after) <= _SHOWN or any(_HEREDOC in line for line in hunk.after):
         return None
     lines = [shown for line in hunk.after if (shown := names_of(line.strip())) is not None]
-    return f"It becomes: {' ⏎ '.join(lines)}" if len(lines) == len(hunk.after) else None
+    return f"Formatted: {' ⏎ '.join(lines)}" if len(lines) == len(hunk.after) else None
 
 
 RULE = Rule(
     id="HF601",
     title="Code that is not formatted",
-    why="Where everybody formats as they like, changes of form hide changes of meaning in every diff.",
-    fix="`holdfast check --engine --fix` writes the format back, as `terraform fmt` would.",
+    why="Formatting changes hide real changes in every diff.",
+    fix="Run `holdfast check --engine --fix`, which writes the same format as `terraform fmt`.",
     severity=Severity.WARNING,
     engine=_look,
-    more="The format is that of the engine that runs the stack: `fmt` works on a copy, and the result is "
-    "compared byte for byte, line ends included. Variables files of the stack count, too.",
+    more="The engine that runs the stack determines the format: `fmt` runs on a copy, and the result is "
+    "compared byte for byte, including line endings. The stack's variables files are checked too.",
 )

@@ -1,4 +1,4 @@
-"""HF602: code that Terraform itself calls invalid."""
+"""HF602: code that Terraform rejects."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ def _look(said: EngineSaid) -> Iterator[Answer]:
     if said.unseen is not None:
         yield Skipped(reason=said.unseen)
     for folder in said.alone:
-        yield Skipped(
-            reason="no stack uses this code: Terraform was not asked whether it is valid", file=folder
-        )
+        yield Skipped(reason="no stack uses this code, so it was not validated", file=folder)
     for severity, problems in ((None, said.problems), (Severity.WARNING, said.warnings)):
         for problem in problems:
             yield Finding(message=problem.message, place=problem.place, hint=problem.hint, severity=severity)
@@ -22,11 +20,11 @@ def _look(said: EngineSaid) -> Iterator[Answer]:
 
 RULE = Rule(
     id="HF602",
-    title="Code that Terraform calls invalid",
-    why="No plan can be made of it, or it will stop working with a version to come.",
-    fix="Mend what Terraform says.",
+    title="Code that Terraform rejects",
+    why="Terraform cannot plan it, or it will stop working with a future version.",
+    fix="Fix what Terraform reports.",
     severity=Severity.ERROR,
     engine=_look,
-    more="Asked once for each root module, with one of the stacks that use it; of code that no stack uses "
-    "the rule says that it could not look. What `validate` only warns of is a warning here.",
+    more="Terraform validates each root module once, with one of the stacks that use it. Code that no "
+    "stack uses is reported as not evaluated. Warnings of `validate` are warnings here.",
 )

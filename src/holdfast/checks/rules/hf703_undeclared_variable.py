@@ -1,4 +1,4 @@
-"""HF703: a variables file sets a variable that the code does not declare."""
+"""HF703: variable is set but not declared."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ def _look(file: VariablesFile) -> Iterator[Finding | Skipped]:
     for stack in file.stacks:
         if stack.module.code.problems:
             place = stack.module.code.problems[0].place
-            yield Skipped(reason=f"{place} cannot be read: what is declared is not known", file=file.path)
+            yield Skipped(
+                reason=f"{place} cannot be read, so the declared variables are not known", file=file.path
+            )
             return
         declared.update(stack.module.code.variables)
     if not file.stacks:
-        yield Skipped(reason="no stack of this selection is given this file", file=file.path)
+        yield Skipped(reason="no selected stack uses this file", file=file.path)
         return
     for attribute in file.file.body.attributes:
         if attribute.name not in declared:
@@ -26,7 +28,7 @@ def _look(file: VariablesFile) -> Iterator[Finding | Skipped]:
             module = "the root module" if folder == "." else folder
             yield finding(
                 attribute,
-                f"`{attribute.name}` is set here, and {module} declares no such variable",
+                f"`{attribute.name}` is set here, but {module} does not declare it",
                 address=f"var.{attribute.name}",
                 hint=did_you_mean(attribute.name, declared),
             )
@@ -34,9 +36,9 @@ def _look(file: VariablesFile) -> Iterator[Finding | Skipped]:
 
 RULE = Rule(
     id="HF703",
-    title="A variable is set that the code does not declare",
-    why="Terraform only warns, and the value goes nowhere: a misspelt name leaves the default in force.",
-    fix="Declare it, mend its name, or take it away.",
+    title="Variable is set but not declared",
+    why="Terraform only warns and ignores the value: a misspelled name leaves the default in effect.",
+    fix="Declare it, correct its name, or remove it.",
     severity=Severity.ERROR,
     variables=_look,
 )

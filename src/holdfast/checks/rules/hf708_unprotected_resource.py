@@ -1,4 +1,4 @@
-"""HF708: an object that cannot simply be made again, in production, that nothing keeps from being deleted."""
+"""HF708: unprotected resource in production."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.tables.stateful_types import Stateful, stateful_types
 
-_GRAVE = ("data", "keys")
+_SEVERE = ("data", "keys")
 _LEAVING = (ChangeKind.DELETE, ChangeKind.FORGET)
 
 
@@ -34,14 +34,14 @@ def _look(module: Module) -> Iterator[Finding | Skipped]:
             yield _finding(resource, row, stack)
         for stack in unclear if not bare else ():
             yield Skipped(
-                reason=f"whether {resource.address} is protected cannot be told before it is planned",
+                reason=f"the protection of {resource.address} is only known in a plan",
                 file=resource.place.file,
                 stack=stack,
             )
 
 
 def _answers(module: Module, resource: Resource, body: Body, row: Stateful) -> Iterator[tuple[str, Kept]]:
-    """For each stack in production; the worst of its instances, and none where it is not made there."""
+    """For each stack in production that creates it: the weakest protection of its instances."""
     for stack in module.stacks:
         if not stack.stack.production:
             continue
@@ -62,17 +62,17 @@ def _providers(stack: CheckedStack, type_: str) -> Iterator[tuple[Body, Scope]]:
     return provider_bodies(stack.module, type_.partition("_")[0], stack.scope)
 
 
-# In a plan: what the code could not tell, and what modules from elsewhere make.
+# In a plan: values that the code does not show, and resources of external modules.
 
 
 class _Written(NamedTuple):
-    """An object in the code of a stack."""
+    """A resource in the code of a stack."""
 
     resource: Resource
     body: Body
     scope: Scope
     said: Kept
-    """Of all its instances the worst."""
+    """The weakest of its instances."""
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Answer]:
@@ -86,18 +86,18 @@ def _plan(plan: CheckedPlan) -> Iterator[Answer]:
         if answer is Kept.NO and about is not None:
             yield _finding(about.resource, table[about.resource.type], stack.name)
         elif answer is not Kept.YES:
-            yield _untold(
-                address, "the plan does not know it" if about else "its module is not in this repository"
+            yield _unknown(
+                address, "the plan does not show it" if about else "its module is not in this repository"
             )
     if partial:
         there = {without_keys(change.address) for change in plan.plan.changes}
         for address, one in written.items():
             if one.said is Kept.UNKNOWN and address not in there:
-                yield _untold(address, "the plan leaves it out")
+                yield _unknown(address, "the plan omits it")
 
 
-def _untold(address: str, why: str) -> Skipped:
-    return Skipped(reason=f"whether {address} is protected cannot be told: {why}")
+def _unknown(address: str, why: str) -> Skipped:
+    return Skipped(reason=f"the protection of {address} is not known: {why}")
 
 
 def _in_code(stack: CheckedStack) -> dict[str, _Written]:
@@ -118,7 +118,7 @@ def _in_code(stack: CheckedStack) -> dict[str, _Written]:
 
 
 def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -> dict[str, Kept]:
-    """Of each object of which the code does not say enough: the worst of its instances."""
+    """For each resource whose code does not show enough: the weakest protection of its instances."""
     table = stateful_types()
     found: dict[str, Kept] = {}
     for change in plan.changes:
@@ -138,10 +138,10 @@ def _finding(resource: Resource, row: Stateful, stack: str) -> Finding:
     ways = ("`prevent_destroy = true` in `lifecycle`", *row.protections)
     return finding(
         resource.block,
-        f"`{resource.address}` {row.loss}, and nothing in its code keeps it from being deleted",
+        f"`{resource.address}` {row.loss}, and its code does not protect it from deletion",
         address=resource.address,
-        hint=f"Write {_either(ways)}.",
-        severity=Severity.WARNING if row.holds in _GRAVE else Severity.NOTE,
+        hint=f"Set {_either(ways)}.",
+        severity=Severity.WARNING if row.holds in _SEVERE else Severity.NOTE,
         stack=stack,
     )
 
@@ -152,21 +152,21 @@ def _either(ways: tuple[str, ...]) -> str:
 
 RULE = Rule(
     id="HF708",
-    title="Nothing keeps an object in production from being deleted",
-    why="What it holds, or what others know it by, is gone with it. The guard refuses the deletion in "
-    "Holdfast; a protection in the code holds wherever the code is run, and one of the provider's against "
-    "everybody.",
-    fix="Write `prevent_destroy = true` in its `lifecycle`, or turn on the protection that its provider has.",
+    title="Unprotected resource in production",
+    why="Deleting it loses its data, or an identity that others depend on. The guard denies the "
+    "deletion in Holdfast; protection in the code works wherever the code is run, and the provider's "
+    "own protection against everyone.",
+    fix="Set `prevent_destroy = true` in its `lifecycle`, or enable the provider's deletion protection.",
     severity=Severity.WARNING,
     source=_look,
     plan=_plan,
     bad='resource "aws_db_instance" "main" {\n  instance_class = "db.t4g.small"\n}\n',
     good='resource "aws_db_instance" "main" {\n  instance_class      = "db.t4g.small"\n'
     "  deletion_protection = true\n}\n",
-    more="It looks at stacks in production, and at the types of [the guard's table](../guard.md). A type "
-    "that holds data or keys is a warning, one that others know by its identity or address a note. Where a "
-    "provider can refuse a deletion, that counts, or `prevent_destroy`; where it cannot, its last snapshot "
-    "or the time in which a deletion can be taken back does, and so does a default of the provider that is "
-    "safe. A plan tells what the code does not: values that are computed, and objects of modules from "
-    "elsewhere, but for their `prevent_destroy`.",
+    more="Applies to stacks in production and to the types in [the guard's table](../guard.md). A type "
+    "that holds data or keys is a warning, one that others refer to by identity or address is a note. "
+    "If the provider can refuse a deletion, that setting or `prevent_destroy` is required; otherwise a "
+    "final snapshot or a recovery window is enough, and so is a safe default of the provider. A plan "
+    "adds what the code does not show: computed values, and resources of external modules, except for "
+    "their `prevent_destroy`.",
 )

@@ -1,4 +1,4 @@
-"""HF709: a root module that does not say which versions of Terraform it is written for."""
+"""HF709: no Terraform version constraint."""
 
 from __future__ import annotations
 
@@ -22,21 +22,19 @@ def _look(module: Module) -> Iterator[Finding | Skipped]:
     )
     if first is not None:
         where = "the root module" if module.folder == "." else f"`{module.folder}`"
-        yield finding(
-            first.place, f"{where} does not say which versions of Terraform or OpenTofu it is written for"
-        )
+        yield finding(first.place, f"{where} has no `required_version`")
 
 
 RULE = Rule(
     id="HF709",
-    title="No version of Terraform is asked for",
-    why="Whoever runs it with another version gets other defaults, another plan, or a state that the others "
-    "can no longer read.",
-    fix='Write `required_version = "~> 1.9"`, or what fits, into its `terraform` block.',
+    title="No Terraform version constraint",
+    why="With a different version Terraform may use other defaults, create a different plan, or write a "
+    "state that others cannot read.",
+    fix='Set `required_version = "~> 1.9"`, or what fits, in the `terraform` block.',
     severity=Severity.WARNING,
     source=_look,
     bad='terraform {\n  backend "s3" {}\n}\n',
     good='terraform {\n  required_version = "~> 1.9"\n  backend "s3" {}\n}\n',
-    more="Only root modules of stacks are looked at. A `.terraform-version` and `engine.version` choose what "
-    "Holdfast runs; they do not stop anybody else.",
+    more="Only root modules of stacks are checked. `.terraform-version` and `engine.version` select "
+    "what Holdfast runs; they do not stop anyone else.",
 )

@@ -1,4 +1,4 @@
-"""HF901: a waiver whose end date is past. `waivers.py` finds them."""
+"""HF901: waiver that has expired."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF901",
-    title="A waiver that has expired",
-    why="What it allowed for a while is now as wrong as it was before, and counts again.",
-    fix="Put right what it waives, or agree on a new end date and write down why.",
+    title="Waiver that has expired",
+    why="What it waived counts again.",
+    fix="Fix what it waives, or agree on a new end date and write down why.",
     severity=Severity.WARNING,
 )

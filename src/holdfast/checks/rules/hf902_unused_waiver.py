@@ -1,4 +1,4 @@
-"""HF902: a waiver that waives nothing. `waivers.py` finds them."""
+"""HF902: waiver without effect."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF902",
-    title="A waiver that waives nothing",
-    why="What it allowed has been put right. Left standing, it would hide the next mistake of the same kind.",
-    fix="Take the waiver away.",
+    title="Waiver without effect",
+    why="What it waived is fixed. If it stays, it hides the next mistake of the same kind.",
+    fix="Remove the waiver.",
     severity=Severity.WARNING,
-    more="It is only reported where its rule did look, at everything that the waiver is about.",
+    more="Only reported if its rule evaluated everything that the waiver covers.",
 )

@@ -1,4 +1,4 @@
-"""HF903: a waiver that cannot be understood. `waivers.py` finds them."""
+"""HF903: invalid waiver."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF903",
-    title="A waiver that cannot be understood",
-    why="It waives nothing: without a rule, a reason and an end date nobody can tell what was agreed.",
-    fix="Write `# holdfast:ignore HF101 until=2027-01-01 reason=why this is right here`.",
+    title="Invalid waiver",
+    why="It waives nothing: a waiver needs a rule, a reason and an end date.",
+    fix="Write `# holdfast:ignore HF101 until=2027-01-01 reason=why this is acceptable`.",
     severity=Severity.WARNING,
 )

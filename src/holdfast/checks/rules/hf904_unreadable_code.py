@@ -1,4 +1,4 @@
-"""HF904: code that cannot be read, as a whole or in part."""
+"""HF904: code that cannot be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _module(module: Module) -> Iterator[Finding]:
 
 
 def _calls(module: Module) -> Iterator[Finding]:
-    """Code that is called for and is not here was looked at by no rule."""
+    """Calls of local modules whose code is missing, so that no rule checks it."""
     tree = module.checkout.code.tree
     for block in module.blocks("module"):
         source, name = value(block.body, "source"), "".join(block.labels[:1])
@@ -27,11 +27,11 @@ def _calls(module: Module) -> Iterator[Finding]:
             continue
         folder = tree.inside(module.folder, source)
         if folder is None:
-            what = f"the module `{name}` lies outside the repository ({source}): no rule looks at it"
+            what = f"the module `{name}` is outside the repository ({source}): no rule checks it"
             hint = "Put holdfast.yaml at the root of the repository."
         elif not any(map(is_code, tree.names(folder))):
-            what = f"the code of the module `{name}` should lie in {folder}, and there is none"
-            hint = "Mend the path. Is it a submodule of Git: git submodule update --init"
+            what = f"the module `{name}` has no code in {folder}"
+            hint = "Fix the path. If it is a Git submodule: git submodule update --init"
         else:
             continue
         yield finding(block.body.attribute("source") or block, what, hint=hint, address=f"module.{name}")
@@ -42,10 +42,10 @@ def _variables(file: VariablesFile) -> Iterator[Finding]:
 
 
 def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
-    """Nothing is quoted from a file that a link leads to outside the repository."""
+    """Nothing is quoted from a file outside the repository that a link points to."""
     if file.problems and checkout.code.tree.real(file.path) is None:
-        outside = "this cannot be read, and is a link that leads out of the repository"
-        yield Finding(message=outside, place=Place(file=file.path), hint="Put the file itself here.")
+        outside = "the file cannot be read; it is a link to a file outside the repository"
+        yield Finding(message=outside, place=Place(file=file.path), hint="Replace the link with the file.")
         return
     for problem in file.problems:
         yield Finding(message=problem.message, place=problem.place, hint=problem.hint)
@@ -54,8 +54,8 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
 RULE = Rule(
     id="HF904",
     title="Code that cannot be read",
-    why="Terraform would stop here too. Until it is mended, the other rules see only a part of the file.",
-    fix="Mend the syntax at this place, or the path of the module.",
+    why="Terraform fails here too. Until it is fixed, the other rules only see part of the file.",
+    fix="Fix the syntax here, or the path of the module.",
     severity=Severity.ERROR,
     source=_module,
     variables=_variables,

@@ -1,4 +1,4 @@
-"""HF905: a rule that broke while it looked. `running.py` finds them."""
+"""HF905: rule that crashed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF905",
-    title="A rule that broke while it looked",
-    why="What it would have said here is not known, so this is not taken for code without findings.",
-    fix="Please report it, with the code it broke on; until then that rule can be turned off for this path.",
+    title="Rule that crashed",
+    why="What it would have found here is not known, so the code does not count as passed.",
+    fix="Please report it with the code that caused it; until then you can turn that rule off for this path.",
     severity=Severity.ERROR,
 )

@@ -1,4 +1,4 @@
-"""HF906: what keeps the stacks from being found. The command that runs the checks finds them."""
+"""HF906: stacks cannot be discovered."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF906",
-    title="The stacks cannot be found",
-    why="Nothing can be planned or applied until this is mended. Rules that look at stacks could not look.",
-    fix="Mend what is named; `holdfast stacks` says whether it worked.",
+    title="Stacks cannot be discovered",
+    why="Nothing can be planned or applied until this is fixed, and rules about stacks were not evaluated.",
+    fix="Fix the problem; `holdfast stacks` shows whether it worked.",
     severity=Severity.ERROR,
 )

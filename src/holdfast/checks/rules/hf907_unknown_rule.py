@@ -1,4 +1,4 @@
-"""HF907: the configuration names a rule that does not exist. `running.py` finds them."""
+"""HF907: unknown rule in the configuration."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF907",
-    title="The configuration names a rule that does not exist",
-    why="A severity or a waiver for it does nothing.",
-    fix="`holdfast check --list` shows the rules there are.",
+    title="Unknown rule in the configuration",
+    why="A severity or waiver for it has no effect.",
+    fix="`holdfast check --list` shows all rules.",
     severity=Severity.WARNING,
 )

@@ -1,4 +1,4 @@
-"""HF908: a tool of other people's whose answer cannot be believed. `tools/` finds them."""
+"""HF908: external tool without a result."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF908",
-    title="A tool that gave no answer to believe",
-    why="It crashed, is missing though it was asked for, or said nothing about what it was given. "
-    "What it would have found is not known, so this is not taken for code without findings.",
-    fix="Mend what the message names, or say `checks: {tools: {NAME: off}}`.",
+    title="External tool without a result",
+    why="It crashed, is missing although it is required, or printed no valid result. What it would have "
+    "found is not known, so the code does not count as passed.",
+    fix="Fix the problem in the message, or set `checks: {tools: {NAME: off}}`.",
     severity=Severity.ERROR,
 )

@@ -18,7 +18,7 @@ from holdfast.checks.model.subjects import Checkout, History
 from holdfast.checks.model.traces import Mark, Trace
 from holdfast.kernel.errors import Place
 
-NO_GIT = "this is no Git working tree: what Git would keep is not known"
+NO_GIT = "not a Git working tree, so the tracked files are not known"
 _LARGEST = 5_000_000
 _NOT_THESE = (
     ".tf", ".tofu", ".tfvars", ".md", ".rst", ".adoc", ".py", ".go", ".js", ".ts", ".rb", ".sh", ".ps1",
@@ -80,7 +80,7 @@ def _content(checkout: Checkout, path: str) -> bytes | None:
 
 def _kept(path: str, found: Suspect) -> Finding:
     return Finding(
-        message=f"Git keeps {found.what} (`{found.folder or name_of(path)}`)",
+        message=f"{found.what} is committed to Git (`{found.folder or name_of(path)}`)",
         place=Place(file=path),
         severity=found.severity,
     )
@@ -88,8 +88,7 @@ def _kept(path: str, found: Suspect) -> Finding:
 
 def _waiting(path: str, found: Suspect) -> Finding:
     return Finding(
-        message=f"{found.what} lies here (`{found.folder or name_of(path)}`), and no `.gitignore` keeps Git "
-        "from taking it in",
+        message=f"{found.what} (`{found.folder or name_of(path)}`) is not covered by `.gitignore`",
         place=Place(file=path),
         hint=f"Add `{_ignored(path, found)}` to `.gitignore`.",
         severity=Severity.WARNING,
@@ -135,9 +134,9 @@ def _suspect(judge: Judge, trace: Trace) -> Suspect:
 def _once_kept(path: str, found: Suspect, commit: str, date: str) -> Finding:
     return Finding(
         message=f"{found.what} (`{found.folder or name_of(path)}`) was added in commit "
-        f"{commit[:12]} of {date[:10]}, and is still in the history",
+        f"{commit[:12]} of {date[:10]} and is still in the history",
         place=Place(file=path),
-        hint="Change every secret it holds; then rewrite the history (`git filter-repo "
-        f"--invert-paths --path {found.folder or path}`) and let everybody clone anew.",
+        hint="Rotate every secret in it; then rewrite the history (`git filter-repo "
+        f"--invert-paths --path {found.folder or path}`) and have everyone clone again.",
         severity=found.severity,
     )

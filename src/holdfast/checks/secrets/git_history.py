@@ -52,7 +52,7 @@ class Past:
 
     def look(self, version: Version, content: bytes | None, why_not: str | None = None) -> None:
         if content is None:
-            self.unread.append(Unread(version.path, f"an old version was not looked into: {why_not}"))
+            self.unread.append(Unread(version.path, f"an old version was not searched: {why_not}"))
             return
         mark = _mark(name_of(version.path), content)
         if mark is not None:

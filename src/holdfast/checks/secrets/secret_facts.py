@@ -77,13 +77,13 @@ def remedy(mode: str, type_: str, paths: tuple[str, ...] = (), *, otherwise: str
     `otherwise`: what to say of a type that has no way of its own.
     """
     said = [
-        f"Give `{twin.path}` instead of `{path}` (write-only: it is never kept)."
+        f"Set `{twin.path}` instead of `{path}` (write-only: it is never stored)."
         for path in paths
         for twin in twins(type_)
         if mode == "managed" and covers(twin.steps, tuple(path.split(".")))
     ]
     if mode == "data" and type_ in ephemerals():
-        said.append(f'Read it as `ephemeral "{type_}"`: what is read so is never kept.')
+        said.append(f'Read it with `ephemeral "{type_}"`, which is never stored.')
     table = _table("remedies")
     known = next(
         (

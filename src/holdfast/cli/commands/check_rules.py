@@ -36,14 +36,14 @@ def explain_rule(invocation: Invocation, id_: str) -> Exit:
         return Exit.DONE
     line = invocation.console.line
     line((f" {rule.id}  {rule.title}", "bold"), f"  ({rule.severity})")
-    line(f" Looks at {looks_at(rule)}.")
+    line(f" Checks {looks_at(rule)}.")
     for title, text in (
-        ("Why", rule.why),
-        ("What to do", rule.fix),
-        ("Found", rule.bad),
-        ("Not found", rule.good),
+        ("Why it matters", rule.why),
+        ("How to fix it", rule.fix),
+        ("Reported", rule.bad),
+        ("Not reported", rule.good),
         ("More", rule.more),
-        ("Where it is right all the same", waiving(rule)),
+        ("Exceptions", waiving(rule)),
     ):
         if text:
             line("")

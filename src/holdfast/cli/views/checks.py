@@ -53,7 +53,7 @@ def _numbers(report: Report, *, verbose: bool) -> str:
     if report.waived:
         parts.append(f"{report.waived} waived")
     if words := unseen(report):
-        parts.append(words if verbose else f"{words} (why: --verbose)")
+        parts.append(words if verbose else f"{words} (details: --verbose)")
     if report.counted and not verbose:
         parts.append("all of them: --verbose, or holdfast check")
     return " · ".join(parts)

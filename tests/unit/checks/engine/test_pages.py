@@ -33,8 +33,8 @@ def test_a_page_says_why_what_to_do_and_where_it_looks() -> None:
     assert expired is not None
     page = pages.page(unused)
     assert page.startswith(
-        "# HF211: A variable that sounds secret and is not marked\n\nSeverity: **warning**"
+        "# HF211: Secret-looking variable that is not sensitive\n\nDefault severity: **warning**"
     )
-    assert "Looks at: the code." in page
+    assert "Checks: the code." in page
     assert "holdfast:ignore HF211 until=" in page
     assert "cannot be waived" in pages.page(expired)

@@ -113,10 +113,10 @@ def test_what_is_not_at_hand_is_a_skip_with_its_reason() -> None:
 
     report = check(made(plan=look, state=look, history=look, engine=look), {"main.tf": ""})
     assert skips(report, made()) == [
-        "the history was not read: --history does that",
-        "Terraform was not asked: --engine does that",
-        "no plan is at hand: `holdfast plan` looks at it",
-        "no state is at hand",
+        "the Git history was not searched: use --history",
+        "Terraform was not run: use --engine",
+        "no plan is available: `holdfast plan` checks it",
+        "no state is available",
     ]
     assert report.unseeing == ("HF799",)
     assert report.exit(Severity.NOTE) is Exit.DONE
@@ -137,7 +137,7 @@ def test_plans_and_states_at_hand_are_looked_at() -> None:
 
     at_hand = AtHand(
         plans=Seen(items=(plan_of(found, PLAN),)),
-        states=Seen(items=(state_of(found, STATE),), unseen="no state is at hand for 1 of 2 stacks"),
+        states=Seen(items=(state_of(found, STATE),), unseen="no state is available for 1 of 2 stacks"),
         history=Seen(items=(History(checkout=found, commits=()),)),
     )
     rule = made(plan=plan, state=state, history=history)
@@ -147,7 +147,7 @@ def test_plans_and_states_at_hand_are_looked_at() -> None:
         ("state 1", "root", "note"),
         ("plan of 1.9.0", "root", "error"),
     ]
-    assert skips(report, rule) == ["no state is at hand for 1 of 2 stacks"]
+    assert skips(report, rule) == ["no state is available for 1 of 2 stacks"]
 
 
 def test_a_rule_that_breaks_is_an_error_and_harms_no_other() -> None:
@@ -161,7 +161,7 @@ def test_a_rule_that_breaks_is_an_error_and_harms_no_other() -> None:
     first, broken = report.findings
     assert first.message == "first"
     assert (broken.rule.id, broken.severity, broken.file) == ("HF905", Severity.ERROR, "main.tf")
-    assert broken.message.startswith("HF799 broke here: ValueError in test_running.py, line ")
+    assert broken.message.startswith("HF799 crashed here: ValueError in test_running.py, line ")
     assert "hunter2" not in broken.message
     assert report.exit(Severity.ERROR) is Exit.REFUSED
 
@@ -177,7 +177,7 @@ def test_stacks_that_cannot_be_found_are_findings_and_skips() -> None:
     assert [(one.rule.id, one.message, one.line) for one in report.findings] == [
         ("HF906", "HF-STACK-3 no", 3)
     ]
-    assert skips(report, made()) == ["the stacks could not be found"]
+    assert skips(report, made()) == ["the stacks could not be discovered"]
 
 
 def test_broken_code_is_a_finding_with_a_position() -> None:

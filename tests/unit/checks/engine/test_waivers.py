@@ -60,24 +60,27 @@ def test_one_comment_names_several_rules() -> None:
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("holdfast:ignore", "it names no rule"),
-        ("holdfast:ignore until=2027-01-31 reason=why", "it names no rule"),
-        ("holdfast:ignore HF700 until=2027-01-31", "it gives no reason (`reason=…`)"),
-        ("holdfast:ignore HF700 reason=why", "it has no end date (`until=2027-01-31`)"),
-        ("holdfast:ignore HF700 until=2027-02-30 reason=why", "`2027-02-30` is no day (`until=2027-01-31`)"),
+        ("holdfast:ignore", "no rule"),
+        ("holdfast:ignore until=2027-01-31 reason=why", "no rule"),
+        ("holdfast:ignore HF700 until=2027-01-31", "no reason (`reason=…`)"),
+        ("holdfast:ignore HF700 reason=why", "no end date (`until=2027-01-31`)"),
+        (
+            "holdfast:ignore HF700 until=2027-02-30 reason=why",
+            "`2027-02-30` is not a date (`until=2027-01-31`)",
+        ),
         ("holdfast:ignore HF799 until=2027-01-31 reason=why", "there is no rule `HF799`"),
         ("holdfast:ignore HF7O1 until=2027-01-31 reason=why", "there is no rule `HF7O1`"),
         (
             "holdfast:ignore HF700 HF705 until=2027-01-31 reason=why",
-            "`HF705` is no field; commas stand between rules",
+            "unexpected `HF705`; separate rules with commas",
         ),
-        ("holdfast:ignore HF7* until=2027-01-31 reason=why", "`*` is no field; commas stand between rules"),
+        ("holdfast:ignore HF7* until=2027-01-31 reason=why", "unexpected `*`; separate rules with commas"),
     ],
 )
 def test_a_waiver_that_says_too_little_waives_nothing(written: str, says: str) -> None:
     """It is a finding with its place, and what it was meant for still counts."""
     report = check(UNUSED, {"main.tf": f'variable "a" {{}} # {written}\n'})
-    assert messages(report, BROKEN) == [f"this waiver cannot be understood: {says}"]
+    assert messages(report, BROKEN) == [f"invalid waiver: {says}"]
     assert lines(report, BROKEN) == [("main.tf", 1)]
     assert [one.waived for one in of(report, UNUSED)] == [False]
 
@@ -120,14 +123,14 @@ def test_the_last_day_counts_and_the_next_does_not() -> None:
     assert [one.waived for one in on_the_day.findings] == [True]
     after = check(UNUSED, checkout(code, today=date(2027, 2, 1)))
     assert [(one.rule.id, one.waived) for one in after.findings] == [("HF700", False), ("HF901", False)]
-    assert messages(after, EXPIRED) == ["the waiver of HF700 (why) ended on 2027-01-31"]
+    assert messages(after, EXPIRED) == ["the waiver for HF700 (why) expired on 2027-01-31"]
 
 
 def test_a_waiver_that_waives_nothing_is_a_finding() -> None:
     """Its rule looked at that file and found nothing on that line."""
     code = f'variable "a" {{}} # {GOOD}\noutput "a" {{\n  value = var.a\n}}\n'
     report = check(UNUSED, {"main.tf": code})
-    assert messages(report, NEEDLESS) == ["the waiver of HF700 (why) waives nothing"]
+    assert messages(report, NEEDLESS) == ["the waiver for HF700 (why) has no effect"]
 
 
 def test_a_waiver_is_needless_only_where_its_rule_looked() -> None:
@@ -192,7 +195,7 @@ def test_a_waiver_of_the_configuration_expires_and_is_needless() -> None:
     assert lines(gone, EXPIRED) == [("holdfast.yaml", 8)]
     read_ = {"main.tf": 'variable "a" {}\noutput "a" {\n  value = var.a\n}\n'}
     needless = check(UNUSED, read_, config=configured(f"{{ rule: HF700, path: main.tf, {WORDS} }}"))
-    assert messages(needless, NEEDLESS) == ["the waiver of HF700 (why) waives nothing"]
+    assert messages(needless, NEEDLESS) == ["the waiver for HF700 (why) has no effect"]
     elsewhere = check(UNUSED, read_, config=configured(f"{{ rule: HF700, path: modules, {WORDS} }}"))
     assert of(elsewhere, NEEDLESS) == []
 
@@ -280,7 +283,7 @@ def test_a_comment_of_json_syntax_waives_nothing_else() -> None:
     report = check(UNUSED, {"main.tf.json": code})
     assert [(one.address, one.waived) for one in of(report, UNUSED)] == [("var.b", True), ("var.a", False)]
     broken = check(UNUSED, {"main.tf.json": '{"variable": {"a": {"//": "holdfast:ignore HF700"}}}\n'})
-    assert messages(broken, BROKEN) == ["this waiver cannot be understood: it gives no reason (`reason=…`)"]
+    assert messages(broken, BROKEN) == ["invalid waiver: no reason (`reason=…`)"]
 
 
 def test_a_comment_of_a_variables_file_is_no_variable() -> None:
@@ -320,7 +323,7 @@ def test_a_waiver_of_a_policy_file_is_needless_once_the_policy_is_mended(files: 
     needed = check(EVERYTHING, {**files, path: OPEN}, config=config)
     assert ([one.waived for one in of(needed, EVERYTHING)], of(needed, NEEDLESS)) == ([True], [])
     needless = check(EVERYTHING, {**files, path: SHUT}, config=config)
-    assert messages(needless, NEEDLESS) == ["the waiver of HF504 (why) waives nothing"]
+    assert messages(needless, NEEDLESS) == ["the waiver for HF504 (why) has no effect"]
     unasked = check(UNUSED, {**files, path: SHUT}, config=config)
     assert of(unasked, NEEDLESS) == []
 

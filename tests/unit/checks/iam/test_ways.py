@@ -172,7 +172,7 @@ def test_what_may_be_anything_is_said_to_be_unseen(name: str) -> None:
     template = '{"Statement": [%{ if x }{}%{ endif }]}'
     report = check(one, {"main.tf": ANYTHING[name], "if.tpl": template})
     (reason,) = skips(report, one)
-    assert reason.startswith("only Terraform knows")
+    assert reason.startswith("only known at run time")
 
 
 SEEN = {
@@ -262,7 +262,7 @@ def test_a_provider_is_known_by_the_address_it_is_made_with() -> None:
     for reference in (".arn", "[0].arn"):
         report = check(one, {"main.tf": code % reference})
         assert len(of(report, one)) == 1
-        assert "any repository" in of(report, one)[0].message
+        assert "any GitHub repository" in of(report, one)[0].message
 
 
 def test_a_few_lines_do_not_make_a_document_without_end() -> None:

@@ -113,7 +113,7 @@ def test_a_secret_of_the_history_is_an_error_with_commit_and_line() -> None:
     """It is told where it stood, never what it is, and no line of the file of now is shown for it."""
     past = looked(f'a = 1\ntoken = "{TOKEN}"\n', path="main.tf")
     (one,) = of(found("HF207", past), the("HF207"))
-    assert "in line 2 since commit aaaaaaaaaaaa of 2025-03-04, and is still in the history" in one.message
+    assert "line 2 in commit aaaaaaaaaaaa of 2025-03-04" in one.message
     assert (one.file, one.line, one.source, one.severity) == ("main.tf", None, None, Severity.ERROR)
     assert TOKEN not in f"{one.message}{one.hint}"
 
@@ -143,7 +143,7 @@ def test_files_that_were_kept_under_other_names_are_found(
     """Each path once, by its own rule; not where the tree has it too, and tells it."""
     past = looked(content, content + b"\n", path=path)
     (one,) = of(found(id_, past), the(id_))
-    assert "was added in commit aaaaaaaaaaaa of 2025-03-04, and is still in the history" in one.message
+    assert "was added in commit aaaaaaaaaaaa of 2025-03-04 and is still in the history" in one.message
     assert (one.file, one.severity) == (path, severity)
     kept = of(found("HF201", looked(STATE, path="p.json"), {"p.json": STATE}), the("HF201"))
     assert ["is still in the history" in other.message for other in kept] == [False]
@@ -154,7 +154,7 @@ def test_an_old_content_that_nobody_could_look_into_is_not_fine(id_: str) -> Non
     """The rules that look into contents say which, and why."""
     past = Past()
     past.look(AT, None, "it is larger than 5 MB")
-    assert skips(found(id_, past), the(id_)) == ["an old version was not looked into: it is larger than 5 MB"]
+    assert skips(found(id_, past), the(id_)) == ["an old version was not searched: it is larger than 5 MB"]
 
 
 def test_a_waiver_for_the_history_is_not_needless_before_the_history_was_read() -> None:
@@ -168,5 +168,5 @@ def test_a_waiver_for_the_history_is_not_needless_before_the_history_was_read() 
     unread = check(the("HF207"), {"main.tf": "locals {}\n"}, config=config)
     assert of(unread, NEEDLESS) == []
     assert messages(found("HF207", Past(), config=config), NEEDLESS) == [
-        "the waiver of HF207 (rotated) waives nothing"
+        "the waiver for HF207 (rotated) has no effect"
     ]
