@@ -1,4 +1,4 @@
-"""What the supervising process does beside Terraform: the journal of a run, and the state behind the door."""
+"""What the supervisor does beside Terraform: the journal of a run, and the local state backend."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from memory_backend import state
 from memory_blobs import MemoryBlobs
-from memory_keeper import state
 from session_made import KEY
 
 from holdfast.store import shipping
@@ -174,7 +174,7 @@ def test_an_object_that_is_made_is_known_elsewhere_at_once(
     journal.end(0)
 
 
-# The state behind the door.
+# The state behind the server.
 
 
 @pytest.fixture

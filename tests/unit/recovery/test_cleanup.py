@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from memory_keeper import state
+from memory_backend import state
 
 from holdfast.recovery.cleanup import Fate, fate_of_unsaved, is_of
 from holdfast.store.claims import Claim

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 else:
-    # Loading `typing` costs a warm process some three milliseconds for nothing.
+    # Loading `typing` would cost every worker three milliseconds.
     Protocol = object
 
 _STATE_VERSION = 4
@@ -34,29 +34,29 @@ _UNKNOWN_HOLDER = {
 
 
 class StateBackend(Protocol):
-    """Where the state lies that the door stands for during one command.
+    """Stores the state that is served during one command.
 
-    Whatever any of these raises, but a `Refusal`, is a storage fault: Terraform is told 500 and asks again.
+    Anything but a `Refusal` that a method raises is a storage fault: Terraform gets a 500 and tries again.
     """
 
     def read(self) -> bytes | None:
-        """The state as it was written; None only where there really is none."""
+        """The state as it was written; None only where there is no state."""
 
     def write(self, state: bytes) -> None:
-        """Append a version, durably. When this returns, the state is safe; the door has checked it."""
+        """Append a version, durably; it was checked before. When this returns, the state is safe."""
 
     def lock(self, info: bytes) -> bytes | None:
-        """None: it is locked for us now. Else the LockInfo of who holds it. The holder may ask again."""
+        """None: locked for us now. Otherwise the LockInfo of the holder. The holder may ask again."""
 
     def unlock(self, info: bytes) -> None:
-        """Give back what `lock` took with this info, and no other's.
+        """Release the lock that `lock` took with this info, and no other.
 
-        Asked again after a fault it may find the lock free, or another's: it is well either way.
+        A repeat after a fault may find the lock free or held by another: both are fine.
         """
 
 
 class StateHeader:
-    """What the rules look at in a state: where it stands in the line of its versions."""
+    """What the rules read in a state: its place in the sequence of versions."""
 
     __slots__ = ("empty", "lineage", "serial")
 
@@ -64,21 +64,21 @@ class StateHeader:
         self.serial = serial
         self.lineage = lineage
         self.empty = empty
-        """It surely holds neither resources nor outputs. An encrypted one counts as holding some."""
+        """It holds neither resources nor outputs. An encrypted state counts as holding some."""
 
 
 class StateRules:
-    """The door's side of one command."""
+    """The rules for one command."""
 
-    def __init__(self, keeper: StateBackend) -> None:
-        self._keeper = keeper
+    def __init__(self, backend: StateBackend) -> None:
+        self._backend = backend
         self._held: tuple[str, bytes] | None = None
-        self._leaving: tuple[str, bytes] | None = None
-        """A lock that is being given back: nothing is saved with it any more, whether it is free or not."""
+        self._releasing: tuple[str, bytes] | None = None
+        """A lock that is being released: no state is saved with it any more, whether it is free or not."""
         self._released: str | None = None
 
     def answer(self, method: str, lock: str | None, body: bytes) -> Response:
-        """The answer to one request, or a `Refusal`. What else is raised is the keeper's fault."""
+        """The response to one request, or a `Refusal`. Any other exception is a storage fault."""
         if method == "GET":
             return self._read()
         if method == "POST":
@@ -87,95 +87,95 @@ class StateRules:
             return self._lock(body)
         if method == "UNLOCK":
             return self._unlock(body)
-        # Versions are only ever added: there is nothing that DELETE could mean here.
-        raise Refusal(405, "the door reads, writes, locks and unlocks; it does nothing else")
+        # Versions are only ever added, so DELETE is not supported.
+        raise Refusal(405, "the local state backend supports only GET, POST, LOCK and UNLOCK")
 
     def _read(self) -> Response:
-        state = self._kept()
+        state = self._stored()
         return Response(404, b"there is no state yet") if state is None else Response(200, state, _JSON)
 
-    def _kept(self) -> bytes | None:
-        state = self._keeper.read()
+    def _stored(self) -> bytes | None:
+        state = self._backend.read()
         if state is not None and not state.strip():
-            # Terraform would take it for "no state", and plan to make everything again.
-            raise Refusal(500, "the kept state is empty")
+            # Terraform would take it for "no state", and plan to create everything again.
+            raise Refusal(500, "the stored state is empty")
         return state
 
     def _lock(self, info: bytes) -> Response:
         wanted = lock_id(info)
         if wanted is None:
-            raise Refusal(400, "a lock was asked for without saying for whom")
+            raise Refusal(400, "the lock request has no lock ID")
         if self._held is None:
-            holder = self._keeper.lock(info)
+            holder = self._backend.lock(info)
             if holder is not None and lock_id(holder) != wanted:
                 raise _locked(holder)
-            self._held, self._leaving = (wanted, info), None
+            self._held, self._releasing = (wanted, info), None
         elif self._held[0] != wanted:
             raise _locked(self._held[1])
         return Response(200)
 
     def _unlock(self, info: bytes) -> Response:
         if not info.strip():
-            raise Refusal(409, "a lock is not taken from its holder by force through the door")
+            raise Refusal(409, "the local state backend does not support force-unlock")
         given = lock_id(info)
         if given is None:
-            raise Refusal(400, "a lock was given back without saying which")
+            raise Refusal(400, "the unlock request has no lock ID")
         if self._held is not None and self._held[0] == given:
-            self._held, self._leaving = None, self._held
-        if self._leaving is not None and self._leaving[0] == given:
-            self._keeper.unlock(self._leaving[1])
-            self._leaving, self._released = None, given
+            self._held, self._releasing = None, self._held
+        if self._releasing is not None and self._releasing[0] == given:
+            self._backend.unlock(self._releasing[1])
+            self._releasing, self._released = None, given
         elif given != self._released:
-            raise Refusal(409, "a lock was given back that was not taken through the door")
+            raise Refusal(409, "the unlock request names a lock that this command does not hold")
         return Response(200)
 
     def _write(self, lock: str | None, body: bytes) -> Response:
-        """No command writes without a lock unless it is told to (`-lock=false`), and that is refused too."""
+        """A write without a lock (`-lock=false`) is refused too."""
         if self._held is None:
-            raise Refusal(409, "a state was to be saved without a lock")
+            raise Refusal(409, "Terraform tried to save a state without a lock")
         if lock != self._held[0]:
             refusal = _locked(self._held[1])
-            refusal.message = "a state was to be saved with another lock than the one that is held"
+            refusal.message = "Terraform tried to save a state with a lock that is not held"
             raise refusal
         try:
             new = read_header(body)
         except ValueError as error:
-            raise Refusal(400, f"what was to be saved is not a state: {error}") from None
-        kept = self._kept()
-        if kept == body:
-            return Response(200)  # The answer to the first try was lost; it was saved.
-        if kept is not None:
+            raise Refusal(400, f"Terraform tried to save something that is not a state: {error}") from None
+        stored = self._stored()
+        if stored == body:
+            return Response(200)  # The response to the first attempt was lost; the state was saved.
+        if stored is not None:
             try:
-                require_successor(new, read_header(kept, posted=False))
+                require_successor(new, read_header(stored, posted=False))
             except ValueError as error:
-                raise Refusal(500, f"the kept state cannot be read: {error}") from None
-        self._keeper.write(body)
+                raise Refusal(500, f"the stored state cannot be read: {error}") from None
+        self._backend.write(body)
         return Response(200)
 
 
-def require_successor(new: StateHeader, kept: StateHeader) -> None:
-    """A new version is of the same line and stands after the kept one; else a `Refusal`.
+def require_successor(new: StateHeader, stored: StateHeader) -> None:
+    """Refuse a new version of another lineage, or one that does not come after the stored one.
 
-    A kept state without a lineage comes from before there were any. One that holds nothing may be followed
-    by another line, as in Terraform itself; serials only grow all the same.
+    A stored state without a lineage predates lineages. An empty state may be followed by another lineage, as
+    in Terraform itself; serials only increase all the same.
     """
-    if kept.lineage and new.lineage != kept.lineage and not kept.empty:
-        raise Refusal(409, "the state to be saved is of another lineage than the kept one")
-    if new.serial < kept.serial:
+    if stored.lineage and new.lineage != stored.lineage and not stored.empty:
+        raise Refusal(409, "the new state has another lineage than the stored one")
+    if new.serial < stored.serial:
         raise Refusal(
-            409, f"the state to be saved is older (serial {new.serial}) than the kept one ({kept.serial})"
+            409, f"the new state is older (serial {new.serial}) than the stored one (serial {stored.serial})"
         )
-    if new.serial == kept.serial:
+    if new.serial == stored.serial:
         raise Refusal(
-            409, f"the state to be saved has the serial of the kept one ({kept.serial}) and is another"
+            409, f"the new state has the serial of the stored one ({stored.serial}) and different content"
         )
 
 
 def read_header(state: bytes, *, posted: bool = True) -> StateHeader:
-    """Read from a state of format 4, or from the clear part of one that OpenTofu encrypted.
+    """Read a state of format 4, or the unencrypted part of one that OpenTofu encrypted.
 
-    What is posted must be one of the two and name its lineage. What is kept may be older: it was taken over,
-    and Terraform brings it to format 4 with the next save. ValueError says what is wrong.
+    What Terraform posts must be one of the two and have a lineage. What is stored may be older: it was
+    adopted, and Terraform upgrades it to format 4 with the next save. Raises ValueError with the reason.
     """
     document = _object(state)
     version, serial, lineage = document.get("version"), document.get("serial"), document.get("lineage")
@@ -207,7 +207,7 @@ def _object(text: bytes) -> dict[str, object]:
     try:
         document = json.loads(text.decode(), parse_constant=_not_json)
     except (ValueError, RecursionError):
-        # Their own words would quote the text.
+        # The original message would quote the text.
         raise ValueError("it is not JSON") from None
     if not isinstance(document, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - the text is wrong, not the caller
@@ -219,13 +219,13 @@ def _not_json(constant: str) -> None:
 
 
 def _locked(holder: bytes) -> Refusal:
-    """Always with a holder's whole LockInfo: without an ID in it, Terraform does not wait for its turn."""
+    """Always with a whole LockInfo: without an ID in it, Terraform does not wait for the lock."""
     known: dict[str, object] = {}
     if lock_id(holder) is None:
         holder = json.dumps(_UNKNOWN_HOLDER).encode()
     else:
         known = _object(holder)
-    who = _short(known.get("Who")) or "somebody unknown"
+    who = _short(known.get("Who")) or "an unknown holder"
     doing = "".join(
         f", {_short(known.get(key))}" for key in ("Operation", "Created") if _short(known.get(key))
     )

@@ -25,14 +25,14 @@ __all__ = ["Limits", "Refusal", "StateBackend", "StateServer", "variables"]
 _PATH = "/state"
 _METHODS = ("GET", "POST", "LOCK", "UNLOCK")
 _CONNECTIONS = 128
-_REMEMBERED = 100
-_BREATH = 0.05
+_MOST_REFUSALS = 100
+_RETRY_SECONDS = 0.05
 
 
 def variables(port: int, user: str, password: str) -> dict[str, str]:
-    """What an empty `backend "http" {}` needs to find the door, and nothing that belongs to one run.
+    """What an empty `backend "http" {}` needs to find the server, and nothing that belongs to one run.
 
-    A fault is tried four times in seven seconds: a save is worth more patience than Terraform has by itself.
+    Terraform retries a fault three times within seven seconds; by default it would give up earlier.
     """
     address = f"http://127.0.0.1:{port}{_PATH}"
     return {
@@ -50,8 +50,8 @@ def variables(port: int, user: str, password: str) -> dict[str, str]:
     }
 
 
-class _Visit:
-    """One connection, for as long as the door stands for what it stood for when the connection came."""
+class _Client:
+    """One connection; it is valid for the state that was served when it was accepted."""
 
     __slots__ = ("connection", "over")
 
@@ -64,7 +64,7 @@ class _Visit:
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return  # It had ended by itself.
+            return  # It has ended by itself.
 
 
 class StateServer:
@@ -73,165 +73,166 @@ class StateServer:
     def __init__(
         self, listening: socket.socket, *, user: str, password: str, limits: Limits | None = None
     ) -> None:
-        # What Terraform starts must not hold the address when this process is gone.
+        # What Terraform starts must not keep the address in use after this process.
         listening.set_inheritable(False)
         self.refusals: list[str] = []
-        """Why requests were refused since the last keeper came: in short, with nothing of a state."""
+        """Why requests of the current command were refused, in short and without anything of a state."""
         self._listening = listening
         self._limits = limits or Limits()
         self._credentials = binascii.b2a_base64(f"{user}:{password}".encode(), newline=False)
         self._rules: StateRules | None = None
-        self._turn = threading.Lock()
-        """Held while a request is decided: one after the other, and none across a change of keepers."""
-        self._visits: set[_Visit] = set()
-        self._counting = threading.Lock()
+        self._deciding = threading.Lock()
+        """Held while a request is decided: one after the other, and none across a change of the served state.
+        """
+        self._clients: set[_Client] = set()
+        self._clients_lock = threading.Lock()
         self._closed = threading.Event()
-        self._accepting = threading.Thread(target=self._accept, name="state door", daemon=True)
+        self._acceptor = threading.Thread(target=self._accept, name="state server", daemon=True)
 
     def open(self) -> None:
         self._listening.settimeout(None)
         self._listening.listen(_CONNECTIONS)
-        self._accepting.start()
+        self._acceptor.start()
 
-    def serve_state(self, keeper: StateBackend | None) -> None:
-        """From now on this state and no other, with no lock held; None: refuse everything.
+    def serve_state(self, backend: StateBackend | None) -> None:
+        """Serve this state and no other from now on, with no lock held; None: refuse everything.
 
-        Waits for a request that is being decided. Connections of the command before are ended: each command
-        of a warm process opens its own, and Go would hold them, and their descriptors, for 90 seconds more.
+        Waits for a request that is being decided. Connections of the previous command are closed: each
+        command opens its own, and Go would hold the old ones, and their descriptors, for another 90 seconds.
         """
-        with self._turn:
-            self._rules = None if keeper is None else StateRules(keeper)
-            if keeper is not None:
+        with self._deciding:
+            self._rules = None if backend is None else StateRules(backend)
+            if backend is not None:
                 self.refusals = []
-            self._end_visits()
+            self._end_clients()
 
     def close(self) -> None:
-        """No request is decided after this."""
+        """No request is served after this."""
         if self._closed.is_set():
             return
         self._closed.set()
-        if self._accepting.is_alive():
-            self._wake()
-            self._accepting.join(5.0)
+        if self._acceptor.is_alive():
+            self._wake_acceptor()
+            self._acceptor.join(5.0)
         self._listening.close()
-        with self._turn:
+        with self._deciding:
             self._rules = None
-            self._end_visits()
+            self._end_clients()
 
-    def _wake(self) -> None:
-        """A blocked accept is not woken by closing its socket, but by a caller."""
+    def _wake_acceptor(self) -> None:
+        """Closing its socket does not wake a blocked accept; a connection does."""
         try:
             socket.create_connection(self._listening.getsockname(), timeout=1.0).close()
         except OSError:
-            return  # Nobody can call any more, which is what is wanted.
+            return  # No client can connect any more, which is the goal.
 
-    def _end_visits(self) -> None:
-        with self._counting:
-            for visit in self._visits:
-                visit.end()
+    def _end_clients(self) -> None:
+        with self._clients_lock:
+            for client in self._clients:
+                client.end()
 
     def _accept(self) -> None:
         while not self._closed.is_set():
             try:
                 connection, _ = self._listening.accept()
             except OSError:
-                # Too many open files, or a caller that went away at once. The door stays.
-                self._closed.wait(_BREATH)
+                # Too many open files, or a client that disconnected at once. The server goes on.
+                self._closed.wait(_RETRY_SECONDS)
                 continue
-            visit = _Visit(connection)
-            with self._counting:
-                welcome = len(self._visits) < _CONNECTIONS and not self._closed.is_set()
-                if welcome:
-                    self._visits.add(visit)
-            if welcome:
-                self._start(visit)
+            client = _Client(connection)
+            with self._clients_lock:
+                accepted = len(self._clients) < _CONNECTIONS and not self._closed.is_set()
+                if accepted:
+                    self._clients.add(client)
+            if accepted:
+                self._start(client)
             else:
                 connection.close()
 
-    def _start(self, visit: _Visit) -> None:
+    def _start(self, client: _Client) -> None:
         try:
-            threading.Thread(target=self._attend, args=(visit,), daemon=True).start()
+            threading.Thread(target=self._serve_client, args=(client,), daemon=True).start()
         except RuntimeError:
-            self._leave(visit)  # No thread to be had: the caller tries again.
+            self._forget(client)  # No thread can be started; the client tries again.
 
-    def _leave(self, visit: _Visit) -> None:
-        with self._counting:
-            self._visits.discard(visit)
-            visit.connection.close()
+    def _forget(self, client: _Client) -> None:
+        with self._clients_lock:
+            self._clients.discard(client)
+            client.connection.close()
 
-    def _attend(self, visit: _Visit) -> None:
-        wire = Connection(visit.connection, self._limits)
+    def _serve_client(self, client: _Client) -> None:
+        connection = Connection(client.connection, self._limits)
         try:
-            visit.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             first = True
-            while self._serve(wire, visit, first=first):
+            while self._serve(connection, client, first=first):
                 first = False
         except ConnectionLost:
-            # Nobody is there to be answered. Terraform tries again, and may: every request can come twice.
-            if not visit.over:
-                self._remember("a request did not come to its end")
+            # No response can be sent. Terraform tries again, and may: every request can arrive twice.
+            if not client.over:
+                self._note("a request was incomplete")
         except OSError:
             return
         finally:
-            self._leave(visit)
+            self._forget(client)
 
-    def _serve(self, wire: Connection, visit: _Visit, *, first: bool) -> bool:
+    def _serve(self, connection: Connection, client: _Client, *, first: bool) -> bool:
         """One request; whether the connection may serve another."""
         head = None
         try:
-            head = wire.head(first=first)
+            head = connection.head(first=first)
             if head is None:
                 return False
             lock = self._admit(head)
-            body = wire.body(head)
+            body = connection.body(head)
             _check_sum(head, body)
         except Refusal as refusal:
-            # Where the next request would begin is not known.
-            wire.answer(
-                self._refuse(refusal), lasting=False, bodiless=head is not None and head.method == "HEAD"
+            # The start of the next request is unknown.
+            connection.answer(
+                self._refuse(refusal), keep_alive=False, bodiless=head is not None and head.method == "HEAD"
             )
-            wire.finish()
+            connection.finish()
             return False
-        answer = self._decide(visit, head, lock, body)
+        answer = self._decide(client, head, lock, body)
         if answer is None:
             return False
-        wire.answer(answer, lasting=head.lasting)
-        return head.lasting
+        connection.answer(answer, keep_alive=head.keep_alive)
+        return head.keep_alive
 
     def _admit(self, head: RequestHead) -> str | None:
-        """Before a body is read: who asks, and for what. Gives the lock that the request names."""
+        """Check password, address and method before the body is read; return the lock it names."""
         given = head.fields.get(b"authorization")
         if given is None:
-            raise Refusal(401, "a request came without the door's password")
+            raise Refusal(401, "the request has no password")
         scheme, _, credentials = given.partition(b" ")
         if not compare_digest(credentials.strip(b" "), self._credentials) or scheme.lower() != b"basic":
-            raise Refusal(403, "a request came with a wrong password")
+            raise Refusal(403, "the request has a wrong password")
         path, _, query = head.target.partition("?")
         if path != _PATH:
-            raise Refusal(403, "a request asked for another address than the door's own")
+            raise Refusal(403, "the request asks for another address")
         if head.method not in _METHODS:
-            raise Refusal(405, "the door reads, writes, locks and unlocks; it does nothing else")
+            raise Refusal(405, "the local state backend supports only GET, POST, LOCK and UNLOCK")
         locks = [part[3:] for part in query.split("&") if part.startswith("ID=")]
         if len(locks) > 1:
-            raise Refusal(400, "a request names two locks")
+            raise Refusal(400, "the request names two locks")
         return locks[0] if locks else None
 
-    def _decide(self, visit: _Visit, head: RequestHead, lock: str | None, body: bytes) -> Response | None:
-        """None where the door has come to stand for something else since: the asker's command is over."""
-        with self._turn:
-            if visit.over:
+    def _decide(self, client: _Client, head: RequestHead, lock: str | None, body: bytes) -> Response | None:
+        """None where another state is served by now: the command of this request is over."""
+        with self._deciding:
+            if client.over:
                 return None
             try:
                 if self._rules is None:
-                    raise Refusal(403, "the door stands for no state now")  # noqa: TRY301 - answered like any other
+                    raise Refusal(403, "the local state backend serves no state now")  # noqa: TRY301 - handled like any other
                 return self._rules.answer(head.method, lock, body)
             except Refusal as refusal:
                 return self._refuse(refusal)
-            except Exception as error:  # noqa: BLE001 - whatever the keeper could not do is a fault, never "no state"
-                return self._refuse(Refusal(500, f"the store failed: {_told(error)}"))
+            except Exception as error:  # noqa: BLE001 - any storage error is a fault, never "no state"
+                return self._refuse(Refusal(500, f"the store failed: {_reason(error)}"))
 
     def _refuse(self, refusal: Refusal) -> Response:
-        self._remember(refusal.message)
+        self._note(refusal.message)
         fields = [("Content-Type", "text/plain" if refusal.body is None else "application/json")]
         if refusal.status == 401:  # noqa: PLR2004 - the status that asks for a password
             fields.append(("WWW-Authenticate", 'Basic realm="state"'))
@@ -240,14 +241,14 @@ class StateServer:
         body = refusal.message.encode() if refusal.body is None else refusal.body
         return Response(refusal.status, body, tuple(fields))
 
-    def _remember(self, sentence: str) -> None:
+    def _note(self, reason: str) -> None:
         known = self.refusals
-        if len(known) < _REMEMBERED and (not known or known[-1] != sentence):
-            known.append(sentence)
+        if len(known) < _MOST_REFUSALS and (not known or known[-1] != reason):
+            known.append(reason)
 
 
 def _check_sum(head: RequestHead, body: bytes) -> None:
-    """What arrived is what was sent, where the sender said what that was."""
+    """Compare the body with its Content-MD5, where there is one."""
     given = head.fields.get(b"content-md5")
     if given is None:
         return
@@ -256,12 +257,12 @@ def _check_sum(head: RequestHead, body: bytes) -> None:
     except ValueError:
         expected = b""
     if hashlib.md5(body, usedforsecurity=False).digest() != expected:
-        raise Refusal(400, "a request's body is not what its Content-MD5 says")
+        raise Refusal(400, "the request body does not match its Content-MD5")
 
 
-def _told(error: Exception) -> str:
-    """What may be said of a fault: words made for people, the system's own, or only its kind."""
-    from holdfast.kernel.errors import HoldfastError  # noqa: PLC0415 - costs a start of its own, and is rarely needed
+def _reason(error: Exception) -> str:
+    """What may be shown of a fault: our own message, the system's, or only the type of the error."""
+    from holdfast.kernel.errors import HoldfastError  # noqa: PLC0415 - slow to import, and rarely needed
 
     if isinstance(error, HoldfastError):
         return str(error)

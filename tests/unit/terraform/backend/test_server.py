@@ -1,11 +1,11 @@
-"""The rules of the state door: what may be read, locked, saved and given back."""
+"""The rules of the local state backend: what may be read, locked, saved and given back."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from memory_keeper import LINEAGE, MINE, OTHER, MemoryKeeper, info, state
+from memory_backend import LINEAGE, MINE, OTHER, MemoryBackend, info, state
 
 from holdfast.terraform.backend.rules import StateRules
 from holdfast.terraform.backend.server import Refusal, variables
@@ -34,14 +34,14 @@ def ask(rules: StateRules, method: str, body: bytes = b"", lock: str | None = No
     return answer.status, answer.body
 
 
-def locked(keeper: MemoryKeeper) -> StateRules:
-    rules = StateRules(keeper)
+def locked(backend: MemoryBackend) -> StateRules:
+    rules = StateRules(backend)
     assert ask(rules, "LOCK", info())[0] == 200
     return rules
 
 
-def save(keeper: MemoryKeeper, body: bytes) -> int:
-    return ask(locked(keeper), "POST", body, MINE)[0]
+def save(backend: MemoryBackend, body: bytes) -> int:
+    return ask(locked(backend), "POST", body, MINE)[0]
 
 
 # Reading
@@ -50,26 +50,26 @@ def save(keeper: MemoryKeeper, body: bytes) -> int:
 def test_a_state_is_given_as_it_was_written() -> None:
     """Byte for byte, and without a lock: Terraform reads before it locks."""
     kept = state(3)
-    assert ask(StateRules(MemoryKeeper(state(2), kept)), "GET") == (200, kept)
+    assert ask(StateRules(MemoryBackend(state(2), kept)), "GET") == (200, kept)
 
 
 def test_only_where_there_is_none_is_there_none() -> None:
     """404 means that there really is no state."""
-    assert ask(StateRules(MemoryKeeper()), "GET")[0] == 404
+    assert ask(StateRules(MemoryBackend()), "GET")[0] == 404
 
 
 @pytest.mark.parametrize("kept", [b"", b" \n"])
 def test_an_empty_state_is_a_fault(kept: bytes) -> None:
     """Terraform would take an empty answer for "no state" and make everything again."""
-    assert ask(StateRules(MemoryKeeper(kept)), "GET")[0] == 500
-    keeper = MemoryKeeper(kept)
-    assert save(keeper, state(1)) == 500
-    assert keeper.versions == [kept]
+    assert ask(StateRules(MemoryBackend(kept)), "GET")[0] == 500
+    backend = MemoryBackend(kept)
+    assert save(backend, state(1)) == 500
+    assert backend.versions == [kept]
 
 
 @pytest.mark.parametrize("status", [404, 204, 200, 302, 100, 700])
 def test_a_refusal_is_never_taken_for_an_empty_place(status: int) -> None:
-    """Whatever status a keeper refuses with, Terraform hears an error."""
+    """Whatever status a backend refuses with, Terraform hears an error."""
     assert Refusal(status, "no").status == 500
     assert Refusal(409, "no").status == 409
 
@@ -78,60 +78,60 @@ def test_a_refusal_is_never_taken_for_an_empty_place(status: int) -> None:
 
 
 def test_a_lock_that_is_free_is_taken() -> None:
-    """The keeper gets the whole LockInfo, and keeps it."""
-    keeper = MemoryKeeper()
-    locked(keeper)
-    assert keeper.holder == info()
+    """The backend gets the whole LockInfo, and keeps it."""
+    backend = MemoryBackend()
+    locked(backend)
+    assert backend.holder == info()
 
 
 def test_a_lock_of_another_is_answered_with_its_holder() -> None:
     """The whole LockInfo: without an ID in it Terraform would not wait."""
     theirs = info(OTHER, who="bob@laptop")
-    assert ask(StateRules(MemoryKeeper(holder=theirs)), "LOCK", info()) == (423, theirs)
+    assert ask(StateRules(MemoryBackend(holder=theirs)), "LOCK", info()) == (423, theirs)
 
 
 @pytest.mark.parametrize("holder", [b"", b"somebody", b"[]", b'{"Who": "bob"}', b'{"ID": ""}', b'{"ID": 7}'])
 def test_a_holder_that_nobody_knows_has_an_id_all_the_same(holder: bytes) -> None:
-    """A keeper that cannot say who holds the lock must not make Terraform give up at once."""
-    status, body = ask(StateRules(MemoryKeeper(holder=holder)), "LOCK", info())
+    """A backend that cannot say who holds the lock must not make Terraform give up at once."""
+    status, body = ask(StateRules(MemoryBackend(holder=holder)), "LOCK", info())
     assert status == 423
     assert set(json.loads(body)) == set(json.loads(info()))
     assert json.loads(body)["ID"]
 
 
 def test_a_lock_may_be_asked_for_twice_by_its_holder() -> None:
-    """Terraform repeats LOCK after a fault, with the same ID; the keeper need not be asked again."""
-    keeper = MemoryKeeper()
-    rules = locked(keeper)
+    """Terraform repeats LOCK after a fault, with the same ID; the backend need not be asked again."""
+    backend = MemoryBackend()
+    rules = locked(backend)
     assert ask(rules, "LOCK", info())[0] == 200
-    assert keeper.calls == ["lock"]
+    assert backend.calls == ["lock"]
 
 
 def test_a_lock_whose_answer_was_lost_is_ours() -> None:
-    """The keeper stored it and then failed: asked again, it names us as the holder."""
-    keeper = MemoryKeeper(holder=info())
-    rules = locked(keeper)
+    """The backend stored it and then failed: asked again, it names us as the holder."""
+    backend = MemoryBackend(holder=info())
+    rules = locked(backend)
     assert ask(rules, "POST", state(1), MINE)[0] == 200
 
 
 def test_two_locks_at_once_are_refused() -> None:
-    """One command, one lock; also where the keeper would let a second one pass."""
-    rules = locked(MemoryKeeper())
+    """One command, one lock; also where the backend would let a second one pass."""
+    rules = locked(MemoryBackend())
     assert ask(rules, "LOCK", info(OTHER)) == (423, info())
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"ID": ""}', b'{"ID": 3}', b"\xff"])
 def test_a_lock_for_nobody_is_refused(body: bytes) -> None:
-    """LOCK names who asks, and the keeper hears nothing of one that does not."""
-    keeper = MemoryKeeper()
-    assert ask(StateRules(keeper), "LOCK", body)[0] == 400
-    assert keeper.calls == []
+    """LOCK names who asks, and the backend hears nothing of one that does not."""
+    backend = MemoryBackend()
+    assert ask(StateRules(backend), "LOCK", body)[0] == 400
+    assert backend.calls == []
 
 
 def test_a_lock_is_named_by_its_holder_in_a_sentence() -> None:
     """The supervisor tells who is in the way, in one line whatever the name holds."""
     with pytest.raises(Refusal) as caught:
-        StateRules(MemoryKeeper(holder=info(OTHER, who="bob\x1b[2J\n@laptop"))).answer("LOCK", None, info())
+        StateRules(MemoryBackend(holder=info(OTHER, who="bob\x1b[2J\n@laptop"))).answer("LOCK", None, info())
     assert caught.value.message == (
         "the state is locked by bob?[2J?@laptop, OperationTypeApply, 2026-01-02T03:04:05Z"
     )
@@ -142,89 +142,89 @@ def test_a_lock_is_named_by_its_holder_in_a_sentence() -> None:
 
 def test_a_lock_is_given_back_once_or_twice() -> None:
     """Terraform repeats UNLOCK after a fault: the ID released last is answered with 200 again."""
-    keeper = MemoryKeeper()
-    rules = locked(keeper)
+    backend = MemoryBackend()
+    rules = locked(backend)
     assert [ask(rules, "UNLOCK", info())[0] for _ in range(2)] == [200, 200]
-    assert keeper.holder is None
-    assert keeper.calls == ["lock", "unlock"]
+    assert backend.holder is None
+    assert backend.calls == ["lock", "unlock"]
 
 
 def test_a_lock_given_back_no_longer_saves() -> None:
     """After UNLOCK the same ID opens nothing."""
-    keeper = MemoryKeeper()
-    rules = locked(keeper)
+    backend = MemoryBackend()
+    rules = locked(backend)
     ask(rules, "UNLOCK", info())
     assert ask(rules, "POST", state(1), MINE)[0] == 409
-    assert keeper.versions == []
+    assert backend.versions == []
 
 
 def test_a_lock_is_taken_again_after_it_was_given_back() -> None:
     """A second lock of one command is a lock like the first; a late UNLOCK of the first does not harm it."""
-    keeper = MemoryKeeper()
-    rules = locked(keeper)
+    backend = MemoryBackend()
+    rules = locked(backend)
     ask(rules, "UNLOCK", info())
     assert ask(rules, "LOCK", info(OTHER))[0] == 200
     assert ask(rules, "POST", state(1), OTHER)[0] == 200
     assert ask(rules, "UNLOCK", info())[0] == 200
-    assert keeper.holder == info(OTHER)
+    assert backend.holder == info(OTHER)
 
 
 @pytest.mark.parametrize(("body", "status"), [(b"", 409), (b"\n", 409), (info(OTHER), 409), (b"{", 400)])
 def test_a_lock_is_not_forced(body: bytes, status: int) -> None:
     """`force-unlock` sends no body, or an ID that was not taken here: the lock stays."""
-    keeper = MemoryKeeper()
-    rules = locked(keeper)
+    backend = MemoryBackend()
+    rules = locked(backend)
     assert ask(rules, "UNLOCK", body)[0] == status
-    assert keeper.holder == info()
+    assert backend.holder == info()
     assert ask(rules, "POST", state(1), MINE)[0] == 200
 
 
 @pytest.mark.parametrize("done", [False, True])
 def test_a_lock_that_could_not_be_given_back_is_given_back_later(*, done: bool) -> None:
     """Whether the store did it before it failed or not: the next try ends it; nothing is saved between."""
-    keeper = MemoryKeeper()
-    rules = locked(keeper)
+    backend = MemoryBackend()
+    rules = locked(backend)
 
     def fault(name: str) -> None:
-        keeper.before = keeper.after = lambda _: None
+        backend.before = backend.after = lambda _: None
         raise OSError(name)
 
     if done:
-        keeper.after = fault
+        backend.after = fault
     else:
-        keeper.before = fault
+        backend.before = fault
     with pytest.raises(OSError, match="unlock"):
         rules.answer("UNLOCK", None, info())
     assert ask(rules, "POST", state(1), MINE)[0] == 409
     assert ask(rules, "UNLOCK", info())[0] == 200
     assert ask(rules, "UNLOCK", info())[0] == 200
-    assert keeper.holder is None
-    assert keeper.calls.count("unlock") == 2
+    assert backend.holder is None
+    assert backend.calls.count("unlock") == 2
 
 
 def test_a_lock_that_could_not_be_given_back_can_be_taken_again() -> None:
     """By the same ID: then it is held as before."""
-    keeper = MemoryKeeper()
-    rules = locked(keeper)
-    keeper.before = lambda name: (_ for _ in ()).throw(OSError(name))
+    backend = MemoryBackend()
+    rules = locked(backend)
+    backend.before = lambda name: (_ for _ in ()).throw(OSError(name))
     with pytest.raises(OSError, match="unlock"):
         rules.answer("UNLOCK", None, info())
-    keeper.before = lambda _: None
+    backend.before = lambda _: None
     assert ask(rules, "LOCK", info())[0] == 200
     assert ask(rules, "POST", state(1), MINE)[0] == 200
 
 
 def test_a_lock_that_another_followed_is_not_given_back_any_more() -> None:
-    """Its late repetition reaches no keeper, and the lock that is held now stays."""
-    keeper = MemoryKeeper()
-    rules = locked(keeper)
-    keeper.after = lambda name: (_ for _ in ()).throw(OSError(name))
+    """Its late repetition reaches no backend, and the lock that is held now stays."""
+    backend = MemoryBackend()
+    rules = locked(backend)
+    backend.after = lambda name: (_ for _ in ()).throw(OSError(name))
     with pytest.raises(OSError, match="unlock"):
         rules.answer("UNLOCK", None, info())
-    keeper.after = lambda _: None
+    backend.after = lambda _: None
     assert ask(rules, "LOCK", info(OTHER))[0] == 200
     assert ask(rules, "UNLOCK", info())[0] == 409
-    assert keeper.calls == ["lock", "unlock", "lock"]
+    assert backend.calls == ["lock", "unlock", "lock"]
     assert ask(rules, "POST", state(1), OTHER)[0] == 200
 
 
@@ -234,34 +234,34 @@ def test_a_lock_that_another_followed_is_not_given_back_any_more() -> None:
 def test_a_first_state_is_saved() -> None:
     """Whatever its serial and lineage; so is the empty one of a plan that was cancelled."""
     for first in (state(1), state(7), state(1, value=None), encrypted(1)):
-        keeper = MemoryKeeper()
-        assert save(keeper, first) == 200
-        assert keeper.versions == [first]
+        backend = MemoryBackend()
+        assert save(backend, first) == 200
+        assert backend.versions == [first]
 
 
 @pytest.mark.parametrize("lock", [None, "", OTHER])
 def test_without_the_lock_nothing_is_saved(lock: str | None) -> None:
     """Neither without an ID nor with another one; the answer names the holder."""
-    keeper = MemoryKeeper(state(1))
-    assert ask(locked(keeper), "POST", state(2), lock) == (423, info())
-    assert ask(StateRules(MemoryKeeper(state(1))), "POST", state(2), lock)[0] == 409
-    assert keeper.versions == [state(1)]
+    backend = MemoryBackend(state(1))
+    assert ask(locked(backend), "POST", state(2), lock) == (423, info())
+    assert ask(StateRules(MemoryBackend(state(1))), "POST", state(2), lock)[0] == 409
+    assert backend.versions == [state(1)]
 
 
 @pytest.mark.parametrize("serial", [2, 3, 90])
 def test_a_later_version_follows(serial: int) -> None:
     """Any greater serial: after a failed save Terraform skips numbers."""
-    keeper = MemoryKeeper(state(1))
-    assert save(keeper, state(serial)) == 200
-    assert len(keeper.versions) == 2
+    backend = MemoryBackend(state(1))
+    assert save(backend, state(serial)) == 200
+    assert len(backend.versions) == 2
 
 
 def test_the_same_bytes_again_are_not_saved_again() -> None:
     """A repeated POST, whose first answer was lost, is a success and no second version."""
-    keeper = MemoryKeeper(state(4))
-    assert save(keeper, state(4)) == 200
-    assert keeper.versions == [state(4)]
-    assert "write" not in keeper.calls
+    backend = MemoryBackend(state(4))
+    assert save(backend, state(4)) == 200
+    assert backend.versions == [state(4)]
+    assert "write" not in backend.calls
 
 
 @pytest.mark.parametrize(
@@ -279,49 +279,49 @@ def test_the_same_bytes_again_are_not_saved_again() -> None:
 )
 def test_what_does_not_follow_is_refused(body: bytes) -> None:
     """An equal serial with other content, an older one, another lineage: the kept state stays the last."""
-    keeper = MemoryKeeper(state(5))
-    assert save(keeper, body) == 409
-    assert keeper.versions == [state(5)]
+    backend = MemoryBackend(state(5))
+    assert save(backend, body) == 409
+    assert backend.versions == [state(5)]
 
 
 def test_another_line_may_follow_an_empty_state() -> None:
     """Nothing is lost with a state that holds nothing; but serials only grow."""
     empty = state(5, value=None)
-    assert save(MemoryKeeper(empty), state(6, lineage=ANOTHER_LINE)) == 200
-    assert save(MemoryKeeper(empty), state(5, lineage=ANOTHER_LINE)) == 409
-    assert save(MemoryKeeper(empty), state(2, lineage=ANOTHER_LINE)) == 409
+    assert save(MemoryBackend(empty), state(6, lineage=ANOTHER_LINE)) == 200
+    assert save(MemoryBackend(empty), state(5, lineage=ANOTHER_LINE)) == 409
+    assert save(MemoryBackend(empty), state(2, lineage=ANOTHER_LINE)) == 409
 
 
 def test_outputs_are_something_too() -> None:
     """A state without resources that has outputs is not empty, as for Terraform itself."""
     kept = json.loads(state(5, value=None))
     kept["outputs"] = {"address": {"value": "10.0.0.1", "type": "string"}}
-    assert save(MemoryKeeper(json.dumps(kept).encode()), state(6, lineage=ANOTHER_LINE)) == 409
+    assert save(MemoryBackend(json.dumps(kept).encode()), state(6, lineage=ANOTHER_LINE)) == 409
 
 
 def test_an_encrypted_state_follows_and_is_followed() -> None:
     """Its serial and lineage are in clear; whether it holds resources is not, so it counts as if."""
-    keeper = MemoryKeeper(state(1))
-    assert save(keeper, encrypted(2)) == 200
-    keeper.holder = None
-    assert save(keeper, encrypted(3)) == 200
-    keeper.holder = None
-    assert save(keeper, state(4, lineage=ANOTHER_LINE)) == 409
+    backend = MemoryBackend(state(1))
+    assert save(backend, encrypted(2)) == 200
+    backend.holder = None
+    assert save(backend, encrypted(3)) == 200
+    backend.holder = None
+    assert save(backend, state(4, lineage=ANOTHER_LINE)) == 409
 
 
 def test_a_state_from_before_lineages_can_be_followed() -> None:
     """One that was taken over in an older format is brought to format 4 by the next save."""
     old = json.dumps({"version": 3, "serial": 8, "modules": [{"path": ["root"]}]}).encode()
-    assert save(MemoryKeeper(old), state(9)) == 200
-    assert save(MemoryKeeper(old), state(8)) == 409
+    assert save(MemoryBackend(old), state(9)) == 200
+    assert save(MemoryBackend(old), state(8)) == 409
 
 
 @pytest.mark.parametrize("kept", [b"{", b"[]", b"null", b'{"serial": "1"}', b'{"serial": 1, "lineage": 3}'])
 def test_what_is_kept_and_cannot_be_read_is_never_written_over(kept: bytes) -> None:
     """A kept state that is damaged is a fault of the store, not an empty place."""
-    keeper = MemoryKeeper(kept)
-    assert save(keeper, state(9)) == 500
-    assert keeper.versions == [kept]
+    backend = MemoryBackend(kept)
+    assert save(backend, state(9)) == 500
+    assert backend.versions == [kept]
 
 
 def changed(**fields: object) -> bytes:
@@ -359,42 +359,42 @@ def changed(**fields: object) -> bytes:
 )
 def test_what_is_no_state_is_not_saved(body: bytes) -> None:
     """Format 4 or OpenTofu's envelope, with serial and lineage; the reason never quotes what came."""
-    keeper = MemoryKeeper()
+    backend = MemoryBackend()
     with pytest.raises(Refusal) as caught:
-        locked(keeper).answer("POST", MINE, body)
+        locked(backend).answer("POST", MINE, body)
     assert caught.value.status == 400
     assert "secret" not in caught.value.message
     assert len(caught.value.message) < 100
-    assert keeper.versions == []
+    assert backend.versions == []
 
 
-def test_what_the_keeper_refuses_is_refused() -> None:
-    """A keeper that lost its lease says so with a status of its own."""
-    keeper = MemoryKeeper(state(1))
-    rules = locked(keeper)
+def test_what_the_backend_refuses_is_refused() -> None:
+    """A backend that lost its lease says so with a status of its own."""
+    backend = MemoryBackend(state(1))
+    rules = locked(backend)
 
     def refuse(name: str) -> None:
         if name == "write":
             raise Refusal(409, "the lease went to another run")
 
-    keeper.before = refuse
+    backend.before = refuse
     assert ask(rules, "POST", state(2), MINE) == (409, b"the lease went to another run")
 
 
 @pytest.mark.parametrize("method", ["DELETE", "PUT", "HEAD", "PATCH", "get"])
 def test_nothing_else_is_done(method: str) -> None:
     """Versions are only added: DELETE deletes nothing."""
-    keeper = MemoryKeeper(state(1))
-    assert ask(locked(keeper), method)[0] == 405
-    assert keeper.calls == ["lock"]
+    backend = MemoryBackend(state(1))
+    assert ask(locked(backend), method)[0] == 405
+    assert backend.calls == ["lock"]
 
 
-def test_the_variables_name_the_door_and_nothing_else() -> None:
+def test_the_variables_name_the_server_and_nothing_else() -> None:
     """One address for all, on loopback; whole seconds between tries."""
-    given = variables(4711, "door", "word")
+    given = variables(4711, "server", "word")
     assert {given[f"TF_HTTP_{name}ADDRESS"] for name in ("", "LOCK_", "UNLOCK_")} == {
         "http://127.0.0.1:4711/state"
     }
-    assert (given["TF_HTTP_USERNAME"], given["TF_HTTP_PASSWORD"]) == ("door", "word")
+    assert (given["TF_HTTP_USERNAME"], given["TF_HTTP_PASSWORD"]) == ("server", "word")
     assert all(name.startswith("TF_HTTP_") for name in given)
     assert all(value.isdigit() for name, value in given.items() if "RETRY" in name)

@@ -1,4 +1,4 @@
-"""The state door by hand: what a caller on the socket can send, and what it hears."""
+"""The local state backend by hand: what a caller on the socket can send, and what it hears."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from memory_keeper import MINE, MemoryKeeper, info, state
+from memory_backend import MINE, MemoryBackend, info, state
 from program import eventually
 
 from holdfast.kernel.errors import Failed
 from holdfast.terraform.backend.http import RequestHead
-from holdfast.terraform.backend.server import Limits, Refusal, StateServer, _Visit
+from holdfast.terraform.backend.server import Limits, Refusal, StateServer, _Client
 
-USER, WORD = "door", "a word for life"
+USER, WORD = "server", "a word for life"
 AUTHORISED = f"Authorization: Basic {base64.b64encode(f'{USER}:{WORD}'.encode()).decode()}\r\n"
 
 
@@ -30,7 +30,7 @@ class Answer:
 
 
 class Caller:
-    """One connection to the door."""
+    """One connection to the server."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
@@ -53,7 +53,7 @@ class Caller:
         return self.hear(bodiless=method == "HEAD")
 
     def ended(self) -> bool:
-        """Whether the door has ended the connection, with nothing more to say."""
+        """Whether the server has ended the connection, with nothing more to say."""
         try:
             return self.stream.read(1) == b""
         except ConnectionResetError:
@@ -66,7 +66,7 @@ class Caller:
 
 def request(method: str, body: bytes = b"", *, query: str = "", fields: str = AUTHORISED) -> bytes:
     length = f"Content-Length: {len(body)}\r\n" if body else ""
-    return f"{method} /state{query} HTTP/1.1\r\nHost: door\r\n{fields}{length}\r\n".encode() + body
+    return f"{method} /state{query} HTTP/1.1\r\nHost: server\r\n{fields}{length}\r\n".encode() + body
 
 
 def chunked(*chunks: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
@@ -75,24 +75,24 @@ def chunked(*chunks: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
 
 
 class Place:
-    """A door, its keeper, and callers that are closed at the end."""
+    """A server, its backend, and callers that are closed at the end."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self.keeper = MemoryKeeper()
-        self.door, self.port = self.another()
-        self.door.serve_state(self.keeper)
+        self.backend = MemoryBackend()
+        self.server, self.port = self.another()
+        self.server.serve_state(self.backend)
 
     def another(self, limits: Limits | None = None) -> tuple[StateServer, int]:
         listening = socket.create_server(("127.0.0.1", 0))
-        door = StateServer(listening, user=USER, password=WORD, limits=limits)
-        door.open()
-        self._stack.callback(door.close)
-        return door, listening.getsockname()[1]
+        server = StateServer(listening, user=USER, password=WORD, limits=limits)
+        server.open()
+        self._stack.callback(server.close)
+        return server, listening.getsockname()[1]
 
     def limited(self, limits: Limits) -> None:
-        self.door, self.port = self.another(limits)
-        self.door.serve_state(self.keeper)
+        self.server, self.port = self.another(limits)
+        self.server.serve_state(self.backend)
 
     def caller(self) -> Caller:
         caller = Caller(self.port)
@@ -122,8 +122,8 @@ def test_a_whole_command_over_one_connection(place: Place) -> None:
     read = caller.ask("GET")
     assert (read.status, read.body) == (200, state(1))
     assert read.fields["Content-Type"] == "application/json"
-    assert place.keeper.calls == ["read", "lock", "read", "read", "write", "unlock", "read"]
-    assert place.door.refusals == []
+    assert place.backend.calls == ["read", "lock", "read", "read", "write", "unlock", "read"]
+    assert place.server.refusals == []
 
 
 def test_requests_sent_at_once_are_answered_in_order(place: Place) -> None:
@@ -142,7 +142,7 @@ def test_requests_sent_at_once_are_answered_in_order(place: Place) -> None:
     assert [caller.hear().status for _ in range(2)] == [200, 200]
     assert caller.hear().body == state(1)
     assert caller.hear().status == 200
-    place.keeper.holder = None
+    place.backend.holder = None
     caller.send(everything)
     assert [caller.hear().status for _ in range(4)] == [200] * 4
 
@@ -156,7 +156,7 @@ def test_a_large_state_goes_both_ways(place: Place) -> None:
     assert caller.ask("GET").body == large
     larger = state(2, value="y" * (8 << 20))
     assert caller.ask("POST", larger, query=f"?ID={MINE}").status == 200
-    assert place.keeper.versions == [large, larger]
+    assert place.backend.versions == [large, larger]
 
 
 @pytest.mark.parametrize(
@@ -165,13 +165,13 @@ def test_a_large_state_goes_both_ways(place: Place) -> None:
         ("", 401),
         ("Authorization: Basic\r\n", 403),
         (AUTHORISED.replace("Basic", "Bearer"), 403),
-        (f"Authorization: Basic {base64.b64encode(b'door:another').decode()}\r\n", 403),
+        (f"Authorization: Basic {base64.b64encode(b'server:another').decode()}\r\n", 403),
         (f"Authorization: Basic {base64.b64encode(b'other:a word for life').decode()}\r\n", 403),
         ("Authorization: Basic \xe9\xe8\r\n", 403),
     ],
 )
 def test_without_the_password_nothing_is_read_or_written(place: Place, fields: str, status: int) -> None:
-    """Refused before the keeper hears of it, and before a body is read; the connection ends."""
+    """Refused before the backend hears of it, and before a body is read; the connection ends."""
     caller = place.caller()
     assert caller.ask("GET", fields=fields).status == status
     assert caller.ended()
@@ -179,9 +179,9 @@ def test_without_the_password_nothing_is_read_or_written(place: Place, fields: s
     promised.send(f"POST /state HTTP/1.1\r\n{fields}Content-Length: 1000000\r\n\r\n".encode("latin-1"))
     assert promised.hear().status == status
     assert promised.ended()
-    assert place.keeper.calls == []
-    assert place.door.refusals
-    assert WORD not in repr(place.door.refusals)
+    assert place.backend.calls == []
+    assert place.server.refusals
+    assert WORD not in repr(place.server.refusals)
 
 
 def test_who_goes_on_sending_hears_the_refusal_too(place: Place) -> None:
@@ -198,8 +198,8 @@ def test_who_goes_on_sending_hears_the_refusal_too(place: Place) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/other", "/state/", "//state", "http://127.0.0.1/state"])
 def test_another_address_is_never_an_empty_place(place: Place, path: str) -> None:
-    """An address that the door does not know is refused; a 404 would mean "no state" there."""
-    place.keeper.versions.append(state(1))
+    """An address that the server does not know is refused; a 404 would mean "no state" there."""
+    place.backend.versions.append(state(1))
     caller = place.caller()
     caller.send(f"GET {path} HTTP/1.1\r\n{AUTHORISED}\r\n".encode())
     assert caller.hear().status == 403
@@ -212,7 +212,7 @@ def test_other_methods_do_nothing(place: Place, method: str) -> None:
     answer = caller.ask(method)
     assert (answer.status, answer.fields["Allow"]) == (405, "GET, POST, LOCK, UNLOCK")
     assert caller.ended()
-    assert place.keeper.calls == []
+    assert place.backend.calls == []
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_other_methods_do_nothing(place: Place, method: str) -> None:
     ],
 )
 def test_what_is_no_request_is_refused(place: Place, text: bytes, status: int) -> None:
-    """An answer that says so, the end of the connection, and a door that stands for the next caller."""
+    """An answer that says so, the end of the connection, and a server that stands for the next caller."""
     caller = place.caller()
     caller.send(text)
     assert caller.hear().status == status
@@ -269,12 +269,12 @@ def test_what_is_no_request_is_refused(place: Place, text: bytes, status: int) -
 def test_a_body_that_is_not_what_it_says_is_refused(
     place: Place, fields: str, body: bytes, status: int
 ) -> None:
-    """A wrong length, wrong chunks, a wrong sum: nothing of it reaches the keeper."""
+    """A wrong length, wrong chunks, a wrong sum: nothing of it reaches the backend."""
     caller = place.locked()
     caller.send(f"POST /state?ID={MINE} HTTP/1.1\r\n{AUTHORISED}{fields}\r\n\r\n".encode() + body)
     assert caller.hear().status == status
     assert caller.ended()
-    assert place.keeper.calls == ["lock"]
+    assert place.backend.calls == ["lock"]
 
 
 def test_a_sum_is_compared(place: Place) -> None:
@@ -286,7 +286,7 @@ def test_a_sum_is_compared(place: Place) -> None:
     assert caller.ask("POST", state(2), query=f"?ID={MINE}", fields=fields).status == 400
     odd = f"{AUTHORISED}Content-MD5: {right[:4]}!{right[4:]}\r\n"
     assert place.locked().ask("POST", state(1), query=f"?ID={MINE}", fields=odd).status == 400
-    assert place.keeper.versions == [state(1)]
+    assert place.backend.versions == [state(1)]
 
 
 def test_chunks_may_carry_more_than_bytes(place: Place) -> None:
@@ -312,7 +312,7 @@ def test_a_save_names_the_lock_exactly_once(place: Place, query: str) -> None:
     """An ID that is doubled, longer, or not there opens nothing."""
     caller = place.locked()
     assert caller.ask("POST", state(1), query=query).status in {400, 423}
-    assert place.keeper.versions == []
+    assert place.backend.versions == []
 
 
 def test_more_in_the_query_does_not_matter(place: Place) -> None:
@@ -346,8 +346,8 @@ def test_a_cut_connection_saves_nothing(place: Place, keep: int) -> None:
     broken = place.caller()
     broken.send(whole[:keep])
     broken.close()
-    eventually(lambda: len(place.door._visits) == 1, what="the door forgets a caller that is gone")
-    assert place.keeper.versions == []
+    eventually(lambda: len(place.server._clients) == 1, what="the server forgets a caller that is gone")
+    assert place.backend.versions == []
     assert caller.ask("POST", state(1), query=f"?ID={MINE}").status == 200
 
 
@@ -356,9 +356,9 @@ def test_a_caller_who_leaves_before_the_answer_has_saved(place: Place) -> None:
     caller = place.locked()
     caller.send(request("POST", state(1), query=f"?ID={MINE}"))
     caller.close()
-    eventually(lambda: place.keeper.versions == [state(1)], what="the state is saved")
+    eventually(lambda: place.backend.versions == [state(1)], what="the state is saved")
     assert place.caller().ask("POST", state(1), query=f"?ID={MINE}").status == 200
-    assert place.keeper.versions == [state(1)]
+    assert place.backend.versions == [state(1)]
 
 
 @pytest.mark.parametrize(
@@ -377,13 +377,13 @@ def test_who_does_not_go_on_is_left(place: Place, text: bytes) -> None:
     caller = place.caller()
     caller.send(text)
     assert caller.ended()
-    eventually(lambda: not place.door._visits, what="the door forgets a slow caller")
-    assert place.door.refusals == (["a request did not come to its end"] if text else [])
-    assert place.keeper.calls == []
+    eventually(lambda: not place.server._clients, what="the server forgets a slow caller")
+    assert place.server.refusals == (["a request was incomplete"] if text else [])
+    assert place.backend.calls == []
 
 
 def test_an_idle_connection_ends(place: Place) -> None:
-    """After an answer the door waits for a while, not for ever."""
+    """After an answer the server waits for a while, not for ever."""
     place.limited(Limits(idle_seconds=0.1))
     caller = place.caller()
     assert caller.ask("GET").status == 404
@@ -413,15 +413,15 @@ def test_a_bound_holds_for_a_body_in_chunks(place: Place) -> None:
 def test_a_fault_of_the_store_is_never_no_state(
     place: Place, method: str, error: Exception, sentence: str
 ) -> None:
-    """5xx or the keeper's own refusal, never a success and never 404; remembered without any content."""
+    """5xx or the backend's own refusal, never a success and never 404; remembered without any content."""
     caller = place.caller() if method == "LOCK" else place.locked()
-    place.keeper.before = _raising(error)
+    place.backend.before = _raising(error)
     body = {"GET": b"", "POST": state(1)}.get(method, info())
     answer = caller.ask(method, body, query=f"?ID={MINE}")
     assert answer.status == (409 if sentence == "the lease is lost" else 500)
     assert answer.body.decode() == sentence
-    assert place.door.refusals == [sentence]
-    place.keeper.before = lambda _: None
+    assert place.server.refusals == [sentence]
+    place.backend.before = lambda _: None
     assert caller.ask(method, body, query=f"?ID={MINE}").status in {200, 404}
 
 
@@ -432,31 +432,31 @@ def _raising(error: Exception) -> Callable[[str], None]:
     return fail
 
 
-def test_a_door_that_stands_for_nothing_refuses_everything(place: Place) -> None:
+def test_a_server_without_a_state_refuses_everything(place: Place) -> None:
     """Between two commands nobody reads or writes; it is an error for Terraform, not an empty place."""
-    place.keeper.versions.append(state(1))
-    place.door.serve_state(None)
+    place.backend.versions.append(state(1))
+    place.server.serve_state(None)
     for method in ("GET", "LOCK", "POST", "UNLOCK"):
         assert place.caller().ask(method, b"" if method == "GET" else info()).status == 403
-    assert place.keeper.calls == []
-    assert place.door.refusals == ["the door stands for no state now"]
+    assert place.backend.calls == []
+    assert place.server.refusals == ["the local state backend serves no state now"]
 
 
 def test_with_another_state_the_lock_is_gone(place: Place) -> None:
     """A lock of the command before opens nothing, and its connections have ended."""
     caller = place.locked()
-    other = MemoryKeeper(state(1))
-    place.door.serve_state(other)
+    other = MemoryBackend(state(1))
+    place.server.serve_state(other)
     assert caller.ended()
     late = place.caller()
     assert late.ask("POST", state(2), query=f"?ID={MINE}").status == 409
     assert late.ask("GET").body == state(1)
     assert other.versions == [state(1)]
-    assert place.keeper.versions == []
+    assert place.backend.versions == []
 
 
 def test_a_request_is_for_the_state_it_was_meant_for(place: Place) -> None:
-    """One that is waiting while the door changes is dropped, not handed to the next state."""
+    """One that is waiting while the server changes is dropped, not handed to the next state."""
     entered, go_on = threading.Event(), threading.Event()
 
     def hold(_: str) -> None:
@@ -464,86 +464,87 @@ def test_a_request_is_for_the_state_it_was_meant_for(place: Place) -> None:
         assert go_on.wait(30)
 
     callers = [place.caller() for _ in range(8)]
-    place.keeper.before = hold
+    place.backend.before = hold
     for caller in callers:
         caller.send(request("GET"))
     assert entered.wait(30)
-    eventually(lambda: len(place.door._visits) == 8, what="all callers are there")
-    other = MemoryKeeper()
-    changing = threading.Thread(target=place.door.serve_state, args=(other,))
+    eventually(lambda: len(place.server._clients) == 8, what="all callers are there")
+    other = MemoryBackend()
+    changing = threading.Thread(target=place.server.serve_state, args=(other,))
     changing.start()
     go_on.set()
     changing.join(30)
     assert not changing.is_alive()
-    eventually(lambda: not place.door._visits, what="all have been served or dropped")
+    eventually(lambda: not place.server._clients, what="all have been served or dropped")
     assert other.calls == []
 
 
-def test_a_visit_that_is_over_reaches_no_keeper(place: Place) -> None:
-    """A request that was read before the door changed, and decided after, is dropped."""
+def test_a_client_of_an_earlier_command_reaches_no_state(place: Place) -> None:
+    """A request that was read before the server changed, and decided after, is dropped."""
     with socket.socket() as connection:
-        visit = _Visit(connection)
+        visit = _Client(connection)
         visit.end()
         assert (
-            place.door._decide(visit, RequestHead("LOCK", "/state", {}, lasting=True), None, info()) is None
+            place.server._decide(visit, RequestHead("LOCK", "/state", {}, keep_alive=True), None, info())
+            is None
         )
-    assert place.keeper.calls == []
+    assert place.backend.calls == []
 
 
 def test_what_was_refused_is_of_this_command(place: Place) -> None:
-    """Sentences last until the next keeper comes, are not repeated, and do not grow without end."""
+    """Sentences last until the next backend comes, are not repeated, and do not grow without end."""
     caller = place.caller()
     for _ in range(3):
         assert caller.ask("UNLOCK").status == 409
-    assert len(place.door.refusals) == 1
+    assert len(place.server.refusals) == 1
     for _ in range(150):
         caller.ask("UNLOCK")
         caller.ask("UNLOCK", info())
-    assert len(place.door.refusals) == 100
-    place.door.serve_state(None)
-    assert len(place.door.refusals) == 100
-    place.door.serve_state(place.keeper)
-    assert place.door.refusals == []
+    assert len(place.server.refusals) == 100
+    place.server.serve_state(None)
+    assert len(place.server.refusals) == 100
+    place.server.serve_state(place.backend)
+    assert place.server.refusals == []
 
 
-def test_too_many_callers_do_not_end_the_door(place: Place) -> None:
+def test_too_many_callers_do_not_end_the_server(place: Place) -> None:
     """Beyond its number, callers are turned away; when some have left, there is room again."""
     callers = [place.caller() for _ in range(128)]
-    eventually(lambda: len(place.door._visits) == 128, what="all have come in")
+    eventually(lambda: len(place.server._clients) == 128, what="all have come in")
     assert place.caller().ended()
     callers[0].close()
-    eventually(lambda: len(place.door._visits) == 127, what="one has left")
+    eventually(lambda: len(place.server._clients) == 127, what="one has left")
     assert place.caller().ask("GET").status == 404
 
 
-def test_a_closed_door_is_closed(place: Place) -> None:
+def test_a_closed_server_is_closed(place: Place) -> None:
     """Connections end, the address is free, and closing twice does no harm."""
     caller = place.caller()
     assert caller.ask("GET").status == 404
-    place.door.close()
-    place.door.close()
+    place.server.close()
+    place.server.close()
     assert caller.ended()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", place.port), timeout=5)
-    assert not place.door._accepting.is_alive()
+    assert not place.server._acceptor.is_alive()
 
 
-def test_nothing_is_decided_behind_a_closed_door(place: Place) -> None:
-    """A request that is still on its way when the door closes reaches no keeper."""
-    place.door.close()
+def test_nothing_is_decided_by_a_closed_server(place: Place) -> None:
+    """A request that is still on its way when the server closes reaches no backend."""
+    place.server.close()
     with socket.socket() as connection:
-        answer = place.door._decide(
-            _Visit(connection), RequestHead("GET", "/state", {}, lasting=True), None, b""
+        answer = place.server._decide(
+            _Client(connection), RequestHead("GET", "/state", {}, keep_alive=True), None, b""
         )
     assert answer is not None
     assert answer.status == 403
-    assert place.keeper.calls == []
+    assert place.backend.calls == []
 
 
-def test_a_door_that_never_opened_can_be_closed() -> None:
+def test_a_server_that_never_opened_can_be_closed() -> None:
     """An end before the beginning is an end."""
     listening = socket.create_server(("127.0.0.1", 0))
-    door = StateServer(listening, user=USER, password=WORD)
+    server = StateServer(listening, user=USER, password=WORD)
     assert not listening.get_inheritable()
-    door.close()
+    server.close()
     assert listening.fileno() == -1

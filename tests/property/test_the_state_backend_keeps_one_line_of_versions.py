@@ -1,4 +1,6 @@
-"""Whatever is asked of the state door, in whatever order: serials only grow, and a line is never left."""
+"""Whatever is asked of the local state backend, in whatever order: serials only grow, and a line is never
+left.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Callable
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from memory_keeper import MINE, OTHER, MemoryKeeper, info, state
+from memory_backend import MINE, OTHER, MemoryBackend, info, state
 
 from holdfast.terraform.backend.rules import StateRules
 from holdfast.terraform.backend.server import Refusal
@@ -61,24 +63,24 @@ def test_versions_are_one_line(requests: list[tuple[str, str | None, bytes]], fa
 
     Also where the store fails before or after the deed; and nothing is written while no lock is held.
     """
-    keeper = MemoryKeeper()
-    keeper.before, keeper.after = faulty(faults, "before"), faulty(faults, "after")
-    rules = StateRules(keeper)
+    backend = MemoryBackend()
+    backend.before, backend.after = faulty(faults, "before"), faulty(faults, "after")
+    rules = StateRules(backend)
     for method, lock, body in requests:
-        known, holder = len(keeper.versions), keeper.holder
+        known, holder = len(backend.versions), backend.holder
         try:
             answer = rules.answer(method, lock, body)
         except (Refusal, OSError):
             answer = None
-        if len(keeper.versions) > known:
+        if len(backend.versions) > known:
             assert method == "POST"
             assert holder is not None
             assert json.loads(holder)["ID"] == lock
         if method == "POST" and answer is not None:
-            assert keeper.versions[-1] == body
+            assert backend.versions[-1] == body
         if method == "GET" and answer is not None and answer.status == 404:
-            assert keeper.versions == []
-    documents = [json.loads(version) for version in keeper.versions]
+            assert backend.versions == []
+    documents = [json.loads(version) for version in backend.versions]
     for before, after in itertools.pairwise(documents):
         assert after["serial"] > before["serial"]
         assert after["lineage"] == before["lineage"] or not before["resources"]

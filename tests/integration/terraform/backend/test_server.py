@@ -1,4 +1,6 @@
-"""The state door with the real Terraform behind it: one warm process, one address for life, many states."""
+"""The local state backend with the real Terraform behind it: one warm process, one address for life, many
+states.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_keeper import OTHER, MemoryKeeper, info
+from memory_backend import OTHER, MemoryBackend, info
 from program import eventually
 
 from holdfast.system.environment import Environment
@@ -42,17 +44,17 @@ WORD = "a word for the life of a process"
 
 
 class Terraform:
-    """A door and one warm process whose environment names it, for as long as the tests of a worker run."""
+    """A server and one warm process whose environment names it, for as long as the tests of a worker run."""
 
     def __init__(self, stack: ExitStack, scratch: Path, path: str) -> None:
         listening = socket.create_server(("127.0.0.1", 0))
-        self.door = StateServer(listening, user="door", password=WORD)
-        self.door.open()
-        stack.callback(self.door.close)
+        self.server = StateServer(listening, user="server", password=WORD)
+        self.server.open()
+        stack.callback(self.server.close)
         environment = child_environment(
             caller={"PATH": path, "HOME": str(scratch)}, named={}, credentials=None, scratch=str(scratch)
         )
-        given = variables(listening.getsockname()[1], "door", WORD)
+        given = variables(listening.getsockname()[1], "server", WORD)
         # As many tries as in earnest, without the time between them.
         quick = {"TF_HTTP_RETRY_WAIT_MIN": "0", "TF_HTTP_RETRY_WAIT_MAX": "0"}
         self._environment = environment | given | quick
@@ -71,32 +73,32 @@ class Terraform:
 
 @pytest.fixture(scope="module")
 def terraform(workplace: Path, quiet_path: str) -> Iterator[Terraform]:
-    scratch = workplace / "door"
+    scratch = workplace / "server"
     scratch.mkdir(mode=0o700)
     with ExitStack() as stack:
         yield Terraform(stack, scratch, quiet_path)
 
 
 class Stack:
-    """A root module of its own; each command is one for which the door stands for the given keeper."""
+    """A root module of its own; each command is one for which the server stands for the given backend."""
 
-    def __init__(self, terraform: Terraform, folder: Path, keeper: StateBackend) -> None:
+    def __init__(self, terraform: Terraform, folder: Path, backend: StateBackend) -> None:
         folder.mkdir()
         (folder / "main.tf").write_text(MODULE)
         self.folder = folder
-        self.keeper = keeper
+        self.backend = backend
         self._terraform = terraform
 
     def run(self, *argv: str) -> Answer:
-        self._terraform.door.serve_state(self.keeper)
+        self._terraform.server.serve_state(self.backend)
         try:
             return self._terraform.run(self.folder, *argv)
         finally:
-            self._terraform.door.serve_state(None)
+            self._terraform.server.serve_state(None)
 
     def fine(self, *argv: str) -> str:
         answer = self.run(*argv)
-        assert answer.code == 0, (argv, answer.out, answer.err, self._terraform.door.refusals)
+        assert answer.code == 0, (argv, answer.out, answer.err, self._terraform.server.refusals)
         return answer.out.decode()
 
     def fails(self, *argv: str) -> str:
@@ -120,14 +122,14 @@ class Stack:
 
 @pytest.fixture
 def stack(terraform: Terraform, tmp_path: Path) -> Stack:
-    made = Stack(terraform, tmp_path / "stack", MemoryKeeper())
+    made = Stack(terraform, tmp_path / "stack", MemoryBackend())
     made.init()
     return made
 
 
-def memory(stack: Stack) -> MemoryKeeper:
-    assert isinstance(stack.keeper, MemoryKeeper)
-    return stack.keeper
+def memory(stack: Stack) -> MemoryBackend:
+    assert isinstance(stack.backend, MemoryBackend)
+    return stack.backend
 
 
 def saved(stack: Stack) -> list[int]:
@@ -135,7 +137,7 @@ def saved(stack: Stack) -> list[int]:
     return [json.loads(version)["serial"] for version in memory(stack).versions]
 
 
-def test_a_stack_lives_behind_the_door(terraform: Terraform, stack: Stack) -> None:
+def test_a_stack_uses_the_local_state_backend(terraform: Terraform, stack: Stack) -> None:
     """Plan, apply the saved plan, plan again: one version, the lock free, nothing refused."""
     stack.fine("plan", "-out=plan", "-no-color")
     assert memory(stack).versions == []
@@ -148,11 +150,11 @@ def test_a_stack_lives_behind_the_door(terraform: Terraform, stack: Stack) -> No
     assert saved(stack) == [1, 2]
     assert memory(stack).holder is None
     assert memory(stack).calls.count("lock") == memory(stack).calls.count("unlock") == 5
-    assert terraform.door.refusals == []
+    assert terraform.server.refusals == []
     assert not list(stack.folder.glob("*.tfstate*"))
 
 
-def test_nothing_of_the_door_is_left_in_plans_or_folders(stack: Stack) -> None:
+def test_nothing_of_the_server_is_left_in_plans_or_folders(stack: Stack) -> None:
     """The address and the password of a process are in its environment only."""
     stack.fine("plan", "-out=plan", "-no-color")
     texts = [file.read_bytes() for file in stack.folder.rglob("*") if file.is_file()]
@@ -165,8 +167,8 @@ def test_nothing_of_the_door_is_left_in_plans_or_folders(stack: Stack) -> None:
 
 
 def test_one_process_serves_many_states(terraform: Terraform, tmp_path: Path) -> None:
-    """With each command the door stands for another state, and each stack sees its own."""
-    stacks = [Stack(terraform, tmp_path / name, MemoryKeeper()) for name in ("a", "b", "c")]
+    """With each command the server stands for another state, and each stack sees its own."""
+    stacks = [Stack(terraform, tmp_path / name, MemoryBackend()) for name in ("a", "b", "c")]
     for number, one in enumerate(stacks):
         one.init()
         one.apply(f"value of {number}")
@@ -192,7 +194,7 @@ def test_a_push_goes_forward_only(terraform: Terraform, stack: Stack) -> None:
     (stack.folder / "old.tfstate").write_bytes(old)
     assert "HTTP error: 409" in stack.fails("state", "push", "-force", "old.tfstate")
     assert saved(stack) == kept
-    assert any("older" in sentence for sentence in terraform.door.refusals)
+    assert any("older" in sentence for sentence in terraform.server.refusals)
     assert memory(stack).holder is None
 
 
@@ -204,19 +206,19 @@ def test_another_lineage_is_refused(terraform: Terraform, stack: Stack) -> None:
     (stack.folder / "foreign.tfstate").write_text(json.dumps(foreign))
     assert "HTTP error: 409" in stack.fails("state", "push", "-force", "foreign.tfstate")
     assert saved(stack) == [1]
-    assert any("lineage" in sentence for sentence in terraform.door.refusals)
+    assert any("lineage" in sentence for sentence in terraform.server.refusals)
 
 
 def test_a_save_without_a_lock_is_refused(terraform: Terraform, stack: Stack) -> None:
     """`-lock=false` writes nothing here; the state is where Terraform leaves it."""
     stack.fails("apply", "-auto-approve", "-lock=false", "-no-color")
     assert memory(stack).versions == []
-    assert terraform.door.refusals == ["a state was to be saved without a lock"]
+    assert terraform.server.refusals == ["Terraform tried to save a state without a lock"]
     assert (stack.folder / "errored.tfstate").exists()
 
 
 def test_a_lock_is_not_forced_open(stack: Stack) -> None:
-    """`force-unlock` through the door leaves the lock with its holder."""
+    """`force-unlock` through the server leaves the lock with its holder."""
     memory(stack).holder = info(OTHER, who="bob@laptop")
     stack.fails("force-unlock", "-force", OTHER)
     assert memory(stack).holder == info(OTHER, who="bob@laptop")
@@ -234,16 +236,16 @@ def test_a_state_that_cannot_be_read_is_not_absent(terraform: Terraform, stack: 
     if way == "fault":
         memory(stack).before = fault
         text = stack.fails("plan", "-no-color")
-        assert terraform.door.refusals == ["the store failed: Input/output error"]
+        assert terraform.server.refusals == ["the store failed: Input/output error"]
     elif way == "empty":
         memory(stack).versions.append(b"")
         text = stack.fails("plan", "-no-color")
-        assert terraform.door.refusals == ["the kept state is empty"]
+        assert terraform.server.refusals == ["the stored state is empty"]
     else:
         answer = terraform.run(stack.folder, "plan", "-no-color")
         assert answer.code == 1
         text = (answer.out + answer.err).decode()
-        assert terraform.door.refusals[-1] == "the door stands for no state now"
+        assert terraform.server.refusals[-1] == "the local state backend serves no state now"
     assert "will be created" not in text
     assert "Plan:" not in text
     memory(stack).before = lambda _: None
@@ -259,7 +261,7 @@ def test_who_holds_the_lock_is_told(terraform: Terraform, stack: Stack) -> None:
     assert memory(stack).calls.count("lock") > 1
     assert "bob@laptop" in text
     assert OTHER in text
-    assert terraform.door.refusals == [
+    assert terraform.server.refusals == [
         "the state is locked by bob@laptop, OperationTypeApply, 2026-01-02T03:04:05Z"
     ]
 
@@ -279,7 +281,7 @@ def test_a_lock_that_comes_free_is_taken(stack: Stack) -> None:
 
 @pytest.mark.parametrize("deed", ["read", "lock", "write", "unlock"])
 def test_an_answer_that_is_lost_does_no_harm(stack: Stack, deed: str) -> None:
-    """The keeper did it and then failed: Terraform asks again, and it is done once."""
+    """The backend did it and then failed: Terraform asks again, and it is done once."""
     stack.apply("1")
     lost: list[str] = []
 
@@ -306,7 +308,7 @@ def test_a_state_that_cannot_be_saved_is_not_lost(terraform: Terraform, stack: S
     memory(stack).before = full
     text = stack.fails("apply", "-auto-approve", "-no-color", "-var=x=2")
     assert "Failed to save state" in text
-    assert terraform.door.refusals == ["the store failed: No space left on device"]
+    assert terraform.server.refusals == ["the store failed: No space left on device"]
     assert saved(stack) == [1]
     assert memory(stack).holder is None
     memory(stack).before = lambda _: None
@@ -319,7 +321,7 @@ def test_a_state_that_cannot_be_saved_is_not_lost(terraform: Terraform, stack: S
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted where there is /proc")
 def test_a_warm_process_does_not_gather_connections(terraform: Terraform, stack: Stack) -> None:
-    """Go holds an idle connection for 90 seconds; a door that changes ends it on both sides."""
+    """Go holds an idle connection for 90 seconds; a server that changes ends it on both sides."""
     stack.apply()
     (pid,) = terraform.engine.pids
 
@@ -327,9 +329,9 @@ def test_a_warm_process_does_not_gather_connections(terraform: Terraform, stack:
         links = [link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()]
         return sum(str(link).startswith("socket:") for link in links)
 
-    eventually(lambda: not terraform.door._visits, what="the last command's connections have ended")
+    eventually(lambda: not terraform.server._clients, what="the last command's connections have ended")
     before = sockets()
     for _ in range(8):
         assert stack.unchanged()
-    eventually(lambda: not terraform.door._visits, what="the connections have ended at the door")
+    eventually(lambda: not terraform.server._clients, what="the connections have ended")
     eventually(lambda: sockets() <= before, what="the connections have ended in Terraform")

@@ -1,4 +1,4 @@
-"""A keeper of one state in memory, for the state door: it stores, counts, and can be told to fail."""
+"""A state in memory behind the local state backend: it stores, counts, and can be told to fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MINE = "aaaaaaaa-0000-4000-8000-000000000001"
 OTHER = "bbbbbbbb-0000-4000-8000-000000000002"
 
 
-class MemoryKeeper:
+class MemoryBackend:
     def __init__(self, *versions: bytes, holder: bytes | None = None) -> None:
         self.versions = list(versions)
         self.holder = holder
