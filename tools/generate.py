@@ -28,9 +28,9 @@ class Generated:
 GENERATED: tuple[Generated, ...] = (
     Generated(path="docs/holdfast.schema.json", make=schema.document),
     Generated(path="docs/cli.md", make=reference.document),
-    Generated(path="docs/checks/README.md", make=lambda: pages.index(catalogue.rules())),
+    Generated(path="docs/checks/README.md", make=lambda: pages.rule_index(catalogue.rules())),
     *(
-        Generated(path=f"docs/checks/{rule.id}.md", make=partial(pages.page, rule))
+        Generated(path=f"docs/checks/{rule.id}.md", make=partial(pages.rule_page, rule))
         for rule in catalogue.rules()
     ),
 )

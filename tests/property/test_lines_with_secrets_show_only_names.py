@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checks.engine.source_lines import Secrets
+from holdfast.checks.engine.source_lines import SecretLines
 from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.kernel.errors import Place
 
@@ -33,4 +33,4 @@ def test_what_stands_where_a_value_stands_is_never_shown(
     """Whatever the secret is made of: quotes, escapes, brackets, or what looks like code."""
     line = form.format(*[f"{before}{MARK}{after}"] * form.count("{}"))
     found = Finding(message="m", place=Place(file=path, line=1))
-    assert MARK not in (Secrets([(RULE, found)]).shown(path, [line], 1) or "")
+    assert MARK not in (SecretLines([(RULE, found)]).display_line(path, [line], 1) or "")

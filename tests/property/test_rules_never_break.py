@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.checks.engine import catalogue
-from holdfast.checks.engine.running import check
+from holdfast.checks.engine.running import run_checks
 from holdfast.checks.formats.catalogue import FORMATS, format_of
 from holdfast.checks.formats.interface import Shown
 from holdfast.kernel.errors import ConfigError
@@ -129,7 +129,7 @@ def test_no_code_breaks_a_rule(first: bytes, second: bytes, name: str) -> None:
         made = checkout(files, config=CONFIG)
     except ConfigError:  # two backends on one state, say: the program tells that as a finding
         return
-    report = check(made, RULES)
+    report = run_checks(made, RULES)
     assert [one.message for one in report.findings if one.rule.id == "HF905"] == []
     for one in report.findings:
         if one.file is not None and one.file != "holdfast.yaml":

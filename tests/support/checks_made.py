@@ -15,9 +15,8 @@ from datetime import date
 from pathlib import Path
 
 from holdfast.checks.engine.catalogue import rules
-from holdfast.checks.engine.inputs import look_at
-from holdfast.checks.engine.running import AtHand
-from holdfast.checks.engine.running import check as run
+from holdfast.checks.engine.inputs import build_checkout
+from holdfast.checks.engine.running import AtHand, run_checks
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.report import Report, Reported
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout, Module
@@ -99,7 +98,7 @@ def checkout(
         code_backend=lambda module: code_backend(code, module),
     )
     chosen = [one for one in stacks if not select or any(matches(one, name) for name in select)]
-    return look_at(
+    return build_checkout(
         loaded,
         code,
         stacks=chosen,
@@ -146,7 +145,7 @@ def check(
     made = files if isinstance(files, Checkout) else checkout(files, config=config, select=select)
     wanted = (rule,) if isinstance(rule, Rule) else tuple(rule)
     own = tuple(one for one in rules() if one.id.startswith("HF9") and one not in wanted)
-    return run(made, (*wanted, *own), at_hand or AtHand())
+    return run_checks(made, (*wanted, *own), at_hand or AtHand())
 
 
 def plan_of(made: Checkout, document: bytes, stack: str = "root") -> CheckedPlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from holdfast.checks.formats.words import numbers
+from holdfast.checks.formats.words import summary_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Reported
 from holdfast.guard.decision import NAMES
@@ -63,7 +63,7 @@ def change_report(
         warnings=tuple(
             _finding(one, plain) for one in own if one.severity is Severity.WARNING and one.file is None
         ),
-        found=numbers(checked) if checked is not None else "",
+        found=summary_text(checked) if checked is not None else "",
     )
 
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from holdfast.checks.boundary.contracts import in_outputs
 from holdfast.checks.engine.catalogue import rules
-from holdfast.checks.engine.inputs import look_at
-from holdfast.checks.engine.levels import wanted
-from holdfast.checks.engine.report_builder import merged
-from holdfast.checks.engine.running import NO_PLAN, AtHand, Seen, check, where_it_broke
+from holdfast.checks.engine.inputs import build_checkout
+from holdfast.checks.engine.levels import is_enabled
+from holdfast.checks.engine.report_builder import merge_findings
+from holdfast.checks.engine.running import NO_PLAN, AtHand, Seen, crash_location, run_checks
 from holdfast.checks.model.globs import is_rule
-from holdfast.checks.model.interface import Finding, Rule, Severity, Sight, Tool
-from holdfast.checks.model.report import Report, Unseen, in_order
+from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity, Tool
+from holdfast.checks.model.report import Report, Unseen, sort_findings
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineSaid
 from holdfast.checks.tools.catalogue import TOOLS, tool
 from holdfast.config.check_valid import Level, Use
@@ -42,9 +42,9 @@ from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.terraform.engine.interface import EngineId
 
-_CODE = frozenset({Sight.SOURCE, Sight.VARIABLES, Sight.STACK, Sight.REPOSITORY})
-_PLAN = frozenset({Sight.PLAN})
-_ENGINE = frozenset({Sight.ENGINE})
+_CODE = frozenset({CheckTarget.SOURCE, CheckTarget.VARIABLES, CheckTarget.STACK, CheckTarget.REPOSITORY})
+_PLAN = frozenset({CheckTarget.PLAN})
+_ENGINE = frozenset({CheckTarget.ENGINE})
 _FORMAT = "HF601"
 _CONTRACT = {"HF401": Differs.MISSING, "HF402": Differs.WRONG}
 _HCL = ".hcl"
@@ -87,7 +87,7 @@ class PlanChecks:
         except Exception as error:
             raise Failed(
                 "HF-CHECK-6",
-                f"{stack.name}: the checks broke while they looked at the plan: {where_it_broke(error)}",
+                f"{stack.name}: the checks broke while they looked at the plan: {crash_location(error)}",
                 hint="This plan was not applied. Please report it.",
             ) from error
 
@@ -124,7 +124,7 @@ class PlanChecks:
             for id_, kind in _CONTRACT.items()
             for answer in in_outputs(checked, given, kind)
         )
-        return check(self._bare((checked,)), (), AtHand(outside=answers), sights=frozenset())
+        return run_checks(self._bare((checked,)), (), AtHand(outside=answers), targets=frozenset())
 
     async def report(self, *, so_far: bool = False) -> Report:
         """Everything that was found, once. What was applied is told even where this breaks.
@@ -151,9 +151,11 @@ class PlanChecks:
         valid = [
             rule for rule in rules() if self._with_code and rule.engine is not None and rule.id != _FORMAT
         ]
-        asked = [rule.id for rule in (*_plan_rules(), *valid) if rule.id != BROKEN and wanted(settings, rule)]
+        asked = [
+            rule.id for rule in (*_plan_rules(), *valid) if rule.id != BROKEN and is_enabled(settings, rule)
+        ]
         asked += [one.name for one in self._tools]
-        form = wanted(settings, _rule(_FORMAT)) and self._with_form
+        form = is_enabled(settings, _rule(_FORMAT)) and self._with_form
         for stack in self._checkout.stacks:
             if stack.name in self._plans:
                 continue
@@ -178,7 +180,7 @@ class PlanChecks:
             for one in asked.run(checkout, {})
             if getattr(one[1], "reason", None) != NO_PLAN
         )
-        return check(checkout, _rules(), AtHand(outside=said), sights=_CODE)
+        return run_checks(checkout, _rules(), AtHand(outside=said), targets=_CODE)
 
     def _begin_format(self, ready: ReadyPlan) -> None:
         """One stack of each engine asks for the files of all: `fmt` needs no stack, only an engine."""
@@ -195,14 +197,16 @@ class PlanChecks:
         except (HoldfastError, OSError) as error:
             unformatted, formatted = str(error), {}
         except Exception as error:  # noqa: BLE001 - the format of files is no reason to lose a plan
-            unformatted, formatted = f"it broke: {where_it_broke(error)}", {}
+            unformatted, formatted = f"it broke: {crash_location(error)}", {}
         about = EngineSaid(
             stack=stacks[0], folder=stacks[0].stack.module, formatted=formatted, unformatted=unformatted
         )
         # That `validate` had nothing to say is true: there would be no plan otherwise.
         asked = tuple(rule for rule in rules() if rule.engine is not None)
         bare = self._bare(self._checkout.stacks)
-        return self._unharmed(lambda: check(bare, asked, AtHand(engine=Seen(items=(about,))), sights=_ENGINE))
+        return self._unharmed(
+            lambda: run_checks(bare, asked, AtHand(engine=Seen(items=(about,))), targets=_ENGINE)
+        )
 
     @functools.cached_property
     def _form_may_be_an_error(self) -> bool:
@@ -227,7 +231,7 @@ class PlanChecks:
         plan = CheckedPlan(stack=checked, plan=ready.plan, document=ready.json)
         said = await self._questions.about(plan)
         at_hand = AtHand(plans=Seen(items=(plan,)), outside=said)
-        look = functools.partial(check, self._bare((checked,)), _plan_rules(), at_hand, sights=_PLAN)
+        look = functools.partial(run_checks, self._bare((checked,)), _plan_rules(), at_hand, targets=_PLAN)
         return await asyncio.to_thread(look) if len(ready.json) > _LARGE else look()
 
     # What they share
@@ -235,7 +239,7 @@ class PlanChecks:
     @functools.cached_property
     def _checkout(self) -> Checkout:
         session = self._session
-        found = look_at(
+        found = build_checkout(
             session.config,
             session.code,
             stacks=self._stacks,
@@ -279,15 +283,17 @@ class PlanChecks:
             return self._broken(error)
 
     def _broken(self, error: Exception) -> Report:
-        answer = Finding(message=f"the checks broke: {where_it_broke(error)}")
+        answer = Finding(message=f"the checks broke: {crash_location(error)}")
         nothing = Checkout(
             config=self._session.config, code=self._session.code, today=clock.now().date(), whole=False
         )
-        return check(nothing, (), AtHand(outside=((_rule(BROKEN), answer),)), sights=frozenset())
+        return run_checks(nothing, (), AtHand(outside=((_rule(BROKEN), answer),)), targets=frozenset())
 
     def _together(self, parts: Sequence[Report]) -> Report:
         return Report(
-            findings=in_order(merged(dict.fromkeys(one for part in parts for one in part.findings))),
+            findings=sort_findings(
+                merge_findings(dict.fromkeys(one for part in parts for one in part.findings))
+            ),
             skipped=tuple(dict.fromkeys(one for part in parts for one in part.skipped)),
             rules=_rules(),
             files=max((part.files for part in parts), default=0),

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from holdfast.checks.model.interface import Answer, Rule, Tool
+from holdfast.checks.model.interface import CheckResult, Rule, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 
-Answers = tuple[tuple[Rule, Answer], ...]
+Answers = tuple[tuple[Rule, CheckResult], ...]
 
 
 class ToolQuestions:

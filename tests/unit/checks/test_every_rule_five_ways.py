@@ -21,7 +21,7 @@ from five_ways import Says, Way, Ways, all_ways
 
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, NO_PLAN, NO_STACKS, NO_STATE
-from holdfast.checks.model.interface import Answer, Rule, Severity, Sight
+from holdfast.checks.model.interface import CheckResult, CheckTarget, Rule, Severity
 from holdfast.checks.model.report import Report, Reported
 
 WAYS: dict[str, Ways] = {
@@ -121,19 +121,19 @@ def test_every_rule_of_the_catalogue_is_shown() -> None:
 
 @pytest.mark.parametrize(
     ("rule", "sight"),
-    [pytest.param(RULES[id_], sight, id=f"{id_}-{sight}") for id_ in WAYS for sight in RULES[id_].sights],
+    [pytest.param(RULES[id_], sight, id=f"{id_}-{sight}") for id_ in WAYS for sight in RULES[id_].targets],
 )
-def test_everything_a_rule_looks_at_is_shown(rule: Rule, sight: Sight) -> None:
+def test_everything_a_rule_looks_at_is_shown(rule: Rule, sight: CheckTarget) -> None:
     """Each of its functions alone finds something, and alone lets something pass."""
     asked: list[object] = []
     look = getattr(rule, sight)
 
-    def heard(subject: object) -> Iterable[Answer]:
+    def heard(subject: object) -> Iterable[CheckResult]:
         asked.append(subject)
-        answers: Iterable[Answer] = look(subject)
+        answers: Iterable[CheckResult] = look(subject)
         return answers
 
-    only: dict[str, Any] = {one.value: heard if one is sight else None for one in Sight}
+    only: dict[str, Any] = {one.value: heard if one is sight else None for one in CheckTarget}
     alone = replace(rule, **only)
     shown = all_ways(rule, WAYS[rule.id])
     assert any(of(looked(alone, way), alone) for way in shown["fails"])

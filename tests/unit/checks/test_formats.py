@@ -16,7 +16,7 @@ import sarif_read
 from holdfast.checks.formats.catalogue import FORMATS, format_of
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import Report, Reported, Unseen, Waiver, cleaned, in_order
+from holdfast.checks.model.report import Report, Reported, Unseen, Waiver, redact_report, sort_findings
 from holdfast.kernel.errors import Place
 
 RULE = Rule(id="HF700", title="A thing", why="Why.", fix="Mend it.", severity=Severity.WARNING)
@@ -45,7 +45,7 @@ def one(**given: Any) -> Reported:
 
 def report(*findings: Reported, skipped: tuple[Unseen, ...] = ()) -> Report:
     return Report(
-        findings=in_order(findings),
+        findings=sort_findings(findings),
         skipped=skipped,
         rules=(SECRET, RULE, QUIET),
         files=2,
@@ -146,7 +146,7 @@ def test_no_format_lets_a_secret_out(name: str) -> None:
     found = report(
         one(**texts), one(**texts, waiver=waiver), skipped=(Unseen(rule="r", reason="t0k3n", file="t0k3n"),)
     )
-    said = show(name, cleaned(found, lambda text: text.replace("t0k3n", "•••")), verbose=True)
+    said = show(name, redact_report(found, lambda text: text.replace("t0k3n", "•••")), verbose=True)
     assert "t0k3n" not in said
 
 

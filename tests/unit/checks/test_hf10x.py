@@ -9,7 +9,7 @@ import pytest
 from checks_made import check, checkout, lines, messages, of, plan_of, skips, state_of
 from plans_made import change
 
-from holdfast.checks.boundary.ownership import side_of
+from holdfast.checks.boundary.ownership import owner_of_type
 from holdfast.checks.engine.running import AtHand, Seen
 from holdfast.checks.model.interface import Rule
 from holdfast.checks.model.report import Report
@@ -62,12 +62,12 @@ def test_the_most_exact_pattern_decides() -> None:
             "datadog_*": Side.GITOPS,
         }
     )
-    assert side_of("kubernetes_namespace", table) is Side.TERRAFORM
-    assert side_of("kubernetes_manifest", table) is Side.GITOPS
-    assert side_of("kubernetes_cluster_role", table) is Side.GITOPS
-    assert side_of("datadog_monitor", table) is Side.GITOPS
-    assert side_of("helm_release", table) is Side.GITOPS
-    assert side_of("datadog_monitor", BoundarySettings()) is Side.TERRAFORM
+    assert owner_of_type("kubernetes_namespace", table) is Side.TERRAFORM
+    assert owner_of_type("kubernetes_manifest", table) is Side.GITOPS
+    assert owner_of_type("kubernetes_cluster_role", table) is Side.GITOPS
+    assert owner_of_type("datadog_monitor", table) is Side.GITOPS
+    assert owner_of_type("helm_release", table) is Side.GITOPS
+    assert owner_of_type("datadog_monitor", BoundarySettings()) is Side.TERRAFORM
 
 
 def test_the_table_of_the_configuration_counts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from checks_made import check, lines, messages, of, skips
 
-from holdfast.checks.backends.backend_types import KINDS
+from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.rules.hf111_no_backend import RULE as MISSING
@@ -33,7 +33,11 @@ FOUND: dict[str, tuple[str, str]] = {
 
 def block(type_: str, settings: str = "") -> str:
     """A backend that says all it needs to, and these settings."""
-    needs = "".join(f'    {name} = "a"\n' for name in KINDS[type_].needs) if type_ in KINDS else ""
+    needs = (
+        "".join(f'    {name} = "a"\n' for name in BACKEND_TYPES[type_].needs)
+        if type_ in BACKEND_TYPES
+        else ""
+    )
     return f'terraform {{\n  backend "{type_}" {{\n{needs}    {settings}\n  }}\n}}\n'
 
 
@@ -132,7 +136,7 @@ def test_no_other_backend_is_local() -> None:
 # HF113: no such backend.
 
 
-@pytest.mark.parametrize("type_", sorted(KINDS))
+@pytest.mark.parametrize("type_", sorted(BACKEND_TYPES))
 def test_every_backend_there_is_is_known(type_: str) -> None:
     """None of them is called unknown, and none makes any rule break."""
     code = block(type_) if type_ != "cloud" else "terraform {\n  cloud {}\n}\n"

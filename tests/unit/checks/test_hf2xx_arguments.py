@@ -137,7 +137,7 @@ def test_every_argument_of_the_table_that_a_name_gives_away_is_found() -> None:
     """Each attribute that a provider marks and whose name says `password`, `secret`, `token` or `key`."""
     missed = []
     for type_ in secret_facts._table("secret-attributes")["resources"]:
-        for one in secret_facts.listed("managed", type_):
+        for one in secret_facts.secret_attributes("managed", type_):
             name = one.steps[-1]
             ends = name.endswith(("password", "_secret", "_token", "api_key", "access_key", "private_key"))
             if one.kind != secret_facts.SENSITIVE or not ends:

@@ -273,16 +273,16 @@ def test_every_listed_type_has_a_remedy_and_readable_paths() -> None:
     for mode, name in (("managed", "resources"), ("data", "data")):
         for type_ in table[name]:
             assert secret_facts.remedy(mode, type_).endswith("."), type_
-            assert all(all(one.steps) for one in secret_facts.listed(mode, type_)), type_
+            assert all(all(one.steps) for one in secret_facts.secret_attributes(mode, type_)), type_
 
 
 def test_every_write_only_twin_stands_beside_a_listed_secret() -> None:
     """Both tables speak of the same arguments: a twin of something nobody lists would never be offered."""
     table = secret_facts._table("write-only")
     for type_ in table["arguments"]:
-        listed = secret_facts.listed("managed", type_)
-        for twin in secret_facts.twins(type_):
-            assert any(secret_facts.meets(one.steps, twin.steps) for one in listed), (type_, twin)
+        listed = secret_facts.secret_attributes("managed", type_)
+        for twin in secret_facts.write_only_twins(type_):
+            assert any(secret_facts.overlaps(one.steps, twin.steps) for one in listed), (type_, twin)
 
 
 @pytest.mark.parametrize(
@@ -299,4 +299,7 @@ def test_paths_are_compared_step_by_step(
     listed: tuple[str, ...], steps: tuple[str, ...], *, covered: bool, met: bool
 ) -> None:
     """What is below a listed path belongs to it; what is above holds it."""
-    assert (secret_facts.covers(listed, steps), secret_facts.meets(listed, steps)) == (covered, met)
+    assert (secret_facts.is_at_or_below(listed, steps), secret_facts.overlaps(listed, steps)) == (
+        covered,
+        met,
+    )

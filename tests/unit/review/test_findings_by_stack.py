@@ -9,7 +9,7 @@ from checks_made import check, checkout
 from holdfast.checks.engine.catalogue import rules
 from holdfast.checks.engine.running import AtHand
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
-from holdfast.checks.model.report import cleaned
+from holdfast.checks.model.report import redact_report
 from holdfast.checks.model.subjects import Checkout
 from holdfast.guard.decision import Deny, Reason
 from holdfast.kernel.errors import Place
@@ -99,7 +99,7 @@ def test_what_the_guard_repeats_is_recognised_after_redaction() -> None:
     assert [one.id for one in errors_of(report, made.stacks[1])] == [finding.id]
     reason = Reason(code="HF-GUARD-19", message=finding.message, finding=found_of(finding).id)
     result = StackResult(stack=made.stacks[0].stack, status=Status.REFUSED, decision=Deny(reasons=(reason,)))
-    redacted = cleaned(report, lambda _: "***")
+    redacted = redact_report(report, lambda _: "***")
     assert redacted.counted[0].message == "***"
     assert not_yet_reported(redacted, (result,)) == ()
     assert not_yet_reported(redacted, ()) == redacted.counted

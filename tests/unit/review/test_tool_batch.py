@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 from checks_made import checkout, plan_of
 
-from holdfast.checks.model.interface import Answer, Finding, Rule, Tool
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.tools.interface import words
 from holdfast.review.tool_batch import ToolQuestions
@@ -30,7 +30,7 @@ class Recorded:
         self._breaks = breaks
         self.tool = Tool(name="recorded", run=self._run)
 
-    def _run(self, _: Checkout, plans: Mapping[str, CheckedPlan]) -> Iterator[tuple[Rule, Answer]]:
+    def _run(self, _: Checkout, plans: Mapping[str, CheckedPlan]) -> Iterator[tuple[Rule, CheckResult]]:
         self.asked.append(tuple(plans))
         self.begun.set()
         assert self.may_answer.wait(30)

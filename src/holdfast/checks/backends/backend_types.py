@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec import Struct
 
-KEPT: Final = "holdfast"
+MANAGED: Final = "holdfast"
 """Neither code nor configuration names a backend: Holdfast keeps the state."""
 
 
-class Kind(Struct, frozen=True):
+class BackendType(Struct, frozen=True):
     """Names of settings; a dot leads into a nested one."""
 
     needs: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Kind(Struct, frozen=True):
     """What a permission is given on: one store should hold one environment's states."""
     variables: Mapping[str, str] = {}
     """Variables of the environment that give a setting where nothing else does, with its name."""
-    unseen: str | None = None
+    at_rest_unknown: str | None = None
     """Why nobody can tell from here whether the state is encrypted where it lies."""
 
 
@@ -39,10 +39,10 @@ _AZURE_IDENTITIES: Final = (
     "ado_pipeline_service_connection_id",
 )
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "local": Kind(places=("path", "workspace_dir")),
-    "inmem": Kind(),
-    "s3": Kind(
+BACKEND_TYPES: Final[Mapping[str, BackendType]] = {
+    "local": BackendType(places=("path", "workspace_dir")),
+    "inmem": BackendType(),
+    "s3": BackendType(
         needs=("bucket", "key"),
         secrets=(
             *("access_key", "secret_key", "token", "sse_customer_key"),
@@ -67,7 +67,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             "AWS_ENDPOINT_URL_S3": "endpoint",
         },
     ),
-    "azurerm": Kind(
+    "azurerm": BackendType(
         needs=("storage_account_name", "container_name", "key"),
         secrets=_AZURE_SECRETS,
         identities=_AZURE_IDENTITIES,
@@ -81,7 +81,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             "ARM_OIDC_TOKEN": "oidc_token",
         },
     ),
-    "gcs": Kind(
+    "gcs": BackendType(
         needs=("bucket",),
         secrets=("credentials", "access_token", "encryption_key"),
         identities=("impersonate_service_account", "impersonate_service_account_delegates"),
@@ -94,7 +94,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             "GOOGLE_ENCRYPTION_KEY": "encryption_key",
         },
     ),
-    "http": Kind(
+    "http": BackendType(
         needs=("address",),
         secrets=("password", "client_private_key_pem"),
         identities=("username", "client_certificate_pem"),
@@ -107,16 +107,16 @@ KINDS: Final[Mapping[str, Kind]] = {
             "TF_HTTP_PASSWORD": "password",
             "TF_HTTP_CLIENT_PRIVATE_KEY_PEM": "client_private_key_pem",
         },
-        unseen="the server of the http backend decides whether the state is encrypted at rest",
+        at_rest_unknown="the server of the http backend decides whether the state is encrypted at rest",
     ),
-    "pg": Kind(
+    "pg": BackendType(
         needs=("conn_str",),
         secrets=("password",),
         places=("conn_str", "schema_name", "table_name", "index_name"),
         variables={"PG_CONN_STR": "conn_str", "PGPASSWORD": "password", "PGSSLMODE": "sslmode"},
-        unseen="the database of the pg backend decides whether the state is encrypted at rest",
+        at_rest_unknown="the database of the pg backend decides whether the state is encrypted at rest",
     ),
-    "consul": Kind(
+    "consul": BackendType(
         needs=("path",),
         secrets=("access_token", "http_auth"),
         identities=("cert_file", "key_file"),
@@ -126,9 +126,9 @@ KINDS: Final[Mapping[str, Kind]] = {
             "CONSUL_HTTP_TOKEN": "access_token",
             "CONSUL_HTTP_AUTH": "http_auth",
         },
-        unseen="Consul decides whether the state is encrypted at rest",
+        at_rest_unknown="Consul decides whether the state is encrypted at rest",
     ),
-    "kubernetes": Kind(
+    "kubernetes": BackendType(
         needs=("secret_suffix",),
         secrets=("token", "password", "client_key"),
         identities=("username", "client_certificate", "config_context_auth_info"),
@@ -142,9 +142,9 @@ KINDS: Final[Mapping[str, Kind]] = {
             "KUBE_PASSWORD": "password",
             "KUBE_CLIENT_KEY_DATA": "client_key",
         },
-        unseen="the cluster decides whether Secrets, and so the state, are encrypted at rest",
+        at_rest_unknown="the cluster decides whether Secrets, and so the state, are encrypted at rest",
     ),
-    "cos": Kind(
+    "cos": BackendType(
         needs=("bucket",),
         secrets=("secret_id", "secret_key", "security_token"),
         identities=("assume_role.role_arn", "profile", "shared_credentials_dir"),
@@ -156,7 +156,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             "TENCENTCLOUD_SECURITY_TOKEN": "security_token",
         },
     ),
-    "oss": Kind(
+    "oss": BackendType(
         needs=("bucket",),
         secrets=("access_key", "secret_key", "security_token"),
         identities=(
@@ -173,19 +173,19 @@ KINDS: Final[Mapping[str, Kind]] = {
             "ALICLOUD_SECURITY_TOKEN": "security_token",
         },
     ),
-    "oci": Kind(
+    "oci": BackendType(
         needs=("bucket", "namespace"),
         secrets=("private_key", "private_key_password", "sse_customer_key"),
         identities=("tenancy_ocid", "user_ocid", "fingerprint", "private_key_path", "config_file_profile"),
         places=("bucket", "key", "namespace", "region", "kms_key_id", "workspace_key_prefix"),
         store=("namespace", "bucket"),
     ),
-    "remote": Kind(
+    "remote": BackendType(
         needs=("organization",),
         secrets=("token",),
         places=("hostname", "organization", "workspaces"),
     ),
-    "cloud": Kind(secrets=("token",)),
+    "cloud": BackendType(secrets=("token",)),
 }
 
 REMOVED: Final[Mapping[str, str]] = {

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from holdfast.checks.backends.backend_types import KEPT, KINDS, Kind
-from holdfast.checks.code.argument_values import written
-from holdfast.checks.model.interface import Answer, Look, Skipped
+from holdfast.checks.backends.backend_types import BACKEND_TYPES, MANAGED, BackendType
+from holdfast.checks.code.argument_values import values_at
+from holdfast.checks.model.interface import CheckFunction, CheckResult, Skipped
 from holdfast.checks.model.subjects import ABSENT, UNKNOWN, CheckedStack, Module
 from holdfast.config.valid import EngineUse, Owner, SecretRef
 from holdfast.hcl.eval.values import bool_of, known
@@ -41,12 +41,12 @@ class Home:
     entry: Place | None = None
     """Where the configuration speaks of the stack."""
     tofu: bool = False
-    sealed: bool = False
+    client_encrypted: bool = False
     """OpenTofu encrypts the state before it is handed to the backend."""
 
     @property
-    def kind(self) -> Kind:
-        return KINDS.get(self.type, Kind())
+    def kind(self) -> BackendType:
+        return BACKEND_TYPES.get(self.type, BackendType())
 
     def value(self, name: str) -> object:
         """`ABSENT`, `UNKNOWN` (a secret is not looked at), or the plain value; `a.b` is inside `a`."""
@@ -81,7 +81,7 @@ class Home:
         first = name.partition(".")[0]
         return self.has(name) and first not in self.given and first not in self.by_variable
 
-    def spot(self, name: str) -> Block | Attribute | Place:
+    def place_of(self, name: str) -> Block | Attribute | Place:
         """Where a setting stands, or should stand."""
         first = name.partition(".")[0]
         if first in self.by_variable and self.entry is not None:
@@ -111,7 +111,7 @@ class Home:
         )
 
 
-def home_of(stack: CheckedStack) -> Home:
+def backend_of_stack(stack: CheckedStack) -> Home:
     return stack.checkout.code.once(("home", stack.name, stack.stack.module), lambda: _home_of(stack))
 
 
@@ -123,7 +123,7 @@ def _home_of(stack: CheckedStack) -> Home:
     settings = found.settings if code.cloud is None else _cloud(block)
     variables = {
         setting: variable
-        for variable, setting in KINDS.get(type_, Kind()).variables.items()
+        for variable, setting in BACKEND_TYPES.get(type_, BackendType()).variables.items()
         if variable in stack.stack.env and setting not in settings
     }
     from_env = {setting: stack.stack.env[variable] for setting, variable in variables.items()}
@@ -137,11 +137,11 @@ def _home_of(stack: CheckedStack) -> Home:
         by_variable=variables,
         entry=stack.stack.place,
         tofu=pin.use is EngineUse.TOFU or bool(code.tofu),
-        sealed=_sealed(stack.module),
+        client_encrypted=_is_client_encrypted(stack.module),
     )
 
 
-def home_of_module(module: Module) -> Home | None:
+def backend_of_module(module: Module) -> Home | None:
     """Of a folder that names a backend; None of any other."""
     code, block = module.code, _block(module)
     if block is None or (code.backend is None and code.cloud is None):
@@ -152,7 +152,7 @@ def home_of_module(module: Module) -> Home | None:
         block=block,
         place=block.place,
         tofu=module.checkout.config.engine.pin.use is EngineUse.TOFU or bool(code.tofu),
-        sealed=_sealed(module),
+        client_encrypted=_is_client_encrypted(module),
     )
 
 
@@ -175,22 +175,22 @@ def _cloud(block: Block | None) -> dict[str, object]:
     return found
 
 
-def _sealed(module: Module) -> bool:
+def _is_client_encrypted(module: Module) -> bool:
     return any(
-        not _leaves_open(one.expression)
+        not _is_unencrypted(one.expression)
         for block in module.blocks("terraform")
         for inner in block.body.blocks_of("encryption")
-        for one in written(inner.body, ("state", "method"))
+        for one in values_at(inner.body, ("state", "method"))
     )
 
 
-def _leaves_open(method: Expression | None) -> bool:
+def _is_unencrypted(method: Expression | None) -> bool:
     """The method that is there for moving a state into encryption or out of it."""
     match method:
         case Traversal(root="method", steps=("unencrypted", *_)):
             return True
         case Template(pieces=(one,)):
-            return _leaves_open(one)
+            return _is_unencrypted(one)
         case Literal(value=str() as text):
             return text.startswith("method.unencrypted.")
         case _:
@@ -199,30 +199,30 @@ def _leaves_open(method: Expression | None) -> bool:
 
 # How rules are asked.
 
-Judge = Callable[[Home], Iterable[Answer]]
+Judge = Callable[[Home], Iterable[CheckResult]]
 
 
-def of_stacks(judge: Judge) -> Look[CheckedStack]:
-    def look(stack: CheckedStack) -> Iterator[Answer]:
-        home = home_of(stack)
-        if home.type != KEPT:
+def for_stacks(judge: Judge) -> CheckFunction[CheckedStack]:
+    def look(stack: CheckedStack) -> Iterator[CheckResult]:
+        home = backend_of_stack(stack)
+        if home.type != MANAGED:
             yield from judge(home)
 
     return look
 
 
-def of_orphans(judge: Judge, *, written: bool = False) -> Look[Module]:
+def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFunction[Module]:
     """Root modules that no stack uses. What the code leaves open may come from elsewhere: that is a skip.
 
-    `written`: the rule only judges what is written, so that is no matter.
+    `literals_only`: the rule only judges settings that are in the code, so missing ones do not matter.
     """
 
-    def look(module: Module) -> Iterator[Answer]:
-        home = None if used(module) else home_of_module(module)
+    def look(module: Module) -> Iterator[CheckResult]:
+        home = None if has_stack(module) else backend_of_module(module)
         if home is None:
             return
         missing = [name for name in home.kind.needs if not home.has(name)]
-        if missing and not written:
+        if missing and not literals_only:
             yield Skipped(
                 reason=f"`{missing[0]}` of the {home.type} backend is not in the code, and no stack sets it",
                 file=home.place.file,
@@ -233,12 +233,12 @@ def of_orphans(judge: Judge, *, written: bool = False) -> Look[Module]:
     return look
 
 
-def used(module: Module) -> bool:
+def has_stack(module: Module) -> bool:
     """Whether a stack, selected or not, has it as its root module."""
     return module.folder in module.checkout.roots
 
 
-def shared_because(stack: CheckedStack) -> str | None:
+def why_shared(stack: CheckedStack) -> str | None:
     """Why more than one machine needs this state, in words; None where one developer's is enough."""
     if stack.stack.target is not None and stack.stack.target.owner is Owner.CI:
         return f"CI owns its target {stack.stack.target.name}"
@@ -250,7 +250,7 @@ def shared_because(stack: CheckedStack) -> str | None:
 # Addresses.
 
 
-def address_of(text: str) -> SplitResult | None:
+def parse_address(text: str) -> SplitResult | None:
     """The parts of an address with a scheme; None of anything else."""
     try:
         parts = urlsplit(text)
@@ -260,30 +260,30 @@ def address_of(text: str) -> SplitResult | None:
     return parts if parts.scheme and parts.netloc else None
 
 
-def loopback(host: str | None) -> bool:
+def is_loopback(host: str | None) -> bool:
     return host is not None and (host in _LOOPBACK or host.startswith("127.") or host.endswith(".localhost"))
 
 
 # Which state it is.
 
 
-def state_of_stack(stack: CheckedStack) -> StatePlace | None:
+def state_place_of_stack(stack: CheckedStack) -> StatePlace | None:
     """The same value for the same state, however it is written; None where that cannot be told."""
-    home = home_of(stack)
-    if home.type == KEPT:
+    home = backend_of_stack(stack)
+    if home.type == MANAGED:
         return None
-    return same_state(stack, home.type, home.settings, stack.stack.workspace)
+    return state_place_for(stack, home.type, home.settings, stack.stack.workspace)
 
 
-def same_state(
+def state_place_for(
     stack: CheckedStack, type_: str, settings: Mapping[str, object], workspace: str
 ) -> StatePlace | None:
     """The state that these settings mean when they are read from a stack's root module."""
     if type_ in ("cloud", "remote"):
         return _hosted(settings)
-    if any(name not in settings for name in KINDS.get(type_, Kind()).needs):
+    if any(name not in settings for name in BACKEND_TYPES.get(type_, BackendType()).needs):
         return None
-    plain = {name: _smooth(name, value) for name, value in settings.items() if value is not None}
+    plain = {name: _normalize(name, value) for name, value in settings.items() if value is not None}
     told = {name: value for name, value in plain.items() if known(value)}
     bare = replace(stack.stack, backend=None, workspace=workspace)
     code = CodeBackend(type=type_, settings=told, computed=tuple(name for name in plain if name not in told))
@@ -303,7 +303,7 @@ def _hosted(settings: Mapping[str, object]) -> StatePlace | None:
             return None
 
 
-def _smooth(name: str, value: object) -> object:
+def _normalize(name: str, value: object) -> object:
     """What writes one place in several ways, written in one."""
     if not isinstance(value, str):
         return value
@@ -311,7 +311,7 @@ def _smooth(name: str, value: object) -> object:
         return value.rstrip("/")
     if name == "storage_account_name":
         return value.lower()
-    if name == "address" and (parts := address_of(value)) is not None:
+    if name == "address" and (parts := parse_address(value)) is not None:
         port = f":{parts.port}" if parts.port else ""
         return f"{parts.scheme.lower()}://{parts.hostname}{port}{parts.path.rstrip('/')}"
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.backends.backends import same_state, state_of_stack
+from holdfast.checks.backends.backends import state_place_for, state_place_of_stack
 from holdfast.checks.model.subjects import ABSENT, CheckedStack, Checkout, Resource, value
 from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import pairs
@@ -37,7 +37,7 @@ def settings_in(resource: Resource, scope: Scope | None = None) -> tuple[str, Ma
     return kind, {str(name): item for name, item in config.items()}
 
 
-def reads_of_stack(stack: CheckedStack) -> Iterator[RemoteRead]:
+def remote_reads(stack: CheckedStack) -> Iterator[RemoteRead]:
     """Through every local module; not through one that is called with `count = 0`."""
     for visited in stack.scopes:
         if visited.dormant:
@@ -64,7 +64,11 @@ def _read(stack: CheckedStack, resource: Resource, scope: Scope) -> RemoteRead:
     workspace = value(resource.body, "workspace", scope)
     if workspace is ABSENT or workspace is None:
         workspace = DEFAULT_WORKSPACE
-    state = same_state(stack, *found, workspace) if found is not None and isinstance(workspace, str) else None
+    state = (
+        state_place_for(stack, *found, workspace)
+        if found is not None and isinstance(workspace, str)
+        else None
+    )
     owner = _owners(stack.checkout).get(state.identity) if state is not None else None
     return RemoteRead(resource=resource, state=state, owner=owner)
 
@@ -73,7 +77,7 @@ def _owners(checkout: Checkout) -> Mapping[Identity, Stack]:
     def make() -> dict[Identity, Stack]:
         found: dict[Identity, Stack] = {}
         for stack in checkout.all_stacks:
-            place = state_of_stack(CheckedStack(checkout=checkout, stack=stack))
+            place = state_place_of_stack(CheckedStack(checkout=checkout, stack=stack))
             if place is not None:
                 found[place.identity] = stack
         return found

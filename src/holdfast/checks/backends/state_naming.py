@@ -20,7 +20,7 @@ _PATHS: Final = ("component", "name")
 _ACCOUNT_OF_COS: Final = pattern(r"-[0-9]+$")
 
 
-class Named(Struct, frozen=True):
+class NamedSetting(Struct, frozen=True):
     """A setting that has a convention."""
 
     setting: str
@@ -28,28 +28,28 @@ class Named(Struct, frozen=True):
     pattern: str
 
 
-def named_settings(type_: str, names: StateNames) -> Iterator[Named]:
+def settings_with_convention(type_: str, names: StateNames) -> Iterator[NamedSetting]:
     """Those of one type of backend; a pattern of `any` asks for nothing."""
     table = {
         "s3": (
-            Named("bucket", "bucket", names.bucket),
-            Named("key", "key", names.key),
-            Named("dynamodb_table", "lock table", names.lock_table),
+            NamedSetting("bucket", "bucket", names.bucket),
+            NamedSetting("key", "key", names.key),
+            NamedSetting("dynamodb_table", "lock table", names.lock_table),
         ),
-        "gcs": (Named("bucket", "bucket", names.bucket),),
-        "cos": (Named("bucket", "bucket", names.bucket), Named("key", "key", names.key)),
-        "oss": (Named("bucket", "bucket", names.bucket), Named("key", "key", names.key)),
-        "oci": (Named("bucket", "bucket", names.bucket), Named("key", "key", names.key)),
+        "gcs": (NamedSetting("bucket", "bucket", names.bucket),),
+        "cos": (NamedSetting("bucket", "bucket", names.bucket), NamedSetting("key", "key", names.key)),
+        "oss": (NamedSetting("bucket", "bucket", names.bucket), NamedSetting("key", "key", names.key)),
+        "oci": (NamedSetting("bucket", "bucket", names.bucket), NamedSetting("key", "key", names.key)),
         "azurerm": (
-            Named("storage_account_name", "storage account", names.storage_account),
-            Named("container_name", "container", names.container),
-            Named("key", "key", names.key),
+            NamedSetting("storage_account_name", "storage account", names.storage_account),
+            NamedSetting("container_name", "container", names.container),
+            NamedSetting("key", "key", names.key),
         ),
     }
     return (one for one in table.get(type_, ()) if one.pattern != ANY)
 
 
-def name_in(home: Home, setting: str) -> object:
+def name_to_check(home: Home, setting: str) -> object:
     """The value as the convention sees it: a prefix is a part of the key, an account no part of a bucket."""
     found = home.value(setting)
     if not isinstance(found, str):
@@ -62,19 +62,19 @@ def name_in(home: Home, setting: str) -> object:
     return found
 
 
-def follows(name: str, pattern: str, stack: CheckedStack, home: Home) -> bool:
+def matches_convention(name: str, pattern: str, stack: CheckedStack, home: Home) -> bool:
     """Upper and lower case are alike: buckets have only one of them."""
     known = _values(stack, home)
-    expression = _filled(
+    expression = _expand(
         pattern, lambda placeholder: re.escape(known.get(placeholder) or "") or _free(placeholder), re.escape
     )
     return re.fullmatch(expression, name, re.IGNORECASE) is not None
 
 
-def wanted(pattern: str, stack: CheckedStack, home: Home) -> str:
+def expected_name(pattern: str, stack: CheckedStack, home: Home) -> str:
     """The convention with everything filled in that is known of this stack."""
     known = _values(stack, home)
-    return _filled(pattern, lambda placeholder: known.get(placeholder) or f"{{{placeholder}}}", str)
+    return _expand(pattern, lambda placeholder: known.get(placeholder) or f"{{{placeholder}}}", str)
 
 
 def _values(stack: CheckedStack, home: Home) -> dict[str, str | None]:
@@ -93,7 +93,7 @@ def _free(placeholder: str) -> str:
     return _FREE_PATH if placeholder in _PATHS else _FREE
 
 
-def _filled(pattern: str, placeholder: Callable[[str], str], literal: Callable[[str], str]) -> str:
+def _expand(pattern: str, placeholder: Callable[[str], str], literal: Callable[[str], str]) -> str:
     found: list[str] = []
     for part in parse(pattern).parts:
         match part:

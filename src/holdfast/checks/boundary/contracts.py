@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from holdfast.checks.model.interface import Answer, Finding, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Checkout, value
 from holdfast.config.valid import ContractUse
 from holdfast.contract.comparison import NOT_KNOWN, Difference, Given, Kind, compare
@@ -28,7 +28,7 @@ SETTINGS = (
 )
 
 
-def use_of(stack: CheckedStack) -> ContractUse | None:
+def contract_use(stack: CheckedStack) -> ContractUse | None:
     """What its target asks of it."""
     return stack.stack.contract
 
@@ -52,9 +52,9 @@ def _contract(checkout: Checkout, use: ContractUse) -> Contract | Broken:
     return read_contract(text, file=use.schema)
 
 
-def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[Answer]:
+def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[CheckResult]:
     """What of these kinds the code of a stack shows, each at its output."""
-    contract = _held_against(stack)
+    contract = _contract_or_skip(stack)
     if not isinstance(contract, Contract):
         yield from contract
         return
@@ -68,7 +68,7 @@ def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[Answer]:
     for one in found:
         if one.kind in kinds:
             yield _at(stack, blocks, one, contract)
-    yield from _not_known(found, "until it is planned")
+    yield from _unknown_outputs(found, "until it is planned")
 
 
 def _at(stack: CheckedStack, blocks: Mapping[str, Block], one: Difference, contract: Contract) -> Finding:
@@ -107,8 +107,8 @@ def _where_outputs_are(stack: CheckedStack) -> Place:
     return Place(file=first) if first is not None else stack.place
 
 
-def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[Answer]:
-    contract = _held_against(plan.stack)
+def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[CheckResult]:
+    contract = _contract_or_skip(plan.stack)
     if not isinstance(contract, Contract):
         yield from contract
         return
@@ -121,7 +121,9 @@ def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[Answer]:
     if any(not _has(given, name, part) for name, part in contract.outputs.items()):
         left_out = _declared(plan.plan) - {one.name for one in plan.plan.outputs}
         given |= dict.fromkeys(left_out, NOT_KNOWN)
-    yield from _told(plan.stack, compare(contract, given), contract, kinds, "until it is applied")
+    yield from _findings_and_skips(
+        plan.stack, compare(contract, given), contract, kinds, "until it is applied"
+    )
 
 
 def _has(given: Mapping[str, Given], name: str, part: Part) -> bool:
@@ -146,9 +148,9 @@ def _planned(output: OutputChange) -> Given:
 
 def in_outputs(
     stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], *kinds: Kind
-) -> Iterator[Answer]:
+) -> Iterator[CheckResult]:
     """As an apply told them: the value, and whether it is sensitive. Those values are kept from everyone."""
-    contract = _held_against(stack)
+    contract = _contract_or_skip(stack)
     if not isinstance(contract, Contract):
         yield from contract
         return
@@ -156,11 +158,13 @@ def in_outputs(
         name: Given(value=UNKNOWN if sensitive else value_, sensitive=sensitive)
         for name, (value_, sensitive) in outputs.items()
     }
-    yield from _told(stack, compare(contract, given), contract, kinds, "because it is sensitive")
+    yield from _findings_and_skips(
+        stack, compare(contract, given), contract, kinds, "because it is sensitive"
+    )
 
 
-def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:
-    contract = _held_against(state.stack)
+def in_state(state: CheckedState, *kinds: Kind) -> Iterator[CheckResult]:
+    contract = _contract_or_skip(state.stack)
     if not isinstance(contract, Contract):
         yield from contract
         return
@@ -171,32 +175,32 @@ def in_state(state: CheckedState, *kinds: Kind) -> Iterator[Answer]:
         yield Skipped(reason="nothing has been applied yet")
         return
     given = {one.name: Given(value=one.read(), sensitive=one.sensitive) for one in state.outputs}
-    yield from _told(state.stack, compare(contract, given), contract, kinds, "")
+    yield from _findings_and_skips(state.stack, compare(contract, given), contract, kinds, "")
 
 
-def _told(
+def _findings_and_skips(
     stack: CheckedStack,
     found: Iterable[Difference],
     contract: Contract,
     kinds: tuple[Kind, ...],
     until: str,
-) -> Iterator[Answer]:
+) -> Iterator[CheckResult]:
     every = list(found)
     blocks = _outputs(stack) if any(one.kind in kinds for one in every) else {}
     for one in every:
         if one.kind in kinds:
             yield _at(stack, blocks, one, contract)
-    yield from _not_known(every, until)
+    yield from _unknown_outputs(every, until)
 
 
-def _not_known(found: Iterable[Difference], until: str) -> Iterator[Skipped]:
+def _unknown_outputs(found: Iterable[Difference], until: str) -> Iterator[Skipped]:
     paths = [f"`{one.path}`" for one in found if one.kind is Kind.UNKNOWN]
     if paths:
         yield Skipped(reason=f"not known {until}: {', '.join(paths)}")
 
 
-def _held_against(stack: CheckedStack) -> Contract | tuple[Skipped, ...]:
-    use = use_of(stack)
+def _contract_or_skip(stack: CheckedStack) -> Contract | tuple[Skipped, ...]:
+    use = contract_use(stack)
     if use is None:
         return ()
     contract = contract_of(stack.checkout, use)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.model.interface import Answer, Finding, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.valid import Owner
 from holdfast.hcl.nodes import Block
@@ -18,7 +18,7 @@ def is_shared(stack: CheckedStack) -> bool:
     return stack.stack.production or (target is not None and target.owner is Owner.CI)
 
 
-def where_shared(module: Module, found: Iterable[tuple[Block, str, str]]) -> Iterator[Answer]:
+def findings_in_shared(module: Module, found: Iterable[tuple[Block, str, str]]) -> Iterator[CheckResult]:
     """A finding for each block, address and message, in code that a shared stack uses."""
     for block, address, message in found:
         if not module.stacks:
@@ -33,14 +33,14 @@ def where_shared(module: Module, found: Iterable[tuple[Block, str, str]]) -> Ite
         yield finding(block, message, address=address, stack=sharing[0].name if len(sharing) == 1 else None)
 
 
-def data_of(module: Module, types: tuple[str, ...]) -> Iterator[tuple[Block, str]]:
+def data_sources(module: Module, types: tuple[str, ...]) -> Iterator[tuple[Block, str]]:
     """Data sources, and what is read for one run only, of these types, with their addresses."""
     for resource in module.resources(*types):
         if resource.mode != "managed":
             yield resource.block, resource.address
 
 
-def planned_elsewhere(plan: CheckedPlan, found: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+def findings_outside_repository(plan: CheckedPlan, found: Iterable[tuple[str, str]]) -> Iterator[Finding]:
     """A finding for each address (without keys) and message that stands in no code of this repository.
 
     What stands in it was found there already, with a file and a line.

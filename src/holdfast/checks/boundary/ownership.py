@@ -7,8 +7,8 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.code.protection import is_made
-from holdfast.checks.model.interface import Answer, Finding, Skipped, finding
+from holdfast.checks.code.protection import is_created
+from holdfast.checks.model.interface import CheckResult, Finding, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Module, Resource
 from holdfast.config.boundary_valid import BoundarySettings, Side
 from holdfast.config.valid import Config
@@ -43,7 +43,7 @@ def settings_of(config: Config) -> BoundarySettings:
     return config.checks.boundary or BoundarySettings()
 
 
-def side_of(type_: str, settings: BoundarySettings) -> Side:
+def owner_of_type(type_: str, settings: BoundarySettings) -> Side:
     """The most exact pattern decides: one without a star, then the longest."""
     return _side(type_, tuple(settings.types.items()))
 
@@ -67,7 +67,7 @@ def may_name_providers(document: bytes, settings: BoundarySettings) -> bool:
 def may_write(stack: CheckedStack, type_: str) -> bool:
     """Whether the type is Terraform's anyway, or an exemption lets this stack have it."""
     settings = settings_of(stack.checkout.config)
-    if side_of(type_, settings) is Side.TERRAFORM:
+    if owner_of_type(type_, settings) is Side.TERRAFORM:
         return True
     return any(
         matches(stack.stack, one.stack)
@@ -76,21 +76,21 @@ def may_write(stack: CheckedStack, type_: str) -> bool:
     )
 
 
-def _trespassers(module: Module, resource: Resource) -> tuple[CheckedStack | None, ...]:
+def _stacks_crossing(module: Module, resource: Resource) -> tuple[CheckedStack | None, ...]:
     """Stacks for which a resource reaches over the boundary; None: the code by itself.
 
     Where an exempt stack has a right to the code, others that use it and make none of it do no harm.
     """
     wrong = tuple(stack for stack in module.stacks if not may_write(stack, resource.type))
     if len(wrong) < len(module.stacks):
-        return tuple(stack for stack in wrong if _makes(stack, module.folder, resource))
-    return (None,) if side_of(resource.type, settings_of(module.checkout.config)) is Side.GITOPS else ()
+        return tuple(stack for stack in wrong if _creates(stack, module.folder, resource))
+    return (None,) if owner_of_type(resource.type, settings_of(module.checkout.config)) is Side.GITOPS else ()
 
 
-def _makes(stack: CheckedStack, folder: str, resource: Resource) -> bool:
+def _creates(stack: CheckedStack, folder: str, resource: Resource) -> bool:
     """Unless its values say that there is none: `count = 0`, nothing to repeat it for, a call like that."""
     return any(
-        not visited.dormant and is_made(resource.body, visited.scope)
+        not visited.dormant and is_created(resource.body, visited.scope)
         for visited in stack.scopes
         if visited.folder == folder
     )
@@ -104,7 +104,7 @@ def in_source(module: Module, modes: frozenset[str], words: Words) -> Iterator[F
     for resource in module.resources():
         if resource.mode not in modes:
             continue
-        for stack in _trespassers(module, resource):
+        for stack in _stacks_crossing(module, resource):
             yield _of(resource, words, stack)
 
 
@@ -121,7 +121,7 @@ def in_plan(checked: CheckedPlan, modes: frozenset[str], words: Words) -> Iterat
             yield _at(checked.stack, address, change.type, words)
 
 
-def in_state(checked: CheckedState, modes: frozenset[str], words: Words) -> Iterator[Answer]:
+def in_state(checked: CheckedState, modes: frozenset[str], words: Words) -> Iterator[CheckResult]:
     if checked.contents.unseen is not None:
         yield Skipped(reason=checked.contents.unseen)
         return

@@ -25,7 +25,7 @@ _PASSES = frozenset(
 _STORES = ("PARAMETER_STORE", "SECRETS_MANAGER")
 
 
-class Written(Struct, frozen=True):
+class WrittenValue(Struct, frozen=True):
     steps: tuple[str, ...]
     """The steps it stands at, without indexes; `*` replaced by what is written."""
     expression: Expression | None
@@ -33,7 +33,7 @@ class Written(Struct, frozen=True):
     place: Place
 
 
-def written(body: Body, steps: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[Written]:
+def values_at(body: Body, steps: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[WrittenValue]:
     """Every place where a path is written out. `null` is not counted: it is as if nothing were written."""
     first, *rest = steps
     for attribute in body.attributes:
@@ -46,14 +46,14 @@ def written(body: Body, steps: tuple[str, ...], above: tuple[str, ...] = ()) -> 
     for type_ in sorted(types if first == "*" else types & {first}):
         for block in nested(body, type_):
             if rest:
-                yield from written(block.body, tuple(rest), (*above, type_))
+                yield from values_at(block.body, tuple(rest), (*above, type_))
             else:
-                yield Written((*above, type_), None, block.place)
+                yield WrittenValue((*above, type_), None, block.place)
 
 
 def _inside(
     expression: Expression, steps: tuple[str, ...], above: tuple[str, ...], place: Place
-) -> Iterator[Written]:
+) -> Iterator[WrittenValue]:
     match expression:
         case Literal(value=None):
             return
@@ -66,12 +66,12 @@ def _inside(
                     here = (*above, str(key.value))
                     yield from _inside(value, steps[1:], here, place_of(value, place.file))
         case _ if not steps:
-            yield Written(above, expression, place)
+            yield WrittenValue(above, expression, place)
         case _:
             return
 
 
-def plain(expression: Expression | None) -> str | None:
+def literal_text(expression: Expression | None) -> str | None:
     """The text of a literal; None for anything else."""
     return expression.value if isinstance(expression, Literal) and isinstance(expression.value, str) else None
 
@@ -102,7 +102,7 @@ def _within(expression: Expression, above: tuple[str, ...]) -> Iterator[tuple[tu
             yield from ((above, argument) for argument in expression.arguments)
         case Object():
             keys = {key: value for key, value in ((_key(one), two) for one, two in expression.items) if key}
-            entry = plain(keys.get("name")) or plain(keys.get("key"))
+            entry = literal_text(keys.get("name")) or literal_text(keys.get("key"))
             if entry is not None and "value" in keys and not names_a_store(keys.get("type")):
                 yield (*above, entry), keys["value"]
             yield from (((*above, key), value) for key, value in keys.items())
@@ -125,10 +125,10 @@ def named_texts(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def names_a_store(type_: Expression | None) -> bool:
     """Whether the `type` of an entry of an environment says that its value is only the name of a secret."""
-    return plain(type_) in _STORES
+    return literal_text(type_) in _STORES
 
 
 def _key(expression: Expression) -> str | None:
     if isinstance(expression, Traversal):
         return expression.root if not expression.steps else None
-    return plain(expression)
+    return literal_text(expression)

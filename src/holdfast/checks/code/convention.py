@@ -15,7 +15,7 @@ from holdfast.kernel.patterns import pattern
 _PLACEHOLDER = pattern(r"\{([a-z]+)\}")
 _NAMES: Final = ("name", "bucket", "identifier", "function_name", "cluster_identifier", "family", "alias")
 _PREFIXES: Final = ("name_prefix", "bucket_prefix", "identifier_prefix", "cluster_identifier_prefix")
-_MADE_UP: Final = "x" * 26
+_RANDOM_SUFFIX: Final = "x" * 26
 """As long as what the provider puts after a prefix."""
 _SHOWN: Final = 80
 _TAGGED: Final = frozenset(
@@ -36,7 +36,7 @@ _TAGGED: Final = frozenset(
 """Types that have tags whether or not somebody writes them."""
 
 
-def filled(pattern: str, stack: CheckedStack) -> str | None:
+def expand_pattern(pattern: str, stack: CheckedStack) -> str | None:
     """None where the stack has no such part: then nothing can be asked of it."""
     own = stack.stack
     parts = {
@@ -51,7 +51,7 @@ def filled(pattern: str, stack: CheckedStack) -> str | None:
     return _PLACEHOLDER.sub(lambda found: str(parts[found[1]]), pattern)
 
 
-def wanted_name(names: Mapping[str, str], type_: str) -> str | None:
+def name_pattern(names: Mapping[str, str], type_: str) -> str | None:
     """Of the patterns of types that match, the longest counts."""
     found = [one for one in names if is_name(one, type_)]
     return names[max(found, key=len)] if found else None
@@ -64,7 +64,7 @@ def name_of(resource: Resource, scope: Scope) -> tuple[Attribute | None, object]
         if attribute is not None:
             said = value(resource.body, name, scope)
             made_up = name in _PREFIXES and isinstance(said, str)
-            return attribute, f"{said}{_MADE_UP}" if made_up else said
+            return attribute, f"{said}{_RANDOM_SUFFIX}" if made_up else said
     return None, UNKNOWN
 
 
@@ -84,6 +84,6 @@ def default_tags(stack: CheckedStack) -> Mapping[str, object] | None:
     return found
 
 
-def shown(text: str) -> str:
-    text = f"{text.removesuffix(_MADE_UP)}…" if text.endswith(_MADE_UP) else text
+def shorten(text: str) -> str:
+    text = f"{text.removesuffix(_RANDOM_SUFFIX)}…" if text.endswith(_RANDOM_SUFFIX) else text
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

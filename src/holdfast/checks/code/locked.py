@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from holdfast.checks.code.required import Needed, needed_by
+from holdfast.checks.code.required import RequiredProvider, required_providers
 from holdfast.checks.model.subjects import Module
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.nodes import File
@@ -14,7 +14,7 @@ from holdfast.kernel.errors import Place
 from holdfast.terraform.lock_file import LockedProvider, read_lock
 
 
-class Lock(Struct, frozen=True):
+class LockFile(Struct, frozen=True):
     path: str
     file: File
     providers: tuple[LockedProvider, ...]
@@ -30,17 +30,17 @@ def lock_path(module: Module) -> str:
     return module.checkout.code.tree.join(module.folder, LOCK_FILE)
 
 
-def lock_of(module: Module) -> Lock | None:
+def lock_file_of(module: Module) -> LockFile | None:
     """None where there is none that Git keeps or would keep."""
     path = lock_path(module)
     checkout = module.checkout
     content = checkout.content(path)
     file = checkout.code.file(path) if content is not None and path in checkout.files else None
-    return Lock(path, file, read_lock(content)) if file is not None and content is not None else None
+    return LockFile(path, file, read_lock(content)) if file is not None and content is not None else None
 
 
-def needed_by_root(module: Module) -> Iterator[Needed]:
+def required_by_root(module: Module) -> Iterator[RequiredProvider]:
     """What a root module and every local module below it need."""
     folders = dict.fromkeys(folder for stack in module.roots for folder in sorted(stack.folders))
     for folder in folders:
-        yield from needed_by(module.checkout.module(folder))
+        yield from required_providers(module.checkout.module(folder))

@@ -19,7 +19,7 @@ from holdfast.terraform.plan.model import ResourceChange
 from holdfast.terraform.tables.stateful_types import Stateful
 
 
-class Kept(Enum):
+class Protection(Enum):
     """What the code says. Of several answers the best one counts: one protection is enough."""
 
     YES = 2
@@ -27,7 +27,7 @@ class Kept(Enum):
     NO = 0
 
 
-def objects(module: Module) -> Iterator[tuple[Resource, Body]]:
+def managed_resources(module: Module) -> Iterator[tuple[Resource, Body]]:
     """Its resources, each once, with the body that counts: override files change parts of it."""
     bodies: dict[str, list[Body]] = {}
     first: dict[str, Resource] = {}
@@ -51,7 +51,7 @@ def _type(block: Block) -> str:
     return block.labels[0] if block.type == "dynamic" and block.labels else block.type
 
 
-def is_made(body: Body, scope: Scope) -> bool:
+def is_created(body: Body, scope: Scope) -> bool:
     """False only where the code surely makes none of it."""
     each = value(body, "for_each", scope)
     enabled = next(_lifecycle(body, "enabled", scope), ABSENT)
@@ -64,13 +64,13 @@ def _lifecycle(body: Body, name: str, scope: Scope) -> Iterator[object]:
     return (one for one in found if one is not ABSENT)
 
 
-def kept(
+def protection_of(
     body: Body | None,
     row: Stateful,
     scope: Scope,
     providers: Iterator[tuple[Body, Scope]],
     planned: Mapping[str, object] | None = None,
-) -> Kept:
+) -> Protection:
     """`providers`: the bodies of the blocks of its provider, with what names mean there.
 
     `planned`: its values in a plan, which count then; but no plan tells `prevent_destroy`. Without a `body`
@@ -78,23 +78,25 @@ def kept(
     """
     prevented = next(_lifecycle(body, "prevent_destroy", scope), ABSENT) if body is not None else UNKNOWN
     if prevented is True:
-        return Kept.YES
-    best = Kept.UNKNOWN if isinstance(prevented, Unknown) else Kept.NO
+        return Protection.YES
+    best = Protection.UNKNOWN if isinstance(prevented, Unknown) else Protection.NO
     for name, safe in _counting(row):
-        best = max(best, _kept_by(row, name, safe, body if planned is None else planned, scope), key=_rank)
+        best = max(
+            best, _protection_by(row, name, safe, body if planned is None else planned, scope), key=_rank
+        )
     if row.features:
         blocks = [
             (features.body, known) for own, known in providers for features in own.blocks_of("features")
         ]
         for name, safe in row.features.items():
             for inside, known in blocks:
-                best = max(best, _kept_by(row, name, safe, inside, known), key=_rank)
+                best = max(best, _protection_by(row, name, safe, inside, known), key=_rank)
             if not blocks and name in row.unwritten:
-                best = max(best, Kept.YES, key=_rank)
+                best = max(best, Protection.YES, key=_rank)
     return best
 
 
-def _rank(found: Kept) -> int:
+def _rank(found: Protection) -> int:
     return int(found.value)
 
 
@@ -111,7 +113,7 @@ def _refuses(safe: Any) -> bool:
     return safe is True or isinstance(safe, list) or (isinstance(safe, str) and safe != "set")
 
 
-def _kept_by(row: Stateful, name: str, safe: Any, body: object, scope: Scope) -> Kept:
+def _protection_by(row: Stateful, name: str, safe: Any, body: object, scope: Scope) -> Protection:
     *blocks, last = name.split(".")
     places: list[object] = [body]
     for block in blocks:
@@ -119,11 +121,11 @@ def _kept_by(row: Stateful, name: str, safe: Any, body: object, scope: Scope) ->
     found = [_given(place, last, scope) for place in places]
     written = [one for one in found if one is not ABSENT and one is not None]
     if any(_is_safe(one, safe) for one in written):
-        return Kept.YES
+        return Protection.YES
     if any(isinstance(one, Unknown) for one in written):
-        return Kept.UNKNOWN
+        return Protection.UNKNOWN
     holds_unwritten = name in row.unwritten and (not blocks or bool(places) or name in row.features)
-    return Kept.YES if holds_unwritten and not written else Kept.NO
+    return Protection.YES if holds_unwritten and not written else Protection.NO
 
 
 def _inside(place: object, type_: str, scope: Scope) -> Iterator[object]:

@@ -17,7 +17,7 @@ _DEFAULT_HOSTS = ("registry.terraform.io", "registry.opentofu.org")
 _SOURCE = pattern(r"(?:(?P<host>[^/\s]+)/)?(?:(?P<namespace>[^/\s]+)/)(?P<type>[^/\s]+)|(?P<alone>[^/\s]+)")
 
 
-class Needed(Struct, frozen=True):
+class RequiredProvider(Struct, frozen=True):
     """A provider that one module needs."""
 
     name: str
@@ -42,12 +42,12 @@ class Needed(Struct, frozen=True):
         return any(address.lower() == f"{host.lower()}/{wanted}" for host in hosts)
 
 
-def needed_by(module: Module) -> tuple[Needed, ...]:
+def required_providers(module: Module) -> tuple[RequiredProvider, ...]:
     """What `required_providers` names, and what blocks use without it; not the one built into Terraform."""
-    return module.checkout.code.once(("required", module.folder), lambda: tuple(_needed(module)))
+    return module.checkout.code.once(("required", module.folder), lambda: tuple(_required_providers(module)))
 
 
-def _needed(module: Module) -> Iterator[Needed]:
+def _required_providers(module: Module) -> Iterator[RequiredProvider]:
     said: dict[str, tuple[object, Place]] = {}
     for block in module.blocks("terraform"):
         for inner in block.body.blocks_of("required_providers"):
@@ -88,7 +88,9 @@ def _old_versions(module: Module) -> dict[str, str | Unknown]:
     return found
 
 
-def _made(name: str, source: str | None, version: str | Unknown | None, place: Place) -> Iterator[Needed]:
+def _made(
+    name: str, source: str | None, version: str | Unknown | None, place: Place
+) -> Iterator[RequiredProvider]:
     match = _SOURCE.fullmatch(source or f"hashicorp/{name}")
     if match is None:
         return
@@ -97,7 +99,7 @@ def _made(name: str, source: str | None, version: str | Unknown | None, place: P
         host = None
     if (name == _BUILT_IN and source is None) or host == "terraform.io":
         return
-    yield Needed(
+    yield RequiredProvider(
         name=name,
         host=host,
         namespace=match["namespace"] or "hashicorp",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.checks.model.interface import Answer, Finding, Rule, Skipped
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped
 from holdfast.checks.model.report import Unseen
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.kernel.values import dataclass
@@ -30,7 +30,7 @@ class Asked:
         return self.stacks[0].name if len(self.stacks) == 1 else None
 
 
-class Ledger:
+class Coverage:
     def __init__(self) -> None:
         self.found: list[tuple[Asked, Finding]] = []
         self.skipped: dict[Unseen, None] = {}
@@ -40,11 +40,11 @@ class Ledger:
         self._skipping: set[str] = set()
         self._unseen_past: set[str] = set()
 
-    def looked(self, asked: Asked, beside: Iterable[str] = ()) -> None:
+    def record_evaluated(self, asked: Asked, beside: Iterable[str] = ()) -> None:
         """At what it was asked about, and at files beside that."""
         self._files.setdefault(asked.rule.id, set()).update(asked.files, beside)
 
-    def add(self, asked: Asked, answer: Answer) -> None:
+    def add(self, asked: Asked, answer: CheckResult) -> None:
         match answer:
             case Finding():
                 self.found.append((asked, answer))
@@ -54,11 +54,11 @@ class Ledger:
                 self.skipped[unseen] = None
                 self._could_not(asked, answer.file)
 
-    def left_out(self, rule: Rule) -> None:
+    def record_left_out(self, rule: Rule) -> None:
         """It was not asked about everything that it can look at, as somebody wished."""
         self._skipping.add(rule.id)
 
-    def broke(self, asked: Asked, how: str) -> None:
+    def record_crash(self, asked: Asked, how: str) -> None:
         self.broken.append((asked, how))
         self._could_not(asked, None)
 
@@ -68,17 +68,17 @@ class Ledger:
             self._unseen_past.add(asked.rule.id)
         self._unseen_files.setdefault(asked.rule.id, set()).update((file,) if file else asked.files)
 
-    def saw(self, rule: str, file: str) -> bool:
+    def is_evaluated(self, rule: str, file: str) -> bool:
         """Whether the rule looked at all of a file."""
         return file in self._files.get(rule, ()) and file not in self._unseen_files.get(rule, ())
 
-    def saw_past(self, rule: str) -> bool:
+    def is_history_evaluated(self, rule: str) -> bool:
         """Whether it looked at the history, if it ever does."""
         return rule not in self._unseen_past
 
     def files_of(self, rule: str) -> frozenset[str]:
         return frozenset(self._files.get(rule, ()))
 
-    def saw_all(self, rule: str) -> bool:
+    def is_fully_evaluated(self, rule: str) -> bool:
         """Whether it looked at everything that it should have looked at."""
         return rule in self._files and rule not in self._skipping

@@ -15,7 +15,7 @@ from holdfast.stacks.stack import Stack
 _VARIABLES = (".tfvars", ".tfvars.json")
 
 
-def look_at(
+def build_checkout(
     config: Config,
     code: Code,
     *,

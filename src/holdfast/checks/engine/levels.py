@@ -8,17 +8,17 @@ from holdfast.checks.model.globs import is_path, is_rule
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.config.check_valid import CheckSettings, Level, RuleLevel
 
-_GRAVER = tuple(Level)
+_LEAST_TO_MOST_SEVERE = tuple(Level)
 _BY_NAME = frozenset({"HF905", "HF908"})
 """That nobody could look is not silenced in passing, by `HF*` or `HF9*`: only by its whole id."""
 
 
-def wanted(settings: CheckSettings, rule: Rule) -> bool:
+def is_enabled(settings: CheckSettings, rule: Rule) -> bool:
     """Whether it counts anywhere: a rule that is off everywhere is not asked."""
-    if _said(settings.rules, rule.id) is not Level.OFF:
+    if _level_for(settings.rules, rule.id) is not Level.OFF:
         return True
     elsewhere = (*settings.environments.values(), *(one.rules for one in settings.paths))
-    return any(_said(levels, rule.id) not in (None, Level.OFF) for levels in elsewhere)
+    return any(_level_for(levels, rule.id) not in (None, Level.OFF) for levels in elsewhere)
 
 
 def severity_of(
@@ -33,19 +33,22 @@ def severity_of(
 
     `own` is what the finding itself says. A path is nearer than an environment, and that than the rest.
     """
-    base = _said(settings.rules, rule.id) or Level(own or rule.severity)
+    base = _level_for(settings.rules, rule.id) or Level(own or rule.severity)
     level = max(
-        (_said(settings.environments.get(name or "", ()), rule.id) or base for name in set(environments)),
-        key=_GRAVER.index,
+        (
+            _level_for(settings.environments.get(name or "", ()), rule.id) or base
+            for name in set(environments)
+        ),
+        key=_LEAST_TO_MOST_SEVERE.index,
         default=base,
     )
     for one in settings.paths:
         if is_path(one.path, file):
-            level = _said(one.rules, rule.id) or level
+            level = _level_for(one.rules, rule.id) or level
     return None if level is Level.OFF else Severity(level)
 
 
-def _said(levels: Sequence[RuleLevel], rule: str) -> Level | None:
+def _level_for(levels: Sequence[RuleLevel], rule: str) -> Level | None:
     """An id as a whole is nearer than a beginning, and a longer beginning than a shorter one."""
     found = [
         one for one in levels if is_rule(one.rule, rule) and not (rule in _BY_NAME and one.rule.endswith("*"))

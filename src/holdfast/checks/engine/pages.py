@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.checks.model.interface import Rule, Sight
+from holdfast.checks.model.interface import CheckTarget, Rule
 
 GROUPS = {
     "HF1": "Boundary and backend",
@@ -16,31 +16,31 @@ GROUPS = {
     "HF7": "Variables, protection, versions",
     "HF9": "Waivers and the checks themselves",
 }
-_SIGHTS = {
-    Sight.SOURCE: "the code",
-    Sight.VARIABLES: "variables files",
-    Sight.STACK: "stacks and their values",
-    Sight.REPOSITORY: "the whole repository",
-    Sight.HISTORY: "the Git history (`--history`)",
-    Sight.ENGINE: "Terraform's `fmt` and `validate` (`--engine`, and in a plan)",
-    Sight.PLAN: "plans",
-    Sight.STATE: "states",
+_TARGETS = {
+    CheckTarget.SOURCE: "the code",
+    CheckTarget.VARIABLES: "variables files",
+    CheckTarget.STACK: "stacks and their values",
+    CheckTarget.REPOSITORY: "the whole repository",
+    CheckTarget.HISTORY: "the Git history (`--history`)",
+    CheckTarget.ENGINE: "Terraform's `fmt` and `validate` (`--engine`, and in a plan)",
+    CheckTarget.PLAN: "plans",
+    CheckTarget.STATE: "states",
 }
 
 _NOT_WAIVED = {**dict.fromkeys(("HF901", "HF902", "HF903"), "waivers"), "HF907": "settings"}
 _LINK = ": [docs/checks.md](../checks.md#waivers)."
 
 
-def looks_at(rule: Rule) -> str:
+def target_names(rule: Rule) -> str:
     """In words: `the code, plans`."""
-    return ", ".join(_SIGHTS[sight] for sight in rule.sights) or "the checks themselves"
+    return ", ".join(_TARGETS[target] for target in rule.targets) or "the checks themselves"
 
 
-def page(rule: Rule) -> str:
+def rule_page(rule: Rule) -> str:
     """Markdown."""
     parts = [
         f"# {rule.id}: {rule.title}",
-        f"Default severity: **{rule.severity}**. Checks: {looks_at(rule)}.",
+        f"Default severity: **{rule.severity}**. Checks: {target_names(rule)}.",
         f"## Why it matters\n\n{rule.why}",
         f"## How to fix it\n\n{rule.fix}",
     ]
@@ -49,11 +49,11 @@ def page(rule: Rule) -> str:
         parts.append(f"Not reported:\n\n```hcl\n{rule.good.rstrip()}\n```")
     if rule.more:
         parts.append(rule.more.strip())
-    parts.append(f"## Exceptions\n\n{waiving(rule, _LINK)}")
+    parts.append(f"## Exceptions\n\n{waiver_help(rule, _LINK)}")
     return "\n\n".join(parts) + "\n"
 
 
-def waiving(rule: Rule, where: str = " (docs/checks.md).") -> str:
+def waiver_help(rule: Rule, where: str = " (docs/checks.md).") -> str:
     """How a finding of it is waived; `where` says where that is explained."""
     about = _NOT_WAIVED.get(rule.id)
     if about is not None:
@@ -64,7 +64,7 @@ def waiving(rule: Rule, where: str = " (docs/checks.md).") -> str:
     )
 
 
-def index(rules: Sequence[Rule]) -> str:
+def rule_index(rules: Sequence[Rule]) -> str:
     """Markdown: every rule with its severity, by group."""
     parts = ["# All rules\n\nGenerated from the rules (`make docs`). [How checks work](../checks.md)."]
     for beginning, title in GROUPS.items():

@@ -6,22 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.checks.engine import catalogue
-from holdfast.checks.engine.coverage import Asked, Ledger
+from holdfast.checks.engine.coverage import Asked, Coverage
 from holdfast.checks.engine.levels import severity_of
-from holdfast.checks.engine.source_lines import Secrets
+from holdfast.checks.engine.source_lines import SecretLines
 from holdfast.checks.engine.waivers import (
     MARK,
     Broken,
     LineWaiver,
-    expired,
     from_config,
+    is_expired,
     is_unknown,
     read_waivers,
-    waiver_of,
+    waiver_for,
 )
 from holdfast.checks.model.globs import is_path
 from holdfast.checks.model.interface import Finding, Rule, Severity
-from holdfast.checks.model.report import Report, Reported, Waiver, finding_id, in_order
+from holdfast.checks.model.report import Report, Reported, Waiver, finding_id, sort_findings
 from holdfast.checks.model.subjects import CheckedStack, Checkout
 from holdfast.config.check_valid import ConfigWaiver
 from holdfast.kernel.errors import Place
@@ -30,11 +30,11 @@ _MARK = MARK.encode()
 _FIRST = tuple(Severity)
 
 
-def settle(
+def build_report(
     checkout: Checkout,
     asked: Sequence[Rule],
     rules: Mapping[str, Rule],
-    ledger: Ledger,
+    ledger: Coverage,
     *,
     waivers: bool = True,
 ) -> Report:
@@ -42,17 +42,17 @@ def settle(
 
     `waivers`: what is wrong with the waivers and levels themselves belongs into this report.
     """
-    return _Settling(checkout, rules, ledger).report(asked, waivers=waivers)
+    return _ReportBuilder(checkout, rules, ledger).report(asked, waivers=waivers)
 
 
-class _Settling:
-    def __init__(self, checkout: Checkout, rules: Mapping[str, Rule], ledger: Ledger) -> None:
+class _ReportBuilder:
+    def __init__(self, checkout: Checkout, rules: Mapping[str, Rule], ledger: Coverage) -> None:
         self._checkout = checkout
         self._settings = checkout.config.checks
         self._rules = rules
         self._ids = frozenset((*rules, *catalogue.ids()))
         self._ledger = ledger
-        self._secrets = Secrets((asked.rule, one) for asked, one in ledger.found if not asked.past)
+        self._secrets = SecretLines((asked.rule, one) for asked, one in ledger.found if not asked.past)
         self._stacks = {stack.name: stack for stack in checkout.stacks}
         self._used: set[int] = set()
         self._elsewhere: frozenset[str] | None = None
@@ -61,11 +61,11 @@ class _Settling:
         plain = list(self._reported())
         lines, broken = self._line_waivers(one.file for one in plain)
         # A waiver may be for one stack only: it counts before findings of several stacks become one.
-        findings = list(merged(self._waived(one, lines) for one in plain))
+        findings = list(merge_findings(self._waived(one, lines) for one in plain))
         if waivers:
             findings += self._about_waivers(lines, broken)
             findings += self._unknown_rules(broken)
-        shown = tuple(replace(one, source=self._source(one)) for one in in_order(findings))
+        shown = tuple(replace(one, source=self._source(one)) for one in sort_findings(findings))
         files = {file.path for module in self._checkout.modules for file in module.files}
         files.update(file.path for file in self._checkout.variables_files)
         return Report(
@@ -132,7 +132,7 @@ class _Settling:
         # A link may lead to a file of the machine that the one who made it must not see.
         if one.file is None or one.line is None or self._checkout.code.tree.real(one.file) is None:
             return None
-        return self._secrets.shown(one.file, self._checkout.lines(one.file), one.line)
+        return self._secrets.display_line(one.file, self._checkout.lines(one.file), one.line)
 
     # Waivers.
 
@@ -153,7 +153,7 @@ class _Settling:
         return lines, broken
 
     def _waived(self, one: Reported, lines: Sequence[LineWaiver]) -> Reported:
-        found = waiver_of(one, lines, self._settings.waivers, self._checkout.today)
+        found = waiver_for(one, lines, self._settings.waivers, self._checkout.today)
         if found is None:
             return one
         self._used.add(id(found))
@@ -170,12 +170,16 @@ class _Settling:
             waiver = one.waiver if isinstance(one, LineWaiver) else from_config(one)
             if catalogue.removal_note(waiver.rule) is not None:
                 continue
-            if expired(waiver, today):
+            if is_expired(waiver, today):
                 found.append(
-                    ("HF901", f"the waiver for {_words(waiver)} expired on {waiver.until}", waiver.place)
+                    (
+                        "HF901",
+                        f"the waiver for {_waiver_text(waiver)} expired on {waiver.until}",
+                        waiver.place,
+                    )
                 )
             elif id(one) not in self._used and self._looked(one):
-                found.append(("HF902", f"the waiver for {_words(waiver)} has no effect", waiver.place))
+                found.append(("HF902", f"the waiver for {_waiver_text(waiver)} has no effect", waiver.place))
         for id_, message, place in found:
             made = self._own(id_, Finding(message=message, place=place))
             if made is not None:
@@ -186,18 +190,22 @@ class _Settling:
         if isinstance(one, LineWaiver):
             return self._saw(one.waiver.rule.upper(), one.file)
         rule = one.rule.upper()
-        if not self._checkout.whole or (one.stack is not None and not self._ledger.saw_all(rule)):
+        if not self._checkout.whole or (one.stack is not None and not self._ledger.is_fully_evaluated(rule)):
             return False
         if one.path is None:
-            return self._ledger.saw_all(rule)
+            return self._ledger.is_fully_evaluated(rule)
         files = [file for file in self._ledger.files_of(rule) if is_path(one.path, file)]
-        return bool(files) and self._ledger.saw_past(rule) and all(self._saw(rule, file) for file in files)
+        return (
+            bool(files)
+            and self._ledger.is_history_evaluated(rule)
+            and all(self._saw(rule, file) for file in files)
+        )
 
     def _saw(self, rule: str, file: str) -> bool:
         known = self._rules.get(rule)
         return (
             known is not None
-            and self._ledger.saw(rule, file)
+            and self._ledger.is_evaluated(rule, file)
             and severity_of(self._settings, known, file=file) is not None
             and file.rpartition("/")[0] not in self._used_elsewhere()
         )
@@ -236,11 +244,11 @@ class _Settling:
                 yield made
 
 
-def _words(waiver: Waiver) -> str:
+def _waiver_text(waiver: Waiver) -> str:
     return f"{waiver.rule} ({waiver.reason})"
 
 
-def merged(findings: Iterable[Reported]) -> Iterator[Reported]:
+def merge_findings(findings: Iterable[Reported]) -> Iterator[Reported]:
     """What is said of one line because of several stacks is said once, as gravely as for any of them."""
     found: dict[tuple[object, ...], Reported] = {}
     for number, one in enumerate(findings):

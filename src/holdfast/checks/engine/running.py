@@ -8,9 +8,9 @@ from pathlib import PurePath
 from typing import Any, Generic, TypeVar
 
 from holdfast.checks.engine import report_builder
-from holdfast.checks.engine.coverage import Asked, Ledger
-from holdfast.checks.engine.levels import wanted
-from holdfast.checks.model.interface import Answer, Finding, Rule, Sight, Skipped
+from holdfast.checks.engine.coverage import Asked, Coverage
+from holdfast.checks.engine.levels import is_enabled
+from holdfast.checks.model.interface import CheckResult, CheckTarget, Finding, Rule, Skipped
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import (
     CheckedPlan,
@@ -50,33 +50,33 @@ class AtHand:
     history: Seen[History] = Seen(unseen=NO_HISTORY)
     no_stacks: tuple[Problem, ...] = ()
     """What kept the stacks from being found: each is a finding."""
-    outside: tuple[tuple[Rule, Answer], ...] = ()
+    outside: tuple[tuple[Rule, CheckResult], ...] = ()
     """What other people's tools found."""
 
 
 _NOTHING = AtHand()
 
 
-def check(
+def run_checks(
     checkout: Checkout,
     rules: Sequence[Rule],
     at_hand: AtHand = _NOTHING,
     *,
-    sights: frozenset[Sight] = frozenset(Sight),
+    targets: frozenset[CheckTarget] = frozenset(CheckTarget),
 ) -> Report:
     """Everything that these rules find, and everything that they could not look at. Pure.
 
-    With less than all `sights` the rest is somebody else's to ask for: it is not counted as skipped.
+    Targets that are left out are checked elsewhere, so they do not count as skipped.
     """
     settings = checkout.config.checks
-    ledger = Ledger()
-    asked = tuple(rule for rule in rules if wanted(settings, rule))
+    ledger = Coverage()
+    asked = tuple(rule for rule in rules if is_enabled(settings, rule))
     for rule in asked:
-        for sight in rule.sights:
-            if sight in sights:
-                _ask(rule, sight, checkout, at_hand, ledger)
+        for target in rule.targets:
+            if target in targets:
+                _run_rule(rule, target, checkout, at_hand, ledger)
             else:
-                ledger.left_out(rule)
+                ledger.record_left_out(rule)
     by_id = {rule.id: rule for rule in rules}
     for problem in at_hand.no_stacks:
         if (not_found := by_id.get("HF906")) is not None:
@@ -84,56 +84,56 @@ def check(
             ledger.add(Asked(rule=not_found), Finding(message=said, place=problem.place, hint=problem.hint))
     for rule, answer in at_hand.outside:
         ledger.add(Asked(rule=rule), answer)
-    return report_builder.settle(checkout, asked, by_id, ledger, waivers=Sight.SOURCE in sights)
+    return report_builder.build_report(checkout, asked, by_id, ledger, waivers=CheckTarget.SOURCE in targets)
 
 
-def _ask(rule: Rule, sight: Sight, checkout: Checkout, at_hand: AtHand, ledger: Ledger) -> None:
-    look: Callable[[Any], Iterable[Answer]] = getattr(rule, sight)
-    for asked, subject in _subjects(rule, sight, checkout, at_hand):
+def _run_rule(rule: Rule, target: CheckTarget, checkout: Checkout, at_hand: AtHand, ledger: Coverage) -> None:
+    check: Callable[[Any], Iterable[CheckResult]] = getattr(rule, target)
+    for asked, subject in _subjects(rule, target, checkout, at_hand):
         if isinstance(subject, Skipped):
             ledger.add(asked, subject)
             continue
-        ledger.looked(asked)
+        ledger.record_evaluated(asked)
         try:
-            for answer in look(subject):
+            for answer in check(subject):
                 ledger.add(asked, answer)
-            if rule.beside is not None:
-                ledger.looked(asked, rule.beside(subject))
+            if rule.extra_files is not None:
+                ledger.record_evaluated(asked, rule.extra_files(subject))
         except Exception as error:  # noqa: BLE001 - one rule that breaks must not silence the others
-            ledger.broke(asked, where_it_broke(error))
+            ledger.record_crash(asked, crash_location(error))
 
 
-def where_it_broke(error: Exception) -> str:
+def crash_location(error: Exception) -> str:
     """The kind of error and the line of ours: never its text, which may hold what the file holds."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {PurePath(last.filename).name}, line {last.lineno}"
 
 
 def _subjects(  # noqa: C901 - one row per kind
-    rule: Rule, sight: Sight, checkout: Checkout, at_hand: AtHand
+    rule: Rule, target: CheckTarget, checkout: Checkout, at_hand: AtHand
 ) -> Iterator[tuple[Asked, object]]:
     """What a rule is asked about, each with the files and stacks it stands for."""
-    match sight:
-        case Sight.SOURCE:
+    match target:
+        case CheckTarget.SOURCE:
             for module in checkout.modules:
                 yield Asked(rule=rule, files=module.paths, stacks=module.stacks), module
-        case Sight.VARIABLES:
+        case CheckTarget.VARIABLES:
             for file in checkout.variables_files:
                 yield Asked(rule=rule, files=(file.path,), stacks=file.stacks), file
-        case Sight.STACK:
+        case CheckTarget.STACK:
             if at_hand.no_stacks:
                 yield Asked(rule=rule), Skipped(reason=NO_STACKS)
             for stack in checkout.stacks:
                 yield Asked(rule=rule, files=stack.paths, stacks=(stack,), one=True), stack
-        case Sight.REPOSITORY:
+        case CheckTarget.REPOSITORY:
             yield Asked(rule=rule, files=checkout.files, whole=True), checkout
-        case Sight.HISTORY:
+        case CheckTarget.HISTORY:
             yield from _seen(rule, at_hand.history, lambda _: None, past=True)
-        case Sight.ENGINE:
+        case CheckTarget.ENGINE:
             yield from _seen(rule, at_hand.engine, lambda said: said.stack)
-        case Sight.PLAN:
+        case CheckTarget.PLAN:
             yield from _seen(rule, at_hand.plans, lambda plan: plan.stack)
-        case Sight.STATE:
+        case CheckTarget.STATE:
             yield from _seen(rule, at_hand.states, lambda state: state.stack)
 
 

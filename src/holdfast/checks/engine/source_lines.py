@@ -38,7 +38,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII)
 
 
-class Secrets:
+class SecretLines:
     """Where secrets were found: lines of files, or files as a whole."""
 
     def __init__(self, found: Iterable[tuple[Rule, Finding]]) -> None:
@@ -55,7 +55,7 @@ class Secrets:
                 last = max(one.end_line or 0, one.place.line)
                 self._lines.setdefault(one.place.file, set()).update(range(one.place.line, last + 1))
 
-    def shown(self, path: str, lines: Sequence[str], number: int) -> str | None:
+    def display_line(self, path: str, lines: Sequence[str], number: int) -> str | None:
         """A line of a file, whichever rule found something there. Made once for all that was found on it."""
         key = (path, number)
         if key not in self._shown:
@@ -76,7 +76,7 @@ class Secrets:
             self._longer[path] = _in_longer_texts(lines)
         if number in self._longer[path]:
             return None
-        return names_of(line) if any_value or number in secret else line
+        return mask_values(line) if any_value or number in secret else line
 
 
 def _in_longer_texts(lines: Sequence[str]) -> set[int]:
@@ -96,7 +96,7 @@ def _in_longer_texts(lines: Sequence[str]) -> set[int]:
     return found
 
 
-def names_of(line: str) -> str | None:
+def mask_values(line: str) -> str | None:
     """The line with its names alone; None where nothing of it can be shown."""
     if len(line) > _LONGEST_LINE:
         return None

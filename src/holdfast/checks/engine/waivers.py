@@ -52,7 +52,7 @@ class LineWaiver:
     def file(self) -> str:
         return self.waiver.place.file
 
-    def covers(self, one: Reported) -> bool:
+    def applies_to(self, one: Reported) -> bool:
         if one.file != self.file or one.line is None or not is_rule(self.waiver.rule, one.rule.id):
             return False
         return one.line <= self.line <= (one.end_line or one.line) or one.line == self.block
@@ -78,8 +78,8 @@ def read_waivers(path: str, lines: Sequence[str], ids: frozenset[str]) -> Iterat
             continue
         place = Place(file=path, line=number, column=found.start() + 1)
         if in_json:
-            block = _block_around(lines, number, found.start())
-            yield from _read(_json_text(found[1]), place, _next_property(lines, number), ids, block)
+            block = _enclosing_block(lines, number, found.start())
+            yield from _read(_decode_json_text(found[1]), place, _next_property(lines, number), ids, block)
         else:
             about = number if line[: found.start()].strip() else _next_code(lines, number)
             yield from _read(found[1], place, about, ids)
@@ -101,7 +101,7 @@ def _next_property(lines: Sequence[str], number: int) -> int:
     return number
 
 
-def _block_around(lines: Sequence[str], number: int, column: int) -> int | None:
+def _enclosing_block(lines: Sequence[str], number: int, column: int) -> int | None:
     """The line of the name that the object is given to in which this place lies."""
     before = "\n".join((*lines[: number - 1], lines[number - 1][:column]))
     around: list[int | None] = []
@@ -125,7 +125,7 @@ def _block_around(lines: Sequence[str], number: int, column: int) -> int | None:
     return around[-1] if around else None
 
 
-def _json_text(escaped: str) -> str:
+def _decode_json_text(escaped: str) -> str:
     try:
         return str(json.loads(f'"{escaped}"'))
     except ValueError:
@@ -196,7 +196,7 @@ def from_config(given: ConfigWaiver) -> Waiver:
     )
 
 
-def config_covers(given: ConfigWaiver, one: Reported) -> bool:
+def config_waiver_applies(given: ConfigWaiver, one: Reported) -> bool:
     return (
         is_rule(given.rule, one.rule.id)
         and (given.path is None or is_path(given.path, one.file))
@@ -205,18 +205,18 @@ def config_covers(given: ConfigWaiver, one: Reported) -> bool:
     )
 
 
-def expired(waiver: Waiver, today: date) -> bool:
+def is_expired(waiver: Waiver, today: date) -> bool:
     return today > waiver.until
 
 
-def waiver_of(
+def waiver_for(
     one: Reported, lines: Iterable[LineWaiver], config: Iterable[ConfigWaiver], today: date
 ) -> LineWaiver | ConfigWaiver | None:
     """The waiver that counts for a finding: the nearest that has not expired."""
     for line in lines:
-        if line.covers(one) and not expired(line.waiver, today):
+        if line.applies_to(one) and not is_expired(line.waiver, today):
             return line
     for given in config:
-        if config_covers(given, one) and not expired(from_config(given), today):
+        if config_waiver_applies(given, one) and not is_expired(from_config(given), today):
             return given
     return None

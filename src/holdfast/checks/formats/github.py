@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.formats.words import unseen, verdict
+from holdfast.checks.formats.words import counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Reported
 from holdfast.system.markup import one_line
@@ -22,7 +22,7 @@ def show(shown: Shown) -> str:
         if len(kept) < len(found):
             more = f"{len(found) - len(kept)} more: run `holdfast check` to see all of them"
             lines.append(command(level, more, title="Holdfast"))
-    last = " · ".join(part for part in (verdict(report), unseen(report)) if part)
+    last = " · ".join(part for part in (counts_text(report), partly_evaluated_text(report)) if part)
     return "\n".join([*lines, *_unseen(report), harmless(last)]) + "\n"
 
 

@@ -28,7 +28,7 @@ def summary(report: Report) -> dict[str, object]:
         "warning": report.count(Severity.WARNING),
         "note": report.count(Severity.NOTE),
         "waived": report.waived,
-        "skipped": len(report.unseeing),
+        "skipped": len(report.partly_evaluated),
         "rules": len(report.rules),
         "files": report.files,
         "modules": report.modules,

@@ -50,8 +50,8 @@ def _cases(shown: Shown) -> Iterator[_Case]:
         yield _Case(
             rule=id_,
             title=titles[id_],
-            failures=[one for one in found if one.severity.reaches(shown.fail_on)],
-            others=[one for one in found if not one.severity.reaches(shown.fail_on)],
+            failures=[one for one in found if one.severity.is_at_least(shown.fail_on)],
+            others=[one for one in found if not one.severity.is_at_least(shown.fail_on)],
             reasons=[one.reason for one in report.skipped if one.rule == id_],
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.formats.words import counted, unseen, verdict
+from holdfast.checks.formats.words import counts_text, partly_evaluated_text, plural
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Reported
 from holdfast.kernel.patterns import pattern
@@ -25,13 +25,13 @@ def show(shown: Shown) -> str:
     report = shown.report
     gravest = next((severity for severity in Severity if report.count(severity)), None)
     icon = _ICONS[gravest] if gravest is not None else "✅"
-    lines = [f"### {icon} Checks: {verdict(report)}", "", _counts(report), ""]
+    lines = [f"### {icon} Checks: {counts_text(report)}", "", _counts(report), ""]
     found = sorted(report.counted, key=lambda one: _ORDER.index(one.severity))
     rows = _within(_ROOM, map(_row, found))
     if rows:
         lines += ["| | rule | where | what |", "|---|---|---|---|", *rows, ""]
     if len(rows) < len(found):
-        lines += [f"… and {counted(len(found) - len(rows), 'more finding')}.", ""]
+        lines += [f"… and {plural(len(found) - len(rows), 'more finding')}.", ""]
     lines += _waived(report)
     lines += _skipped(report)
     return harmless("\n".join(lines).rstrip("\n")) + "\n"
@@ -39,13 +39,13 @@ def show(shown: Shown) -> str:
 
 def _counts(report: Report) -> str:
     parts = [
-        counted(report.files, "file"),
-        counted(report.stacks, "stack"),
-        counted(len(report.rules), "rule"),
+        plural(report.files, "file"),
+        plural(report.stacks, "stack"),
+        plural(len(report.rules), "rule"),
     ]
     if report.waived:
         parts.append(f"{report.waived} waived")
-    if words := unseen(report):
+    if words := partly_evaluated_text(report):
         parts.append(words)
     return " · ".join(parts)
 

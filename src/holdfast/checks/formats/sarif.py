@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable
 from urllib.parse import quote
 
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.formats.words import waived
+from holdfast.checks.formats.words import waiver_text
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report, Reported, Unseen, Waiver
 from holdfast.system.markup import one_line
@@ -66,7 +66,7 @@ def document(shown: Shown) -> dict[str, object]:
                 "properties": {
                     "waived": report.waived,
                     "leftOut": len(report.counted) - len(kept),
-                    "rulesThatCouldNotLook": len(report.unseeing),
+                    "rulesThatCouldNotLook": len(report.partly_evaluated),
                 },
             }
         ],
@@ -86,7 +86,7 @@ def _rule(rule: Rule) -> dict[str, object]:
         "fullDescription": {"text": _said(rule.why, rule.title, rule.id)},
         "help": {"text": _said(" ".join(filter(None, (rule.why, rule.fix))), rule.title, rule.id)},
         "defaultConfiguration": {"level": rule.severity.value},
-        "properties": {"tags": ["terraform", *rule.sights]},
+        "properties": {"tags": ["terraform", *rule.targets]},
     }
 
 
@@ -154,7 +154,7 @@ def _unseen(one: Unseen, rules: Container[str]) -> dict[str, object]:
 def _waived(one: Reported, waiver: Waiver, prefix: str) -> dict[str, object]:
     return {
         "level": "note",
-        "message": {"text": one_line(f"{one.message}: {waived(waiver)}", _LONGEST)},
+        "message": {"text": one_line(f"{one.message}: {waiver_text(waiver)}", _LONGEST)},
         "associatedRule": {"id": one.rule.id},
         "locations": [_location(one, prefix)],
     }

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.formats.words import counted, unseen, verdict, waived
+from holdfast.checks.formats.words import counts_text, partly_evaluated_text, plural, waiver_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Reported
 from holdfast.system.markup import one_line
@@ -26,11 +26,11 @@ def show(shown: Shown) -> str:
 
 
 def lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
-    yield from findings_of(shown)
+    yield from finding_lines(shown)
     yield ((f" {_last_line(shown)}", ""),)
 
 
-def findings_of(shown: Shown) -> Iterator[tuple[Piece, ...]]:
+def finding_lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
     """Without the line that sums them up."""
     report = shown.report
     found = report.findings if shown.verbose else report.counted
@@ -62,7 +62,7 @@ def _finding(one: Reported, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
     if one.source:
         yield ((f"{'':>9}{one_line(one.source, _WIDEST)}", "dim"),)
     if one.waiver is not None:
-        yield ((f"{'':>9}{one_line(waived(one.waiver))}", ""),)
+        yield ((f"{'':>9}{one_line(waiver_text(one.waiver))}", ""),)
     elif one.hint and hint:
         yield ((f"{'':>9}{one_line(one.hint)}", ""),)
 
@@ -86,10 +86,10 @@ def _skipped(report: Report) -> Iterator[tuple[Piece, ...]]:
 
 def _last_line(shown: Shown) -> str:
     report = shown.report
-    parts = [counted(report.files, "file"), verdict(report)]
+    parts = [plural(report.files, "file"), counts_text(report)]
     if report.waived:
         parts.append(f"{report.waived} waived")
-    if words := unseen(report):
+    if words := partly_evaluated_text(report):
         parts.append(words if shown.verbose else f"{words} (details: --verbose)")
     if shown.seconds is not None:
         parts.append(f"{shown.seconds:.1f} s")

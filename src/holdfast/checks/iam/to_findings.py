@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from holdfast.checks.iam.collect import of_module, of_variables
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policies, Policy
-from holdfast.checks.model.interface import Answer, Finding, Look, Severity, finding
+from holdfast.checks.model.interface import CheckFunction, CheckResult, Finding, Severity, finding
 from holdfast.checks.model.subjects import Module, VariablesFile
 from holdfast.kernel.errors import Place
 
@@ -15,19 +15,19 @@ Judge = Callable[[Policy], Iterable[Said]]
 _MILDER = {Severity.ERROR: Severity.WARNING, Severity.WARNING: Severity.NOTE, Severity.NOTE: Severity.NOTE}
 
 
-def in_code(judge: Judge, severity: Severity) -> Look[Module]:
+def in_code(judge: Judge, severity: Severity) -> CheckFunction[Module]:
     """Asks about every document of a module; `severity` is the rule's own."""
 
-    def look(module: Module) -> Iterator[Answer]:
+    def look(module: Module) -> Iterator[CheckResult]:
         yield from judged(of_module(module), judge, severity)
 
     return look
 
 
-def in_variables(judge: Judge, severity: Severity) -> Look[VariablesFile]:
+def in_variables(judge: Judge, severity: Severity) -> CheckFunction[VariablesFile]:
     """Asks about every document that a variables file holds, names or stands beside."""
 
-    def look(variables: VariablesFile) -> Iterator[Answer]:
+    def look(variables: VariablesFile) -> Iterator[CheckResult]:
         yield from judged(of_variables(variables), judge, severity)
 
     return look

@@ -54,12 +54,12 @@ class Severity(StrEnum):
     WARNING = "warning"
     NOTE = "note"
 
-    def reaches(self, level: Severity) -> bool:
+    def is_at_least(self, level: Severity) -> bool:
         """Whether it is as grave as this level, or graver."""
-        return _GRAVEST_FIRST.index(self) <= _GRAVEST_FIRST.index(level)
+        return _MOST_SEVERE_FIRST.index(self) <= _MOST_SEVERE_FIRST.index(level)
 
 
-_GRAVEST_FIRST = tuple(Severity)
+_MOST_SEVERE_FIRST = tuple(Severity)
 _FEW = 3
 
 
@@ -92,11 +92,11 @@ class Skipped:
     stack: str | None = None
 
 
-Answer = Finding | Skipped
-Look = Callable[[T], Iterable[Answer]]
+CheckResult = Finding | Skipped
+CheckFunction = Callable[[T], Iterable[CheckResult]]
 
 
-class Sight(StrEnum):
+class CheckTarget(StrEnum):
     """What a rule can look at, in the order of `Rule`'s functions."""
 
     SOURCE = "source"
@@ -121,23 +121,23 @@ class Rule:
     fix: str
     """What to do, as the hint of a finding: one or two sentences."""
     severity: Severity
-    source: Look[Module] | None = None
+    source: CheckFunction[Module] | None = None
     """Each folder of code, once however many stacks use it."""
-    variables: Look[VariablesFile] | None = None
+    variables: CheckFunction[VariablesFile] | None = None
     """Each variables file, once."""
-    stack: Look[CheckedStack] | None = None
+    stack: CheckFunction[CheckedStack] | None = None
     """Each selected stack: its backend, environment, values."""
-    repository: Look[Checkout] | None = None
+    repository: CheckFunction[Checkout] | None = None
     """Once: the files of the tree, and every stack side by side."""
-    history: Look[History] | None = None
+    history: CheckFunction[History] | None = None
     """Once, with `--history`: what Git has ever kept."""
-    engine: Look[EngineSaid] | None = None
+    engine: CheckFunction[EngineSaid] | None = None
     """With `--engine`, and in a plan: what Terraform said about each root module."""
-    plan: Look[CheckedPlan] | None = None
+    plan: CheckFunction[CheckedPlan] | None = None
     """Each plan at hand."""
-    state: Look[CheckedState] | None = None
+    state: CheckFunction[CheckedState] | None = None
     """Each state at hand."""
-    beside: Callable[[Any], Iterable[str]] | None = None
+    extra_files: Callable[[Any], Iterable[str]] | None = None
     """The files that it looks at beside those of what it was handed: policies that the code names, say."""
     tool: str = ""
     """The program of other people's that it comes from, or that it says something about."""
@@ -153,8 +153,8 @@ class Rule:
     """Markdown for its page: settings, exceptions, what it does not see."""
 
     @functools.cached_property
-    def sights(self) -> tuple[Sight, ...]:
-        return tuple(sight for sight in Sight if getattr(self, sight) is not None)
+    def targets(self) -> tuple[CheckTarget, ...]:
+        return tuple(target for target in CheckTarget if getattr(self, target) is not None)
 
 
 Where = Place | Block | Attribute | File
@@ -171,7 +171,7 @@ def finding(
     end_line: int | None = None,
 ) -> Finding:
     """At a block (all its lines), an attribute, a place, or a file as a whole."""
-    place, last = _spot(where)
+    place, last = _place_and_end(where)
     return Finding(
         message=message,
         place=place,
@@ -193,7 +193,7 @@ def known_at_run_time_only(what: str, places: Iterable[tuple[str, str]], so: str
         yield Skipped(reason=f"only known at run time: {what} of {listed}{so}", file=file)
 
 
-def _spot(where: Where) -> tuple[Place, int | None]:
+def _place_and_end(where: Where) -> tuple[Place, int | None]:
     match where:
         case Place():
             return where, None
@@ -220,5 +220,5 @@ class Tool:
     """
 
     name: str
-    run: Callable[[Checkout, Mapping[str, CheckedPlan]], Iterable[tuple[Rule, Answer]]]
+    run: Callable[[Checkout, Mapping[str, CheckedPlan]], Iterable[tuple[Rule, CheckResult]]]
     """Plans by the name of their stack. The rules it answers with need no functions, only an id and words."""

@@ -87,12 +87,12 @@ class Report:
         return len(self.findings) - len(self.counted)
 
     @property
-    def unseeing(self) -> tuple[str, ...]:
+    def partly_evaluated(self) -> tuple[str, ...]:
         """The rules that could not look at something, each once."""
         return tuple(dict.fromkeys(one.rule for one in self.skipped))
 
     def exit(self, fail_on: Severity) -> Exit:
-        refused = any(one.severity.reaches(fail_on) for one in self.counted)
+        refused = any(one.severity.is_at_least(fail_on) for one in self.counted)
         return Exit.REFUSED if refused else Exit.DONE
 
 
@@ -108,7 +108,7 @@ def finding_id(rule: str, finding: Finding, stack: str | None) -> str:
     return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
 
 
-def cleaned(report: Report, clean: Callable[[str], str]) -> Report:
+def redact_report(report: Report, clean: Callable[[str], str]) -> Report:
     """The report as it may leave, by whatever exit: without secrets."""
     # The same file and the same hint stand in thousands of findings.
     once = functools.cache(clean)
@@ -136,7 +136,7 @@ def cleaned(report: Report, clean: Callable[[str], str]) -> Report:
     return replace(report, findings=findings, skipped=skipped)
 
 
-def in_order(findings: Iterable[Reported]) -> tuple[Reported, ...]:
+def sort_findings(findings: Iterable[Reported]) -> tuple[Reported, ...]:
     return tuple(sorted(findings, key=_order))
 
 

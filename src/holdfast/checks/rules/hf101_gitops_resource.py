@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.boundary import ownership
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
 
 
@@ -21,7 +21,7 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
     return ownership.in_plan(plan, ownership.WRITING, _words)
 
 
-def _state(state: CheckedState) -> Iterator[Answer]:
+def _state(state: CheckedState) -> Iterator[CheckResult]:
     return ownership.in_state(state, ownership.WRITING, _words)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.boundary.ownership import may_name_providers, may_write, settings_of, side_of
+from holdfast.checks.boundary.ownership import may_name_providers, may_write, owner_of_type, settings_of
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.boundary_valid import Side
@@ -64,8 +64,8 @@ def _wrong(module: Module, provider: str) -> bool:
     if module.stacks:
         return not all(_may(stack, provider) for stack in module.stacks)
     settings = settings_of(module.checkout.config)
-    owned = any(side_of(type_, settings) is Side.TERRAFORM for type_ in _types((module,), provider))
-    return side_of(f"{provider}_", settings) is Side.GITOPS and not owned
+    owned = any(owner_of_type(type_, settings) is Side.TERRAFORM for type_ in _types((module,), provider))
+    return owner_of_type(f"{provider}_", settings) is Side.GITOPS and not owned
 
 
 def _may(stack: CheckedStack, provider: str) -> bool:

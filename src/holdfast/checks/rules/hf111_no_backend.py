@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backend_types import KEPT
-from holdfast.checks.backends.backends import shared_because
+from holdfast.checks.backends.backend_types import MANAGED
+from holdfast.checks.backends.backends import why_shared
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.config.valid import Owner
 
 
 def _look(stack: CheckedStack) -> Iterator[Finding]:
-    why, store = shared_because(stack), stack.checkout.config.store
-    if stack.backend.type != KEPT or why is None or store.startswith("s3://"):
+    why, store = why_shared(stack), stack.checkout.config.store
+    if stack.backend.type != MANAGED or why is None or store.startswith("s3://"):
         return
     target = stack.stack.target
     lost = target is not None and target.owner is Owner.CI

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import home_of, shared_because
+from holdfast.checks.backends.backends import backend_of_stack, why_shared
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedStack
 
@@ -12,9 +12,9 @@ _WHERE = {"local": "is a file on one machine", "inmem": "is lost when Terraform 
 
 
 def _look(stack: CheckedStack) -> Iterator[Finding]:
-    home = home_of(stack)
+    home = backend_of_stack(stack)
     where = _WHERE.get(home.type)
-    why = shared_because(stack)
+    why = why_shared(stack)
     if where is not None and (why is not None or home.type == "inmem"):
         because = f", but {why}" if why is not None else ""
         yield finding(home.where, f"with the {home.type} backend the state {where}{because}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backend_types import KINDS, REMOVED
-from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
+from holdfast.checks.backends.backend_types import BACKEND_TYPES, REMOVED
+from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.config.problems import did_you_mean
 
@@ -14,8 +14,8 @@ def _judge(home: Home) -> Iterator[Finding]:
     if home.type in REMOVED:
         hint = f"Move the state to another backend; the closest is `{REMOVED[home.type]}`."
         yield finding(home.block or home.place, f"Terraform 1.3 removed the {home.type} backend", hint=hint)
-    elif home.type not in KINDS:
-        near = did_you_mean(home.type, KINDS)
+    elif home.type not in BACKEND_TYPES:
+        near = did_you_mean(home.type, BACKEND_TYPES)
         yield finding(home.block or home.place, f"unknown backend `{home.type}`", hint=near)
 
 
@@ -26,8 +26,8 @@ RULE = Rule(
     "and has to be moved.",
     fix="Use a backend that Terraform supports.",
     severity=Severity.ERROR,
-    source=of_orphans(_judge, written=True),
-    stack=of_stacks(_judge),
+    source=for_unused_modules(_judge, literals_only=True),
+    stack=for_stacks(_judge),
     bad='terraform {\n  backend "etcdv3" {}\n}\n',
     good='terraform {\n  backend "consul" {}\n}\n',
 )

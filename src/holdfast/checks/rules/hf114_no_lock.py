@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
-from holdfast.checks.model.interface import Answer, Rule, Severity, finding
+from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
-def _judge(home: Home) -> Iterator[Answer]:
+def _judge(home: Home) -> Iterator[CheckResult]:
     match home.type:
         case "s3":
             yield from _s3(home)
@@ -24,7 +24,7 @@ def _judge(home: Home) -> Iterator[Answer]:
             )
 
 
-def _s3(home: Home) -> Iterator[Answer]:
+def _s3(home: Home) -> Iterator[CheckResult]:
     native = home.flag("use_lockfile")
     if native or home.has("dynamodb_table"):
         return
@@ -32,13 +32,13 @@ def _s3(home: Home) -> Iterator[Answer]:
         yield home.unknown("use_lockfile")
         return
     yield finding(
-        home.spot("use_lockfile"),
+        home.place_of("use_lockfile"),
         "the s3 backend does not lock without `use_lockfile = true`",
         hint="Set `use_lockfile = true` (Terraform and OpenTofu from 1.10).",
     )
 
 
-def _http(home: Home) -> Iterator[Answer]:
+def _http(home: Home) -> Iterator[CheckResult]:
     if not home.has("lock_address"):
         yield finding(
             home.where,
@@ -47,18 +47,18 @@ def _http(home: Home) -> Iterator[Answer]:
         )
     elif not home.has("unlock_address"):
         yield finding(
-            home.spot("lock_address"),
+            home.place_of("lock_address"),
             "the http backend never releases its lock without `unlock_address`",
             hint="Also set `unlock_address`.",
         )
 
 
-def _consul(home: Home) -> Iterator[Answer]:
+def _consul(home: Home) -> Iterator[CheckResult]:
     lock = home.flag("lock", default=True)
     if lock is None:
         yield home.unknown("lock")
     elif not lock:
-        yield finding(home.spot("lock"), "`lock = false` disables state locking", hint="Remove `lock`.")
+        yield finding(home.place_of("lock"), "`lock = false` disables state locking", hint="Remove `lock`.")
 
 
 RULE = Rule(
@@ -68,8 +68,8 @@ RULE = Rule(
     "one created.",
     fix="Enable locking in the backend.",
     severity=Severity.ERROR,
-    source=of_orphans(_judge),
-    stack=of_stacks(_judge),
+    source=for_unused_modules(_judge),
+    stack=for_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'

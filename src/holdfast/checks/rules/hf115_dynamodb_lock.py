@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
+from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 _BOTH = "Once everyone uses both, remove `dynamodb_table`; delete the table when no stack uses it."
@@ -20,7 +20,7 @@ def _judge(home: Home) -> Iterator[Finding]:
     for name in ("dynamodb_table", "dynamodb_endpoint"):
         if home.has(name):
             yield finding(
-                home.spot(name),
+                home.place_of(name),
                 f"`{name}` is deprecated since Terraform 1.11",
                 hint=_BOTH if home.flag("use_lockfile") else _FIRST,
             )
@@ -33,8 +33,8 @@ RULE = Rule(
     "Without it there is no table to pay for, grant access to and name.",
     fix=_FIRST,
     severity=Severity.NOTE,
-    source=of_orphans(_judge, written=True),
-    stack=of_stacks(_judge),
+    source=for_unused_modules(_judge, literals_only=True),
+    stack=for_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket         = "acme-prod-tfstate-eu-west-1"\n'
     '    key            = "network/terraform.tfstate"\n    dynamodb_table = "acme-prod-lock"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, address_of, loopback, of_orphans, of_stacks
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules, is_loopback, parse_address
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, UNKNOWN
 from holdfast.kernel.patterns import pattern
 
@@ -24,16 +24,16 @@ _ADDRESSES = {
 }
 
 
-def _judge(home: Home) -> Iterator[Answer]:
-    if home.sealed:
+def _judge(home: Home) -> Iterator[CheckResult]:
+    if home.client_encrypted:
         return
     yield from _at_rest(home)
     yield from _on_the_way(home)
-    if home.kind.unseen is not None:
-        yield Skipped(reason=home.kind.unseen)
+    if home.kind.at_rest_unknown is not None:
+        yield Skipped(reason=home.kind.at_rest_unknown)
 
 
-def _at_rest(home: Home) -> Iterator[Answer]:
+def _at_rest(home: Home) -> Iterator[CheckResult]:
     if home.type not in _DEFAULTS or (home.type == "s3" and _keyed(home)):
         return
     encrypt = home.flag("encrypt", default=_DEFAULTS[home.type])
@@ -41,7 +41,7 @@ def _at_rest(home: Home) -> Iterator[Answer]:
         yield home.unknown("encrypt")
     elif not encrypt:
         yield finding(
-            home.spot("encrypt"),
+            home.place_of("encrypt"),
             f"the {home.type} backend does not encrypt the state without `encrypt = true`",
         )
 
@@ -51,14 +51,14 @@ def _keyed(home: Home) -> bool:
     return home.has("kms_key_id") or home.has("sse_customer_key")
 
 
-def _on_the_way(home: Home) -> Iterator[Answer]:
+def _on_the_way(home: Home) -> Iterator[CheckResult]:
     for name in _ADDRESSES.get(home.type, ()):
         if home.value(name) is UNKNOWN:
             yield home.unknown(name)
-        parts = address_of(home.text(name) or "")
-        if parts is not None and parts.scheme.lower() == "http" and not loopback(parts.hostname):
+        parts = parse_address(home.text(name) or "")
+        if parts is not None and parts.scheme.lower() == "http" and not is_loopback(parts.hostname):
             yield finding(
-                home.spot(name),
+                home.place_of(name),
                 f"`{name}` has no TLS: the state is sent unencrypted",
                 hint="Use an `https://` address.",
             )
@@ -68,7 +68,7 @@ def _on_the_way(home: Home) -> Iterator[Answer]:
         yield from _pg(home)
 
 
-def _pg(home: Home) -> Iterator[Answer]:
+def _pg(home: Home) -> Iterator[CheckResult]:
     """The environment variable counts where the connection string has no `sslmode`."""
     conn = home.text("conn_str") or ""
     if _near(conn):
@@ -76,7 +76,7 @@ def _pg(home: Home) -> Iterator[Answer]:
     name = "conn_str" if _PLAIN.search(conn) else "sslmode"
     if name == "conn_str" or ("sslmode" not in conn and home.text("sslmode") == "disable"):
         yield finding(
-            home.spot(name),
+            home.place_of(name),
             "`sslmode=disable` sends the state unencrypted",
             hint="Use `sslmode=verify-full`.",
         )
@@ -84,22 +84,22 @@ def _pg(home: Home) -> Iterator[Answer]:
 
 def _near(conn: str) -> bool:
     """Whether the database runs on this machine: by its host, or through a socket."""
-    parts = address_of(conn)
+    parts = parse_address(conn)
     if parts is not None:
-        return loopback(parts.hostname)
+        return is_loopback(parts.hostname)
     host = _HOST.search(conn)
-    return host is not None and (host["host"].startswith("/") or loopback(host["host"]))
+    return host is not None and (host["host"].startswith("/") or is_loopback(host["host"]))
 
 
-def _consul(home: Home) -> Iterator[Answer]:
+def _consul(home: Home) -> Iterator[CheckResult]:
     """It uses plain HTTP unless `scheme` or the environment says otherwise."""
     scheme, address = home.value("scheme"), home.text("address") or "localhost"
     if scheme is ABSENT:
         scheme = "https" if "CONSUL_HTTP_SSL" in home.env else "http"
-    if scheme == "http" and "://" not in address and not loopback(address.partition(":")[0]):
+    if scheme == "http" and "://" not in address and not is_loopback(address.partition(":")[0]):
         setting = 'with `scheme = "http"`' if home.has("scheme") else 'without `scheme = "https"`'
         yield finding(
-            home.spot("scheme"),
+            home.place_of("scheme"),
             f"{setting} the state is sent unencrypted",
             hint='Set `scheme = "https"`.',
         )
@@ -112,8 +112,8 @@ RULE = Rule(
     "keys. Anyone with access to the disk, a backup or the network traffic can read them.",
     fix="Set `encrypt = true`.",
     severity=Severity.ERROR,
-    source=of_orphans(_judge),
-    stack=of_stacks(_judge),
+    source=for_unused_modules(_judge),
+    stack=for_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'

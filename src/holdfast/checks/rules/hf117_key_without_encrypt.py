@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
-from holdfast.checks.model.interface import Answer, Rule, Severity, finding
+from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
-def _judge(home: Home) -> Iterator[Answer]:
+def _judge(home: Home) -> Iterator[CheckResult]:
     if home.type != "s3":
         return
     for name in ("kms_key_id", "sse_customer_key"):
@@ -18,7 +18,7 @@ def _judge(home: Home) -> Iterator[Answer]:
         if encrypt is None:
             yield home.unknown("encrypt")
         elif not encrypt:
-            yield finding(home.spot(name), f"`{name}` has no effect without `encrypt = true`")
+            yield finding(home.place_of(name), f"`{name}` has no effect without `encrypt = true`")
 
 
 RULE = Rule(
@@ -28,8 +28,8 @@ RULE = Rule(
     "bucket's default while everyone assumes that the key protects it.",
     fix="Set `encrypt = true` next to the key; the next write encrypts the state with it.",
     severity=Severity.ERROR,
-    source=of_orphans(_judge),
-    stack=of_stacks(_judge),
+    source=for_unused_modules(_judge),
+    stack=for_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'
     '    key        = "network/terraform.tfstate"\n    kms_key_id = "alias/tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'

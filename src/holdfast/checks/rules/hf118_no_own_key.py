@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
+from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 
 def _judge(home: Home) -> Iterator[Finding]:
-    if home.type != "s3" or home.sealed or not home.flag("encrypt"):
+    if home.type != "s3" or home.client_encrypted or not home.flag("encrypt"):
         return
     if not home.has("kms_key_id") and not home.has("sse_customer_key"):
         yield finding(
-            home.spot("encrypt"),
+            home.place_of("encrypt"),
             "`encrypt = true` without `kms_key_id`: S3 holds the key and decrypts for every reader",
         )
 
@@ -25,8 +25,8 @@ RULE = Rule(
     "Everyone who can read the bucket can read the state, and no key usage is logged.",
     fix="Set `kms_key_id` to a KMS key; access to the key then also controls access to the state.",
     severity=Severity.NOTE,
-    source=of_orphans(_judge),
-    stack=of_stacks(_judge),
+    source=for_unused_modules(_judge),
+    stack=for_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
     '    key     = "network/terraform.tfstate"\n    encrypt = true\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'

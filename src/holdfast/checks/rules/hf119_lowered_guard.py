@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
-from holdfast.checks.model.interface import Answer, Rule, Severity, finding
+from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 _NO_TLS: Final = "certificates are not verified, so the state can be read and changed in transit"
 _FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -32,7 +32,7 @@ _ENDPOINTS: Final = frozenset(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S
 _PRIVATE: Final = frozenset(("private", "bucket-owner-full-control", "bucket-owner-read"))
 
 
-def _judge(home: Home) -> Iterator[Answer]:
+def _judge(home: Home) -> Iterator[CheckResult]:
     elsewhere = home.type == "s3" and (
         home.has("endpoint") or home.has("endpoints.s3") or not _ENDPOINTS.isdisjoint(home.env)
     )
@@ -44,7 +44,7 @@ def _judge(home: Home) -> Iterator[Answer]:
             yield home.unknown(name)
         elif on:
             yield finding(
-                home.spot(name),
+                home.place_of(name),
                 f"`{name} = true`: {what}",
                 hint=f"Remove `{name}`.",
                 severity=Severity.ERROR if name in _OPEN else None,
@@ -52,7 +52,7 @@ def _judge(home: Home) -> Iterator[Answer]:
     acl = home.text("acl")
     if home.type in ("s3", "cos", "oss") and acl is not None and acl not in _PRIVATE:
         yield finding(
-            home.spot("acl"),
+            home.place_of("acl"),
             f'`acl = "{acl}"` gives others than the bucket owner access to the state',
             hint="Remove `acl` and control access with a bucket policy.",
         )
@@ -65,8 +65,8 @@ RULE = Rule(
     "off a check that protects the state from mistakes.",
     fix="Remove the setting.",
     severity=Severity.WARNING,
-    source=of_orphans(_judge, written=True),
-    stack=of_stacks(_judge),
+    source=for_unused_modules(_judge, literals_only=True),
+    stack=for_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket   = "acme-prod-tfstate-eu-west-1"\n'
     '    key      = "network/terraform.tfstate"\n    insecure = true\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'

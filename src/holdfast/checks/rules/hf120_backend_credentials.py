@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from urllib.parse import parse_qsl
 
-from holdfast.checks.backends.backends import Home, address_of, of_orphans, of_stacks
+from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules, parse_address
 from holdfast.checks.backends.remote_states import TYPE, settings_in
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.kernel.patterns import pattern
 
@@ -22,17 +22,17 @@ def _judge(home: Home) -> Iterator[Finding]:
         found = home.value(name)
         if _written_out(found) and not _only_a_path(home.type, name, found):
             yield finding(
-                home.spot(name), f"`{home.named(name)}` of the {home.type} backend is a hard-coded secret"
+                home.place_of(name), f"`{home.named(name)}` of the {home.type} backend is a hard-coded secret"
             )
     for name in _ADDRESSES:
         if _in_address(home.text(name) or ""):
             yield finding(
-                home.spot(name), f"`{home.named(name)}` of the {home.type} backend contains a secret"
+                home.place_of(name), f"`{home.named(name)}` of the {home.type} backend contains a secret"
             )
     conn = home.text("conn_str") if home.type == "pg" else None
     if conn is not None and (_in_address(conn) or _PASSWORD.search(conn)):
         yield finding(
-            home.spot("conn_str"), f"`{home.named('conn_str')}` of the pg backend contains a password"
+            home.place_of("conn_str"), f"`{home.named('conn_str')}` of the pg backend contains a password"
         )
 
 
@@ -47,7 +47,7 @@ def _only_a_path(type_: str, name: str, found: object) -> bool:
 
 
 def _in_address(text: str) -> bool:
-    parts = address_of(text)
+    parts = parse_address(text)
     if parts is None:
         return False
     return bool(parts.password) or any(
@@ -55,10 +55,10 @@ def _in_address(text: str) -> bool:
     )
 
 
-_orphans = of_orphans(_judge, written=True)
+_orphans = for_unused_modules(_judge, literals_only=True)
 
 
-def _source(module: Module) -> Iterator[Answer]:
+def _source(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources(TYPE, mode="data"):
         found = settings_in(resource)
         if found is not None:
@@ -77,7 +77,7 @@ RULE = Rule(
     'secret: `settings: { password: { secret: "env:STATE_PASSWORD" } }`.',
     severity=Severity.ERROR,
     source=_source,
-    stack=of_stacks(_judge),
+    stack=for_stacks(_judge),
     secret=True,
     bad='terraform {\n  backend "http" {\n    address  = "https://states.example.com/network"\n'
     '    username = "ci"\n    password = "correct-horse"\n  }\n}\n',

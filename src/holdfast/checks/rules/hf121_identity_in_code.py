@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.backends.backends import Home, of_orphans, of_stacks
+from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
@@ -16,7 +16,7 @@ _KEY_FILES: Final = {"gcs": ("credentials",)}
 def _judge(home: Home) -> Iterator[Finding]:
     for name in (*home.kind.identities, *_KEY_FILES.get(home.type, ())):
         if home.in_code(name) and home.value(name) is not UNKNOWN and not _is_content(home.value(name)):
-            yield finding(home.spot(name), f"`{name}` of the {home.type} backend is hard-coded")
+            yield finding(home.place_of(name), f"`{name}` of the {home.type} backend is hard-coded")
 
 
 def _is_content(found: object) -> bool:
@@ -31,8 +31,8 @@ RULE = Rule(
     fix="Move it to the stack's entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`); "
     "Holdfast passes it to `init`.",
     severity=Severity.WARNING,
-    source=of_orphans(_judge, written=True),
-    stack=of_stacks(_judge),
+    source=for_unused_modules(_judge, literals_only=True),
+    stack=for_stacks(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
     '    key     = "network/terraform.tfstate"\n    profile = "acme-prod"\n  }\n}\n',
     good='terraform {\n  backend "s3" {}\n}\n',

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import home_of
-from holdfast.checks.backends.state_naming import follows, name_in, named_settings, wanted
-from holdfast.checks.model.interface import Answer, Rule, Severity, finding
+from holdfast.checks.backends.backends import backend_of_stack
+from holdfast.checks.backends.state_naming import (
+    expected_name,
+    matches_convention,
+    name_to_check,
+    settings_with_convention,
+)
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 from holdfast.checks.model.subjects import ABSENT, CheckedStack
 from holdfast.config.boundary_valid import StateNames
 
 
-def _look(stack: CheckedStack) -> Iterator[Answer]:
-    home = home_of(stack)
-    for one in named_settings(home.type, stack.checkout.config.checks.state_names or StateNames()):
-        name = name_in(home, one.setting)
+def _look(stack: CheckedStack) -> Iterator[CheckResult]:
+    home = backend_of_stack(stack)
+    for one in settings_with_convention(home.type, stack.checkout.config.checks.state_names or StateNames()):
+        name = name_to_check(home, one.setting)
         if name is ABSENT:
             continue
         if not isinstance(name, str):
             yield home.unknown(one.setting)
-        elif not follows(name, one.pattern, stack, home):
-            should = wanted(one.pattern, stack, home)
-            yield finding(home.spot(one.setting), f"the {one.what} `{name}` should be `{should}`")
+        elif not matches_convention(name, one.pattern, stack, home):
+            should = expected_name(one.pattern, stack, home)
+            yield finding(home.place_of(one.setting), f"the {one.what} `{name}` should be `{should}`")
 
 
 RULE = Rule(

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backend_types import KEPT
-from holdfast.checks.backends.backends import home_of, home_of_module, same_state, used
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.backends.backend_types import MANAGED
+from holdfast.checks.backends.backends import backend_of_module, backend_of_stack, has_stack, state_place_for
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedStack, Checkout
 from holdfast.config.valid import RuleKind
 from holdfast.stacks.backend import Identity
 from holdfast.stacks.stack import Stack
 
 
-def _look(checkout: Checkout) -> Iterator[Answer]:
+def _look(checkout: Checkout) -> Iterator[CheckResult]:
     chosen = {stack.name for stack in checkout.stacks} | {module.folder for module in checkout.modules}
     by_state: dict[Identity, list[tuple[CheckedStack, str]]] = {}
     for stack in _everything(checkout):
-        home = home_of(stack)
-        place = same_state(stack, home.type, home.settings, stack.stack.workspace)
-        if home.type == KEPT:
+        home = backend_of_stack(stack)
+        place = state_place_for(stack, home.type, home.settings, stack.stack.workspace)
+        if home.type == MANAGED:
             continue
         if place is None:
             if all(home.has(name) for name in home.kind.needs) and stack.name in chosen:
@@ -29,7 +29,7 @@ def _look(checkout: Checkout) -> Iterator[Answer]:
     for (first, shown), *others in by_state.values():
         for other, _ in others:
             if chosen & {first.name, other.name}:
-                home = home_of(other)
+                home = backend_of_stack(other)
                 yield finding(
                     home.where,
                     f"`{other.name}` uses the state of `{first.name}` ({shown})",
@@ -42,7 +42,7 @@ def _everything(checkout: Checkout) -> Iterator[CheckedStack]:
     for stack in checkout.all_stacks:
         yield CheckedStack(checkout=checkout, stack=stack)
     for module in checkout.modules:
-        home = None if used(module) else home_of_module(module)
+        home = None if has_stack(module) else backend_of_module(module)
         if home is not None:
             alone = Stack(name=module.folder, kind=RuleKind.FOLDER, place=home.place, module=module.folder)
             yield CheckedStack(checkout=checkout, stack=alone)

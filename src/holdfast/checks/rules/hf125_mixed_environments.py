@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.checks.backends.backends import Home, home_of
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.backends.backends import Home, backend_of_stack
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import UNKNOWN, CheckedStack, Checkout
 
 
-def _look(checkout: Checkout) -> Iterator[Answer]:
+def _look(checkout: Checkout) -> Iterator[CheckResult]:
     chosen = {stack.name for stack in checkout.stacks}
     stores: dict[tuple[str, ...], list[CheckedStack]] = {}
     for one in checkout.all_stacks:
         stack = CheckedStack(checkout=checkout, stack=one)
-        home = home_of(stack)
+        home = backend_of_stack(stack)
         store = _store(home)
         if one.name in chosen and any(home.value(name) is UNKNOWN for name in home.kind.store):
             yield Skipped(reason="the bucket of its state is not known", stack=one.name)
@@ -43,9 +43,9 @@ def _mixed(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str
     guest = next((one for one in stacks if not one.stack.production), stacks[-1])
     host = next((one for one in stacks if _environment(one) != _environment(guest)), stacks[0])
     severe = bool(production) and not guest.stack.production
-    home = home_of(guest)
+    home = backend_of_stack(guest)
     return finding(
-        home.spot(home.kind.store[-1]),
+        home.place_of(home.kind.store[-1]),
         f"`{name}` holds states of several environments: {', '.join(environments)} "
         f"({host.name} and {guest.name}, for example)",
         stack=guest.name,

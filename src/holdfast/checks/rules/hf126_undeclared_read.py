@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.remote_states import reads_of_stack
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.backends.remote_states import remote_reads
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.stacks.backend import StatePlace
 
 
-def _look(stack: CheckedStack) -> Iterator[Answer]:
-    for read in reads_of_stack(stack):
+def _look(stack: CheckedStack) -> Iterator[CheckResult]:
+    for read in remote_reads(stack):
         where, address = read.resource.block, read.resource.address
         if read.state is None:
             yield Skipped(reason=f"the state that {address} reads is not known", file=where.place.file)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.remote_states import reads_of_stack
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.backends.remote_states import remote_reads
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedStack
 
 
-def _look(stack: CheckedStack) -> Iterator[Answer]:
-    for read in reads_of_stack(stack):
+def _look(stack: CheckedStack) -> Iterator[CheckResult]:
+    for read in remote_reads(stack):
         owner = read.owner
         if read.state is None:
             reason = f"the state that {read.resource.address} reads is not known"

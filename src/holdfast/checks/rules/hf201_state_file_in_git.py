@@ -7,7 +7,14 @@ import re
 from holdfast.checks.model.contents import is_state
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.traces import Mark
-from holdfast.checks.secrets.committed_files import Content, Suspect, history, is_written, name_of, tree
+from holdfast.checks.secrets.committed_files import (
+    Content,
+    Suspect,
+    check_history,
+    check_tree,
+    is_source_or_document,
+    name_of,
+)
 from holdfast.kernel.patterns import pattern
 
 _NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)
@@ -17,7 +24,7 @@ _ELSEWHERE = pattern(r"(?:^|/)\.terra(?:form|grunt-cache)/")
 
 def _judge(path: str, content: Content | None) -> Suspect | None:
     name = name_of(path)
-    if _ELSEWHERE.search(path) or is_written(name):
+    if _ELSEWHERE.search(path) or is_source_or_document(name):
         return None
     if _NAME.search(name):
         return Suspect("a state file")
@@ -34,9 +41,9 @@ RULE = Rule(
     fix="Move the state to a backend (`holdfast state` helps), run `git rm --cached`, add `*.tfstate*` "
     "to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
-    repository=tree(_judge),
+    repository=check_tree(_judge),
     of_git=True,
-    history=history(_judge, Mark.STATE),
+    history=check_history(_judge, Mark.STATE),
     secret=True,
     more="Found by name (`*.tfstate`, `*.tfstate.backup`, `errored.tfstate`, lock files), and by "
     "content in JSON, backups and files without an extension; with `--history` in old versions of any "

@@ -7,7 +7,14 @@ import re
 from holdfast.checks.model.contents import is_packed_plan, is_shown_plan
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.traces import Mark
-from holdfast.checks.secrets.committed_files import Content, Suspect, history, is_written, name_of, tree
+from holdfast.checks.secrets.committed_files import (
+    Content,
+    Suspect,
+    check_history,
+    check_tree,
+    is_source_or_document,
+    name_of,
+)
 from holdfast.kernel.patterns import pattern
 
 _NAME = pattern(r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$", re.IGNORECASE)
@@ -16,7 +23,7 @@ _PACKED = pattern(r"(?:^[^.]+|\.(?:\w*plan|out|bin|dat|zip|tmp))$", re.IGNORECAS
 
 def _judge(path: str, content: Content | None) -> Suspect | None:
     name = name_of(path)
-    if is_written(name):
+    if is_source_or_document(name):
         return None
     if _NAME.search(name):
         return Suspect("a plan file")
@@ -40,9 +47,9 @@ RULE = Rule(
     "and often the backend's settings with its password.",
     fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
-    repository=tree(_judge),
+    repository=check_tree(_judge),
     of_git=True,
-    history=history(_judge, Mark.PLAN, Mark.SHOWN_PLAN),
+    history=check_history(_judge, Mark.PLAN, Mark.SHOWN_PLAN),
     secret=True,
     more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content in archives written by `plan "
     "-out`, and in JSON from `show -json` (a warning: plans for policy tests look the same; waive their "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.secrets.committed_files import Content, Suspect, history, tree
+from holdfast.checks.secrets.committed_files import Content, Suspect, check_history, check_tree
 
 _FOLDERS = (".terraform", ".terragrunt-cache")
 
@@ -27,7 +27,7 @@ RULE = Rule(
     fix="Run `git rm -r --cached` on it and add `.terraform/` to `.gitignore`. `.terraform.lock.hcl` "
     "next to it belongs in Git.",
     severity=Severity.ERROR,
-    repository=tree(_judge),
+    repository=check_tree(_judge),
     of_git=True,
-    history=history(_judge),
+    history=check_history(_judge),
 )

@@ -7,7 +7,7 @@ import re
 from holdfast.checks.model.contents import holds_key
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.traces import Mark
-from holdfast.checks.secrets.committed_files import Content, Suspect, history, name_of, tree
+from holdfast.checks.secrets.committed_files import Content, Suspect, check_history, check_tree, name_of
 from holdfast.kernel.patterns import pattern
 
 _ALWAYS = pattern(
@@ -37,9 +37,9 @@ RULE = Rule(
     fix="Replace the key wherever it is trusted, run `git rm --cached`, and store the new one in a "
     "secret store.",
     severity=Severity.ERROR,
-    repository=tree(_judge),
+    repository=check_tree(_judge),
     of_git=True,
-    history=history(_judge, Mark.KEY),
+    history=check_history(_judge, Mark.KEY),
     secret=True,
     more="SSH keys and key stores by name; `*.pem`, `*.key` and similar files by content, so public "
     "keys and certificates are not reported. With `--history` a name alone is a warning, and keys are "

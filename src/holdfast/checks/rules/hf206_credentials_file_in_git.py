@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.secrets.committed_files import Content, Suspect, history, tree
+from holdfast.checks.secrets.committed_files import Content, Suspect, check_history, check_tree
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import is_secret_name
 
@@ -99,9 +99,9 @@ RULE = Rule(
     fix="Rotate its secrets, run `git rm --cached`, add it to `.gitignore`, and keep an `.env.example` "
     "without values.",
     severity=Severity.ERROR,
-    repository=tree(_judge),
+    repository=check_tree(_judge),
     of_git=True,
-    history=history(_judge),
+    history=check_history(_judge),
     secret=True,
     more="An `.env` without secret-looking names is a warning. Files encrypted with SOPS, dotenvx or "
     "Ansible Vault, and templates such as `.env.example`, are not reported. Files of programs "

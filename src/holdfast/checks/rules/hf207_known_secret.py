@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.model.contents import in_utf8
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, History, Module, VariablesFile
 from holdfast.checks.model.traces import Mark
 from holdfast.checks.secrets.known_secrets import known_in
@@ -30,7 +30,7 @@ def _variables(file: VariablesFile) -> Iterator[Finding]:
     yield from _look(file.checkout, file.path)
 
 
-def _repository(checkout: Checkout) -> Iterator[Answer]:
+def _repository(checkout: Checkout) -> Iterator[CheckResult]:
     for path in checkout.files:
         if not path.endswith(_BESIDE) or path.endswith(_VARIABLES) or is_code(path.rpartition("/")[2]):
             continue
@@ -52,7 +52,7 @@ def _look(checkout: Checkout, path: str) -> Iterator[Finding]:
             yield finding(place, f"secret in plain text ({one.what})")
 
 
-def _history(seen: History) -> Iterator[Answer]:
+def _history(seen: History) -> Iterator[CheckResult]:
     """Secrets in old versions only; those that are still in the tree are reported there."""
     found = [trace for trace in seen.traces if trace.mark is Mark.SECRET]
     there = set(_digests(seen.checkout)) if found else set()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 from holdfast.checks.secrets import literals, texts
-from holdfast.checks.secrets.suspicion import Kind, Suspicious
+from holdfast.checks.secrets.suspicion import SecretKind, Suspicious
 
 
 def _module(module: Module) -> Iterator[Finding]:
@@ -18,7 +18,7 @@ def _variables(file: VariablesFile) -> Iterator[Finding]:
     return _found(literals.in_variables(file))
 
 
-def _repository(checkout: Checkout) -> Iterator[Answer]:
+def _repository(checkout: Checkout) -> Iterator[CheckResult]:
     found = texts.in_documents(checkout)
     yield from (one for one in found if isinstance(one, Skipped))
     yield from _found(one for one in found if isinstance(one, Suspicious))
@@ -26,7 +26,7 @@ def _repository(checkout: Checkout) -> Iterator[Answer]:
 
 def _found(every: Iterable[Suspicious]) -> Iterator[Finding]:
     for one in every:
-        if one.kind is Kind.RANDOM:
+        if one.kind is SecretKind.RANDOM:
             message = (
                 f"`{one.name}` is set to a text that looks like a secret"
                 if one.name

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 from holdfast.checks.secrets import literals, secret_facts, texts
-from holdfast.checks.secrets.suspicion import Kind, Suspicious
+from holdfast.checks.secrets.suspicion import SecretKind, Suspicious
 
 _FIX = "Pass it as a sensitive variable without a default, or read it from a secret store; then rotate it."
 
 
 def _module(module: Module) -> Iterator[Finding]:
     for one in literals.in_module(module):
-        if one.kind is Kind.KNOWN:
+        if one.kind is SecretKind.KNOWN:
             own = secret_facts.remedy("managed", one.type or "", (one.name,), otherwise="")
             yield finding(
                 one.place,
@@ -22,19 +22,19 @@ def _module(module: Module) -> Iterator[Finding]:
                 address=one.address,
                 hint=f"{_FIX} {own}".rstrip(),
             )
-        elif one.kind is Kind.PASSWORD:
+        elif one.kind is SecretKind.PASSWORD:
             yield _password(one)
 
 
 def _variables(file: VariablesFile) -> Iterator[Finding]:
-    yield from (_password(one) for one in literals.in_variables(file) if one.kind is Kind.PASSWORD)
+    yield from (_password(one) for one in literals.in_variables(file) if one.kind is SecretKind.PASSWORD)
 
 
-def _repository(checkout: Checkout) -> Iterator[Answer]:
+def _repository(checkout: Checkout) -> Iterator[CheckResult]:
     for one in texts.in_documents(checkout):
         if isinstance(one, Skipped):
             yield one
-        elif one.kind is Kind.PASSWORD:
+        elif one.kind is SecretKind.PASSWORD:
             yield _password(one)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
 from holdfast.checks.secrets.held_secrets import outputs_in_plan, outputs_in_state
-from holdfast.checks.secrets.secret_flow import Carried, carried, is_marked, start
+from holdfast.checks.secrets.secret_flow import CarriedSecret, is_marked, scope_of, secret_in
 from holdfast.hcl.nodes import Opaque, walk
 from holdfast.hcl.reader import UNKNOWN, constant
 
 
-def _module(module: Module) -> Iterator[Answer]:
+def _module(module: Module) -> Iterator[CheckResult]:
     for block in module.blocks("output"):
         name = block.labels[0] if block.labels else ""
         value, mark = block.body.attribute("value"), block.body.attribute("sensitive")
@@ -24,13 +24,13 @@ def _module(module: Module) -> Iterator[Answer]:
         if any(isinstance(part, Opaque) and part.unread for part in walk(value.expression)):
             yield Skipped(reason=f"the value of `{name}` cannot be read", file=block.place.file)
             continue
-        found = carried(value.expression, start(module, block))
+        found = secret_in(value.expression, scope_of(module, block))
         if found is not None:
             said, severity = _said(name, found, root=bool(module.roots) or not _called(module))
             yield finding(block, said, address=f"output.{name}", severity=severity)
 
 
-def _said(name: str, found: Carried, *, root: bool) -> tuple[str, Severity | None]:
+def _said(name: str, found: CarriedSecret, *, root: bool) -> tuple[str, Severity | None]:
     if found.unmasked:
         return f"`{name}` shows {found.source} in plain text: `nonsensitive` removes its mark", None
     if not found.masked:
@@ -61,7 +61,7 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
         )
 
 
-def _state(state: CheckedState) -> Iterator[Answer]:
+def _state(state: CheckedState) -> Iterator[CheckResult]:
     if state.contents.unseen is not None:
         yield Skipped(reason=state.contents.unseen)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.checks.secrets.known_secrets import names_secret
 from holdfast.checks.secrets.secret_flow import is_marked
@@ -29,7 +29,7 @@ _PLAIN_ENDS = (
 )
 
 
-def _look(module: Module) -> Iterator[Answer]:
+def _look(module: Module) -> Iterator[CheckResult]:
     words = module.checkout.config.redaction.words
     for block in module.blocks("variable"):
         name = block.labels[0] if block.labels else ""

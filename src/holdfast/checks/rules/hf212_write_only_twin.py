@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.argument_values import written
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.code.argument_values import values_at
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, COMPUTED, UNKNOWN, Module, Resource, value
 from holdfast.checks.secrets import secret_facts
-from holdfast.checks.secrets.secret_facts import Twin
+from holdfast.checks.secrets.secret_facts import WriteOnlyTwin
 
 
-def _look(module: Module) -> Iterator[Answer]:
+def _look(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources(mode="managed"):
-        for twin in secret_facts.twins(resource.type):
+        for twin in secret_facts.write_only_twins(resource.type):
             yield from _argument(resource, twin)
 
 
-def _argument(resource: Resource, twin: Twin) -> Iterator[Answer]:
-    places = tuple(written(resource.body, twin.steps))
+def _argument(resource: Resource, twin: WriteOnlyTwin) -> Iterator[CheckResult]:
+    places = tuple(values_at(resource.body, twin.steps))
     if not places:
         return
     if resource.type == "aws_ssm_parameter":

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState
 from holdfast.checks.secrets import secret_facts
-from holdfast.checks.secrets.held_secrets import Held, in_plan, in_state
+from holdfast.checks.secrets.held_secrets import StoredSecrets, secrets_in_plan, secrets_in_state
 
 _MOST = 6
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
-    for held in in_plan(plan.plan):
+    for held in secrets_in_plan(plan.plan):
         yield _found(held, "the plan and the next state contain")
 
 
-def _state(state: CheckedState) -> Iterator[Answer]:
+def _state(state: CheckedState) -> Iterator[CheckResult]:
     if state.contents.unseen is not None:
         yield Skipped(reason=state.contents.unseen)
         return
     told: set[tuple[str, tuple[str, ...]]] = set()
-    for held in in_state(state.resources):
+    for held in secrets_in_state(state.resources):
         if (held.address, held.paths) not in told:
             told.add((held.address, held.paths))
             yield _found(held, "the state contains")
 
 
-def _found(held: Held, where: str) -> Finding:
+def _found(held: StoredSecrets, where: str) -> Finding:
     shown = ", ".join(f"`{path}`" for path in held.paths[:_MOST])
     more = f" and {len(held.paths) - _MOST} more" if len(held.paths) > _MOST else ""
     also = (

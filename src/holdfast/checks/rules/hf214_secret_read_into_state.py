@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, COMPUTED, UNKNOWN, Module, Resource, value
 from holdfast.checks.secrets import secret_facts
 
@@ -25,7 +25,7 @@ _PUBLIC = "/aws/service/"
 """Public parameters of AWS: image ids and the like."""
 
 
-def _look(module: Module) -> Iterator[Answer]:
+def _look(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources():
         if resource.mode == "managed" and resource.type in _MADE:
             if resource.type == "aws_iam_access_key" and value(resource.body, "pgp_key") not in (
@@ -34,7 +34,9 @@ def _look(module: Module) -> Iterator[Answer]:
             ):
                 continue
             yield _found(resource, "creates a secret that is stored in the state")
-        elif resource.mode == "data" and resource.type in secret_facts.ephemerals() and _is_read(resource):
+        elif (
+            resource.mode == "data" and resource.type in secret_facts.ephemeral_types() and _is_read(resource)
+        ):
             if any(value(resource.body, name) in (UNKNOWN, COMPUTED) for name in _UNASKED):
                 reason = f"`with_decryption` of {resource.address} is computed"
                 yield Skipped(reason=reason, file=resource.place.file)
@@ -47,12 +49,13 @@ def _is_read(resource: Resource) -> bool:
     if resource.type == "aws_ssm_parameter" and isinstance(name, str) and name.startswith(_PUBLIC):
         return False
     sensitive = any(
-        one.kind == secret_facts.SENSITIVE for one in secret_facts.listed(resource.mode, resource.type)
+        one.kind == secret_facts.SENSITIVE
+        for one in secret_facts.secret_attributes(resource.mode, resource.type)
     )
     return sensitive and all(value(resource.body, name) is not False for name in _UNASKED)
 
 
-def _found(resource: Resource, what: str) -> Answer:
+def _found(resource: Resource, what: str) -> CheckResult:
     return finding(
         resource.block,
         f"`{resource.address}` {what}",

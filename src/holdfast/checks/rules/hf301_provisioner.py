@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.boundary.hermetic import SHARED, planned_elsewhere, where_shared
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity
+from holdfast.checks.boundary.hermetic import SHARED, findings_in_shared, findings_outside_repository
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import CheckedPlan, Module
 from holdfast.hcl.nodes import Block, Traversal
 
@@ -38,13 +38,13 @@ def _from(removed: Block) -> str:
     return ".".join(found.names) if isinstance(found, Traversal) else ""
 
 
-def _source(module: Module) -> Iterator[Answer]:
-    return where_shared(module, _found(module))
+def _source(module: Module) -> Iterator[CheckResult]:
+    return findings_in_shared(module, _found(module))
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
     found = ((address, _does(kind)) for address, kinds in plan.plan.provisioners.items() for kind in kinds)
-    return planned_elsewhere(plan, found)
+    return findings_outside_repository(plan, found)
 
 
 RULE = Rule(

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.boundary.hermetic import SHARED, data_of, planned_data, planned_elsewhere, where_shared
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity
+from holdfast.checks.boundary.hermetic import (
+    SHARED,
+    data_sources,
+    findings_in_shared,
+    findings_outside_repository,
+    planned_data,
+)
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import CheckedPlan, Module
 from holdfast.hcl.nodes import Block
 
@@ -19,7 +25,7 @@ def _says(address: str) -> str:
 
 
 def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
-    for block, address in data_of(module, _DATA):
+    for block, address in data_sources(module, _DATA):
         yield block, address, _says(address)
     for resource in module.resources(*_RESOURCES, mode="managed"):
         yield resource.block, resource.address, _says(resource.address)
@@ -29,13 +35,13 @@ def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
             yield block, address, _says(address)
 
 
-def _source(module: Module) -> Iterator[Answer]:
-    return where_shared(module, _found(module))
+def _source(module: Module) -> Iterator[CheckResult]:
+    return findings_in_shared(module, _found(module))
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
     found = ((address, _says(address)) for address in planned_data(plan, _DATA, _RESOURCES))
-    return planned_elsewhere(plan, found)
+    return findings_outside_repository(plan, found)
 
 
 RULE = Rule(

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.boundary.hermetic import SHARED, data_of, planned_data, planned_elsewhere, where_shared
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity
+from holdfast.checks.boundary.hermetic import (
+    SHARED,
+    data_sources,
+    findings_in_shared,
+    findings_outside_repository,
+    planned_data,
+)
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import CheckedPlan, Module
 from holdfast.hcl.nodes import Block
 
@@ -17,15 +23,17 @@ def _says(address: str) -> str:
 
 
 def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
-    return ((block, address, _says(address)) for block, address in data_of(module, _TYPES))
+    return ((block, address, _says(address)) for block, address in data_sources(module, _TYPES))
 
 
-def _source(module: Module) -> Iterator[Answer]:
-    return where_shared(module, _found(module))
+def _source(module: Module) -> Iterator[CheckResult]:
+    return findings_in_shared(module, _found(module))
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
-    return planned_elsewhere(plan, ((address, _says(address)) for address in planned_data(plan, _TYPES)))
+    return findings_outside_repository(
+        plan, ((address, _says(address)) for address in planned_data(plan, _TYPES))
+    )
 
 
 RULE = Rule(

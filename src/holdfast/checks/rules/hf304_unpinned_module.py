@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.code.pins import loose_module
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, Module, value
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import Unknown
 
 
-def _look(module: Module) -> Iterator[Answer]:
+def _look(module: Module) -> Iterator[CheckResult]:
     for block in module.blocks("module"):
         name = block.labels[0] if block.labels else ""
         source, version = _value_of(module, block, "source"), _value_of(module, block, "version")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.code.pins import loose_provider
-from holdfast.checks.code.required import needed_by
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.code.required import required_providers
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.hcl.reader import Unknown
 
 
-def _look(module: Module) -> Iterator[Answer]:
-    for one in needed_by(module):
+def _look(module: Module) -> Iterator[CheckResult]:
+    for one in required_providers(module):
         address = f"provider.{one.name}"
         if isinstance(one.version, Unknown):
             reason = f"the version of the provider `{one.name}` is not known"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.locked import lock_of, lock_path, needed_by_root
+from holdfast.checks.code.locked import lock_file_of, lock_path, required_by_root
 from holdfast.checks.code.pins import is_elsewhere
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.hcl.eval.evaluate import evaluate
 
 
-def _look(module: Module) -> Iterator[Answer]:
-    if not module.roots or lock_of(module) is not None:
+def _look(module: Module) -> Iterator[CheckResult]:
+    if not module.roots or lock_file_of(module) is not None:
         return
-    first = next(needed_by_root(module), None)
+    first = next(required_by_root(module), None)
     if first is None:
         yield from _external_modules(module)
         return
@@ -29,7 +29,7 @@ def _look(module: Module) -> Iterator[Answer]:
     )
 
 
-def _external_modules(module: Module) -> Iterator[Answer]:
+def _external_modules(module: Module) -> Iterator[CheckResult]:
     """The code itself needs no provider, but external modules nearly always do."""
     for stack in module.roots:
         for visited in stack.scopes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.locked import Lock, lock_of, needed_by_root
+from holdfast.checks.code.locked import LockFile, lock_file_of, required_by_root
 from holdfast.checks.code.pins import provider_constraint
-from holdfast.checks.code.required import Needed
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.code.required import RequiredProvider
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place, UsageError
@@ -15,8 +15,8 @@ from holdfast.terraform.lock_file import LockedProvider
 from holdfast.terraform.versions import Version
 
 
-def _look(module: Module) -> Iterator[Answer]:
-    lock = lock_of(module) if module.roots else None
+def _look(module: Module) -> Iterator[CheckResult]:
+    lock = lock_file_of(module) if module.roots else None
     if lock is None:
         return
     if lock.file.problems:
@@ -26,7 +26,7 @@ def _look(module: Module) -> Iterator[Answer]:
         )
         return
     missing: set[str] = set()
-    for one in needed_by_root(module):
+    for one in required_by_root(module):
         locked = next((found for found in lock.providers if one.is_locked_as(found.address)), None)
         if locked is None:
             if one.source not in missing:
@@ -40,7 +40,7 @@ def _look(module: Module) -> Iterator[Answer]:
             yield from _outside(lock, one, locked)
 
 
-def _outside(lock: Lock, one: Needed, locked: LockedProvider) -> Iterator[Answer]:
+def _outside(lock: LockFile, one: RequiredProvider, locked: LockedProvider) -> Iterator[CheckResult]:
     if isinstance(one.version, Unknown):
         reason = f"the version of the provider `{one.name}` is not known"
         yield Skipped(reason=reason, file=one.place.file)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.locked import Lock, lock_of
-from holdfast.checks.model.interface import Answer, Rule, Severity, finding
+from holdfast.checks.code.locked import LockFile, lock_file_of
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.terraform.lock_file import LockedProvider
 
 
-def _look(module: Module) -> Iterator[Answer]:
-    lock = lock_of(module) if module.roots else None
+def _look(module: Module) -> Iterator[CheckResult]:
+    lock = lock_file_of(module) if module.roots else None
     if lock is None:
         return
     platforms = module.checkout.config.checks.platforms
@@ -27,7 +27,7 @@ def _look(module: Module) -> Iterator[Answer]:
             yield _too_few(lock, one, platforms)
 
 
-def _too_few(lock: Lock, one: LockedProvider, platforms: tuple[str, ...]) -> Answer:
+def _too_few(lock: LockFile, one: LockedProvider, platforms: tuple[str, ...]) -> CheckResult:
     """An `h1:` hash covers one platform's package; `zh:` hashes cover the registry's archives of all."""
     there, from_registry = len(one.package_hashes), any(hash_.startswith("zh:") for hash_ in one.hashes)
     outcome = (

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.boundary.contracts import SETTINGS, in_plan, in_source, in_state
-from holdfast.checks.model.interface import Answer, Rule, Severity
+from holdfast.checks.model.interface import CheckResult, Rule, Severity
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState
 from holdfast.contract.comparison import Kind
 
 
-def _stack(stack: CheckedStack) -> Iterator[Answer]:
+def _stack(stack: CheckedStack) -> Iterator[CheckResult]:
     return in_source(stack, Kind.WRONG)
 
 
-def _plan(plan: CheckedPlan) -> Iterator[Answer]:
+def _plan(plan: CheckedPlan) -> Iterator[CheckResult]:
     return in_plan(plan, Kind.WRONG)
 
 
-def _state(state: CheckedState) -> Iterator[Answer]:
+def _state(state: CheckedState) -> Iterator[CheckResult]:
     return in_state(state, Kind.WRONG)
 
 

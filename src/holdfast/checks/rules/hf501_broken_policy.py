@@ -9,7 +9,7 @@ from holdfast.checks.iam.grammar import grammar
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policies, Policy
 from holdfast.checks.iam.to_findings import judged
-from holdfast.checks.model.interface import Answer, Rule, Severity, finding, known_at_run_time_only
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding, known_at_run_time_only
 from holdfast.checks.model.subjects import Module, VariablesFile
 from holdfast.kernel.errors import Place
 
@@ -18,7 +18,7 @@ def _judge(policy: Policy) -> Iterable[Said]:
     return grammar(policy.document, policy.kind, policy.text)
 
 
-def _all(policies: Policies) -> Iterator[Answer]:
+def _all(policies: Policies) -> Iterator[CheckResult]:
     yield from judged(policies, _judge, Severity.ERROR)
     for wrong in policies.broken:
         place = Place(
@@ -33,11 +33,11 @@ def _all(policies: Policies) -> Iterator[Answer]:
     yield from known_at_run_time_only("part of the policy", parts, "; no HF5 rule checks the rest")
 
 
-def _in_code(module: Module) -> Iterator[Answer]:
+def _in_code(module: Module) -> Iterator[CheckResult]:
     yield from _all(of_module(module))
 
 
-def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
+def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
     yield from _all(of_variables(variables))
 
 
@@ -50,7 +50,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=_in_code,
     variables=_in_variables,
-    beside=files_beside,
+    extra_files=files_beside,
     bad="""\
 resource "aws_iam_role" "deploy" {
   assume_role_policy = jsonencode({

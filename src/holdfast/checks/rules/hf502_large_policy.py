@@ -35,7 +35,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
-    beside=files_beside,
+    extra_files=files_beside,
     more="""\
 | document | maximum characters, without white space |
 |---|---|

@@ -31,7 +31,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=in_code(_judge, Severity.WARNING),
     variables=in_variables(_judge, Severity.WARNING),
-    beside=files_beside,
+    extra_files=files_beside,
     bad="""\
 resource "aws_sqs_queue_policy" "orders" {
   policy = jsonencode({

@@ -33,7 +33,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
-    beside=files_beside,
+    extra_files=files_beside,
     bad="""\
 data "aws_iam_policy_document" "deploy" {
   statement {

@@ -76,7 +76,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
-    beside=files_beside,
+    extra_files=files_beside,
     bad="""\
 resource "aws_iam_role_policy" "deploy" {
   role = "deploy"

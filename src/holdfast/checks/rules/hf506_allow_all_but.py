@@ -34,7 +34,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=in_code(_judge, Severity.WARNING),
     variables=in_variables(_judge, Severity.WARNING),
-    beside=files_beside,
+    extra_files=files_beside,
     bad="""\
 data "aws_iam_policy_document" "power" {
   statement {

@@ -77,7 +77,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=in_code(_judge, Severity.ERROR),
     variables=in_variables(_judge, Severity.ERROR),
-    beside=files_beside,
+    extra_files=files_beside,
     bad="""\
 resource "aws_s3_bucket_policy" "reports" {
   bucket = "acme-reports"

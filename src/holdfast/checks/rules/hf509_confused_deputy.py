@@ -78,7 +78,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=in_code(_judge, Severity.WARNING),
     variables=in_variables(_judge, Severity.WARNING),
-    beside=files_beside,
+    extra_files=files_beside,
     bad="""\
 resource "aws_sns_topic_policy" "alarms" {
   arn = "arn:aws:sns:eu-west-1:111122223333:alarms"

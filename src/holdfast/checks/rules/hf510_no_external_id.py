@@ -12,21 +12,21 @@ from holdfast.checks.iam.policies import Policies
 from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.statements import Statement
 from holdfast.checks.iam.to_findings import found
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 
 _OWN = ("aws:principalorgid", "aws:principalorgpaths")
 
 
-def _in_code(module: Module) -> Iterator[Answer]:
+def _in_code(module: Module) -> Iterator[CheckResult]:
     yield from _look(of_module(module), module.checkout)
 
 
-def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
+def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
     yield from _look(of_variables(variables), variables.checkout)
 
 
-def _look(policies: Policies, checkout: Checkout) -> Iterator[Answer]:
+def _look(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
     own = own_accounts(checkout)
     for policy in policies.found:
         if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
@@ -61,7 +61,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=_in_code,
     variables=_in_variables,
-    beside=files_beside,
+    extra_files=files_beside,
     more="""\
 Your accounts are those of the stacks (`account`, the role in `credentials`, a variable `account_id`) and
 those listed in the configuration:

@@ -14,7 +14,7 @@ from holdfast.checks.iam.ownership import account_of_checked, accounts_of_all
 from holdfast.checks.iam.policies import Policies
 from holdfast.checks.iam.statements import Statement
 from holdfast.checks.iam.to_findings import found
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import CheckedStack, VariablesFile
 
 
@@ -25,7 +25,7 @@ class _Home(Struct, frozen=True):
     """Accounts of stacks in other environments, with the environment."""
 
 
-def _in_stack(stack: CheckedStack) -> Iterator[Answer]:
+def _in_stack(stack: CheckedStack) -> Iterator[CheckResult]:
     folders = dict.fromkeys(visited.folder for visited in stack.scopes if not visited.dormant)
     home = _home(stack)
     unseen = False
@@ -38,7 +38,7 @@ def _in_stack(stack: CheckedStack) -> Iterator[Answer]:
         yield _unseen(stack)
 
 
-def _in_variables(variables: VariablesFile) -> Iterator[Answer]:
+def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
     for stack in variables.stacks:
         yield from _look(of_variables(variables), _home(stack), stack)
 
@@ -64,7 +64,7 @@ def _home(stack: CheckedStack) -> _Home:
     )
 
 
-def _look(policies: Policies, home: _Home, stack: CheckedStack) -> Iterator[Answer]:
+def _look(policies: Policies, home: _Home, stack: CheckedStack) -> Iterator[CheckResult]:
     for policy in policies.found:
         for statement in policy.statements:
             for answer in _statement(statement, home):
@@ -136,7 +136,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     stack=_in_stack,
     variables=_in_variables,
-    beside=files_beside,
+    extra_files=files_beside,
     more="""\
 The stack's account is its `account` if that is a number, otherwise its entry in `checks.accounts`, the
 account of the role in `credentials`, or a variable `account_id`. The partition is that of its region.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.convention import filled, name_of, shown, wanted_name
+from holdfast.checks.code.convention import expand_pattern, name_of, name_pattern, shorten
 from holdfast.checks.model.globs import is_name
-from holdfast.checks.model.interface import Answer, Rule, Severity, finding, known_at_run_time_only
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding, known_at_run_time_only
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.hcl.reader import Unknown
 
 
-def _look(stack: CheckedStack) -> Iterator[Answer]:
+def _look(stack: CheckedStack) -> Iterator[CheckResult]:
     names = stack.checkout.config.checks.names
     if not names:
         return
@@ -20,15 +20,15 @@ def _look(stack: CheckedStack) -> Iterator[Answer]:
         if visited.dormant:
             continue
         for resource in stack.checkout.module(visited.folder).resources(mode="managed"):
-            pattern = wanted_name(names, resource.type)
-            wanted = filled(pattern, stack) if pattern is not None else None
+            pattern = name_pattern(names, resource.type)
+            wanted = expand_pattern(pattern, stack) if pattern is not None else None
             attribute, name = name_of(resource, visited.scope)
             if wanted is None or attribute is None:
                 continue
             if isinstance(name, Unknown):
                 hidden.append((attribute.file, resource.address))
             elif isinstance(name, str) and not is_name(wanted, name):
-                message = f"`{shown(name)}` does not follow the convention `{wanted}`"
+                message = f"`{shorten(name)}` does not follow the convention `{wanted}`"
                 yield finding(attribute, message, address=resource.address)
     yield from known_at_run_time_only("the name", hidden)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.checks.code.convention import default_tags, filled, has_tags, shown
+from holdfast.checks.code.convention import default_tags, expand_pattern, has_tags, shorten
 from holdfast.checks.model.globs import is_name
 from holdfast.checks.model.interface import (
-    Answer,
+    CheckResult,
     Finding,
     Rule,
     Severity,
@@ -21,11 +21,11 @@ from holdfast.hcl.nodes import Attribute, Block
 from holdfast.hcl.reader import Unknown
 
 
-def _look(stack: CheckedStack) -> Iterator[Answer]:
+def _look(stack: CheckedStack) -> Iterator[CheckResult]:
     wanted = {
         name: pattern
         for name, said in stack.checkout.config.checks.tags.items()
-        if (pattern := filled(said, stack)) is not None
+        if (pattern := expand_pattern(said, stack)) is not None
     }
     if not wanted:
         return
@@ -71,7 +71,7 @@ def _tags(
             continue
         has = given[name]
         if isinstance(has, str) and not is_name(pattern, has):
-            yield finding(where, f"the tag `{name}` is `{shown(has)}`, not `{pattern}`", address=address)
+            yield finding(where, f"the tag `{name}` is `{shorten(has)}`, not `{pattern}`", address=address)
 
 
 RULE = Rule(

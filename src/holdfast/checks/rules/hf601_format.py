@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.code.formatting import Hunk, hunks
-from holdfast.checks.engine.source_lines import names_of
-from holdfast.checks.model.interface import Answer, Rule, Severity, Skipped, finding
+from holdfast.checks.engine.source_lines import mask_values
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import EngineSaid
 from holdfast.kernel.errors import Place
 
@@ -14,7 +14,7 @@ _SHOWN = 3
 _HEREDOC = "<<"
 
 
-def _look(said: EngineSaid) -> Iterator[Answer]:
+def _look(said: EngineSaid) -> Iterator[CheckResult]:
     if said.unformatted is not None:
         yield Skipped(reason=said.unformatted)
     for path, formatted in sorted(said.formatted.items()):
@@ -49,7 +49,7 @@ def _hint(hunk: Hunk) -> str | None:
     """The formatted lines without values, which may be secrets; None: the rule's own hint."""
     if not 0 < len(hunk.after) <= _SHOWN or any(_HEREDOC in line for line in hunk.after):
         return None
-    lines = [shown for line in hunk.after if (shown := names_of(line.strip())) is not None]
+    lines = [shown for line in hunk.after if (shown := mask_values(line.strip())) is not None]
     return f"Formatted: {' ⏎ '.join(lines)}" if len(lines) == len(hunk.after) else None
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import EngineSaid
 
 
-def _look(said: EngineSaid) -> Iterator[Answer]:
+def _look(said: EngineSaid) -> Iterator[CheckResult]:
     if said.unseen is not None:
         yield Skipped(reason=said.unseen)
     for folder in said.alone:

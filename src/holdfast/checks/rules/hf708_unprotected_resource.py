@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from holdfast.checks.code.protection import Kept, is_made, kept, objects, planned_values, provider_bodies
-from holdfast.checks.model.interface import Answer, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.code.protection import (
+    Protection,
+    is_created,
+    managed_resources,
+    planned_values,
+    protection_of,
+    provider_bodies,
+)
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module, Resource
 from holdfast.hcl.eval.evaluate import Scope
 from holdfast.hcl.nodes import Body
@@ -23,13 +30,13 @@ def _look(module: Module) -> Iterator[Finding | Skipped]:
     if not module.production:
         return
     table = stateful_types()
-    for resource, body in objects(module):
+    for resource, body in managed_resources(module):
         row = table.get(resource.type)
         if row is None:
             continue
         answers = dict(_answers(module, resource, body, row))
-        bare = [stack for stack, answer in answers.items() if answer is Kept.NO]
-        unclear = [stack for stack, answer in answers.items() if answer is Kept.UNKNOWN]
+        bare = [stack for stack, answer in answers.items() if answer is Protection.NO]
+        unclear = [stack for stack, answer in answers.items() if answer is Protection.UNKNOWN]
         for stack in bare:
             yield _finding(resource, row, stack)
         for stack in unclear if not bare else ():
@@ -40,21 +47,23 @@ def _look(module: Module) -> Iterator[Finding | Skipped]:
             )
 
 
-def _answers(module: Module, resource: Resource, body: Body, row: Stateful) -> Iterator[tuple[str, Kept]]:
+def _answers(
+    module: Module, resource: Resource, body: Body, row: Stateful
+) -> Iterator[tuple[str, Protection]]:
     """For each stack in production that creates it: the weakest protection of its instances."""
     for stack in module.stacks:
         if not stack.stack.production:
             continue
         found = [
-            kept(body, row, visited.scope, _providers(stack, resource.type))
+            protection_of(body, row, visited.scope, _providers(stack, resource.type))
             for visited in stack.scopes
-            if visited.folder == module.folder and not visited.dormant and is_made(body, visited.scope)
+            if visited.folder == module.folder and not visited.dormant and is_created(body, visited.scope)
         ]
         if found:
             yield stack.name, _worst(found)
 
 
-def _worst(found: Iterable[Kept]) -> Kept:
+def _worst(found: Iterable[Protection]) -> Protection:
     return min(found, key=lambda one: int(one.value))
 
 
@@ -71,11 +80,11 @@ class _Written(NamedTuple):
     resource: Resource
     body: Body
     scope: Scope
-    said: Kept
+    said: Protection
     """The weakest of its instances."""
 
 
-def _plan(plan: CheckedPlan) -> Iterator[Answer]:
+def _plan(plan: CheckedPlan) -> Iterator[CheckResult]:
     stack, table = plan.stack, stateful_types()
     partial = plan.plan.complete is False
     if not stack.stack.production or not (partial or any(one.type in table for one in plan.plan.changes)):
@@ -83,16 +92,16 @@ def _plan(plan: CheckedPlan) -> Iterator[Answer]:
     written = _in_code(stack)
     for address, answer in _planned(plan.plan, stack, written).items():
         about = written.get(address)
-        if answer is Kept.NO and about is not None:
+        if answer is Protection.NO and about is not None:
             yield _finding(about.resource, table[about.resource.type], stack.name)
-        elif answer is not Kept.YES:
+        elif answer is not Protection.YES:
             yield _unknown(
                 address, "the plan does not show it" if about else "its module is not in this repository"
             )
     if partial:
         there = {without_keys(change.address) for change in plan.plan.changes}
         for address, one in written.items():
-            if one.said is Kept.UNKNOWN and address not in there:
+            if one.said is Protection.UNKNOWN and address not in there:
                 yield _unknown(address, "the plan omits it")
 
 
@@ -106,31 +115,31 @@ def _in_code(stack: CheckedStack) -> dict[str, _Written]:
     found: dict[str, _Written] = {}
     for visited in stack.scopes:
         home = without_keys(visited.address)
-        for resource, body in objects(stack.checkout.module(visited.folder)):
+        for resource, body in managed_resources(stack.checkout.module(visited.folder)):
             row = table.get(resource.type)
-            if row is None or visited.dormant or not is_made(body, visited.scope):
+            if row is None or visited.dormant or not is_created(body, visited.scope):
                 continue
             address = f"{home}.{resource.address}".removeprefix(".")
-            said = kept(body, row, visited.scope, _providers(stack, resource.type))
+            said = protection_of(body, row, visited.scope, _providers(stack, resource.type))
             worst = _worst((said, found[address].said)) if address in found else said
             found[address] = _Written(resource, body, visited.scope, worst)
     return found
 
 
-def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -> dict[str, Kept]:
+def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -> dict[str, Protection]:
     """For each resource whose code does not show enough: the weakest protection of its instances."""
     table = stateful_types()
-    found: dict[str, Kept] = {}
+    found: dict[str, Protection] = {}
     for change in plan.changes:
         row = table.get(change.type)
         if row is None or change.mode != "managed" or change.deposed or change.kind in _LEAVING:
             continue
         address = without_keys(change.address)
         about = written.get(address)
-        if about is None or about.said is Kept.UNKNOWN:
+        if about is None or about.said is Protection.UNKNOWN:
             body, scope = (about.body, about.scope) if about is not None else (None, stack.scope)
-            said = kept(body, row, scope, _providers(stack, change.type), planned_values(change))
-            found[address] = _worst((said, found.get(address, Kept.YES)))
+            said = protection_of(body, row, scope, _providers(stack, change.type), planned_values(change))
+            found[address] = _worst((said, found.get(address, Protection.YES)))
     return found
 
 

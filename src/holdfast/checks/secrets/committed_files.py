@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import Struct
 
 from holdfast.checks.model.contents import in_utf8
-from holdfast.checks.model.interface import Answer, Finding, Look, Severity, Skipped
+from holdfast.checks.model.interface import CheckFunction, CheckResult, Finding, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout, History
 from holdfast.checks.model.traces import Mark, Trace
 from holdfast.kernel.errors import Place
@@ -46,21 +46,21 @@ def name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def is_written(name: str) -> bool:
+def is_source_or_document(name: str) -> bool:
     """Code, a text or a template about such a file, not the file: `plan.sh`, `tfstate.md`."""
     return name.lower().endswith(_NOT_THESE)
 
 
-def tree(judge: Judge) -> Look[Checkout]:
+def check_tree(judge: Judge) -> CheckFunction[Checkout]:
     return partial(_tree, judge)
 
 
-def history(judge: Judge, *marks: Mark) -> Look[History]:
+def check_history(judge: Judge, *marks: Mark) -> CheckFunction[History]:
     """`marks`: what old contents may be that the rule is about, under whatever name."""
     return partial(_history, judge, frozenset(marks))
 
 
-def _tree(judge: Judge, checkout: Checkout) -> Iterator[Answer]:
+def _tree(judge: Judge, checkout: Checkout) -> Iterator[CheckResult]:
     if checkout.tracked is None:
         yield Skipped(reason=NO_GIT)
         return
@@ -70,7 +70,7 @@ def _tree(judge: Judge, checkout: Checkout) -> Iterator[Answer]:
         if found is None or (found.folder or path) in told:
             continue
         told.add(found.folder or path)
-        yield _kept(path, found) if path in checkout.tracked else _waiting(path, found)
+        yield _committed(path, found) if path in checkout.tracked else _not_ignored(path, found)
 
 
 def _content(checkout: Checkout, path: str) -> bytes | None:
@@ -78,7 +78,7 @@ def _content(checkout: Checkout, path: str) -> bytes | None:
     return in_utf8(content) if content is not None and len(content) <= _LARGEST else None
 
 
-def _kept(path: str, found: Suspect) -> Finding:
+def _committed(path: str, found: Suspect) -> Finding:
     return Finding(
         message=f"{found.what} is committed to Git (`{found.folder or name_of(path)}`)",
         place=Place(file=path),
@@ -86,7 +86,7 @@ def _kept(path: str, found: Suspect) -> Finding:
     )
 
 
-def _waiting(path: str, found: Suspect) -> Finding:
+def _not_ignored(path: str, found: Suspect) -> Finding:
     return Finding(
         message=f"{found.what} (`{found.folder or name_of(path)}`) is not covered by `.gitignore`",
         place=Place(file=path),
@@ -99,25 +99,29 @@ def _ignored(path: str, found: Suspect) -> str:
     return f"{posixpath.basename(found.folder)}/" if found.folder else name_of(path)
 
 
-def _history(judge: Judge, marks: frozenset[Mark], seen: History) -> Iterator[Answer]:
+def _history(judge: Judge, marks: frozenset[Mark], seen: History) -> Iterator[CheckResult]:
     tracked = seen.checkout.tracked or frozenset()
     told: set[str] = set()
     for trace in seen.traces:
-        if trace.mark in marks and trace.path not in told and not _still_there(judge, seen, trace.path):
+        if (
+            trace.mark in marks
+            and trace.path not in told
+            and not _is_still_committed(judge, seen, trace.path)
+        ):
             told.add(trace.path)
-            yield _once_kept(trace.path, _suspect(judge, trace), trace.commit, trace.date)
+            yield _in_history(trace.path, _suspect(judge, trace), trace.commit, trace.date)
     for commit in seen.commits:
         for path in commit.paths:
             found = judge(path, None)
             if found is None or path in tracked or (found.folder or path) in told:
                 continue
             told.add(found.folder or path)
-            yield _once_kept(path, found, commit.id, commit.date)
+            yield _in_history(path, found, commit.id, commit.date)
     for unread in seen.unread if marks else ():
         yield Skipped(reason=unread.reason, file=unread.path)
 
 
-def _still_there(judge: Judge, seen: History, path: str) -> bool:
+def _is_still_committed(judge: Judge, seen: History, path: str) -> bool:
     """The tree holds it too: then that is said of the tree."""
     kept = seen.checkout.tracked is not None and path in seen.checkout.tracked
     return kept and judge(path, partial(_content, seen.checkout, path)) is not None
@@ -131,7 +135,7 @@ def _suspect(judge: Judge, trace: Trace) -> Suspect:
     return Suspect(trace.mark.value, severity=Severity.WARNING if trace.mark is Mark.SHOWN_PLAN else None)
 
 
-def _once_kept(path: str, found: Suspect, commit: str, date: str) -> Finding:
+def _in_history(path: str, found: Suspect, commit: str, date: str) -> Finding:
     return Finding(
         message=f"{found.what} (`{found.folder or name_of(path)}`) was added in commit "
         f"{commit[:12]} of {date[:10]} and is still in the history",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from holdfast.checks.model.contents import is_key, is_packed_plan, is_shown_plan, is_state
 from holdfast.checks.model.subjects import Commit
 from holdfast.checks.model.traces import Mark, Trace, Unread
-from holdfast.checks.secrets.committed_files import is_written, name_of
+from holdfast.checks.secrets.committed_files import is_source_or_document, name_of
 from holdfast.checks.secrets.known_secrets import known_in
 
 LARGEST = 5_000_000
@@ -31,7 +31,7 @@ class Version(NamedTuple):
     date: str
 
 
-def versions(commits: Iterable[Commit]) -> dict[str, Version]:
+def versions_by_blob(commits: Iterable[Commit]) -> dict[str, Version]:
     """Every content of these commits by its id, the oldest first. The newest commit comes first."""
     found: dict[str, Version] = {}
     for commit in reversed(tuple(commits)):
@@ -41,7 +41,7 @@ def versions(commits: Iterable[Commit]) -> dict[str, Version]:
     return found
 
 
-class Past:
+class HistoryScanner:
     """Is shown contents one by one, the oldest first, and keeps what is told of them."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Past:
         self._lines: set[int] = set()
         self._secrets: set[str] = set()
 
-    def look(self, version: Version, content: bytes | None, why_not: str | None = None) -> None:
+    def scan(self, version: Version, content: bytes | None, why_not: str | None = None) -> None:
         if content is None:
             self.unread.append(Unread(version.path, f"an old version was not searched: {why_not}"))
             return
@@ -93,7 +93,7 @@ def _mark(name: str, content: bytes) -> Mark | None:
         return Mark.PLAN
     if is_key(content):
         return Mark.KEY
-    if is_written(name) or content[:_BINARY].lstrip()[:1] != b"{":
+    if is_source_or_document(name) or content[:_BINARY].lstrip()[:1] != b"{":
         return None
     if is_state(content):
         return Mark.STATE

@@ -20,7 +20,7 @@ _SHORTEST = 8
 _PUBLIC = frozenset({("aws_iam_access_key", "id")})
 
 
-class Held(NamedTuple):
+class StoredSecrets(NamedTuple):
     address: str
     mode: str
     type: str
@@ -30,7 +30,7 @@ class Held(NamedTuple):
     """Those of them that no mark hides: Terraform shows them."""
 
 
-def in_plan(plan: Plan) -> Iterator[Held]:
+def secrets_in_plan(plan: Plan) -> Iterator[StoredSecrets]:
     """What the plan puts into the state. What it leaves there as it is, is the state's own to tell."""
     for change in plan.changes:
         if (
@@ -43,7 +43,7 @@ def in_plan(plan: Plan) -> Iterator[Held]:
                 yield held
 
 
-def _of(change: ResourceChange) -> Held | None:
+def _of(change: ResourceChange) -> StoredSecrets | None:
     found = change.change
     about, kind, after = change.address, (change.mode, change.type), _read(found.after)
     unknown = _read(found.after_unknown)
@@ -58,7 +58,7 @@ def _of(change: ResourceChange) -> Held | None:
     return _newly(held, after, _held(about, kind, before, mask=_read(found.before_sensitive)), before)
 
 
-def _newly(held: Held, after: Any, old: Held | None, before: Any) -> Held | None:
+def _newly(held: StoredSecrets, after: Any, old: StoredSecrets | None, before: Any) -> StoredSecrets | None:
     """Of what an object holds, what it did not hold before: another value, or one that lost its mark."""
     if old is None:
         return held
@@ -74,7 +74,7 @@ def _newly(held: Held, after: Any, old: Held | None, before: Any) -> Held | None
     return held._replace(paths=paths, unmarked=unmarked) if paths else None
 
 
-def in_state(resources: Iterable[StateResource]) -> Iterator[Held]:
+def secrets_in_state(resources: Iterable[StateResource]) -> Iterator[StoredSecrets]:
     """By address; deposed instances count with their address."""
     for resource in resources:
         marked = [_steps(path) for path in resource.sensitive_paths or ()]
@@ -99,9 +99,9 @@ def _held(
     mask: Any = False,
     unknown: Any = False,
     marked: list[tuple[str, ...]] | None = None,
-) -> Held | None:
+) -> StoredSecrets | None:
     mode, type_ = kind
-    listed = secret_facts.listed(mode, type_)
+    listed = secret_facts.secret_attributes(mode, type_)
     found: dict[str, bool] = {}
     for one in listed:
         if one.kind != secret_facts.SENSITIVE or (type_ == "aws_ssm_parameter" and _in_clear(value)):
@@ -112,31 +112,31 @@ def _held(
             found[one.path] = True
     for steps in (*(marked or ()), *_marked(value, mask)):
         path = ".".join(steps)
-        known = any(secret_facts.meets(one.steps, steps) for one in listed if one.path in found)
+        known = any(secret_facts.overlaps(one.steps, steps) for one in listed if one.path in found)
         if path and not known and any(_filled(part) for part in secret_facts.parts(value, steps)):
             found[path] = True
     for names, text in named_texts(value):
         steps = names or ("",)
-        covered = any(secret_facts.covers(tuple(path.split(".")), steps) for path in found)
+        covered = any(secret_facts.is_at_or_below(tuple(path.split(".")), steps) for path in found)
         if not covered and (type_, ".".join(steps)) not in _PUBLIC and _is_secret(listed, steps, text):
             found[".".join(steps)] = False
     if not found:
         return None
     unmarked = tuple(path for path, hidden in found.items() if not hidden)
-    return Held(address, mode, type_, tuple(sorted(found)), tuple(sorted(unmarked)))
+    return StoredSecrets(address, mode, type_, tuple(sorted(found)), tuple(sorted(unmarked)))
 
 
 def _in_clear(value: Any) -> bool:
     return isinstance(value, Mapping) and value.get("type") in ("String", "StringList")
 
 
-def _is_secret(listed: tuple[secret_facts.Listed, ...], steps: tuple[str, ...], text: str) -> bool:
+def _is_secret(listed: tuple[secret_facts.SecretAttribute, ...], steps: tuple[str, ...], text: str) -> bool:
     """What nobody marks: known by its format anywhere, by its name only where secrets are often put."""
     if is_known(text):
         return True
     possible = (one for one in listed if one.kind == secret_facts.POSSIBLE)
     named = is_secret_name(steps[-1]) and looks_random(text)
-    return named and any(secret_facts.covers(one.steps, steps) for one in possible)
+    return named and any(secret_facts.is_at_or_below(one.steps, steps) for one in possible)
 
 
 def _filled(value: object) -> bool:
@@ -185,7 +185,7 @@ def outputs_in_state(resources: Iterable[StateResource], outputs: Iterable[State
 
 def _secrets_of(resources: Iterable[StateResource]) -> Iterator[str]:
     for resource in resources:
-        listed = secret_facts.listed(resource.mode, resource.type)
+        listed = secret_facts.secret_attributes(resource.mode, resource.type)
         paths = [fact.steps for fact in listed if fact.kind == secret_facts.SENSITIVE]
         paths += [_steps(path) for path in resource.sensitive_paths or ()]
         value = resource.read() if any(paths) else None

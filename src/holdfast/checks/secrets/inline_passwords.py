@@ -13,7 +13,7 @@ from typing import NamedTuple
 from holdfast.kernel.patterns import pattern
 
 
-class Typed(NamedTuple):
+class InlinePassword(NamedTuple):
     name: str
     """What it is given to: `mysql -p`, `PGPASSWORD`."""
     text: str
@@ -67,36 +67,40 @@ _ENTRY = pattern(
 )
 _NAMES = ("passw", "PASSW", "Passw", "passphrase", "PASSPHRASE", "_PASS", "_pass", "MYSQL_PWD")
 _REFERENCE = pattern(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*|\[[^\]]*\])+,?")
-_PUT_IN = ("$", "{{", "}}", "%s", "*")
+_INTERPOLATIONS = ("$", "{{", "}}", "%s", "*")
 
 
-def may_be_typed(text: str) -> bool:
+def may_have_passwords(text: str) -> bool:
     """Whether there is anything to search for."""
     return any(one.word in text for one in _COMMANDS) or any(name in text for name in _NAMES)
 
 
-def typed(text: str) -> Iterator[Typed]:
+def inline_passwords(text: str) -> Iterator[InlinePassword]:
     """Each place once, commands first."""
     seen: set[int] = set()
     for one in _all(text):
-        if one.start not in seen and not _is_put_in(one.text):
+        if one.start not in seen and not _is_interpolated(one.text):
             seen.add(one.start)
             yield one
 
 
-def _all(text: str) -> Iterator[Typed]:
+def _all(text: str) -> Iterator[InlinePassword]:
     for command in _COMMANDS:
         if command.word in text:
             for found in command.pattern.finditer(text):
-                yield Typed(command.name, found["secret"], found.start("secret"), is_password=True)
+                yield InlinePassword(command.name, found["secret"], found.start("secret"), is_password=True)
     if any(name in text for name in _NAMES):
         for one in (_SET, _LINE):
             for found in one.finditer(text):
-                yield Typed(found["name"], found["secret"], found.start("secret"), is_password=True)
+                yield InlinePassword(found["name"], found["secret"], found.start("secret"), is_password=True)
     if "value" in text:
         for found in _ENTRY.finditer(text):
-            yield Typed(found["name"], found["secret"], found.start("secret"), is_password=False)
+            yield InlinePassword(found["name"], found["secret"], found.start("secret"), is_password=False)
 
 
-def _is_put_in(text: str) -> bool:
-    return text[0] == "%" or any(mark in text for mark in _PUT_IN) or _REFERENCE.fullmatch(text) is not None
+def _is_interpolated(text: str) -> bool:
+    return (
+        text[0] == "%"
+        or any(mark in text for mark in _INTERPOLATIONS)
+        or _REFERENCE.fullmatch(text) is not None
+    )

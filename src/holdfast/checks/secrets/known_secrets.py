@@ -58,7 +58,7 @@ _NO_SECRETS = pattern(
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
-class Known(Struct, frozen=True):
+class KnownSecret(Struct, frozen=True):
     """Never the secret itself: only what kind it is, and where."""
 
     what: str
@@ -96,7 +96,7 @@ def is_placeholder(text: str) -> bool:
     return text.strip().lower() in _WORDS or _PLACEHOLDER.search(text) is not None
 
 
-def known_in(text: str) -> Iterator[Known]:
+def known_in(text: str) -> Iterator[KnownSecret]:
     """What kinds of secrets stand in a text, and where each begins."""
     spans = [one for one in sorted(set(_formats().spans(text))) if _counts(text, *one)]
     starts = line_starts(text) if spans else []
@@ -104,7 +104,7 @@ def known_in(text: str) -> Iterator[Known]:
     for start, end in spans:
         line = bisect.bisect_right(starts, start)
         digest = hashlib.sha256(text[start:end].encode(errors="replace")).hexdigest()
-        yield Known(kinds.get(start, "A secret"), line, start - starts[line - 1] + 1, digest)
+        yield KnownSecret(kinds.get(start, "A secret"), line, start - starts[line - 1] + 1, digest)
 
 
 def _counts(text: str, start: int, end: int) -> bool:

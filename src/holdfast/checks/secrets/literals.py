@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.code.argument_values import names_a_store, plain, texts_in
+from holdfast.checks.code.argument_values import literal_text, names_a_store, texts_in
 from holdfast.checks.model.interface import place_of
 from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 from holdfast.checks.secrets import texts
 from holdfast.checks.secrets.known_secrets import is_about, is_known, names_secret
-from holdfast.checks.secrets.secret_arguments import written_out
-from holdfast.checks.secrets.suspicion import Suspicious, ends_as_password, suspected
+from holdfast.checks.secrets.secret_arguments import hard_coded_secrets
+from holdfast.checks.secrets.suspicion import Suspicious, classify_text, ends_as_password
 from holdfast.config.valid import Config
 from holdfast.hcl.nodes import Block, Body, Expression, File, Literal
 from holdfast.kernel.errors import Place
@@ -29,7 +29,7 @@ def in_module(module: Module) -> tuple[Suspicious, ...]:
 def _in_module(module: Module) -> Iterator[Suspicious]:
     places: set[Place] = set()
     for resource in module.resources():
-        for found in written_out(module, resource):
+        for found in hard_coded_secrets(module, resource):
             place = found.suspicious.place
             if place not in places and not found.is_first_only and not is_known(found.text):
                 yield found.suspicious
@@ -62,7 +62,7 @@ def _in_file(file: File, config: Config) -> Iterator[Suspicious]:
     words, bits = config.redaction.words, config.redaction.entropy or BITS
     for address, name, literal, text in _all_named(file):
         if names_secret(name, words):
-            kind = suspected(text, bits, password=ends_as_password(name))
+            kind = classify_text(text, bits, password=ends_as_password(name))
             if kind is not None:
                 yield Suspicious(kind, name, place_of(literal, file.path), address)
 
@@ -93,7 +93,7 @@ def _in_block(block: Block, top: Block) -> Iterator[tuple[str, Literal, str]]:
 def _pair(body: Body) -> Iterator[tuple[str, Literal, str]]:
     """`name = "TOKEN"` beside `value = "…"`: an entry of an environment."""
     name, value = body.attribute("name") or body.attribute("key"), body.attribute("value")
-    entry, type_ = plain(name.expression) if name is not None else None, body.attribute("type")
+    entry, type_ = literal_text(name.expression) if name is not None else None, body.attribute("type")
     if type_ is not None and names_a_store(type_.expression):
         return
     if entry is not None and value is not None:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.checks.code.argument_values import named_texts, plain, texts_in, written
+from holdfast.checks.code.argument_values import literal_text, named_texts, texts_in, values_at
 from holdfast.checks.model.interface import place_of
 from holdfast.checks.model.subjects import Module, Resource, bodies, value
 from holdfast.checks.secrets import secret_facts
 from holdfast.checks.secrets.known_secrets import is_about, is_placeholder, names_secret
-from holdfast.checks.secrets.suspicion import Kind, Suspicious, is_no_secret, says_where
+from holdfast.checks.secrets.suspicion import SecretKind, Suspicious, is_harmless, names_a_secret
 from holdfast.hcl.nodes import Body, Expression, Traversal, Tuple
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
@@ -49,32 +49,34 @@ _NAMED = ("secret_name", "name", "key")
 _DEEPEST = 4
 
 
-class WrittenOut(NamedTuple):
+class HardCodedSecret(NamedTuple):
     suspicious: Suspicious
     text: str
     is_first_only: bool
     """`ignore_changes` names it: a value to begin with, which is changed elsewhere."""
 
 
-class _Given(NamedTuple):
+class _Text(NamedTuple):
     steps: tuple[str, ...]
     text: str
     place: Place
 
 
-def written_out(module: Module, resource: Resource) -> Iterator[WrittenOut]:
+def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCodedSecret]:
     if resource.mode != "managed":
         return
     for one in _all(module, resource):
-        if one.text and not is_no_secret(one.text):
-            found = Suspicious(Kind.KNOWN, ".".join(one.steps), one.place, resource.address, resource.type)
-            yield WrittenOut(found, one.text, _is_ignored(resource, one.steps[0]))
+        if one.text and not is_harmless(one.text):
+            found = Suspicious(
+                SecretKind.KNOWN, ".".join(one.steps), one.place, resource.address, resource.type
+            )
+            yield HardCodedSecret(found, one.text, _is_ignored(resource, one.steps[0]))
 
 
-def _all(module: Module, resource: Resource) -> Iterator[_Given]:
+def _all(module: Module, resource: Resource) -> Iterator[_Text]:
     for steps in _listed(resource):
         is_secret = _is_secret(resource, steps)
-        for one in written(resource.body, steps):
+        for one in values_at(resource.body, steps):
             if one.expression is not None:
                 for given in _texts(module, one.steps, one.expression, one.place):
                     direct = given.steps == one.steps
@@ -95,10 +97,10 @@ def _may_flag(module: Module, file: str) -> bool:
 
 
 def _listed(resource: Resource) -> Iterator[tuple[str, ...]]:
-    for one in secret_facts.listed(resource.mode, resource.type):
+    for one in secret_facts.secret_attributes(resource.mode, resource.type):
         if one.kind == secret_facts.SENSITIVE:
             yield one.steps
-    for twin in secret_facts.twins(resource.type):
+    for twin in secret_facts.write_only_twins(resource.type):
         yield (*twin.steps[:-1], twin.name)
     if _GITHUB.fullmatch(resource.type):
         yield from (("plaintext_value",), ("value",))
@@ -119,27 +121,27 @@ def _is_secret(resource: Resource, steps: tuple[str, ...]) -> bool:
 
 def _is_about(body: Body) -> bool:
     """The store holds something else under this name: `AWS_REGION`, `storage-account-name`."""
-    names = (plain(found.expression) for name in _NAMED if (found := body.attribute(name)) is not None)
+    names = (literal_text(found.expression) for name in _NAMED if (found := body.attribute(name)) is not None)
     name = next(filter(None, names), None)
     return name is not None and is_about(name.rpartition("/")[2])
 
 
-def _is_secret_entry(listed: tuple[str, ...], given: _Given) -> bool:
+def _is_secret_entry(listed: tuple[str, ...], given: _Text) -> bool:
     """A text below the argument. What stands for a secret there (`password = "db_password"`) is none."""
     named = listed[-1] in _EVERY or names_secret(given.steps[-1])
-    return named and not is_placeholder(given.text) and not says_where(given.text)
+    return named and not is_placeholder(given.text) and not names_a_secret(given.text)
 
 
-def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place: Place) -> Iterator[_Given]:
+def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place: Place) -> Iterator[_Text]:
     found, file = _behind(module, expression, place.file)
     for below, literal, text in texts_in(found, steps):
         at = place_of(literal, file)
         here = place if (at.file, at.line) == (place.file, place.line) else at
         inside = _document(text)
         if inside is None:
-            yield _Given(below, text, here)
+            yield _Text(below, text, here)
         else:
-            yield from (_Given((*below, *names), one, here) for names, one in named_texts(inside))
+            yield from (_Text((*below, *names), one, here) for names, one in named_texts(inside))
 
 
 def _behind(module: Module, expression: Expression, file: str) -> tuple[Expression, str]:
@@ -183,4 +185,4 @@ def _is_ignored(resource: Resource, name: str) -> bool:
 
 
 def _first(expression: Expression) -> str | None:
-    return expression.root if isinstance(expression, Traversal) else plain(expression)
+    return expression.root if isinstance(expression, Traversal) else literal_text(expression)

@@ -22,7 +22,7 @@ POSSIBLE = "possible"
 """Not marked, and often holds a secret all the same: it is shown wherever it stands."""
 
 
-class Listed(Struct, frozen=True):
+class SecretAttribute(Struct, frozen=True):
     steps: Steps
     kind: str
 
@@ -31,7 +31,7 @@ class Listed(Struct, frozen=True):
         return ".".join(self.steps)
 
 
-class Twin(Struct, frozen=True):
+class WriteOnlyTwin(Struct, frozen=True):
     """The write-only argument beside another, and the one that makes Terraform send it again."""
 
     steps: Steps
@@ -43,30 +43,32 @@ class Twin(Struct, frozen=True):
         return ".".join((*self.steps[:-1], self.name))
 
 
-def listed(mode: str, type_: str) -> tuple[Listed, ...]:
+def secret_attributes(mode: str, type_: str) -> tuple[SecretAttribute, ...]:
     """The attributes of a type that hold secrets, or may."""
     return _listed("data" if mode == "data" else "resources", type_)
 
 
 @functools.cache
-def _listed(table: str, type_: str) -> tuple[Listed, ...]:
+def _listed(table: str, type_: str) -> tuple[SecretAttribute, ...]:
     found: Mapping[str, list[str]] = _table("secret-attributes")[table].get(type_, {})
     return tuple(
-        Listed(steps=tuple(path.split(".")), kind=kind) for kind, paths in found.items() for path in paths
+        SecretAttribute(steps=tuple(path.split(".")), kind=kind)
+        for kind, paths in found.items()
+        for path in paths
     )
 
 
 @functools.cache
-def twins(type_: str) -> tuple[Twin, ...]:
+def write_only_twins(type_: str) -> tuple[WriteOnlyTwin, ...]:
     found = _table("write-only")["arguments"].get(type_, {})
     return tuple(
-        Twin(steps=tuple(path.split(".")), name=one["twin"], version=one["version"])
+        WriteOnlyTwin(steps=tuple(path.split(".")), name=one["twin"], version=one["version"])
         for path, one in found.items()
     )
 
 
 @functools.cache
-def ephemerals() -> frozenset[str]:
+def ephemeral_types() -> frozenset[str]:
     """The types that a provider also offers as `ephemeral`: read, and never kept."""
     return frozenset(_table("write-only")["ephemeral"])
 
@@ -79,10 +81,10 @@ def remedy(mode: str, type_: str, paths: tuple[str, ...] = (), *, otherwise: str
     said = [
         f"Set `{twin.path}` instead of `{path}` (write-only: it is never stored)."
         for path in paths
-        for twin in twins(type_)
-        if mode == "managed" and covers(twin.steps, tuple(path.split(".")))
+        for twin in write_only_twins(type_)
+        if mode == "managed" and is_at_or_below(twin.steps, tuple(path.split(".")))
     ]
-    if mode == "data" and type_ in ephemerals():
+    if mode == "data" and type_ in ephemeral_types():
         said.append(f'Read it with `ephemeral "{type_}"`, which is never stored.')
     table = _table("remedies")
     known = next(
@@ -100,17 +102,17 @@ def remedy(mode: str, type_: str, paths: tuple[str, ...] = (), *, otherwise: str
     return " ".join(dict.fromkeys(said))
 
 
-def covers(listed_: Steps, steps: Steps) -> bool:
+def is_at_or_below(listed_: Steps, steps: Steps) -> bool:
     """Whether steps lead to what is listed, or below it."""
-    return len(listed_) <= len(steps) and _agree(listed_, steps)
+    return len(listed_) <= len(steps) and _steps_match(listed_, steps)
 
 
-def meets(listed_: Steps, steps: Steps) -> bool:
+def overlaps(listed_: Steps, steps: Steps) -> bool:
     """The same, or the steps stop above it: then the whole holds the part."""
-    return _agree(listed_, steps)
+    return _steps_match(listed_, steps)
 
 
-def _agree(listed_: Steps, steps: Steps) -> bool:
+def _steps_match(listed_: Steps, steps: Steps) -> bool:
     return all(want in ("*", has) for want, has in zip(listed_, steps, strict=False))
 
 

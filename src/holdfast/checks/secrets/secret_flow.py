@@ -55,7 +55,7 @@ _BLOCK = pattern(
 Steps = tuple[str, ...]
 
 
-class Carried(NamedTuple):
+class CarriedSecret(NamedTuple):
     source: str
     """What the secret comes from: `var.password`, `aws_db_instance.main.password`."""
     unmasked: bool = False
@@ -64,19 +64,19 @@ class Carried(NamedTuple):
     """Terraform knows that it is a secret."""
 
 
-class At(NamedTuple):
+class ModuleScope(NamedTuple):
     """A module as it is called: where arguments lead to, if a call is followed."""
 
     module: Module
     file: str
     call: ModuleCall | None = None
-    caller: At | None = None
+    caller: ModuleScope | None = None
     depth: int = 0
 
 
-def carried(  # noqa: C901, PLR0911 - one row per kind of expression
-    expression: Expression, at: At, steps: Steps = ()
-) -> Carried | None:
+def secret_in(  # noqa: C901, PLR0911 - one row per kind of expression
+    expression: Expression, at: ModuleScope, steps: Steps = ()
+) -> CarriedSecret | None:
     """The first secret found in it. `steps`: only that part of the value is asked for."""
     if at.depth > _DEEPEST:
         return None
@@ -85,7 +85,7 @@ def carried(  # noqa: C901, PLR0911 - one row per kind of expression
         case Traversal():
             return _traversal(expression, deeper, steps)
         case Access():
-            return carried(expression.base, deeper, (*_names(expression.steps), *steps))
+            return secret_in(expression.base, deeper, (*_names(expression.steps), *steps))
         case Object():
             return _object(expression, deeper, steps)
         case Call():
@@ -106,11 +106,11 @@ def carried(  # noqa: C901, PLR0911 - one row per kind of expression
             return _first(expression.parts(), deeper, steps)
 
 
-def _first(expressions: tuple[Expression, ...], at: At, steps: Steps) -> Carried | None:
-    return next((found for one in expressions if (found := carried(one, at, steps)) is not None), None)
+def _first(expressions: tuple[Expression, ...], at: ModuleScope, steps: Steps) -> CarriedSecret | None:
+    return next((found for one in expressions if (found := secret_in(one, at, steps)) is not None), None)
 
 
-def _hidden(found: Carried | None) -> Carried | None:
+def _hidden(found: CarriedSecret | None) -> CarriedSecret | None:
     """It decides, and is not told: only Terraform's mark goes along, and `nonsensitive` may take that."""
     return found if found is not None and found.masked and not found.unmasked else None
 
@@ -126,19 +126,19 @@ def _text(expression: Expression) -> str | None:
     return str(expression.value) if is_text and isinstance(expression, Literal) else None
 
 
-def _object(expression: Object, at: At, steps: Steps) -> Carried | None:
+def _object(expression: Object, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     for key, value in expression.items:
         name = key.root if isinstance(key, Traversal) and not key.steps else _text(key)
         if not steps or name is None or steps[0] in (_ANY, name):
-            found = carried(value, at, steps[1:])
+            found = secret_in(value, at, steps[1:])
             if found is not None:
                 return found
     return None
 
 
-def _call(call: Call, at: At, steps: Steps) -> Carried | None:
+def _call(call: Call, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     if call.name == "sensitive":
-        return Carried("sensitive(…)")
+        return CarriedSecret("sensitive(…)")
     if call.name in _UNMASKED:
         return None
     if call.name == "nonsensitive":
@@ -152,7 +152,7 @@ def _call(call: Call, at: At, steps: Steps) -> Carried | None:
     return _hidden(found) if call.name in _TELLS_NOTHING else found
 
 
-def _told(expression: Expression, at: At, steps: Steps) -> Carried | None:
+def _told(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     """The secret that can be read in a value. In `length(…)` and in `var.password != ""` there is none."""
     match expression:
         case Call() if expression.name in _TELLS_NOTHING:
@@ -167,7 +167,7 @@ def _told(expression: Expression, at: At, steps: Steps) -> Carried | None:
             found = (_told(piece, at, ()) for piece in expression.pieces)
             return next((one for one in found if one is not None), None)
         case _:
-            return carried(expression, at, steps)
+            return secret_in(expression, at, steps)
 
 
 def _plain_parameter(source: str) -> bool:
@@ -175,25 +175,25 @@ def _plain_parameter(source: str) -> bool:
     return "aws_ssm_parameter." in source and not is_secret_name(source)
 
 
-def _operation(expression: Binary | Unary, at: At) -> Carried | None:
+def _operation(expression: Binary | Unary, at: ModuleScope) -> CarriedSecret | None:
     found = _first(expression.parts(), at, ())
     return _hidden(found) if expression.operator in (*_BOOLEAN, "!") else found
 
 
-def _for(expression: For, at: At) -> Carried | None:
+def _for(expression: For, at: ModuleScope) -> CarriedSecret | None:
     """What is said of each item: a part of the collection, or something else altogether."""
     for part in (expression.key, expression.value):
         if part is None:
             continue
         asked = (_names(one.steps) for one in references(part) if one.root == expression.value_name)
-        from_items = (carried(expression.collection, at, (_ANY, *steps)) for steps in asked)
-        found = next((one for one in from_items if one is not None), None) or carried(part, at)
+        from_items = (secret_in(expression.collection, at, (_ANY, *steps)) for steps in asked)
+        found = next((one for one in from_items if one is not None), None) or secret_in(part, at)
         if found is not None:
             return found
     return None
 
 
-def _splat(expression: Opaque, at: At, steps: Steps) -> Carried | None:
+def _splat(expression: Opaque, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     """The reader does not keep what a splat asks of each item: the text says it."""
     lines = at.module.checkout.lines(at.file)
     text = lines[expression.line - 1][expression.column - 1 :] if 0 < expression.line <= len(lines) else ""
@@ -201,10 +201,10 @@ def _splat(expression: Opaque, at: At, steps: Steps) -> Carried | None:
     first = expression.inside[:1]
     if asked is None or not first:
         return _first(expression.inside, at, ())
-    return carried(first[0], at, (_ANY, *_NAME.findall(asked[1]), *steps))
+    return secret_in(first[0], at, (_ANY, *_NAME.findall(asked[1]), *steps))
 
 
-def _traversal(expression: Traversal, at: At, steps: Steps) -> Carried | None:
+def _traversal(expression: Traversal, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     match expression.root:
         case "var" | "local":
             name, *rest = (*_names(expression.steps), *steps, "")
@@ -216,7 +216,7 @@ def _traversal(expression: Traversal, at: At, steps: Steps) -> Carried | None:
         case "data":
             type_, name, *rest = (*_of_object(expression.steps, 2, steps), "", "")
             return _attribute("data", type_, name, tuple(filter(None, rest)))
-        case root if "_" in root and secret_facts.listed("managed", root):
+        case root if "_" in root and secret_facts.secret_attributes("managed", root):
             name, *rest = (*_of_object(expression.steps, 1, steps), "")
             return _attribute("managed", root, name, tuple(filter(None, rest)))
         case _:
@@ -235,22 +235,22 @@ def _past_key(steps: Steps) -> Steps:
     return steps[1:] if steps[:1] == (_ANY,) else steps
 
 
-def _local(name: str, at: At, steps: Steps) -> Carried | None:
+def _local(name: str, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     expression = at.module.code.locals.get(name)
     if expression is None:
         return None
-    return carried(expression, at._replace(file=_file_of_local(at.module, name)), steps)
+    return secret_in(expression, at._replace(file=_file_of_local(at.module, name)), steps)
 
 
-def _variable(name: str, at: At, steps: Steps) -> Carried | None:
+def _variable(name: str, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     if is_marked(at.module, "variable", name, ("sensitive",)):
-        return Carried(f"var.{name}")
+        return CarriedSecret(f"var.{name}")
     if at.call is not None and at.caller is not None and name in at.call.arguments:
-        return carried(at.call.arguments[name], at.caller._replace(depth=at.depth), steps)
+        return secret_in(at.call.arguments[name], at.caller._replace(depth=at.depth), steps)
     return None
 
 
-def _output(call_name: str, output: str, at: At, steps: Steps) -> Carried | None:
+def _output(call_name: str, output: str, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     call = next((one for one in at.module.code.calls if one.name == call_name), None)
     source = constant(call.source) if call is not None and call.source is not None else None
     if call is None or not isinstance(source, str) or not source.startswith((".", "/")):
@@ -261,24 +261,24 @@ def _output(call_name: str, output: str, at: At, steps: Steps) -> Carried | None
     if module is None or block is None:
         return None
     if is_marked(module, "output", output):
-        return Carried(f"module.{call_name}.{output}")
+        return CarriedSecret(f"module.{call_name}.{output}")
     value = block.body.attribute("value")
     if value is None:
         return None
-    inside = At(module=module, file=block.place.file, call=call, caller=at, depth=at.depth)
-    found = carried(value.expression, inside, steps)
+    inside = ModuleScope(module=module, file=block.place.file, call=call, caller=at, depth=at.depth)
+    found = secret_in(value.expression, inside, steps)
     return found._replace(source=f"module.{call_name}.{output}") if found is not None else None
 
 
-def _attribute(mode: str, type_: str, name: str, steps: Steps) -> Carried | None:
+def _attribute(mode: str, type_: str, name: str, steps: Steps) -> CarriedSecret | None:
     prefix = "data." if mode == "data" else ""
-    for listed in secret_facts.listed(mode, type_):
-        if not secret_facts.meets(listed.steps, steps) or _is_beside(listed.steps, steps):
+    for listed in secret_facts.secret_attributes(mode, type_):
+        if not secret_facts.overlaps(listed.steps, steps) or _is_beside(listed.steps, steps):
             continue
         if listed.kind == secret_facts.SENSITIVE:
-            return Carried(f"{prefix}{type_}.{name}.{listed.path}")
-        if secret_facts.covers(listed.steps, steps) and is_secret_name(listed.steps[-1]):
-            return Carried(f"{prefix}{type_}.{name}.{listed.path}", masked=False)
+            return CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}")
+        if secret_facts.is_at_or_below(listed.steps, steps) and is_secret_name(listed.steps[-1]):
+            return CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}", masked=False)
     return None
 
 
@@ -308,5 +308,5 @@ def _file_of_local(module: Module, name: str) -> str:
     return next(places, "")
 
 
-def start(module: Module, block: Block) -> At:
-    return At(module=module, file=block.place.file)
+def scope_of(module: Module, block: Block) -> ModuleScope:
+    return ModuleScope(module=module, file=block.place.file)

@@ -32,14 +32,14 @@ _COMMAND = pattern(
 )
 
 
-class Kind(Enum):
+class SecretKind(Enum):
     KNOWN = "known"
     RANDOM = "random"
     PASSWORD = "password"  # noqa: S105 - a kind, not one
 
 
 class Suspicious(Struct, frozen=True):
-    kind: Kind
+    kind: SecretKind
     name: str
     """Empty where a text is random and only its own line says under which name."""
     place: Place
@@ -48,7 +48,7 @@ class Suspicious(Struct, frozen=True):
     """The type of the resource, for `KNOWN`."""
 
 
-def is_no_secret(text: str) -> bool:
+def is_harmless(text: str) -> bool:
     """A switch, a reference, a path, an address: never a secret, whatever it is given to."""
     return _NO_PASSWORD.match(text) is not None or is_command(text)
 
@@ -62,15 +62,15 @@ def ends_as_password(name: str) -> bool:
     return _PASSWORD.search(name) is not None
 
 
-def suspected(text: str, bits: float, *, password: bool) -> Kind | None:
+def classify_text(text: str, bits: float, *, password: bool) -> SecretKind | None:
     """What a text is under a name that sounds secret; `password`: any text there is one."""
-    if is_no_secret(text) or is_placeholder(text) or is_known(text):
+    if is_harmless(text) or is_placeholder(text) or is_known(text):
         return None
     if looks_random(text, bits):
-        return Kind.RANDOM
-    return Kind.PASSWORD if password and not says_where(text) else None
+        return SecretKind.RANDOM
+    return SecretKind.PASSWORD if password and not names_a_secret(text) else None
 
 
-def says_where(text: str) -> bool:
+def names_a_secret(text: str) -> bool:
     """A name of a secret rather than one: `db_password`, a sentence."""
     return " " in text or (_IDENTIFIER.fullmatch(text) is not None and is_secret_name(text))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from holdfast.checks.model.interface import Skipped
 from holdfast.checks.model.subjects import Checkout
-from holdfast.checks.secrets.inline_passwords import may_be_typed, typed
+from holdfast.checks.secrets.inline_passwords import inline_passwords, may_have_passwords
 from holdfast.checks.secrets.known_secrets import (
     is_known,
     is_placeholder,
@@ -17,7 +17,13 @@ from holdfast.checks.secrets.known_secrets import (
     may_name_secrets,
     names_secret,
 )
-from holdfast.checks.secrets.suspicion import Kind, Suspicious, ends_as_password, is_command, suspected
+from holdfast.checks.secrets.suspicion import (
+    SecretKind,
+    Suspicious,
+    classify_text,
+    ends_as_password,
+    is_command,
+)
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.kernel.errors import Place
@@ -87,9 +93,9 @@ def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious]:
     words, bits = checkout.config.redaction.words, checkout.config.redaction.entropy or entropy.BITS
     if len(text) > _LARGEST or '"sops"' in text:
         return
-    if not may_be_typed(text) and not may_name(path, checkout):
+    if not may_have_passwords(text) and not may_name(path, checkout):
         return
-    searched = _handed_on(text) if code else text
+    searched = _embedded_texts(text) if code else text
     found = sorted({**dict(_random(searched, words, bits)), **dict(_typed(searched, words, bits))}.items())
     if not found:
         return
@@ -103,7 +109,7 @@ def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious]:
             yield Suspicious(kind, name, Place(file=path, line=line, column=at - starts[line - 1] + 1))
 
 
-def _handed_on(text: str) -> str:
+def _embedded_texts(text: str) -> str:
     """Everything else becomes blank, so that lines and columns stay what they are."""
     pieces: list[str] = []
     at = 0
@@ -140,18 +146,18 @@ def _quoted(text: str) -> str:
     return "".join(pieces)
 
 
-def _random(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[Kind, str]]]:
+def _random(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
     for start, end in entropy.spans(text, lower_case(text), words, bits):
         secret = text[start:end]
         harmless = is_placeholder(secret) or is_command(secret) or secret.startswith("ENC[")
         if not harmless and not is_known(secret):
-            yield start, (Kind.RANDOM, "")
+            yield start, (SecretKind.RANDOM, "")
 
 
-def _typed(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[Kind, str]]]:
-    for one in typed(text):
+def _typed(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
+    for one in inline_passwords(text):
         if one.is_password or names_secret(one.name, words):
             password = one.is_password or ends_as_password(one.name)
-            kind = suspected(one.text, bits, password=password)
+            kind = classify_text(one.text, bits, password=password)
             if kind is not None:
                 yield one.start, (kind, one.name)

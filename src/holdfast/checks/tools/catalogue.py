@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.model.interface import Answer, Finding, Rule, Tool
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.rules.hf908_tool_without_answer import RULE
 from holdfast.config.problems import did_you_mean
@@ -28,7 +28,7 @@ def tool(name: str) -> Tool:
     return found
 
 
-def _unknown(checkout: Checkout, _: Mapping[str, CheckedPlan]) -> Iterator[tuple[Rule, Answer]]:
+def _unknown(checkout: Checkout, _: Mapping[str, CheckedPlan]) -> Iterator[tuple[Rule, CheckResult]]:
     for name in checkout.config.checks.tools:
         if name not in TOOLS:
             hint = did_you_mean(name, TOOLS) or f"There are {' and '.join(TOOLS)}."

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.checks.engine.running import where_it_broke
-from holdfast.checks.model.interface import Answer, Finding, Rule, Skipped, Tool
+from holdfast.checks.engine.running import crash_location
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
 from holdfast.config.check_valid import Use
@@ -32,7 +32,7 @@ from holdfast.system import environment as environment_door
 from holdfast.system.environment import Environment
 from holdfast.system.processes import Finished
 
-Said = tuple[Rule, Answer]
+Said = tuple[Rule, CheckResult]
 _SHOWN = 300
 
 
@@ -87,7 +87,7 @@ def answers(look: Look, asked: Asked) -> Iterator[Said]:
     try:
         yield from look(asked)
     except Exception as error:  # noqa: BLE001 - one tool that breaks must not silence the others
-        yield asked.failed(f"broke while it looked: {where_it_broke(error)}", hint="Please report it.")
+        yield asked.failed(f"broke while it looked: {crash_location(error)}", hint="Please report it.")
 
 
 def words(id_: str, title: str) -> Rule:

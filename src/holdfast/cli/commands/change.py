@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.changes.change import apply_bundles, apply_change, plan_change
 from holdfast.changes.removed_stacks import look_into
-from holdfast.checks.model.report import Report, Reported, cleaned
+from holdfast.checks.model.report import Report, Reported, redact_report
 from holdfast.cli.command import Invocation
 from holdfast.cli.context import Workshop
 from holdfast.cli.views.change import show_details, show_footer, show_table
@@ -235,7 +235,7 @@ class Change:
     async def _hear_checks(self, session: Session, *, so_far: bool = False) -> None:
         if session.checks is not None and not session.stop.level:
             found = with_unasked(await session.checks.report(so_far=so_far), self.selection.unasked)
-            self._checked = cleaned(found, self.console.redactor.clean)
+            self._checked = redact_report(found, self.console.redactor.clean)
 
     def _show_plans(self, results: Results) -> None:
         verbose = self.invocation.verbose
@@ -292,9 +292,9 @@ class Change:
         self._show_cleaned()
 
     def _show_cleaned(self) -> None:
-        cleaned = self.workshop.cleaned
-        if cleaned is not None and cleaned.freed:
-            freed, used = size_in_words(cleaned.freed), size_in_words(cleaned.used)
+        redact_report = self.workshop.cleaned
+        if redact_report is not None and redact_report.freed:
+            freed, used = size_in_words(redact_report.freed), size_in_words(redact_report.used)
             self.console.say((f" cleaned: {freed} of old work directories; {used} are in use now", "dim"))
 
 

@@ -121,9 +121,9 @@ class _Check:
     ) -> Exit:
         from holdfast import __version__
         from holdfast.checks.engine.catalogue import rules
-        from holdfast.checks.engine.running import check as ask
+        from holdfast.checks.engine.running import run_checks
         from holdfast.checks.formats.interface import Shown
-        from holdfast.checks.model.report import cleaned
+        from holdfast.checks.model.report import redact_report
         from holdfast.system import clock
 
         started = clock.monotonic()
@@ -131,8 +131,8 @@ class _Check:
         repository.tune(self._invocation.console.redactor)
         # Where stacks could not be found none can be named: everything is looked at.
         checkout = self._checkout(repository, [] if problems else stacks, changed, since)
-        report = ask(checkout, rules(), self._at_hand(repository, checkout, problems))
-        clean = cleaned(report, self._invocation.console.redactor.clean)
+        report = run_checks(checkout, rules(), self._at_hand(repository, checkout, problems))
+        clean = redact_report(report, self._invocation.console.redactor.clean)
         self._show(
             format_,
             Shown(
@@ -177,7 +177,7 @@ class _Check:
     def _checkout(
         self, repository: Repository, stacks: list[str], changed: list[str], since: str | None
     ) -> Checkout:
-        from holdfast.checks.engine.inputs import look_at
+        from holdfast.checks.engine.inputs import build_checkout
         from holdfast.cli.commands.check_inputs import files_of, holds_everywhere
         from holdfast.system import clock
 
@@ -187,7 +187,7 @@ class _Check:
         paths = frozenset() if stacks else frozenset(inside)
         whole = not (stacks or changed or since is not None) or holds_everywhere(repository, paths)
         files, tracked = files_of(repository)
-        return look_at(
+        return build_checkout(
             repository.config,
             repository.code,
             stacks=repository.stacks if whole else [one.stack for one in selection.selected],

@@ -58,7 +58,7 @@ def git_in_silence(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
 
 def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
     """Every path that Git ever kept, and every content, each looked into once as it comes."""
-    from holdfast.checks.secrets.git_history import LARGEST, Past, versions
+    from holdfast.checks.secrets.git_history import LARGEST, HistoryScanner, versions_by_blob
 
     git = repository.git
     if git is None:
@@ -70,15 +70,15 @@ def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
     prefix = repository.prefix
     commits = tuple(_commit(one, prefix) for one in git.added())
     shallow = git.shallow()
-    past, wanted = Past(), versions(commits)
+    scanner, wanted = HistoryScanner(), versions_by_blob(commits)
     for blob in git.blobs(tuple(wanted), largest=LARGEST):
-        past.look(wanted[blob.id], blob.content, blob.why_not)
+        scanner.scan(wanted[blob.id], blob.content, blob.why_not)
     found = History(
         checkout=checkout,
         commits=commits,
         shallow=shallow,
-        traces=tuple(past.traces),
-        unread=tuple(past.unread),
+        traces=tuple(scanner.traces),
+        unread=tuple(scanner.unread),
     )
     unseen = "this clone is shallow: older commits were not looked at" if shallow else None
     return Seen(items=(found,), unseen=unseen)

@@ -22,7 +22,7 @@ def list_rules(invocation: Invocation) -> Exit:
 
 def explain_rule(invocation: Invocation, id_: str) -> Exit:
     from holdfast.checks.engine import catalogue
-    from holdfast.checks.engine.pages import looks_at, waiving
+    from holdfast.checks.engine.pages import target_names, waiver_help
     from holdfast.config.problems import did_you_mean
 
     rule = catalogue.rule(id_)
@@ -36,14 +36,14 @@ def explain_rule(invocation: Invocation, id_: str) -> Exit:
         return Exit.DONE
     line = invocation.console.line
     line((f" {rule.id}  {rule.title}", "bold"), f"  ({rule.severity})")
-    line(f" Checks {looks_at(rule)}.")
+    line(f" Checks {target_names(rule)}.")
     for title, text in (
         ("Why it matters", rule.why),
         ("How to fix it", rule.fix),
         ("Reported", rule.bad),
         ("Not reported", rule.good),
         ("More", rule.more),
-        ("Exceptions", waiving(rule)),
+        ("Exceptions", waiver_help(rule)),
     ):
         if text:
             line("")
@@ -60,5 +60,5 @@ def _document(rule: Rule) -> dict[str, object]:
         "title": rule.title,
         "why": rule.why,
         "fix": rule.fix,
-        "looks_at": list(rule.sights),
+        "looks_at": list(rule.targets),
     }

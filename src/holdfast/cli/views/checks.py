@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.checks.formats.interface import Shown
-from holdfast.checks.formats.text import findings_of
-from holdfast.checks.formats.words import unseen, verdict
+from holdfast.checks.formats.text import finding_lines
+from holdfast.checks.formats.words import counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Reported
 from holdfast.cli.console import Console
@@ -36,7 +36,7 @@ def show_checks(
     told.update(worth, {*report.counted}.difference(own))
     shown = tuple(worth if verbose else worth[:_MOST])
     console.line("")
-    for line in findings_of(Shown(report=replace(report, findings=shown), verbose=verbose)):
+    for line in finding_lines(Shown(report=replace(report, findings=shown), verbose=verbose)):
         console.line(*line)
     if len(shown) < len(worth):
         console.line((f"   … and {len(worth) - len(shown)} more (--verbose shows them)", "dim"))
@@ -49,10 +49,10 @@ def _worth_a_line(one: Reported) -> bool:
 
 
 def _numbers(report: Report, *, verbose: bool) -> str:
-    parts = [verdict(report)]
+    parts = [counts_text(report)]
     if report.waived:
         parts.append(f"{report.waived} waived")
-    if words := unseen(report):
+    if words := partly_evaluated_text(report):
         parts.append(words if verbose else f"{words} (details: --verbose)")
     if report.counted and not verbose:
         parts.append("all of them: --verbose, or holdfast check")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from checks_made import UNUSED, check, configuration, of
 
-from holdfast.checks.engine.levels import severity_of, wanted
+from holdfast.checks.engine.levels import is_enabled, severity_of
 from holdfast.checks.model.globs import is_name, is_path, is_rule
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.config.check_valid import CheckSettings
@@ -59,12 +59,14 @@ def test_a_path_is_nearest_and_the_last_one_wins() -> None:
 
 def test_a_rule_is_asked_if_it_counts_anywhere() -> None:
     """Off at the top and on in one environment is still wanted."""
-    assert wanted(CheckSettings(), RULE)
-    assert not wanted(settings("{ rules: { HF700: off } }"), RULE)
-    assert wanted(
+    assert is_enabled(CheckSettings(), RULE)
+    assert not is_enabled(settings("{ rules: { HF700: off } }"), RULE)
+    assert is_enabled(
         settings("{ rules: { HF700: off }, environments: { prod: { rules: { HF7*: note } } } }"), RULE
     )
-    assert wanted(settings("{ rules: { HF700: off }, paths: [{ path: a, rules: { HF700: note } }] }"), RULE)
+    assert is_enabled(
+        settings("{ rules: { HF700: off }, paths: [{ path: a, rules: { HF700: note } }] }"), RULE
+    )
 
 
 def test_the_environment_of_a_finding_is_that_of_its_stacks() -> None:

@@ -15,14 +15,14 @@ DOCS = Path(__file__).parents[4] / "docs" / "checks"
 @pytest.mark.parametrize("rule", catalogue.rules(), ids=lambda rule: rule.id)
 def test_the_committed_page_is_what_the_rule_says(rule: Rule) -> None:
     """`make docs` would change nothing."""
-    assert (DOCS / f"{rule.id}.md").read_text(encoding="utf-8") == pages.page(rule)
+    assert (DOCS / f"{rule.id}.md").read_text(encoding="utf-8") == pages.rule_page(rule)
 
 
 def test_the_list_is_complete_and_names_no_rule_that_is_gone() -> None:
     """One page for each rule, one row for each page."""
     assert {file.stem for file in DOCS.glob("HF*.md")} == set(catalogue.ids())
     listed = (DOCS / "README.md").read_text(encoding="utf-8")
-    assert listed == pages.index(catalogue.rules())
+    assert listed == pages.rule_index(catalogue.rules())
     assert all(f"| [{id_}]({id_}.md) |" in listed for id_ in catalogue.ids())
 
 
@@ -31,10 +31,10 @@ def test_a_page_says_why_what_to_do_and_where_it_looks() -> None:
     unused, expired = catalogue.rule("HF211"), catalogue.rule("HF901")
     assert unused is not None
     assert expired is not None
-    page = pages.page(unused)
+    page = pages.rule_page(unused)
     assert page.startswith(
         "# HF211: Secret-looking variable that is not sensitive\n\nDefault severity: **warning**"
     )
     assert "Checks: the code." in page
     assert "holdfast:ignore HF211 until=" in page
-    assert "cannot be waived" in pages.page(expired)
+    assert "cannot be waived" in pages.rule_page(expired)

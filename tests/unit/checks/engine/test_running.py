@@ -118,7 +118,7 @@ def test_what_is_not_at_hand_is_a_skip_with_its_reason() -> None:
         "no plan is available: `holdfast plan` checks it",
         "no state is available",
     ]
-    assert report.unseeing == ("HF799",)
+    assert report.partly_evaluated == ("HF799",)
     assert report.exit(Severity.NOTE) is Exit.DONE
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from checks_made import check, checkout
 
-from holdfast.checks.engine.source_lines import Secrets
+from holdfast.checks.engine.source_lines import SecretLines
 from holdfast.checks.formats.catalogue import FORMATS, format_of
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.model.interface import Finding, Rule, Severity
@@ -110,7 +110,7 @@ def test_a_block_with_a_secret_hides_on_all_its_lines() -> None:
 def test_values_of_variables_files_are_never_shown(path: str, shown: list[str | None]) -> None:
     """A secret may stand there under a name that says nothing of it."""
     lines = [f'x = ["{SECRET}", "two"] # three', f'y = "{SECRET}']
-    assert [Secrets(()).shown(path, lines, number) for number in (1, 2)] == shown
+    assert [SecretLines(()).display_line(path, lines, number) for number in (1, 2)] == shown
 
 
 def test_a_file_that_is_a_secret_shows_nothing() -> None:
@@ -122,8 +122,8 @@ def test_a_file_that_is_a_secret_shows_nothing() -> None:
 def test_other_lines_stand_as_they_are_written() -> None:
     """Nothing is hidden without need."""
     assert source("main.tf", f'a = "open"\nb = "{SECRET}"\n', 1, secret_line=2) == 'a = "open"'
-    assert Secrets(()).shown("p.json", ['  "Action": "*",'], 1) == '"Action": "*",'
-    assert Secrets(()).shown("p.json", ["a"], 2) is None
+    assert SecretLines(()).display_line("p.json", ['  "Action": "*",'], 1) == '"Action": "*",'
+    assert SecretLines(()).display_line("p.json", ["a"], 2) is None
 
 
 @pytest.mark.parametrize("name", FORMATS)

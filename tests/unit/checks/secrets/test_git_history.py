@@ -12,7 +12,7 @@ from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import Commit, History
 from holdfast.checks.model.traces import Mark
 from holdfast.checks.rules.hf902_unused_waiver import RULE as NEEDLESS
-from holdfast.checks.secrets.git_history import Past, Version, versions
+from holdfast.checks.secrets.git_history import HistoryScanner, Version, versions_by_blob
 
 TOKEN = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"
 OTHER = "ghp_" + "5Ab8CdEf1GhIj6KlMnOp3QrStUvWx4YzAb8C"
@@ -30,14 +30,14 @@ def the(id_: str) -> Rule:
     return found
 
 
-def looked(*contents: bytes | str, path: str = "old.txt") -> Past:
-    past = Past()
+def looked(*contents: bytes | str, path: str = "old.txt") -> HistoryScanner:
+    past = HistoryScanner()
     for content in contents:
-        past.look(AT._replace(path=path), content if isinstance(content, bytes) else content.encode())
+        past.scan(AT._replace(path=path), content if isinstance(content, bytes) else content.encode())
     return past
 
 
-def told(past: Past) -> list[tuple[Mark, int | None]]:
+def told(past: HistoryScanner) -> list[tuple[Mark, int | None]]:
     return [(trace.mark, trace.line) for trace in past.traces]
 
 
@@ -94,7 +94,7 @@ def test_the_first_commit_that_brought_a_content_speaks_for_it() -> None:
         Commit(id="c", date="3", paths=(), blobs=(("b.tf", "2"), ("c.tf", "1"))),
         Commit(id="a", date="1", paths=(), blobs=((".terraform/x", "1"), ("a.tf", "3"))),
     )
-    assert versions(commits) == {
+    assert versions_by_blob(commits) == {
         "3": Version("a.tf", "a", "1"),
         "2": Version("b.tf", "c", "3"),
         "1": Version("c.tf", "c", "3"),
@@ -102,7 +102,7 @@ def test_the_first_commit_that_brought_a_content_speaks_for_it() -> None:
 
 
 def found(
-    id_: str, past: Past, files: dict[str, str | bytes] | None = None, config: str | None = None
+    id_: str, past: HistoryScanner, files: dict[str, str | bytes] | None = None, config: str | None = None
 ) -> Report:
     made = checkout({"main.tf": "locals {}\n", **(files or {})}, config=config)
     seen = History(checkout=made, commits=(), traces=tuple(past.traces), unread=tuple(past.unread))
@@ -152,8 +152,8 @@ def test_files_that_were_kept_under_other_names_are_found(
 @pytest.mark.parametrize("id_", ["HF201", "HF202", "HF205", "HF207"])
 def test_an_old_content_that_nobody_could_look_into_is_not_fine(id_: str) -> None:
     """The rules that look into contents say which, and why."""
-    past = Past()
-    past.look(AT, None, "it is larger than 5 MB")
+    past = HistoryScanner()
+    past.scan(AT, None, "it is larger than 5 MB")
     assert skips(found(id_, past), the(id_)) == ["an old version was not searched: it is larger than 5 MB"]
 
 
@@ -167,6 +167,6 @@ def test_a_waiver_for_the_history_is_not_needless_before_the_history_was_read() 
     assert [one.waived for one in found("HF207", past, config=config).findings] == [True]
     unread = check(the("HF207"), {"main.tf": "locals {}\n"}, config=config)
     assert of(unread, NEEDLESS) == []
-    assert messages(found("HF207", Past(), config=config), NEEDLESS) == [
+    assert messages(found("HF207", HistoryScanner(), config=config), NEEDLESS) == [
         "the waiver for HF207 (rotated) has no effect"
     ]
