@@ -9,7 +9,7 @@ from memory_blobs import MemoryBlobs
 from holdfast.secrets.keys import Key
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.snapshots import StateCopy
-from holdfast.store.states import KeptStates
+from holdfast.store.states import ManagedStates
 
 KEY = Key.of(b"k" * 32)
 WRITERS = 3
@@ -27,7 +27,7 @@ def test_a_version_follows_the_one_its_writer_saw(script: list[tuple[str, int, i
 
     No number is given twice, no version ever changes, and the current one is never dropped.
     """
-    states = KeptStates(EncryptedBlobs(MemoryBlobs(), lambda: KEY))
+    states = ManagedStates(EncryptedBlobs(MemoryBlobs(), lambda: KEY))
     seen = dict.fromkeys(range(WRITERS), 0)
     line: dict[int, bytes] = {}
     for turn, (what, writer, number) in enumerate(script):

@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.audit.chain import End, Piece, lines_in
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
-from holdfast.store.encrypted_blobs import Opened, packed
+from holdfast.store.encrypted_blobs import Opened, to_json
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 
@@ -65,7 +65,7 @@ def head_in(opened: Opened) -> End:
 
 
 def head_data(end: End) -> bytes:
-    return packed({"seq": end.seq, "hash": end.hash})
+    return to_json({"seq": end.seq, "hash": end.hash})
 
 
 def unreadable(name: str) -> UnknownOutcome:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from holdfast.audit.break_glass import Act, Open, after, breaks_glass, closes
 from holdfast.audit.layout import MARKS, unreadable
 from holdfast.kernel.errors import Busy
-from holdfast.store.encrypted_blobs import Opened, packed
-from holdfast.store.names import stack_of, word
+from holdfast.store.blobs import decode_name, encode_name
+from holdfast.store.encrypted_blobs import Opened, to_json
 from holdfast.store.run_store import RunStore
 
 _ROUNDS = 100
@@ -27,7 +27,7 @@ def open_break_glass(store: RunStore, stacks: Iterable[str] | None = None) -> Op
 
 def marked(store: RunStore) -> tuple[str, ...]:
     """Stacks that have a mark."""
-    return tuple(stack_of(name.rpartition("/")[2]) for name in store.encrypted.names(MARKS))
+    return tuple(decode_name(name.rpartition("/")[2]) for name in store.encrypted.names(MARKS))
 
 
 def keep_marks(store: RunStore, lines: Sequence[Mapping[str, object]]) -> None:
@@ -58,7 +58,7 @@ def _bring_up(store: RunStore, stack: str, lines: Sequence[Mapping[str, object]]
 
 def _written(store: RunStore, name: str, acts: tuple[Act, ...], opened: Opened | None) -> bool:
     """False when somebody came between."""
-    data = packed({"acts": [act.document() for act in acts]})
+    data = to_json({"acts": [act.document() for act in acts]})
     if opened is None:
         return not acts or store.encrypted.create(name, data)
     if not acts:
@@ -77,4 +77,4 @@ def _read(store: RunStore, stack: str) -> tuple[tuple[Act, ...], Opened | None]:
 
 
 def _name(stack: str) -> str:
-    return f"{MARKS}/{word(stack)}"
+    return f"{MARKS}/{encode_name(stack)}"

@@ -16,9 +16,8 @@ from holdfast.audit.chain import Piece, content_of, read
 from holdfast.audit.layout import HEAD, SHIPPED, head_in, read_piece
 from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.kernel.values import dataclass
-from holdfast.store.blobs import BlobStore
-from holdfast.store.encrypted_blobs import packed
-from holdfast.store.names import word
+from holdfast.store.blobs import BlobStore, encode_name
+from holdfast.store.encrypted_blobs import to_json
 from holdfast.store.place import open_blobs
 from holdfast.store.run_store import RunStore
 
@@ -79,7 +78,10 @@ def objects_of(piece: Piece) -> Iterator[tuple[str, bytes]]:
         run = document.get("run") or document.get("change") or "no-run"
         found.setdefault((day, str(run)), []).append((number, line))
     for (day, run), lines in found.items():
-        yield f"{word(day)}/{word(run)}/{lines[0][0]:012d}.jsonl", content_of(line for _, line in lines)
+        yield (
+            f"{encode_name(day)}/{encode_name(run)}/{lines[0][0]:012d}.jsonl",
+            content_of(line for _, line in lines),
+        )
 
 
 class _Shipping:
@@ -120,7 +122,7 @@ class _Shipping:
             now, tag = _position(self._store, self._address)
             if now >= seq:
                 return
-            data = packed({"seq": seq})
+            data = to_json({"seq": seq})
             if self._store.encrypted.create(name, data) if tag is None else self._moved(name, data, tag):
                 return
 
@@ -182,7 +184,7 @@ def _position(store: RunStore, address: str) -> tuple[int, str | None]:
 
 
 def _name(address: str) -> str:
-    return f"{SHIPPED}/{word(address)}"
+    return f"{SHIPPED}/{encode_name(address)}"
 
 
 def _words(error: Exception, address: str) -> str:

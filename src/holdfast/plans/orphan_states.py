@@ -8,7 +8,6 @@ from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.plans.backend_config import StateHome, leftovers
 from holdfast.plans.context import Session
 from holdfast.stacks.stack import Stack
-from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.terraform.workdirs.workdir import hold_unsaved_states
 
 
@@ -16,7 +15,6 @@ def refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
     """A stack whose state Holdfast keeps does not begin with an empty one while another lies about."""
     if not home.kept:
         return
-    _refuse_damaged(session, stack)
     # A version that cannot be read is said here, at once: behind the door Terraform would ask for it again.
     if session.store.states.current(stack.name) is not None:
         return
@@ -29,21 +27,6 @@ def refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
             "HF-STATE-1",
             f"{stack.name}: its code names no backend, and a state lies beside it already: {shown}",
             hint=f"Take it over: holdfast state adopt {stack.name} (the original is renamed, never deleted).",
-        )
-
-
-def _refuse_damaged(session: Session, stack: Stack) -> None:
-    """A state from before states were sealed, which could not be taken over: never "new"."""
-    blobs = session.store.blobs
-    if (
-        isinstance(blobs, FolderBlobs)
-        and (file := blobs.path(f"state/{stack.name}/terraform.tfstate")).exists()
-    ):
-        raise UnknownOutcome(
-            "HF-STATE-3",
-            f"{stack.name}: its state {file} is empty or cannot be read",
-            hint="A crash leaves such a file. Restore it from a backup "
-            f"(holdfast state push {stack.name} FILE); if it never held anything, remove the file.",
         )
 
 

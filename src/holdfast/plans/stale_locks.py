@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.plans.context import Session
 from holdfast.plans.workdir import Prepared
-from holdfast.store.encrypted_blobs import packed
-from holdfast.store.names import word
+from holdfast.store.blobs import encode_name
+from holdfast.store.encrypted_blobs import to_json
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
 from holdfast.terraform.backend.lock_info import LockInfo
@@ -33,7 +33,7 @@ def noted(session: Session, prepared: Prepared) -> Iterator[None]:
         "process": process_table.this_process().document(),
         "began": clock.now().isoformat(),
     }
-    encrypted.write(name, packed(note), durable=False)
+    encrypted.write(name, to_json(note), durable=False)
     killed = False
     try:
         yield
@@ -83,4 +83,4 @@ def taken_by(lock: LockInfo, *, host: str, began: str) -> bool:
 
 
 def _folder(stack: str) -> str:
-    return f"planning/{word(stack)}"
+    return f"planning/{encode_name(stack)}"

@@ -13,9 +13,9 @@ from holdfast.plans.context import Session
 from holdfast.runs import lanes
 from holdfast.runs.claims import change_of, journal_of, signs
 from holdfast.runs.outcome import never_begun
+from holdfast.store.blobs import encode_name
 from holdfast.store.claims import Claim
 from holdfast.store.leases import Holder, Lease
-from holdfast.store.names import word
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
 
@@ -48,7 +48,7 @@ def require_dead(session: Session, claim: Claim, declared: str | None) -> None:
 @contextlib.contextmanager
 def alone(session: Session, claim: Claim, *, declared: str | None) -> Iterator[None]:
     """`declared` is why a person says that whoever else may be at it is dead; it moves nobody who lives."""
-    leases, name = session.store.leases, f"reconcile/{word(claim.stack)}"
+    leases, name = session.store.leases, f"reconcile/{encode_name(claim.stack)}"
     holder = Holder(
         change=session.change,
         who=session.who,
@@ -94,7 +94,7 @@ def importing(session: Session, claim: Claim) -> str:
 def _require_no_import(session: Session, claim: Claim) -> None:
     """A killed reconcile leaves a Terraform that finishes its imports; one that has not begun never will."""
     named = session.store.runs.read(claim.run, _IMPORTING)
-    if named is None or session.store.runs.bar(named.decode()):
+    if named is None or session.store.runs.prevent_start(named.decode()):
         return
     journal = session.store.runs.journal(named.decode(), session.store.key)
     process = journal.started.get("process") if journal.started is not None else None

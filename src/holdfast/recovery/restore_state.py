@@ -25,7 +25,7 @@ async def state_back(session: Session, ready: Prepared, claim: Claim) -> list[st
                 Terraform(session, ready), claim, lambda: push_content(session, ready, unsaved, run=claim.run)
             )
         if becomes is not Fate.KEPT:
-            store.settle_errored(stack.name)
+            store.resolve_errored(stack.name)
         notes.append(f"the state that could not be saved {becomes.value}")
     elif ready.home.file is not None and not isinstance(
         read_state(await state_now(session, ready) or b""), State

@@ -14,7 +14,7 @@ from holdfast.store import output_buffer
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
 from holdfast.store.run_records import PULSE, SPOOL, TAIL, journal_name
-from holdfast.store.shipping import catch_up
+from holdfast.store.shipping import ship_rest
 from holdfast.system import clock, files, process_table
 from holdfast.system.process_table import Liveness, ProcessId
 
@@ -127,10 +127,10 @@ def journal_of(session: Session, claim: Claim) -> Journal:
     if (shipped is None and said is None) or signs(session, claim, journal).alive:
         return journal
     if shipped is not None:
-        catch_up(store.blobs, claim.run, shipped)
+        ship_rest(store.blobs, claim.run, shipped)
     if said is not None:
         store.runs.write(claim.run, TAIL, said)
-        output_buffer.forget(str((journal.started or {}).get("spill")))
+        output_buffer.remove_buffer(str((journal.started or {}).get("spill")))
     return store.runs.journal(claim.run, store.key)
 
 
@@ -142,7 +142,7 @@ def _left_in_memory(journal: Journal) -> bytes | None:
         return None
     if process_table.life(ProcessId.of(_mapping(started["process"]))) is not Liveness.DEAD:
         return None
-    return output_buffer.left(name)
+    return output_buffer.read_buffer(name)
 
 
 def alive(session: Session, claim: Claim) -> bool:

@@ -19,9 +19,9 @@ from holdfast.plans.status import Status
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import alive, change_of
 from holdfast.stacks.stack import Stack
+from holdfast.store.blobs import decode_name, encode_name
 from holdfast.store.claims import Claim
 from holdfast.store.leases import Held, Holder, Lease, LeaseLost
-from holdfast.store.names import stack_of, word
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness
 
@@ -225,8 +225,8 @@ def _holder(session: Session, what: str) -> Holder:
 
 def _lanes(session: Session) -> tuple[str, ...]:
     names = session.store.encrypted.names(_FOLDER)
-    return tuple(stack_of(name.rpartition("/")[2]) for name in names)
+    return tuple(decode_name(name.rpartition("/")[2]) for name in names)
 
 
 def _name(lane: str) -> str:
-    return f"lanes/{word(lane)}"
+    return f"lanes/{encode_name(lane)}"

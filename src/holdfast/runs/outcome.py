@@ -68,7 +68,7 @@ def settle(session: Session, claim: Claim, journal: Journal) -> tuple[str, ...] 
 
 def never_begun(session: Session, claim: Claim) -> bool:
     """From now on it cannot be: a process that was asked, and outlived the one who asked it, is too late."""
-    return session.store.runs.bar(claim.run) or journal_of(session, claim).started is None
+    return session.store.runs.prevent_start(claim.run) or journal_of(session, claim).started is None
 
 
 def proved(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status, str] | None:

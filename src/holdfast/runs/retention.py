@@ -29,7 +29,7 @@ def forget_old(store: RunStore) -> int:
     held = frozenset(claim.run for claim in store.claims.all())
     gone = too_many(ids, held=held, now=clock.now().timestamp())
     for run in gone:
-        store.runs.forget(run)
+        store.runs.remove(run)
     return len(gone)
 
 
@@ -38,6 +38,6 @@ def forget_words(store: RunStore, memory: Path = output_buffer.MEMORY) -> None:
 
     Words of a run whose end is not known are evidence, and those of another store's are not ours to judge.
     """
-    for run, name in output_buffer.all_left(memory):
+    for run, name in output_buffer.leftover_buffers(memory):
         if store.runs.outcome(run) is not None:
-            output_buffer.forget(name)
+            output_buffer.remove_buffer(name)

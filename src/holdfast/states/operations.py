@@ -20,7 +20,6 @@ from holdfast.runs.claims import alive, claimed
 from holdfast.runs.proven_outcome import ended_by_itself, finish_claim
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.stack import Stack
-from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateCopy
 from holdfast.system import clock, files
@@ -103,7 +102,7 @@ async def push_content(session: Session, ready: Prepared, content: bytes, *, run
     stack, state = ready.stack, read_state(content)
     terraform = Terraform(session, ready)
     try:
-        with _damage_aside(damaged_file(session, ready)):
+        with _damage_aside(ready.home.file):
             await terraform.init()
             files.write(ready.work.module / _PUSHED, content)
             await terraform.state_push(_PUSHED, run or session.change)
@@ -120,13 +119,6 @@ async def push_content(session: Session, ready: Prepared, content: bytes, *, run
     return now
 
 
-def damaged_file(session: Session, ready: Prepared) -> Path | None:
-    """The local state, or one from before states were sealed: if it cannot be read, it makes room."""
-    if ready.home.kept and isinstance(session.store.blobs, FolderBlobs):
-        return session.store.blobs.path(f"state/{ready.stack.name}/terraform.tfstate")
-    return ready.home.file
-
-
 def _same_content(pushed: State, now: State) -> bool:
     """Into an empty remote backend Terraform brings the content under a lineage of its own."""
     return now.lineage == pushed.lineage or now.outline == pushed.outline
@@ -140,7 +132,7 @@ def _settle_unsaved(session: Session, stack: Stack, pushed: State) -> None:
     unsaved = read_state(kept)
     if isinstance(unsaved, State) and (unsaved.lineage != pushed.lineage or unsaved.serial > pushed.serial):
         return
-    session.store.settle_errored(stack.name)
+    session.store.resolve_errored(stack.name)
 
 
 def _content(session: Session, stack: Stack, file: Path | None) -> bytes:

@@ -16,10 +16,9 @@ from holdfast.plans.context import Session
 from holdfast.runs.run_secrets import know_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.states import operations
-from holdfast.store.backups import Backup
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateCopy
-from holdfast.store.states import Version
+from holdfast.store.states import Backup, Version
 from holdfast.system import clock
 from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.retention import Aged, expired, too_old

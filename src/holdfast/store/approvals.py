@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass
-from holdfast.store.encrypted_blobs import EncryptedBlobs, packed
+from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
 from holdfast.system import clock
 
 _FORMAT = 1
@@ -55,11 +55,11 @@ class Consents:
     def add(self, consent: Consent) -> None:
         """Durably, before this returns."""
         document = {"version": _FORMAT, **asdict(consent)}
-        self._encrypted.create(f"{_folder(consent.digest)}/{clock.new_id()}", packed(document))
+        self._encrypted.create(f"{_folder(consent.digest)}/{clock.new_id()}", to_json(document))
 
     def saved(self, digest: str, maker: Mapping[str, object]) -> None:
         """A plan was saved, to be spoken about: who made it, once and for all."""
-        self._encrypted.create(f"makers/{digest}", packed({"version": _FORMAT, "maker": dict(maker)}))
+        self._encrypted.create(f"makers/{digest}", to_json({"version": _FORMAT, "maker": dict(maker)}))
 
     def maker(self, digest: str) -> Mapping[str, object] | None:
         """None: nobody saved a plan of this digest."""

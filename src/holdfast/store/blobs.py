@@ -1,12 +1,13 @@
-"""Where the things of a run store lie: names to bytes, in a folder or behind S3.
+"""The blob store under a run store: names to bytes, in a folder or in S3.
 
-Two promises carry everything above: a name is created by one only, and is replaced only by one who has seen
-what it replaces. What cannot be reached or read is an error, never "absent".
+It guarantees that only one writer creates a name, and that a writer replaces only what it has read. A blob
+that cannot be read is an error, never "absent".
 """
 
 from __future__ import annotations
 
 from typing import Protocol
+from urllib.parse import quote, unquote
 
 from holdfast.kernel.values import dataclass, field
 
@@ -15,35 +16,45 @@ from holdfast.kernel.values import dataclass, field
 class Item:
     data: bytes = field(repr=False)
     tag: str
-    """Another one after every write: what `replace` and `remove` compare."""
+    """Changes with every write; `replace` and `remove` compare it."""
 
 
 class BlobStore(Protocol):
-    """Names are words joined by `/`; each word is safe as a file name."""
+    """The parts of a name are joined by `/`, and each is safe as a file name."""
 
     shown: str
-    """The place, for people: a path or an address. Never a secret."""
+    """For messages: a path or an address, without secrets."""
 
     def read(self, name: str) -> Item | None:
-        """None only when it really is not there."""
+        """None only if it does not exist."""
         ...
 
     def create(self, name: str, data: bytes) -> bool:
-        """Durably, and complete before the name appears. False when somebody was first."""
+        """Durable, and complete before the name appears. False if the name exists."""
         ...
 
     def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
-        """The new tag, or None when what is there is not what `tag` names (or nothing is)."""
+        """The new tag, or None if the blob no longer has this tag."""
         ...
 
     def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        """Whatever was there."""
+        """Unconditional."""
         ...
 
     def remove(self, name: str, *, tag: str | None = None) -> bool:
-        """False when it was not there, or is not what `tag` names."""
+        """False if it does not exist, or has another tag."""
         ...
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """Every name below `folder/`, whole and sorted."""
+        """Every full name below `folder/`, sorted."""
         ...
+
+
+def encode_name(text: str) -> str:
+    """Any text as one part of a name. It never starts with a dot: such files are partial writes."""
+    quoted = quote(text, safe="")
+    return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
+
+
+def decode_name(part: str) -> str:
+    return unquote(part)

@@ -1,7 +1,7 @@
-"""A claim: one run has a stack for itself, until its end is known.
+"""A claim reserves a stack for one run until the run's outcome is recorded.
 
-It is made before anything is changed and holds what the run meant to do; it goes when the run's outcome is
-written. A claim whose run is gone is what tells the next one that nobody knows how that run ended.
+It is written before anything changes and contains the run's intent. A claim whose run is dead tells the next
+run that the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 
 from holdfast.kernel.values import dataclass, field
-from holdfast.store.encrypted_blobs import EncryptedBlobs, packed
-from holdfast.store.names import stack_of, word
+from holdfast.store.blobs import decode_name, encode_name
+from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """`intent` is the document of the one who claims; this room does not look into it."""
+    """`intent` is the run's own document; the store does not interpret it."""
 
     stack: str
     run: str
@@ -28,32 +28,32 @@ class Claims:
         self._encrypted = encrypted
 
     def take(self, claim: Claim) -> Claim:
-        """The claim that holds: ours, or that of the one who was first."""
+        """The claim in force: this one, or that of the run that was first."""
         document: dict[str, object] = {"stack": claim.stack, "run": claim.run, "intent": claim.intent}
         while True:
-            if self._encrypted.create(_name(claim.stack), packed(document)):
+            if self._encrypted.create(_name(claim.stack), to_json(document)):
                 return claim
-            holds = self.of(claim.stack)
-            if holds is not None:
-                return holds
+            existing = self.of(claim.stack)
+            if existing is not None:
+                return existing
 
     def of(self, stack: str) -> Claim | None:
-        found = self._encrypted.read(_name(stack))
-        if found is None:
+        blob = self._encrypted.read(_name(stack))
+        if blob is None:
             return None
-        document = json.loads(found.data)
-        return Claim(stack=document["stack"], run=document["run"], intent=document["intent"], tag=found.tag)
+        document = json.loads(blob.data)
+        return Claim(stack=document["stack"], run=document["run"], intent=document["intent"], tag=blob.tag)
 
     def all(self) -> tuple[Claim, ...]:
-        words = [name.split("/")[1] for name in self._encrypted.names("claims")]
-        return tuple(claim for one in words if (claim := self.of(stack_of(one))) is not None)
+        names = [name.split("/")[1] for name in self._encrypted.names("claims")]
+        return tuple(claim for name in names if (claim := self.of(decode_name(name))) is not None)
 
     def release(self, stack: str, run: str) -> None:
-        """Only the run's own claim goes."""
+        """Removes only the run's own claim."""
         claim = self.of(stack)
         if claim is not None and claim.run == run:
             self._encrypted.remove(_name(stack), tag=claim.tag)
 
 
 def _name(stack: str) -> str:
-    return f"claims/{word(stack)}"
+    return f"claims/{encode_name(stack)}"

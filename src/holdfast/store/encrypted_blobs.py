@@ -1,4 +1,4 @@
-"""A blob store whose every thing is encrypted: under the store's key, as the thing that its name says."""
+"""A blob store that encrypts every blob with the store's key and binds it to its name."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Opened:
     tag: str
 
     def document(self) -> dict[str, object]:
-        found: object = json.loads(self.data)
-        if not isinstance(found, dict):
-            raise UnknownOutcome("HF-STORE-2", "the run store holds something that is not a record")
-        return found
+        document: object = json.loads(self.data)
+        if not isinstance(document, dict):
+            raise UnknownOutcome("HF-STORE-2", "the run store contains a blob that is not a JSON object")
+        return document
 
 
 class EncryptedBlobs:
-    """Reading what another key encrypted, or what was changed, is an error; it is never taken for absent."""
+    """Reading a blob that was changed or has another key is an error: it is never taken for absent."""
 
     def __init__(self, blobs: BlobStore, key: Callable[[], Key]) -> None:
         self.blobs = blobs
@@ -35,16 +35,16 @@ class EncryptedBlobs:
         item = self.blobs.read(name)
         if item is None:
             return None
-        return Opened(data=self._opened(name, item.data), tag=item.tag)
+        return Opened(data=self._decrypt(name, item.data), tag=item.tag)
 
     def create(self, name: str, data: bytes) -> bool:
-        return self.blobs.create(name, self._encrypted(name, data))
+        return self.blobs.create(name, self._encrypt(name, data))
 
     def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
-        return self.blobs.replace(name, self._encrypted(name, data), tag=tag)
+        return self.blobs.replace(name, self._encrypt(name, data), tag=tag)
 
     def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        self.blobs.write(name, self._encrypted(name, data), durable=durable)
+        self.blobs.write(name, self._encrypt(name, data), durable=durable)
 
     def remove(self, name: str, *, tag: str | None = None) -> bool:
         return self.blobs.remove(name, tag=tag)
@@ -52,24 +52,24 @@ class EncryptedBlobs:
     def names(self, folder: str) -> tuple[str, ...]:
         return self.blobs.names(folder)
 
-    def _opened(self, name: str, data: bytes) -> bytes:
+    def _decrypt(self, name: str, data: bytes) -> bytes:
         key, what = self._key(), f"{name} in the run store {self.blobs.shown}"
         try:
             return decrypt(key, data, context=_context(name))
         except WrongKey:
             raise WrongKey(
                 "HF-KEY-7",
-                f"{what} was encrypted with the key {key_id_of(data)}, and the key at hand is {key.id}",
-                hint="Set HOLDFAST_KEY to that key, or restore its key file from the backup.",
+                f"{what} was encrypted with key {key_id_of(data)}, but the current key is {key.id}",
+                hint="Set HOLDFAST_KEY to that key, or restore its key file from your backup.",
             ) from None
         except Damaged:
             raise UnknownOutcome(
                 "HF-STORE-2",
-                f"{what} was changed, cut short or put in the place of something else",
-                hint="Restore it from a backup. Nothing is run while the record is unreadable.",
+                f"{what} was changed, truncated or replaced by something else",
+                hint="Restore it from a backup. Holdfast runs nothing until the store is readable.",
             ) from None
 
-    def _encrypted(self, name: str, data: bytes) -> bytes:
+    def _encrypt(self, name: str, data: bytes) -> bytes:
         return encrypt(self._key(), data, context=_context(name))
 
 
@@ -77,5 +77,5 @@ def _context(name: str) -> str:
     return f"store\0{name}"
 
 
-def packed(document: dict[str, object]) -> bytes:
+def to_json(document: dict[str, object]) -> bytes:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()

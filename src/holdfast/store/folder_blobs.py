@@ -10,11 +10,11 @@ from holdfast.kernel.errors import UnknownOutcome
 from holdfast.store.blobs import Item
 from holdfast.system import files
 
-_IGNORE = "# Holdfast's own record: states, marks, journals. Not for Git.\n*\n"
+_IGNORE = "# The Holdfast run store: states, journals, approvals. Not for Git.\n*\n"
 
 
 class FolderBlobs:
-    """Nothing is made before something has to be written."""
+    """The folder is created with the first write."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -33,62 +33,60 @@ class FolderBlobs:
         return Item(data=data, tag=_tag(data))
 
     def create(self, name: str, data: bytes) -> bool:
-        return files.create(self._place(name), data)
+        return files.create(self._writable_path(name), data)
 
     def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
-        place = self._place(name)
-        with files.locked(self._lock(place)):
-            now = self.read(name)
-            if now is None or now.tag != tag:
+        path = self._writable_path(name)
+        with files.locked(_lock_beside(path)):
+            current = self.read(name)
+            if current is None or current.tag != tag:
                 return None
-            files.write(place, data)
+            files.write(path, data)
         return _tag(data)
 
     def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        files.write(self._place(name), data, durable=durable)
+        files.write(self._writable_path(name), data, durable=durable)
 
     def remove(self, name: str, *, tag: str | None = None) -> bool:
-        place = self.path(name)
-        if not place.exists():
+        path = self.path(name)
+        if not path.exists():
             return False
-        with files.locked(self._lock(place)):
-            now = self.read(name)
-            if now is None or (tag is not None and now.tag != tag):
+        with files.locked(_lock_beside(path)):
+            current = self.read(name)
+            if current is None or (tag is not None and current.tag != tag):
                 return False
-            place.unlink()
-            files.flush_folder(place.parent)
+            path.unlink()
+            files.flush_folder(path.parent)
         return True
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """What begins with a dot is half-written, or a lock."""
-        found: list[str] = []
+        """Files that start with a dot are partial writes or locks."""
+        result: list[str] = []
         try:
-            for place, folders, names in os.walk(self.path(folder), onerror=_raise):
-                folders[:] = [one for one in folders if not one.startswith(".")]
-                below = Path(place).relative_to(self.folder).as_posix()
-                found += [f"{below}/{name}" for name in names if not name.startswith(".")]
+            for parent, folders, names in os.walk(self.path(folder), onerror=_raise):
+                folders[:] = [name for name in folders if not name.startswith(".")]
+                below = Path(parent).relative_to(self.folder).as_posix()
+                result += [f"{below}/{name}" for name in names if not name.startswith(".")]
         except FileNotFoundError:
             return ()
         except OSError as error:
             raise _unreadable(self.path(folder), error) from None
-        return tuple(sorted(found))
+        return tuple(sorted(result))
 
-    def prepare(self) -> None:
-        files.private_folder(self.folder)
-        ignore = self.folder / ".gitignore"
-        if not ignore.exists():
-            files.write(ignore, _IGNORE)
+    def _writable_path(self, name: str) -> Path:
+        path = self.path(name)
+        if not path.parent.is_dir():
+            files.private_folder(self.folder)
+            ignore = self.folder / ".gitignore"
+            if not ignore.exists():
+                files.write(ignore, _IGNORE)
+            files.private_folder(path.parent)
+        return path
 
-    def _place(self, name: str) -> Path:
-        place = self.path(name)
-        if not place.parent.is_dir():
-            self.prepare()
-            files.private_folder(place.parent)
-        return place
 
-    def _lock(self, place: Path) -> Path:
-        """One lock for a folder's names: what they guard takes no time."""
-        return place.parent / ".lock"
+def _lock_beside(path: Path) -> Path:
+    """One lock per folder is enough: it is held only for moments."""
+    return path.parent / ".lock"
 
 
 def _raise(error: OSError) -> None:
@@ -102,6 +100,6 @@ def _tag(data: bytes) -> str:
 def _unreadable(path: Path, error: OSError) -> UnknownOutcome:
     return UnknownOutcome(
         "HF-STORE-2",
-        f"the run store cannot be read: {path}: {error.strerror}",
-        hint="Give this user the right to read it, or restore it. Nothing is run while it is unreadable.",
+        f"cannot read the run store: {path}: {error.strerror}",
+        hint="Allow this user to read it, or restore it. Holdfast runs nothing until it is readable.",
     )

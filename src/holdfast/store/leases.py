@@ -1,8 +1,8 @@
-"""A lease: a lock with a living holder. It has a heartbeat, and a number that fences off who held it before.
+"""A lease: a lock with a live holder, a heartbeat and a fencing number.
 
-The number grows by one with each new holder and is never given twice: what carries an old number comes too
-late. A lease changes hands when it was released, when its holder's death is proved, or when a person declares
-that death; a holder that is seen to live keeps it whatever anybody declares.
+The number grows by one with each holder and is never reused: a write with an older number is too late. A
+lease changes hands when it is released, when its holder is proved dead, or when a person declares the holder
+dead; a holder that is known to be alive keeps it in any case.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import msgspec
 
 from holdfast.kernel.errors import Busy, UnknownOutcome
 from holdfast.kernel.values import dataclass
-from holdfast.store.encrypted_blobs import EncryptedBlobs, Opened, packed
+from holdfast.store.encrypted_blobs import EncryptedBlobs, Opened, to_json
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
 
-_ROUNDS = 30
-"""So often somebody else can come between before that is called a fault of the store."""
+_ATTEMPTS = 30
+"""So many conflicting writes in a row are a fault of the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +32,13 @@ class Holder:
     since: str
 
     def same(self, other: Holder) -> bool:
-        """The same change of the same process: what it does not remember taking may still be its own."""
+        """The same change of the same process: it may have taken a lease whose answer was lost."""
         return (self.change, self.process) == (other.change, other.process)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenFrom:
-    """Why it changed hands without having been released. Recorded as long as the new holder has it."""
+    """Why the lease changed hands without a release. Recorded while the new holder has it."""
 
     holder: Holder
     life: str
@@ -47,7 +47,7 @@ class TakenFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Held by us, as far as we know. `Leases.require` asks."""
+    """Held by this process as far as it knows; `Leases.require` checks."""
 
     name: str
     holder: Holder
@@ -58,7 +58,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Not ours: who has it, when that one was last heard of, and whether it lives."""
+    """Another holder: who, the last heartbeat, and whether it is alive."""
 
     holder: Holder
     number: int
@@ -67,7 +67,7 @@ class Held:
 
 
 class LeaseLost(Busy):
-    """Somebody took it over: whatever was about to be written under it must not be."""
+    """Another holder took over: nothing more may be written under the old lease."""
 
 
 class Leases:
@@ -80,83 +80,83 @@ class Leases:
     def take(
         self, name: str, holder: Holder, *, spare: Callable[[Held], bool] = lambda _: False
     ) -> Lease | Held:
-        """Ours if it is free or its holder is proved dead. Taking twice gives the same lease.
+        """Succeeds if the lease is free or its holder is proved dead. Taking twice gives the same lease.
 
-        `spare` is asked about a dead holder: what it began may go on without it.
+        `spare` decides about a dead holder: what it started may still be running.
         """
-        return self._taken(
+        return self._take(
             name, holder, may=lambda held: held.life is Liveness.DEAD and not spare(held), declared=None
         )
 
     def take_over(self, name: str, holder: Holder, *, number: int, declared: str | None) -> Lease | Held:
-        """From the holder with this number, if its death is proved or declared.
+        """From the holder with this number, if it is proved or declared dead.
 
-        `declared` says by whom and why, and is recorded. It counts for the holder it was said of only.
+        `declared` says by whom and why, and is recorded. It applies only to that holder.
         """
 
         def may(held: Held) -> bool:
-            believed = declared is not None and held.life is not Liveness.ALIVE
-            return held.life is Liveness.DEAD or (held.number == number and believed)
+            declared_dead = declared is not None and held.life is not Liveness.ALIVE
+            return held.life is Liveness.DEAD or (held.number == number and declared_dead)
 
-        return self._taken(name, holder, may=may, declared=declared)
+        return self._take(name, holder, may=may, declared=declared)
 
     def renew(self, lease: Lease) -> Lease:
         """The heartbeat."""
         tag = lease.tag
-        for _ in range(_ROUNDS):
+        for _ in range(_ATTEMPTS):
             record = _Record(
                 number=lease.number, holder=lease.holder, beat=_now(), taken_from=lease.taken_from
             )
-            renewed = self._encrypted.replace(_place(lease.name), record.data(), tag=tag)
+            renewed = self._encrypted.replace(_blob_name(lease.name), record.data(), tag=tag)
             if renewed is not None:
                 return replace(lease, tag=renewed)
-            # Another heartbeat of ours may have come between.
+            # Another heartbeat of this process may have been first.
             tag = self._ours(lease).tag
-        raise _unsettled(lease.name)
+        raise _conflicts(lease.name)
 
     def require(self, lease: Lease) -> None:
-        """Raises unless it is still ours at this moment."""
+        """Raises if this process no longer holds it."""
         self._ours(lease)
 
     def release(self, lease: Lease) -> None:
         """May be repeated. The number stays, so that the next one is greater."""
-        for _ in range(_ROUNDS):
-            found = self._read(lease.name)
-            if found is None or not found.record.held_as(lease):
+        for _ in range(_ATTEMPTS):
+            entry = self._read(lease.name)
+            if entry is None or not entry.record.held_as(lease):
                 return
             free = _Record(number=lease.number, holder=None, beat=_now())
-            if self._encrypted.replace(_place(lease.name), free.data(), tag=found.tag) is not None:
+            if self._encrypted.replace(_blob_name(lease.name), free.data(), tag=entry.tag) is not None:
                 return
-        raise _unsettled(lease.name)
+        raise _conflicts(lease.name)
 
     def look(self, name: str) -> Held | None:
-        """Who holds it now, if anybody does."""
-        found = self._read(name)
-        return self._held(found.record) if found is not None else None
+        """The current holder, if any."""
+        entry = self._read(name)
+        return self._held(entry.record) if entry is not None else None
 
-    def _taken(
+    def _take(
         self, name: str, holder: Holder, *, may: Callable[[Held], bool], declared: str | None
     ) -> Lease | Held:
-        for _ in range(_ROUNDS):
-            found = self._read(name)
-            if found is None:
-                self._encrypted.create(_place(name), _Record(number=0, holder=None, beat=_now()).data())
+        for _ in range(_ATTEMPTS):
+            entry = self._read(name)
+            if entry is None:
+                self._encrypted.create(_blob_name(name), _Record(number=0, holder=None, beat=_now()).data())
                 continue
-            held = self._held(found.record)
+            held = self._held(entry.record)
             if held is not None and held.holder.same(holder):
-                return _lease(name, held.holder, found.record, found.tag)
+                return _lease(name, held.holder, entry.record, entry.tag)
             if held is not None and not may(held):
                 return held
             record = _Record(
-                number=found.record.number + 1,
+                number=entry.record.number + 1,
                 holder=holder,
                 beat=_now(),
                 taken_from=_taken_from(held, declared) if held is not None else None,
             )
-            tag = self._encrypted.replace(_place(name), record.data(), tag=found.tag)
+            tag = self._encrypted.replace(_blob_name(name), record.data(), tag=entry.tag)
             if tag is not None:
                 return _lease(name, holder, record, tag)
-        raise _unsettled(name)
+        raise _conflicts(name)
 
     def _held(self, record: _Record) -> Held | None:
         if record.holder is None:
@@ -164,21 +164,22 @@ class Leases:
         life = self._life(record.holder.process)
         return Held(holder=record.holder, number=record.number, beat=record.beat, life=life)
 
-    def _ours(self, lease: Lease) -> _Found:
-        found = self._read(lease.name)
-        if found is not None and found.record.held_as(lease):
-            return found
-        now = found.record.holder if found is not None else None
-        by = f"is held by {now.who} ({now.what}, since {now.since})" if now is not None else "was released"
+    def _ours(self, lease: Lease) -> _StoredLease:
+        entry = self._read(lease.name)
+        if entry is not None and entry.record.held_as(lease):
+            return entry
+        now = entry.record.holder if entry is not None else None
+        by = f"{now.who} holds it ({now.what}, since {now.since})" if now is not None else "it was released"
         raise LeaseLost(
             "HF-STORE-9",
-            f"{lease.name} is not ours any more: it {by}",
-            hint="Look at what that one did, then plan again. Nothing more was written under the old lease.",
+            f"this command lost the lease {lease.name}: {by}",
+            hint="Check what the other command did, then plan again. Nothing more was written under the "
+            "lease.",
         )
 
-    def _read(self, name: str) -> _Found | None:
-        opened = self._encrypted.read(_place(name))
-        return _Found(record=_record(name, opened), tag=opened.tag) if opened is not None else None
+    def _read(self, name: str) -> _StoredLease | None:
+        blob = self._encrypted.read(_blob_name(name))
+        return _StoredLease(record=_record(name, blob), tag=blob.tag) if blob is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,11 +194,11 @@ class _Record:
         return self.number == lease.number and self.holder is not None and self.holder.same(lease.holder)
 
     def data(self) -> bytes:
-        return packed(asdict(self))
+        return to_json(asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _StoredLease:
     record: _Record
     tag: str
 
@@ -210,18 +211,18 @@ def _lease(name: str, holder: Holder, record: _Record, tag: str) -> Lease:
     return Lease(name=name, holder=holder, number=record.number, tag=tag, taken_from=record.taken_from)
 
 
-def _record(name: str, opened: Opened) -> _Record:
+def _record(name: str, blob: Opened) -> _Record:
     try:
-        return msgspec.json.decode(opened.data, type=_Record)
+        return msgspec.json.decode(blob.data, type=_Record)
     except msgspec.DecodeError as error:
         raise UnknownOutcome(
             "HF-STORE-2",
-            f"the lease {name} in the run store cannot be read: {error}",
-            hint="A newer Holdfast may have written it. Nothing is taken while nobody can say who holds it.",
+            f"cannot read the lease {name} in the run store: {error}",
+            hint="A newer Holdfast may have written it. Holdfast takes no lease while the holder is unknown.",
         ) from None
 
 
-def _place(name: str) -> str:
+def _blob_name(name: str) -> str:
     return f"leases/{name}"
 
 
@@ -229,9 +230,9 @@ def _now() -> str:
     return clock.now().isoformat()
 
 
-def _unsettled(name: str) -> UnknownOutcome:
+def _conflicts(name: str) -> UnknownOutcome:
     return UnknownOutcome(
         "HF-STORE-2",
-        f"the lease {name} changes in the run store faster than it can be read",
-        hint="Look whether something between here and the store changes its answers (ETag).",
+        f"the lease {name} in the run store changes faster than it can be read",
+        hint="Check whether a proxy between here and the store changes its answers (ETag).",
     )

@@ -1,9 +1,9 @@
-"""Terraform's words on their way into the journal, in a file in memory.
+"""The output buffer of an apply: a private file in memory between Terraform and the journal.
 
-What Terraform writes into a pipe dies with whoever reads it. Into a file it is there as soon as the write
-returns, whoever is killed next: so for the length of an apply its output goes to a private file in memory,
-is read from there into the journal, and the file goes. After a kill the next command takes what is left into
-the store, encrypted. On a machine without such a place a pipe does, and the last moment may be lost.
+Output in a pipe is lost when its reader is killed; output in a file survives every process. During an apply
+Terraform writes into this file, the supervisor copies it into the journal and removes it. After a kill the
+next command saves the rest in the store, encrypted. Without such a file system a pipe is used, and the last
+output before a kill may be lost.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from pathlib import Path
 from holdfast.system import clock
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - memory, not a disk: nothing is at rest there
-_LEAST_AT_FIRST = 64 * 1024 * 1024
-_LEAST = 4 * 1024 * 1024
+_FREE_AT_START = 64 * 1024 * 1024
+_FREE_WHILE_RUNNING = 4 * 1024 * 1024
 
 
 def buffer_path(run: str, memory: Path = MEMORY) -> str | None:
-    """A name for one run's words; None where there is no room in memory, or no such place."""
+    """None if there is too little memory, or no such file system."""
     try:
-        if not os.access(memory, os.W_OK) or _free(memory) < _LEAST_AT_FIRST:
+        if not os.access(memory, os.W_OK) or _free(memory) < _FREE_AT_START:
             return None
     except OSError:
         return None
     return str(memory / f"holdfast-{os.getuid()}-{run}-{clock.random_token(4)}")
 
 
-def require_memory(spill: str) -> None:
-    """An error while there is still room: a write of Terraform's that fails is said by nobody."""
-    if _free(Path(spill).parent) < _LEAST:
-        raise OSError(errno.ENOSPC, "no room in memory for what Terraform says", spill)
+def require_space(buffer: str) -> None:
+    """Fails while there is still some space: Terraform would not report a failed write."""
+    if _free(Path(buffer).parent) < _FREE_WHILE_RUNNING:
+        raise OSError(errno.ENOSPC, "no memory left for Terraform's output", buffer)
 
 
-def left(spill: str) -> bytes | None:
-    """What a killed run left there. Somebody else's file is not looked at."""
-    path = Path(spill)
+def read_buffer(buffer: str) -> bytes | None:
+    """What a killed run left. Ignores files of other users."""
+    path = Path(buffer)
     try:
         if path.stat().st_uid != os.getuid() or not path.name.startswith("holdfast-"):
             return None
@@ -46,20 +46,20 @@ def left(spill: str) -> bytes | None:
         return None
 
 
-def all_left(memory: Path = MEMORY) -> tuple[tuple[str, str], ...]:
-    """What lies there of this user's runs: each run, and the name of its words."""
+def leftover_buffers(memory: Path = MEMORY) -> tuple[tuple[str, str], ...]:
+    """The buffers of this user: run and path."""
     ours = f"holdfast-{os.getuid()}-"
     try:
-        names = [name for name in os.listdir(memory) if name.startswith(ours)]  # noqa: PTH208 - names do
+        names = [name for name in os.listdir(memory) if name.startswith(ours)]  # noqa: PTH208 - only names
     except OSError:
         return ()
     return tuple((name.removeprefix(ours).rpartition("-")[0], str(memory / name)) for name in sorted(names))
 
 
-def forget(spill: str) -> None:
-    Path(spill).unlink(missing_ok=True)
+def remove_buffer(buffer: str) -> None:
+    Path(buffer).unlink(missing_ok=True)
 
 
 def _free(folder: Path) -> int:
-    room = os.statvfs(folder)
-    return room.f_bavail * room.f_frsize
+    usage = os.statvfs(folder)
+    return usage.f_bavail * usage.f_frsize

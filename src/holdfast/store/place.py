@@ -1,4 +1,4 @@
-"""Where the run store is: opened by the name in the configuration, or by what another process was told."""
+"""Opens the run store by its name in the configuration, or in another process by its description."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
 
 
 def open_blobs(name: str, root: Path, variables: Mapping[str, str]) -> BlobStore:
-    """`variables` are those of the one who started the command; a folder needs none of them."""
+    """`variables` are the caller's; only S3 needs them."""
     if name.startswith("s3://"):
-        return _s3().open(name, wanted(variables))
+        return _s3().open(name, s3_variables(variables))
     if "://" in name:
         raise UsageError(
             "HF-STORE-1",
-            f"the run store {_scheme(name)} is neither a folder nor in S3",
+            f"the run store {name.partition('://')[0]}://… is neither a folder nor in S3",
             hint="Set `store: .holdfast`, another folder, or s3://bucket/prefix.",
         )
     return FolderBlobs((root / name).absolute())
 
 
 def folders_of(blobs: BlobStore) -> tuple[Path, ...]:
-    """The folders of this machine that a store writes to: they must have room."""
+    """The local folders that the store writes to."""
     return (blobs.folder,) if isinstance(blobs, FolderBlobs) else ()
 
 
 def describe(blobs: BlobStore) -> dict[str, object]:
-    """What `from_description` needs in another process, as JSON. It may hold credentials."""
+    """For `from_description` in another process, as JSON. It may contain credentials."""
     if isinstance(blobs, FolderBlobs):
         return {"kind": "folder", "folder": str(blobs.folder)}
-    described: dict[str, object] = blobs.described()  # type: ignore[attr-defined]
-    return described
+    description: dict[str, object] = blobs.description()  # type: ignore[attr-defined]
+    return description
 
 
-def from_description(described: Mapping[str, object]) -> BlobStore:
-    match described:
+def from_description(description: Mapping[str, object]) -> BlobStore:
+    match description:
         case {"kind": "folder", "folder": str(folder)}:
             return FolderBlobs(Path(folder))
         case {"kind": "s3", "address": str(address), "variables": dict(variables)}:
-            known = described.get("known")
+            known = description.get("known")
             return _s3().open(address, variables, known=known if isinstance(known, dict) else None)
         case _:
-            raise UsageError("HF-STORE-1", f"a run store of the kind {described.get('kind')} is not known")
+            raise UsageError("HF-STORE-1", f"unknown kind of run store: {description.get('kind')}")
 
 
-def wanted(variables: Mapping[str, str]) -> dict[str, str]:
-    """What S3 may need of the caller's environment: AWS's own, and what programs need to find their way."""
+def s3_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """AWS's own variables, and those that every program gets."""
     return {
         name: value
         for name, value in variables.items()
@@ -63,18 +63,13 @@ def wanted(variables: Mapping[str, str]) -> dict[str, str]:
 
 def _s3() -> type[S3Blobs]:
     try:
-        from holdfast.store.s3_blobs import S3Blobs  # noqa: PLC0415 - an extra, and slow to import: only where it is used
+        from holdfast.store.s3_blobs import S3Blobs  # noqa: PLC0415 - an extra, and slow to import
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("boto"):
             raise
         raise UsageError(
             "HF-STORE-4",
             "the run store is in S3, and the Python package boto3 is not installed",
-            hint="Install Holdfast with its extra for AWS: pip install 'holdfast[aws]'.",
+            hint="Install Holdfast with its AWS extra: pip install 'holdfast[aws]'.",
         ) from None
     return S3Blobs
-
-
-def _scheme(name: str) -> str:
-    """An address may hold a password: only its kind is shown."""
-    return f"{name.partition('://')[0]}://…"

@@ -1,6 +1,6 @@
 """The run store: what must outlive a run. Its id, used marks, claims, journals, states, backups, leases.
 
-Everything but its own id is encrypted. The store records the id of its key; another key is refused by name.
+Everything except its own id is encrypted. The store records the id of its key and refuses any other key.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 from holdfast.kernel.errors import UnknownOutcome, UsageError
 from holdfast.kernel.values import dataclass
 from holdfast.secrets.keys import Key
-from holdfast.store.backups import Backups
-from holdfast.store.blobs import BlobStore
+from holdfast.store.blobs import BlobStore, encode_name
 from holdfast.store.claims import Claims
-from holdfast.store.encrypted_blobs import EncryptedBlobs, packed
-from holdfast.store.names import stack_of, word
+from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
 from holdfast.store.run_records import RunRecords
-from holdfast.store.states import KeptStates
+from holdfast.store.states import Backups, ManagedStates
 from holdfast.system import clock
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ _VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRecord:
-    """What was last seen of a stack's state. `place` names where, without secrets."""
+    """The last known state of a stack. `place` says where it is stored, without secrets."""
 
     place: str
     lineage: str
@@ -43,53 +41,53 @@ class StateRecord:
 
 
 class RunStore:
-    """Nothing is written before something has to be remembered, nor before the key is the right one."""
+    """Nothing is written before it is needed, nor before the key is known to be the right one."""
 
     def __init__(self, blobs: BlobStore, key: Callable[[], Key]) -> None:
         self.blobs = blobs
-        self._any_key = key
+        self._load_key = key
         self.encrypted = EncryptedBlobs(blobs, lambda: self.key)
         self.claims = Claims(self.encrypted)
-        self.states = KeptStates(self.encrypted)
+        self.states = ManagedStates(self.encrypted)
         self.backups = Backups(self.encrypted)
         self.runs = RunRecords(self.encrypted)
 
     @functools.cached_property
     def consents(self) -> Consents:
-        from holdfast.store.approvals import Consents  # noqa: PLC0415 - only where the guard stops something
+        from holdfast.store.approvals import Consents  # noqa: PLC0415 - only needed when the guard stops a plan
 
         return Consents(self.encrypted)
 
     @functools.cached_property
     def leases(self) -> Leases:
-        from holdfast.store.leases import Leases  # noqa: PLC0415 - most commands take none
+        from holdfast.store.leases import Leases  # noqa: PLC0415 - most commands take no lease
 
         return Leases(self.encrypted)
 
     @functools.cached_property
     def key(self) -> Key:
-        """The key at hand, once it is known to be this store's own."""
-        key = self._any_key()
-        found = self._identity() or self._begun(key)
-        if found.get("version") != _VERSION:
-            raise _unreadable(self.blobs.shown, f"its format {found.get('version')} is not known")
-        if found.get("key") != key.id:
+        """The current key, after checking that it is the store's."""
+        key = self._load_key()
+        identity = self._identity() or self._create(key)
+        if identity.get("version") != _VERSION:
+            raise _unreadable(self.blobs.shown, f"unknown format {identity.get('version')}")
+        if identity.get("key") != key.id:
             raise UsageError(
                 "HF-STORE-3",
-                f"the run store {self.blobs.shown} belongs to the key {found.get('key')}; "
-                f"the key at hand is {key.id}",
-                hint="Set HOLDFAST_KEY to the store's key, or restore its key file from the backup.",
+                f"the run store {self.blobs.shown} is encrypted with key {identity.get('key')}, "
+                f"but the current key is {key.id}",
+                hint="Set HOLDFAST_KEY to the store's key, or restore its key file from your backup.",
             )
         return key
 
     def id(self) -> str:
-        """The store's own id, written on first use; a bundle names it."""
+        """Written on first use; a bundle names it."""
         _ = self.key
         return str((self._identity() or {})["id"])
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was ever written here."""
+        """Whether nothing was ever written."""
         return self._identity() is None
 
     def _identity(self) -> dict[str, object] | None:
@@ -101,11 +99,11 @@ class RunStore:
         except ValueError:
             document = None
         if not isinstance(document, dict) or "id" not in document:
-            raise _unreadable(self.blobs.shown, f"{IDENTITY} is not a record")
+            raise _unreadable(self.blobs.shown, f"{IDENTITY} is not valid")
         return document
 
-    def _begun(self, key: Key) -> dict[str, object]:
-        """The first use: a store that cannot keep its promises is refused before anything relies on it."""
+    def _create(self, key: Key) -> dict[str, object]:
+        """On first use. Refuses a blob store that does not honour conditional writes."""
         probe = getattr(self.blobs, "probe", None)
         if probe is not None:
             probe()
@@ -115,63 +113,60 @@ class RunStore:
             "created": clock.now().isoformat(),
             "key": key.id,
         }
-        self.blobs.create(IDENTITY, packed(document) + b"\n")
+        self.blobs.create(IDENTITY, to_json(document) + b"\n")
         return self._identity() or document
 
     # Used marks: a plan is applied at most once.
 
     def mark_used(self, digest: str, *, run: str, stack: str, who: str) -> bool:
-        """Durably, before Terraform starts. False when the plan was used before."""
+        """Durable, before Terraform starts. False if the plan was already used."""
         mark: dict[str, object] = {"run": run, "stack": stack, "who": who, "at": clock.now().isoformat()}
-        return self.encrypted.create(f"used/{digest}", packed(mark))
+        return self.encrypted.create(f"used/{digest}", to_json(mark))
 
     def used(self, digest: str) -> dict[str, object] | None:
-        found = self.encrypted.read(f"used/{digest}")
-        return found.document() if found is not None else None
+        blob = self.encrypted.read(f"used/{digest}")
+        return blob.document() if blob is not None else None
 
-    # Where states are and what was last seen there.
+    # Where states are, and their last known version.
 
     def record(self, stack: str, record: StateRecord) -> None:
-        self.encrypted.write(f"records/{word(stack)}", packed(asdict(record)))
+        self.encrypted.write(f"records/{encode_name(stack)}", to_json(asdict(record)))
 
     def last_seen(self, stack: str) -> StateRecord | None:
-        found = self.encrypted.read(f"records/{word(stack)}")
-        return StateRecord(**found.document()) if found is not None else None  # type: ignore[arg-type]
-
-    def recorded_stacks(self) -> tuple[str, ...]:
-        return tuple(sorted(stack_of(name.split("/")[1]) for name in self.blobs.names("records")))
+        blob = self.encrypted.read(f"records/{encode_name(stack)}")
+        return StateRecord(**blob.document()) if blob is not None else None  # type: ignore[arg-type]
 
     def forget(self, stack: str) -> None:
-        self.encrypted.remove(f"records/{word(stack)}")
+        self.encrypted.remove(f"records/{encode_name(stack)}")
 
-    # States that could not be saved. Kept until they are pushed.
+    # States that Terraform could not save, until they are pushed.
 
     def keep_errored(self, stack: str, state: bytes) -> None:
-        """The newest is the one that `errored` gives; an older one is set aside, never overwritten."""
-        name = f"errored/{word(stack)}/kept"
+        """`errored` returns the newest; an older one is set aside, never overwritten."""
+        name = f"errored/{encode_name(stack)}/kept"
         while not self.encrypted.create(name, state):
             older = self.encrypted.read(name)
             if older is None:
                 continue
-            self.encrypted.write(f"errored/{word(stack)}/older-{clock.new_id()}", older.data)
+            self.encrypted.write(f"errored/{encode_name(stack)}/older-{clock.new_id()}", older.data)
             if self.encrypted.replace(name, state, tag=older.tag) is not None:
                 return
 
     def errored(self, stack: str) -> bytes | None:
-        found = self.encrypted.read(f"errored/{word(stack)}/kept")
-        return found.data if found is not None else None
+        blob = self.encrypted.read(f"errored/{encode_name(stack)}/kept")
+        return blob.data if blob is not None else None
 
-    def settle_errored(self, stack: str) -> None:
-        """The state was pushed: the copy stays, under a name that no longer stops the stack."""
-        name = f"errored/{word(stack)}/kept"
+    def resolve_errored(self, stack: str) -> None:
+        """After a push: the copy stays, under a name that no longer blocks the stack."""
+        name = f"errored/{encode_name(stack)}/kept"
         if (kept := self.encrypted.read(name)) is not None:
-            self.encrypted.write(f"errored/{word(stack)}/pushed-{clock.new_id()}", kept.data)
+            self.encrypted.write(f"errored/{encode_name(stack)}/pushed-{clock.new_id()}", kept.data)
             self.encrypted.remove(name, tag=kept.tag)
 
 
 def _unreadable(place: str, why: str) -> UnknownOutcome:
     return UnknownOutcome(
         "HF-STORE-2",
-        f"the run store cannot be read: {place}: {why}",
-        hint="Restore it from a backup. Nothing is run while the record is unreadable.",
+        f"cannot read the run store: {place}: {why}",
+        hint="Restore it from a backup. Holdfast runs nothing until the store is readable.",
     )

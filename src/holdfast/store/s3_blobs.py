@@ -1,7 +1,7 @@
-"""A blob store behind S3, Amazon's or any other that honours conditions: for runners that are thrown away.
+"""A blob store in S3, Amazon's or another service with conditional writes: for ephemeral runners.
 
-An answer can be lost after the deed was done. Every write therefore carries a mark of its own; where S3 says
-"somebody was first" or "it has changed", the mark tells whether that somebody was this very write.
+An answer can be lost after a write succeeded. Each write therefore carries a random mark: when S3 reports a
+conflict, the mark tells whether the other write was this one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from holdfast.kernel.values import dataclass
 from holdfast.store.blobs import Item
 from holdfast.store.s3_errors import (
     DRIVER_ERRORS,
-    Verdict,
+    S3Answer,
+    classify,
     client_error,
-    translated,
-    verdict,
-    without_conditions,
+    conditions_unsupported,
+    store_error,
 )
 from holdfast.system import clock
 from holdfast.system.aws import AwsCaller, AwsError, Known, Patience
@@ -31,7 +31,7 @@ _NO_TAG = f'"{"0" * 32}"'
 
 
 class S3Blobs:
-    """Tags are S3's ETags. A false "somebody was first" is never given for what was our own doing."""
+    """Tags are S3's ETags. A write never conflicts with its own earlier attempt."""
 
     def __init__(self, bucket: str, prefix: str, caller: AwsCaller, patience: Patience) -> None:
         self.bucket = bucket
@@ -49,7 +49,7 @@ class S3Blobs:
         known: Mapping[str, object] | None = None,
         patience: Patience | None = None,
     ) -> Self:
-        """`variables` are the caller's, wherever this is. Nothing is asked of S3 before it is needed."""
+        """`variables` are the caller's. The first request is sent when it is needed."""
         bucket, prefix = parse_address(address)
         patience = patience or Patience()
         caller = AwsCaller(
@@ -59,8 +59,8 @@ class S3Blobs:
         )
         return cls(bucket, prefix, caller, patience)
 
-    def described(self) -> dict[str, object]:
-        """What another process needs to open it. Holds credentials: for a private channel only."""
+    def description(self) -> dict[str, object]:
+        """For another process. Contains credentials: only for a private channel."""
         known = self._caller.known
         return {
             "kind": "s3",
@@ -75,8 +75,8 @@ class S3Blobs:
             return Item(data=answer["Body"].read(), tag=answer["ETag"])
 
         try:
-            return self._asked(get, expecting={Verdict.ABSENT})
-        except _Said:
+            return self._request(get, expecting={S3Answer.ABSENT})
+        except _Expected:
             return None
 
     def create(self, name: str, data: bytes) -> bool:
@@ -86,58 +86,58 @@ class S3Blobs:
         return self._put(name, data, {"IfMatch": tag})
 
     def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        """Of two writes without a condition, one that was held up on its way can still come last."""
+        """A delayed write can still arrive after a later one."""
         del durable
-        self._asked(lambda client: client.put_object(Bucket=self.bucket, Key=self._key(name), Body=data))
+        self._request(lambda client: client.put_object(Bucket=self.bucket, Key=self._key(name), Body=data))
 
     def remove(self, name: str, *, tag: str | None = None) -> bool:
-        """Compared here, and again by an S3 that knows such conditions. Gone after a lost answer is ours."""
-        found = self._look(name)
-        if found is None or (tag is not None and found.tag != tag):
+        """Compares the tag here, and again in S3 if it supports that. Absent after a retry means removed."""
+        metadata = self._metadata(name)
+        if metadata is None or (tag is not None and metadata.tag != tag):
             return False
-        place = {"Bucket": self.bucket, "Key": self._key(name)}
+        target = {"Bucket": self.bucket, "Key": self._key(name)}
         if tag is not None:
-            expecting = {Verdict.ABSENT, Verdict.OTHER, Verdict.WITHOUT_CONDITIONS}
+            expecting = {S3Answer.ABSENT, S3Answer.CONFLICT, S3Answer.NO_CONDITIONS}
             try:
-                self._asked(lambda client: client.delete_object(**place, IfMatch=tag), expecting=expecting)
-            except _Said as said:
-                if said.verdict is not Verdict.WITHOUT_CONDITIONS:
-                    return said.verdict is Verdict.ABSENT and said.tries > 1
+                self._request(lambda client: client.delete_object(**target, IfMatch=tag), expecting=expecting)
+            except _Expected as answer:
+                if answer.kind is not S3Answer.NO_CONDITIONS:
+                    return answer.kind is S3Answer.ABSENT and answer.tries > 1
             else:
                 return True
-        self._asked(lambda client: client.delete_object(**place))
+        self._request(lambda client: client.delete_object(**target))
         return True
 
     def names(self, folder: str) -> tuple[str, ...]:
-        def every(client: Any) -> list[str]:
+        def list_keys(client: Any) -> list[str]:
             pages = client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=self._key(f"{folder}/")
             )
-            return [one["Key"] for page in pages for one in page.get("Contents", ())]
+            return [item["Key"] for page in pages for item in page.get("Contents", ())]
 
-        begin = len(self._key(""))
-        return tuple(sorted(key[begin:] for key in self._asked(every) if not key.endswith("/")))
+        prefix = len(self._key(""))
+        return tuple(sorted(key[prefix:] for key in self._request(list_keys) if not key.endswith("/")))
 
     def probe(self) -> None:
-        """Before anything relies on it: a service that takes a write against its condition is refused."""
+        """Refuses a service that ignores the condition of a write."""
         name = f"probe/{clock.random_token()}"
-        complaint = self._complaint(name)
+        fault = self._condition_fault(name)
         self.remove(name)
-        if complaint is not None:
-            raise without_conditions(self.shown, complaint)
+        if fault is not None:
+            raise conditions_unsupported(self.shown, fault)
 
-    def _complaint(self, name: str) -> str | None:
+    def _condition_fault(self, name: str) -> str | None:
         if self.replace(name, b"0", tag=_NO_TAG) is not None:
-            return "it replaced (If-Match) something that was not there"
+            return "it replaced (If-Match) an object that does not exist"
         if not self.create(name, b"1"):
-            return "it did not create (If-None-Match) something that was not there"
+            return "it did not create (If-None-Match) an object that does not exist"
         if self.create(name, b"2"):
-            return "it created (If-None-Match: *) something that was there already"
+            return "it created (If-None-Match: *) an object that exists"
         if self.replace(name, b"3", tag=_NO_TAG) is not None:
-            return "it replaced (If-Match) something other than what was named"
-        found = self.read(name)
-        if found is None or found.data != b"1" or self.replace(name, b"4", tag=found.tag) is None:
-            return "it did not replace (If-Match) what it had just named itself"
+            return "it replaced (If-Match) an object with another ETag"
+        item = self.read(name)
+        if item is None or item.data != b"1" or self.replace(name, b"4", tag=item.tag) is None:
+            return "it did not replace (If-Match) an object with its own ETag"
         return None
 
     def _put(self, name: str, data: bytes, condition: Mapping[str, str]) -> str | None:
@@ -150,26 +150,26 @@ class S3Blobs:
             return str(answer["ETag"])
 
         try:
-            return self._asked(put, expecting={Verdict.ABSENT, Verdict.OTHER})
-        except _Said:
-            found = self._look(name)
-            return found.tag if found is not None and found.mark == mark else None
+            return self._request(put, expecting={S3Answer.ABSENT, S3Answer.CONFLICT})
+        except _Expected:
+            metadata = self._metadata(name)
+            return metadata.tag if metadata is not None and metadata.mark == mark else None
 
-    def _look(self, name: str) -> _Look | None:
-        """By GET: the answer to HEAD does not tell a missing bucket from a missing name."""
+    def _metadata(self, name: str) -> _Metadata | None:
+        """With GET: HEAD does not tell a missing bucket from a missing object."""
 
-        def look(client: Any) -> _Look:
+        def get(client: Any) -> _Metadata:
             answer = client.get_object(Bucket=self.bucket, Key=self._key(name))
             answer["Body"].close()
-            return _Look(tag=answer["ETag"], mark=answer["Metadata"].get(_MARK))
+            return _Metadata(tag=answer["ETag"], mark=answer["Metadata"].get(_MARK))
 
         try:
-            return self._asked(look, expecting={Verdict.ABSENT})
-        except _Said:
+            return self._request(get, expecting={S3Answer.ABSENT})
+        except _Expected:
             return None
 
-    def _asked(self, do: Callable[[Any], _T], *, expecting: Iterable[Verdict] = ()) -> _T:
-        """The answer; or `_Said`, where it is one that was expected; or an error of the store."""
+    def _request(self, do: Callable[[Any], _T], *, expecting: Iterable[S3Answer] = ()) -> _T:
+        """The result. Raises `_Expected` for an expected answer, otherwise an error of the store."""
         renewed = False
         tries = 0
         while True:
@@ -181,46 +181,46 @@ class S3Blobs:
             try:
                 return do(client)
             except DRIVER_ERRORS as error:
-                found = verdict(error)
-                if found in expecting:
-                    raise _Said(found, tries) from None
-                if found is Verdict.EXPIRED and not renewed:
+                answer = classify(error)
+                if answer in expecting:
+                    raise _Expected(answer, tries) from None
+                if answer is S3Answer.EXPIRED and not renewed:
                     renewed = True
                     self._caller.discard(client)
-                elif found is not Verdict.AGAIN or tries >= self._patience.tries:
-                    raise translated(error, shown=self.shown, bucket=self.bucket, tries=tries) from None
+                elif answer is not S3Answer.RETRY or tries >= self._patience.tries:
+                    raise store_error(error, shown=self.shown, bucket=self.bucket, tries=tries) from None
             clock.pause(self._patience.pause_after(tries))
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}" if self.prefix else name
 
 
-class _Said(Exception):  # noqa: N818 - an answer, not an error
-    def __init__(self, verdict_: Verdict, tries: int) -> None:
-        super().__init__(verdict_)
-        self.verdict = verdict_
+class _Expected(Exception):  # noqa: N818 - an answer, not an error
+    def __init__(self, kind: S3Answer, tries: int) -> None:
+        super().__init__(kind)
+        self.kind = kind
         self.tries = tries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _Metadata:
     tag: str
     mark: str | None
 
 
 def parse_address(address: str) -> tuple[str, str]:
-    """Bucket and prefix. The address is shown in errors, but for one that may hold a password."""
-    found = _ADDRESS.fullmatch(address)
-    prefix = (found[2] or "").removesuffix("/") if found else ""
-    words = prefix.split("/") if prefix else []
-    if found is None or any(word in {"", ".", ".."} or re.search(r"[\s?#\\]", word) for word in words):
+    """Bucket and prefix. Errors show the address unless it may contain a password."""
+    match = _ADDRESS.fullmatch(address)
+    prefix = (match[2] or "").removesuffix("/") if match else ""
+    parts = prefix.split("/") if prefix else []
+    if match is None or any(part in {"", ".", ".."} or re.search(r"[\s?#\\]", part) for part in parts):
         shown = "the run store" if "@" in address else f"the run store {address}"
         raise UsageError(
             "HF-STORE-1",
-            f"{shown} is not a place in S3",
+            f"{shown} is not a valid S3 address",
             hint="Write `store: s3://bucket/prefix`; the endpoint and the keys come from the AWS variables.",
         )
-    return found[1], prefix
+    return match[1], prefix
 
 
 def _shown(bucket: str, prefix: str) -> str:

@@ -1,4 +1,4 @@
-"""What S3's answers mean, and which error each becomes. Only one of them means "it is not there"."""
+"""The meaning of S3's answers, and the error for each. Only one of them means "absent"."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ DRIVER_ERRORS = (BotoCoreError, ClientError, ResponseParserError)
 
 
 class StoreUnreachable(Failed):
-    """The run store gave no answer that can be used. What it was asked to do may have been done, or not."""
+    """The run store gave no usable answer. The request may have succeeded or not."""
 
 
-class Verdict(Enum):
+class S3Answer(Enum):
     ABSENT = "absent"
-    """There is no such name."""
-    OTHER = "other"
-    """What is there is not what the condition names."""
-    AGAIN = "again"
-    """No answer, or a busy service: the same question may be asked again."""
+    CONFLICT = "conflict"
+    """The condition is not met."""
+    RETRY = "retry"
+    """No answer, or a busy service."""
     EXPIRED = "expired"
-    """The credentials were good once."""
-    WITHOUT_CONDITIONS = "without conditions"
-    """The service does not know the condition that came with the request."""
+    """The credentials have expired."""
+    NO_CONDITIONS = "no conditions"
+    """The service does not support the condition of the request."""
     FINAL = "final"
 
 
-_AGAIN = frozenset({"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "InternalError"})
+_RETRIED = frozenset({"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "InternalError"})
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _DENIED = (
@@ -40,63 +39,62 @@ _DENIED = (
 )
 _DENIED_STATUSES = frozenset({401, 403})
 _TOO_MANY = 429
-_CONDITION_FAILED = 412
-_BROKEN = 500
+_PRECONDITION_FAILED = 412
+_SERVER_ERROR = 500
 
 
-def verdict(error: Exception) -> Verdict:
+def classify(error: Exception) -> S3Answer:
     if isinstance(error, ClientError):
-        return _of_answer(_code(error), _status(error))
+        return _classify_answer(_code(error), _status(error))
     if isinstance(error, SSLError):
-        return Verdict.FINAL
+        return S3Answer.FINAL
     if isinstance(error, (NoConnection, HTTPClientError, IncompleteReadError, ResponseParserError)):
-        return Verdict.AGAIN
-    return Verdict.FINAL
+        return S3Answer.RETRY
+    return S3Answer.FINAL
 
 
-def _of_answer(code: str, status: int) -> Verdict:
+def _classify_answer(code: str, status: int) -> S3Answer:
     if code == "NoSuchKey":
-        return Verdict.ABSENT
-    if code == "PreconditionFailed" or status == _CONDITION_FAILED:
-        return Verdict.OTHER
+        return S3Answer.ABSENT
+    if code == "PreconditionFailed" or status == _PRECONDITION_FAILED:
+        return S3Answer.CONFLICT
     if code == "NotImplemented":
-        return Verdict.WITHOUT_CONDITIONS
+        return S3Answer.NO_CONDITIONS
     if code in _EXPIRED:
-        return Verdict.EXPIRED
-    if code in _AGAIN or code in _CONFLICTS or status == _TOO_MANY or status >= _BROKEN:
-        return Verdict.AGAIN
-    return Verdict.FINAL
+        return S3Answer.EXPIRED
+    if code in _RETRIED or code in _CONFLICTS or status == _TOO_MANY or status >= _SERVER_ERROR:
+        return S3Answer.RETRY
+    return S3Answer.FINAL
 
 
-def translated(error: Exception, *, shown: str, bucket: str, tries: int) -> HoldfastError:
-    """The error for the user: what S3 said, and what to do about it."""
+def store_error(error: Exception, *, shown: str, bucket: str, tries: int) -> HoldfastError:
     if not isinstance(error, ClientError):
         return StoreUnreachable(
             "HF-STORE-5",
-            f"the run store {shown} cannot be reached{_after(tries)}: {error}",
-            hint="Check the network, AWS_ENDPOINT_URL_S3 and the proxy; nothing is run without the store.",
+            f"cannot reach the run store {shown}{_after(tries)}: {error}",
+            hint="Check the network, AWS_ENDPOINT_URL_S3 and the proxy. Nothing runs without the store.",
         )
     code, status = _code(error), _status(error)
-    said = f"S3 answered {status} {code}: {_message(error)}"
+    answer = f"S3 answered {status} {code}: {_message(error)}"
     if code == "NoSuchBucket":
         return StoreUnreachable(
             "HF-STORE-7",
-            f"the run store {shown} has no bucket: {said}",
-            hint=f"Create the bucket {bucket}, or mend `store:` in holdfast.yaml or AWS_ENDPOINT_URL_S3.",
+            f"the bucket of the run store {shown} does not exist: {answer}",
+            hint=f"Create the bucket {bucket}, or correct `store:` in holdfast.yaml or AWS_ENDPOINT_URL_S3.",
         )
     if code == "NotImplemented":
-        return without_conditions(shown, said)
+        return conditions_unsupported(shown, answer)
     if code in _DENIED or status in _DENIED_STATUSES:
         return StoreUnreachable(
             "HF-STORE-6",
-            f"the run store {shown} refuses these credentials: {said}",
+            f"the run store {shown} refuses these credentials: {answer}",
             hint=f"They need s3:GetObject, s3:PutObject and s3:DeleteObject below {shown}, and s3:ListBucket "
-            f"on {bucket}: without that one, S3 also says 403 of what is not there.",
+            f"on {bucket}: without it, S3 answers 403 for a missing object.",
         )
     return StoreUnreachable(
         "HF-STORE-5",
-        f"the run store {shown} did not do what it was asked{_after(tries)}: {said}",
-        hint="Try again when S3 is well; check AWS_REGION and AWS_ENDPOINT_URL_S3.",
+        f"a request to the run store {shown} failed{_after(tries)}: {answer}",
+        hint="Check AWS_REGION and AWS_ENDPOINT_URL_S3 and the status of S3, then try again.",
     )
 
 
@@ -114,12 +112,12 @@ def client_error(error: AwsError, *, shown: str) -> StoreUnreachable:
     )
 
 
-def without_conditions(shown: str, seen: str) -> UsageError:
+def conditions_unsupported(shown: str, reason: str) -> UsageError:
     return UsageError(
         "HF-STORE-8",
-        f"{shown} cannot be a run store: {seen}",
-        hint="Use a service that honours If-None-Match and If-Match on PutObject: without them two runs "
-        "could both believe that they were first.",
+        f"{shown} cannot be a run store: {reason}",
+        hint="Use a service that honours If-None-Match and If-Match on PutObject: without them, two runs "
+        "could claim the same stack.",
     )
 
 

@@ -1,7 +1,7 @@
-"""A journal that is written on this machine and must be known elsewhere: shipped as it grows.
+"""Copies a growing journal from this machine to a remote store.
 
-At most a second behind, at once when it is urged. A store that does not answer holds nothing up: what waits
-is shipped when it answers again, and the end says whether everything arrived.
+It is at most a second behind, and immediate on `flush`. A store that does not answer delays nothing: the rest
+is shipped when it answers again, and `finish` tells whether everything arrived.
 """
 
 from __future__ import annotations
@@ -12,53 +12,54 @@ from collections.abc import Callable
 from holdfast.store.blobs import BlobStore
 from holdfast.store.run_records import journal_name
 
-_BEHIND = 0.5
-_AFTER_A_FAILURE = 1.0
+_DELAY = 0.5
+_RETRY_DELAY = 1.0
 
 
-def catch_up(blobs: BlobStore, run: str, written: bytes) -> None:
-    """Ship what a process wrote that is gone by now. What arrived of it is always the beginning."""
+def ship_rest(blobs: BlobStore, run: str, written: bytes) -> None:
+    """Ship what a dead process has not shipped. What has arrived is always a prefix."""
     names = [name for name in blobs.names(f"runs/{run}") if "/journal-" in name]
     pieces = [piece.data for name in names if (piece := blobs.read(name)) is not None]
-    there = b"".join(pieces)
-    if len(written) > len(there) and written.startswith(there):
-        blobs.create(journal_name(run, len(pieces) + 1), written[len(there) :])
+    arrived = b"".join(pieces)
+    if len(written) > len(arrived) and written.startswith(arrived):
+        blobs.create(journal_name(run, len(pieces) + 1), written[len(arrived) :])
 
 
 class Shipper:
-    def __init__(self, blobs: BlobStore, run: str, *, failed: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, blobs: BlobStore, run: str, *, on_failure: Callable[[str], None] | None = None
+    ) -> None:
         self._blobs = blobs
         self._run = run
-        self._failed = failed
-        self._waiting = b""
+        self._on_failure = on_failure
+        self._pending = b""
         self._piece = 1
-        self._urged = False
-        self._over = False
+        self._hurry = False
+        self._closing = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
-    def grown(self, data: bytes) -> None:
+    def append(self, data: bytes) -> None:
         with self._changed:
-            self._waiting += data
+            self._pending += data
             self._changed.notify_all()
 
-    def urge(self) -> None:
+    def flush(self) -> None:
         with self._changed:
-            self._urged = True
+            self._hurry = True
             self._changed.notify_all()
 
-    def arrived(self, seconds: float) -> bool:
-        """Whether all that was said so far has arrived; waits for it."""
+    def wait_until_shipped(self, seconds: float) -> bool:
+        """Whether everything so far has arrived within the time."""
+        self.flush()
         with self._changed:
-            self._urged = True
-            self._changed.notify_all()
-            return self._changed.wait_for(lambda: not self._waiting, timeout=seconds)
+            return self._changed.wait_for(lambda: not self._pending, timeout=seconds)
 
     def finish(self, seconds: float) -> bool:
-        """Whether everything has arrived. What has not stays in the file on this machine."""
+        """Whether everything has arrived. The rest stays in the file on this machine."""
         with self._changed:
-            self._over = self._urged = True
+            self._closing = self._hurry = True
             self._changed.notify_all()
         self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -66,29 +67,29 @@ class Shipper:
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._over:
+                while not self._pending and not self._closing:
                     self._changed.wait()
-                if not self._waiting:
+                if not self._pending:
                     return
-                self._changed.wait_for(lambda: self._urged, timeout=_BEHIND)
-                data, self._urged = self._waiting, self._over
-            # A try that seemed to fail may have been done: until it succeeds, the piece stays as it is.
-            while not self._shipped(data):
+                self._changed.wait_for(lambda: self._hurry, timeout=_DELAY)
+                data, self._hurry = self._pending, self._closing
+            # A write that seemed to fail may have succeeded, so the piece must not change.
+            while not self._ship(data):
                 with self._changed:
-                    self._changed.wait(timeout=_AFTER_A_FAILURE)
+                    self._changed.wait(timeout=_RETRY_DELAY)
             with self._changed:
-                self._waiting = self._waiting[len(data) :]
+                self._pending = self._pending[len(data) :]
                 self._piece += 1
                 self._changed.notify_all()
 
-    def _shipped(self, data: bytes) -> bool:
+    def _ship(self, data: bytes) -> bool:
         name = journal_name(self._run, self._piece)
         try:
             if not self._blobs.create(name, data):
-                there = self._blobs.read(name)
-                return there is not None and there.data == data
-        except Exception as error:  # noqa: BLE001 - whatever it is, the journal on this machine is not lost by it
-            if self._failed is not None:
-                self._failed(str(error))
+                existing = self._blobs.read(name)
+                return existing is not None and existing.data == data
+        except Exception as error:  # noqa: BLE001 - the journal on this machine is safe in any case
+            if self._on_failure is not None:
+                self._on_failure(str(error))
             return False
         return True

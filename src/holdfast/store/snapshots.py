@@ -1,6 +1,6 @@
-"""A whole state as the store keeps it, be it a version of a kept one or a copy of one that lies elsewhere.
+"""A state in the run store: a version of a managed state, or a backup of one that is stored elsewhere.
 
-One line says what it is and who wrote it; the state follows, byte for byte.
+One line of JSON describes it; the state follows, byte for byte.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class StateCopy:
     serial: int
     lineage: str
     resources: int | None
-    """How many it holds that Terraform made; None where the state is encrypted."""
+    """Managed resources; None if the state is encrypted."""
     run: str | None
     who: str
     why: str
-    """What wrote it: apply, push, rollback, adopt."""
+    """The operation: apply, push, rollback, adopt."""
     state: bytes = field(repr=False)
 
     @classmethod
     def of(cls, content: bytes, state: State, *, run: str | None, who: str, why: str) -> StateCopy:
-        """`state` is what was read in `content`."""
+        """`state` is the decoded `content`."""
         return StateCopy(
             serial=state.serial,
             lineage=state.lineage,
@@ -61,7 +61,7 @@ class CopyFields(TypedDict):
 
 
 def pack(new: StateCopy) -> tuple[bytes, CopyFields]:
-    """What is written, and what will be read of it."""
+    """The bytes, and the fields that reading them gives."""
     fields: CopyFields = {
         "serial": new.serial,
         "lineage": new.lineage,
@@ -72,16 +72,15 @@ def pack(new: StateCopy) -> tuple[bytes, CopyFields]:
         "at": clock.now().isoformat(),
         "state": new.state,
     }
-    said = {name: value for name, value in fields.items() if name != "state"}
-    head = json.dumps({"version": _FORMAT, **said}, ensure_ascii=False).encode()
+    described = {name: value for name, value in fields.items() if name != "state"}
+    head = json.dumps({"version": _FORMAT, **described}, ensure_ascii=False).encode()
     return head + b"\n" + new.state, fields
 
 
 def unpack(data: bytes, *, what: str) -> CopyFields:
     head, _, state = data.partition(b"\n")
-    said = json.loads(head)
-    if said.pop("version") != _FORMAT:
+    document = json.loads(head)
+    if document.pop("version") != _FORMAT:
         raise UnknownOutcome("HF-STORE-2", f"{what} has an unknown format")
-    said["state"] = state
-    found: CopyFields = said
-    return found
+    fields: CopyFields = document | {"state": state}
+    return fields

@@ -1,16 +1,17 @@
-"""States that Holdfast keeps: append-only versions, each written whole and never touched again.
+"""States in the run store: versions of managed states, and backups of states that are stored elsewhere.
 
-A version's number is its place in the row. It is created, never overwritten: of two writers one is told that
-the other was first.
+A version is written whole, never changed, and numbered in sequence. Of two writers, only one creates a
+version.
 """
 
 from __future__ import annotations
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import dataclass
+from holdfast.store.blobs import decode_name, encode_name
 from holdfast.store.encrypted_blobs import EncryptedBlobs
-from holdfast.store.names import stack_of, word
 from holdfast.store.snapshots import KeptCopy, StateCopy, pack, unpack
+from holdfast.system import clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,15 +19,15 @@ class Version(KeptCopy):
     number: int
 
 
-class KeptStates:
+class ManagedStates:
     def __init__(self, encrypted: EncryptedBlobs) -> None:
         self._encrypted = encrypted
 
     def numbers(self, stack: str) -> tuple[int, ...]:
-        return tuple(_number(name) for name in self._encrypted.names(_folder(stack)))
+        return tuple(_number(name) for name in self._encrypted.names(_versions(stack)))
 
     def current(self, stack: str) -> Version | None:
-        """None only where there is none: a version that went while we looked has others beside it."""
+        """None only if there is none: a version that is removed meanwhile has newer ones beside it."""
         while numbers := self.numbers(stack):
             version = self.version(stack, numbers[-1])
             if version is not None:
@@ -34,34 +35,79 @@ class KeptStates:
         return None
 
     def version(self, stack: str, number: int) -> Version | None:
-        found = self._encrypted.read(_name(stack, number))
-        if found is None:
+        blob = self._encrypted.read(_version_name(stack, number))
+        if blob is None:
             return None
-        return Version(number=number, **unpack(found.data, what=f"{stack}: version {number} of its state"))
+        return Version(number=number, **unpack(blob.data, what=f"version {number} of the state of {stack}"))
 
     def add(self, stack: str, new: StateCopy, *, after: int) -> Version | None:
-        """The version that follows `after`; None when somebody else has written that one."""
+        """The version after `after`; None if another writer has created it."""
         data, fields = pack(new)
-        # A number can be free because its version was dropped: then others are long past it.
+        # A number can also be free because its version was removed.
         if (self.numbers(stack) or (0,))[-1] != after:
             return None
         number = after + 1
-        if not self._encrypted.create(_name(stack, number), data):
+        if not self._encrypted.create(_version_name(stack, number), data):
             return None
         return Version(number=number, **fields)
 
     def stacks(self) -> tuple[str, ...]:
-        words = {name.split("/")[1] for name in self._encrypted.names("states")}
-        return tuple(sorted(stack_of(one) for one in words))
+        names = {name.split("/")[1] for name in self._encrypted.names("states")}
+        return tuple(sorted(map(decode_name, names)))
 
     def withdraw(self, stack: str, number: int) -> None:
-        """A version that this command has just added, and that must not count after all."""
-        self._encrypted.remove(_name(stack, number))
+        """Removes a version that this command has just added."""
+        self._encrypted.remove(_version_name(stack, number))
 
     def drop(self, stack: str, number: int) -> None:
-        """Of old versions only; the current one is never dropped."""
+        """Removes an old version; never the current one."""
         if number != (self.numbers(stack) or (number,))[-1]:
-            self._encrypted.remove(_name(stack, number))
+            self._encrypted.remove(_version_name(stack, number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup(KeptCopy):
+    name: str
+    """Sorts by time."""
+
+
+class Backups:
+    def __init__(self, encrypted: EncryptedBlobs) -> None:
+        self._encrypted = encrypted
+
+    def add(self, stack: str, new: StateCopy, *, name: str | None = None) -> Backup:
+        """Durable, because what follows may destroy the original. `name` is the id of its run."""
+        name = name or clock.new_id()
+        data, fields = pack(new)
+        if not self._encrypted.create(_backup_name(stack, name), data):
+            return self._existing(stack, name, new.state)
+        return Backup(name=name, **fields)
+
+    def _existing(self, stack: str, name: str, state: bytes) -> Backup:
+        """From an earlier attempt whose answer was lost. It must have the same content."""
+        backup = self.read(stack, name)
+        if backup is None or backup.state != state:
+            raise UnknownOutcome("HF-STORE-2", f"{stack}: a backup {name} with different content exists")
+        return backup
+
+    def names(self, stack: str) -> tuple[str, ...]:
+        """Oldest first."""
+        return tuple(
+            name.rpartition("/")[2] for name in self._encrypted.names(f"backups/{encode_name(stack)}")
+        )
+
+    def read(self, stack: str, name: str) -> Backup | None:
+        blob = self._encrypted.read(_backup_name(stack, name))
+        if blob is None:
+            return None
+        return Backup(name=name, **unpack(blob.data, what=f"the backup {name} of {stack}"))
+
+    def last(self, stack: str) -> Backup | None:
+        names = self.names(stack)
+        return self.read(stack, names[-1]) if names else None
+
+    def drop(self, stack: str, name: str) -> None:
+        self._encrypted.remove(_backup_name(stack, name))
 
 
 def _number(name: str) -> int:
@@ -69,15 +115,19 @@ def _number(name: str) -> int:
     if not last.isascii() or not last.isdigit():
         raise UnknownOutcome(
             "HF-STORE-2",
-            f"the run store holds {name}, which is no version of a state",
-            hint="Nothing of Holdfast's has such a name: take it away, and ask who put it there.",
+            f"the run store contains {name}, which is not a version of a state",
+            hint="Holdfast does not create such names: find out who did, and remove it.",
         )
     return int(last)
 
 
-def _folder(stack: str) -> str:
-    return f"states/{word(stack)}"
+def _versions(stack: str) -> str:
+    return f"states/{encode_name(stack)}"
 
 
-def _name(stack: str, number: int) -> str:
-    return f"{_folder(stack)}/{number:010d}"
+def _version_name(stack: str, number: int) -> str:
+    return f"{_versions(stack)}/{number:010d}"
+
+
+def _backup_name(stack: str, name: str) -> str:
+    return f"backups/{encode_name(stack)}/{name}"

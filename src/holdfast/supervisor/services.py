@@ -20,12 +20,12 @@ from holdfast.store.claims import Claims
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
-from holdfast.store.output_buffer import buffer_path, forget, require_memory
+from holdfast.store.output_buffer import buffer_path, remove_buffer, require_space
 from holdfast.store.place import from_description
 from holdfast.store.run_records import PULSE, RunRecords, journal_name
 from holdfast.store.shipping import Shipper
 from holdfast.store.snapshots import StateCopy
-from holdfast.store.states import KeptStates
+from holdfast.store.states import ManagedStates
 from holdfast.system import clock, environment, files, process_table
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.backend.server import Refusal, StateServer
@@ -118,22 +118,22 @@ class _Journalled:
 
     def begin(self) -> str | None:
         try:
-            grown = None
+            on_write = None
             if isinstance(self._blobs, FolderBlobs):
                 path = self._blobs.path(journal_name(self._run))
             else:
                 path = self._spooled()
                 self._shipper = Shipper(self._blobs, self._run)
-                grown = self._shipper.grown
+                on_write = self._shipper.append
             files.private_folder(path.parent)
-            self._writer = JournalWriter(str(path), self._key, self._run, grown=grown)
+            self._writer = JournalWriter(str(path), self._key, self._run, on_write=on_write)
             process = process_table.this_process().document()
             self._append(STARTED, {"process": process, "at": _now(), "spill": self.spill})
         except (OSError, HoldfastError) as error:
             return self._not_begun(f"the journal cannot be written: {error}")
         if self._shipper is not None:
             # Whoever finds no word of a start believes that there was none.
-            if not self._shipper.arrived(_ARRIVE_SECONDS):
+            if not self._shipper.wait_until_shipped(_ARRIVE_SECONDS):
                 return self._not_begun("the journal cannot be written: the run store does not answer")
             self._pulse = _Pulse(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
         return None
@@ -154,13 +154,13 @@ class _Journalled:
             return True
         try:
             if self.spill is not None:
-                require_memory(self.spill)
+                require_space(self.spill)
             self._writer.append(LINES, chunk.rstrip(b"\n"))
         except OSError as error:
             self._failure = f"the journal cannot be written any more: {error}"
             return False
         if self._shipper is not None and b'"apply_complete"' in chunk:
-            self._shipper.urge()
+            self._shipper.flush()
         return True
 
     def end(self, code: int) -> dict[str, object]:
@@ -177,7 +177,7 @@ class _Journalled:
         if self._failure is not None:
             told["journal_failed"] = self._failure
         elif self.spill is not None:
-            forget(self.spill)
+            remove_buffer(self.spill)
         if self._pulse is not None:
             self._pulse.stop()
         if self._shipper is not None:
@@ -228,7 +228,7 @@ class StateKeeper:
     def __init__(
         self, encrypted: EncryptedBlobs, *, stack: str, run: str, who: str, why: str, write: bool
     ) -> None:
-        self._states = KeptStates(encrypted)
+        self._states = ManagedStates(encrypted)
         self._claims = Claims(encrypted)
         self._stack = stack
         self._run = run

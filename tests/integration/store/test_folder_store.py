@@ -86,7 +86,7 @@ def test_nothing_is_readable_on_the_disk(store: RunStore, tmp_path: Path) -> Non
     store.record("a", StateRecord(place=CANARY, lineage=CANARY, serial=1, resources=1, seen="x"))
     store.keep_errored("a", word)
     store.keep_errored("a", word)
-    store.settle_errored("a")
+    store.resolve_errored("a")
     store.claims.take(Claim(stack="a", run="r1", intent={"who": CANARY}))
     new = StateCopy(
         serial=1, lineage=CANARY, resources=1, run="r1", who=CANARY, why=CANARY, state=word * 9000

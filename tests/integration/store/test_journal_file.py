@@ -75,7 +75,7 @@ def test_a_journal_has_its_name_with_its_first_word(tmp_path: Path) -> None:
     writer = JournalWriter(str(path), KEY, "r1")
     assert runs.ids() == ()
     writer.append(STARTED, b'{"pid": 1}')
-    assert not runs.bar("r1")
+    assert not runs.prevent_start("r1")
     writer.append(LINES, b"a\nb")
     writer.append(ENDED, b'{"code": 0}')
     writer.close()
@@ -100,7 +100,7 @@ def test_every_word_is_flushed_before_anybody_hears_it(
     monkeypatch.setattr(os, "fdatasync", noted("content", os.fdatasync))
     monkeypatch.setattr(os, "link", noted("name", os.link))
     monkeypatch.setattr(os, "fsync", noted("folder", os.fsync))
-    writer = JournalWriter(str(tmp_path / "journal"), KEY, "r", grown=lambda _: done.append("heard"))
+    writer = JournalWriter(str(tmp_path / "journal"), KEY, "r", on_write=lambda _: done.append("heard"))
     writer.append(STARTED, b"{}")
     assert done == ["content", "name", "folder", "heard"]
     done.clear()
@@ -125,12 +125,12 @@ def test_a_barred_run_is_not_begun(tmp_path: Path) -> None:
     """The process that was asked to begin it finds the name taken, says so, and leaves nothing behind."""
     blobs = FolderBlobs(tmp_path / "store")
     runs = RunRecords(EncryptedBlobs(blobs, lambda: KEY))
-    assert runs.bar("r1")
+    assert runs.prevent_start("r1")
     path = blobs.path(journal_name("r1"))
     writer = JournalWriter(str(path), KEY, "r1")
     with pytest.raises(FileExistsError):
         writer.append(STARTED, b"{}")
-    with pytest.raises(OSError, match="failed before"):
+    with pytest.raises(OSError, match="earlier write failed"):
         writer.append(LINES, b"x")
     writer.close()
     assert runs.journal("r1", KEY).started is None
@@ -147,7 +147,7 @@ def test_what_grows_is_heard_as_it_was_written(tmp_path: Path) -> None:
         heard.append(data)
         assert path.read_bytes() == b"".join(heard)
 
-    writer = JournalWriter(str(path), KEY, "r", grown=grown)
+    writer = JournalWriter(str(path), KEY, "r", on_write=grown)
     for kind, data in ((STARTED, b"{}"), (LINES, b"a"), (ENDED, b"{}")):
         writer.append(kind, data)
     writer.close()

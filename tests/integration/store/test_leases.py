@@ -89,7 +89,7 @@ def test_a_killed_holder_is_passed_over_and_cannot_come_back(
     assert new.taken_from is not None
     assert (new.taken_from.holder.change, new.taken_from.life) == ("one", "dead")
     for late in (leases.renew, leases.require):
-        with pytest.raises(LeaseLost, match=r"held by two@host") as caught:
+        with pytest.raises(LeaseLost, match=r"two@host holds it") as caught:
             late(old)
         assert caught.value.problem.code == "HF-STORE-9"
         assert caught.value.exit == Exit.BUSY

@@ -27,25 +27,25 @@ def test_a_machine_without_such_a_place_has_none(tmp_path: Path) -> None:
 def test_what_is_left_is_read_once_and_forgotten(tmp_path: Path) -> None:
     """Only a file of ours is looked at; one that is not there is no mistake."""
     name = str(output_buffer.buffer_path("ONE", tmp_path))
-    assert output_buffer.left(name) is None
+    assert output_buffer.read_buffer(name) is None
     Path(name).write_bytes(b"said\n")
-    assert output_buffer.left(name) == b"said\n"
-    output_buffer.forget(name)
-    output_buffer.forget(name)
-    assert output_buffer.left(name) is None
+    assert output_buffer.read_buffer(name) == b"said\n"
+    output_buffer.remove_buffer(name)
+    output_buffer.remove_buffer(name)
+    assert output_buffer.read_buffer(name) is None
     stranger = tmp_path / "stranger"
     stranger.write_bytes(b"not ours")
-    assert output_buffer.left(str(stranger)) is None
+    assert output_buffer.read_buffer(str(stranger)) is None
 
 
 def test_a_full_memory_is_an_error_while_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Terraform does not say that a write failed: it must be noticed before."""
-    output_buffer.require_memory(str(tmp_path / "x"))
-    monkeypatch.setattr(output_buffer, "_LEAST", 1 << 62)
-    with pytest.raises(OSError, match="no room in memory"):
-        output_buffer.require_memory(str(tmp_path / "x"))
+    output_buffer.require_space(str(tmp_path / "x"))
+    monkeypatch.setattr(output_buffer, "_FREE_WHILE_RUNNING", 1 << 62)
+    with pytest.raises(OSError, match="no memory left"):
+        output_buffer.require_space(str(tmp_path / "x"))
 
 
 def test_words_of_a_run_that_has_ended_go_and_evidence_stays(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_words_of_a_run_that_has_ended_go_and_evidence_stays(tmp_path: Path) -> 
         Path(name).write_bytes(b"said\n")
     store.runs.finish("OVER", {"status": "applied"})
     forget_words(store, tmp_path)
-    assert output_buffer.left(over) is None
-    assert output_buffer.left(open_end) == b"said\n"
+    assert output_buffer.read_buffer(over) is None
+    assert output_buffer.read_buffer(open_end) == b"said\n"
     assert (tmp_path / "stranger").exists()
     forget_words(store, tmp_path / "nowhere")

@@ -167,7 +167,7 @@ def test_without_a_journal_nothing_is_begun(place: Place) -> None:
     with pytest.raises(NotStarted):
         run(place, place.command(*APPLY, run="r1"), listen=lambda _: None)
     (place.root / "store/runs").unlink()
-    assert place.store.runs.bar("r1")
+    assert place.store.runs.prevent_start("r1")
     with pytest.raises(NotStarted):
         run(place, place.command(*APPLY, run="r1"), listen=lambda _: None)
     assert not (place.root / "begun").exists()

@@ -20,7 +20,7 @@ from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import Journal, read_journal
 from holdfast.store.run_records import RunRecords, journal_name
-from holdfast.store.states import KeptStates
+from holdfast.store.states import ManagedStates
 from holdfast.supervisor import services
 from holdfast.supervisor.services import StateKeeper, _Attended, _Journalled
 from holdfast.terraform.argv import UNSAVED_FILE
@@ -99,7 +99,7 @@ def test_without_room_in_memory_terraform_is_stopped_once(
 
     journal = journalled(tmp_path)
     assert journal.begin() is None
-    monkeypatch.setattr(services, "require_memory", full)
+    monkeypatch.setattr(services, "require_space", full)
     assert not journal.hear(b"one\n")
     assert journal.hear(b"two\n")
     assert "no room" in str(journal.end(1)["journal_failed"])
@@ -157,7 +157,7 @@ def test_an_object_that_is_made_is_known_elsewhere_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Should this machine be thrown away now, another one finds it in the journal."""
-    monkeypatch.setattr(shipping, "_BEHIND", 3600.0)
+    monkeypatch.setattr(shipping, "_DELAY", 3600.0)
     came = threading.Event()
 
     class Tells(MemoryBlobs):
@@ -183,15 +183,17 @@ def encrypted() -> EncryptedBlobs:
 
 
 @pytest.fixture
-def states(encrypted: EncryptedBlobs) -> KeptStates:
-    return KeptStates(encrypted)
+def states(encrypted: EncryptedBlobs) -> ManagedStates:
+    return ManagedStates(encrypted)
 
 
 def keeper(encrypted: EncryptedBlobs, *, run: str = "r1", write: bool = True) -> StateKeeper:
     return StateKeeper(encrypted, stack="s", run=run, who="ann", why="apply", write=write)
 
 
-def test_a_state_is_saved_behind_the_one_that_was_read(encrypted: EncryptedBlobs, states: KeptStates) -> None:
+def test_a_state_is_saved_behind_the_one_that_was_read(
+    encrypted: EncryptedBlobs, states: ManagedStates
+) -> None:
     """One version after the other, each with who wrote it."""
     Claims(encrypted).take(Claim(stack="s", run="r1", intent={}))
     ours = keeper(encrypted)
@@ -211,7 +213,9 @@ def refused(ours: StateKeeper, new: bytes) -> int:
     return caught.value.status
 
 
-def test_a_version_that_nobody_read_is_never_followed(encrypted: EncryptedBlobs, states: KeptStates) -> None:
+def test_a_version_that_nobody_read_is_never_followed(
+    encrypted: EncryptedBlobs, states: ManagedStates
+) -> None:
     """What somebody else saved meanwhile is not buried under a state that knows nothing of it."""
     Claims(encrypted).take(Claim(stack="s", run="r1", intent={}))
     ours, other = keeper(encrypted), keeper(encrypted)
@@ -222,7 +226,7 @@ def test_a_version_that_nobody_read_is_never_followed(encrypted: EncryptedBlobs,
 
 
 def test_a_state_is_saved_only_by_the_run_that_has_the_stack(
-    encrypted: EncryptedBlobs, states: KeptStates
+    encrypted: EncryptedBlobs, states: ManagedStates
 ) -> None:
     """Not without a claim, nor under another's, nor by a command that only reads; nor what is no state."""
     assert refused(keeper(encrypted), state(1)) == 409
@@ -248,7 +252,7 @@ def test_the_door_is_shut_where_nothing_is_begun(
 ) -> None:
     """A command whose journal cannot be written has no state to read or write."""
     blobs = FolderBlobs(tmp_path / "store")
-    assert RunRecords(EncryptedBlobs(blobs, lambda: KEY)).bar("r1")
+    assert RunRecords(EncryptedBlobs(blobs, lambda: KEY)).prevent_start("r1")
     attended = _Attended(journalled(tmp_path, blobs), door, keeper(encrypted))
     assert attended.begin() is not None
     assert not stands_for_a_state(door)

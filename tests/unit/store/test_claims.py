@@ -123,9 +123,9 @@ def test_a_damaged_claim_holds(claims: Claims, blobs: MemoryBlobs) -> None:
 def test_a_run_that_was_barred_is_not_begun(blobs: MemoryBlobs) -> None:
     """One of the two is first: who bars a run, or who begins its journal. Barring twice is no beginning."""
     runs = RunRecords(EncryptedBlobs(blobs, lambda: KEY))
-    assert runs.bar("r1")
-    assert not runs.bar("r1")
+    assert runs.prevent_start("r1")
+    assert not runs.prevent_start("r1")
     assert runs.journal("r1", KEY).started is None
     assert not blobs.create(journal_name("r1"), b"a journal")
     blobs.create(journal_name("r2"), b"a journal")
-    assert not runs.bar("r2")
+    assert not runs.prevent_start("r2")

@@ -9,10 +9,9 @@ from recovery_made import state as state_file
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
-from holdfast.store.backups import Backups
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.snapshots import StateCopy
-from holdfast.store.states import KeptStates, Version
+from holdfast.store.states import Backups, ManagedStates, Version
 from holdfast.terraform.statefile.model import State, read_state
 
 KEY = Key.of(b"k" * 32)
@@ -24,8 +23,8 @@ def blobs() -> MemoryBlobs:
 
 
 @pytest.fixture
-def states(blobs: MemoryBlobs) -> KeptStates:
-    return KeptStates(EncryptedBlobs(blobs, lambda: KEY))
+def states(blobs: MemoryBlobs) -> ManagedStates:
+    return ManagedStates(EncryptedBlobs(blobs, lambda: KEY))
 
 
 @pytest.fixture
@@ -37,13 +36,13 @@ def new(serial: int, state: bytes = b"{}") -> StateCopy:
     return StateCopy(serial=serial, lineage="l", resources=1, run="r", who="ann", why="apply", state=state)
 
 
-def added(states: KeptStates, serial: int, *, after: int, state: bytes = b"{}") -> Version:
+def added(states: ManagedStates, serial: int, *, after: int, state: bytes = b"{}") -> Version:
     version = states.add("a/b", new(serial, state), after=after)
     assert version is not None
     return version
 
 
-def test_a_version_comes_back_to_the_byte(states: KeptStates) -> None:
+def test_a_version_comes_back_to_the_byte(states: ManagedStates) -> None:
     """Whatever bytes a state is of: line ends, nothing at all, no text."""
     for number, state in enumerate((b'{\n  "a": 1\n}\n', b"", b"\n\n", bytes(range(256)))):
         version = added(states, number, after=number, state=state)
@@ -55,7 +54,7 @@ def test_a_version_comes_back_to_the_byte(states: KeptStates) -> None:
     assert states.numbers("a") == ()
 
 
-def test_of_two_writers_one_is_told(states: KeptStates) -> None:
+def test_of_two_writers_one_is_told(states: ManagedStates) -> None:
     """Who has not seen the last version adds none."""
     added(states, 1, after=0)
     assert states.add("a/b", new(2, b"other"), after=0) is None
@@ -75,14 +74,14 @@ class Overtaken(MemoryBlobs):
 def test_a_writer_who_is_overtaken_writes_over_nothing() -> None:
     """Both saw the same last version: the one who is second is told, and the first one's stays."""
     blobs = Overtaken()
-    states = KeptStates(EncryptedBlobs(blobs, lambda: KEY))
+    states = ManagedStates(EncryptedBlobs(blobs, lambda: KEY))
     assert states.add("a/b", new(1), after=0) is None
     item = blobs.read("states/a%2Fb/0000000001")
     assert item is not None
     assert item.data == b"the other one"
 
 
-def test_a_dropped_number_is_not_given_again(states: KeptStates) -> None:
+def test_a_dropped_number_is_not_given_again(states: ManagedStates) -> None:
     """A writer that slept while versions came and went is not told that its state was saved."""
     for number in range(4):
         added(states, number, after=number)
@@ -92,7 +91,7 @@ def test_a_dropped_number_is_not_given_again(states: KeptStates) -> None:
     assert states.numbers("a/b") == (4,)
 
 
-def test_the_current_version_is_never_dropped(states: KeptStates) -> None:
+def test_the_current_version_is_never_dropped(states: ManagedStates) -> None:
     """Nor is it by somebody who thinks that it is an old one."""
     added(states, 1, after=0)
     states.drop("a/b", 1)
@@ -121,7 +120,7 @@ class Withdrawn(MemoryBlobs):
 def test_a_version_that_went_is_not_an_absent_state() -> None:
     """There is a state while one version is left: Terraform must never be told that there is none."""
     blobs = Withdrawn()
-    states = KeptStates(EncryptedBlobs(blobs, lambda: KEY))
+    states = ManagedStates(EncryptedBlobs(blobs, lambda: KEY))
     added(states, 1, after=0, state=b"the one")
     added(states, 2, after=1)
     blobs.withdraws = "states/a%2Fb/0000000002"
@@ -131,7 +130,9 @@ def test_a_version_that_went_is_not_an_absent_state() -> None:
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "0000000001~", "-1", "latest", "\N{ARABIC-INDIC DIGIT ONE}"])
-def test_a_stranger_among_the_versions_is_an_error(states: KeptStates, blobs: MemoryBlobs, name: str) -> None:
+def test_a_stranger_among_the_versions_is_an_error(
+    states: ManagedStates, blobs: MemoryBlobs, name: str
+) -> None:
     """What nobody of ours wrote there is said, and is neither a version nor a crash."""
     added(states, 1, after=0)
     blobs.write(f"states/a%2Fb/{name}", b"hello")
@@ -141,7 +142,7 @@ def test_a_stranger_among_the_versions_is_an_error(states: KeptStates, blobs: Me
     assert name in caught.value.problem.message
 
 
-def test_a_damaged_version_is_an_error(states: KeptStates, blobs: MemoryBlobs) -> None:
+def test_a_damaged_version_is_an_error(states: ManagedStates, blobs: MemoryBlobs) -> None:
     """An emptied, cut or exchanged version is never "no state", nor the one before it."""
     added(states, 1, after=0, state=b"one")
     added(states, 2, after=1, state=b"two")
@@ -171,7 +172,7 @@ def test_a_copy_of_a_format_that_is_not_known_is_an_error(blobs: MemoryBlobs) ->
     encrypted = EncryptedBlobs(blobs, lambda: KEY)
     assert encrypted.create("states/a%2Fb/0000000001", b'{"version": 2, "serial": 1}\n{}')
     with pytest.raises(UnknownOutcome, match="unknown format"):
-        KeptStates(encrypted).current("a/b")
+        ManagedStates(encrypted).current("a/b")
 
 
 def test_backups_come_back_oldest_first(backups: Backups) -> None:

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from holdfast.kernel.errors import HoldfastError
-from holdfast.store.s3_errors import DRIVER_ERRORS, StoreUnreachable, Verdict, translated, verdict
+from holdfast.store.s3_errors import DRIVER_ERRORS, S3Answer, StoreUnreachable, classify, store_error
 
 
 def answer(status: int, code: str) -> ClientError:
@@ -33,35 +33,35 @@ def test_only_a_missing_key_is_absent() -> None:
     """Of all answers there are, one says that there is nothing."""
     for status in range(300, 600):
         for code in ("", "404", "NotFound", "NoSuchBucket", "AccessDenied", "NoSuchUpload", "SlowDown"):
-            assert verdict(answer(status, code)) is not Verdict.ABSENT
-    assert verdict(answer(404, "NoSuchKey")) is Verdict.ABSENT
+            assert classify(answer(status, code)) is not S3Answer.ABSENT
+    assert classify(answer(404, "NoSuchKey")) is S3Answer.ABSENT
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (answer(412, "PreconditionFailed"), Verdict.OTHER),
-        (answer(412, "412"), Verdict.OTHER),
-        (answer(409, "ConditionalRequestConflict"), Verdict.AGAIN),
-        (answer(503, "SlowDown"), Verdict.AGAIN),
-        (answer(502, "502"), Verdict.AGAIN),
-        (answer(429, "429"), Verdict.AGAIN),
-        (answer(400, "RequestTimeout"), Verdict.AGAIN),
-        (answer(501, "NotImplemented"), Verdict.WITHOUT_CONDITIONS),
-        (answer(400, "ExpiredToken"), Verdict.EXPIRED),
-        (answer(403, "AccessDenied"), Verdict.FINAL),
-        (botocore.exceptions.EndpointConnectionError(endpoint_url="x"), Verdict.AGAIN),
-        (botocore.exceptions.ConnectTimeoutError(endpoint_url="x"), Verdict.AGAIN),
-        (botocore.exceptions.ReadTimeoutError(endpoint_url="x"), Verdict.AGAIN),
-        (botocore.exceptions.ConnectionClosedError(endpoint_url="x"), Verdict.AGAIN),
-        (botocore.exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2), Verdict.AGAIN),
-        (botocore.exceptions.SSLError(endpoint_url="x", error="bad certificate"), Verdict.FINAL),
-        (botocore.exceptions.ParamValidationError(report="x"), Verdict.FINAL),
+        (answer(412, "PreconditionFailed"), S3Answer.CONFLICT),
+        (answer(412, "412"), S3Answer.CONFLICT),
+        (answer(409, "ConditionalRequestConflict"), S3Answer.RETRY),
+        (answer(503, "SlowDown"), S3Answer.RETRY),
+        (answer(502, "502"), S3Answer.RETRY),
+        (answer(429, "429"), S3Answer.RETRY),
+        (answer(400, "RequestTimeout"), S3Answer.RETRY),
+        (answer(501, "NotImplemented"), S3Answer.NO_CONDITIONS),
+        (answer(400, "ExpiredToken"), S3Answer.EXPIRED),
+        (answer(403, "AccessDenied"), S3Answer.FINAL),
+        (botocore.exceptions.EndpointConnectionError(endpoint_url="x"), S3Answer.RETRY),
+        (botocore.exceptions.ConnectTimeoutError(endpoint_url="x"), S3Answer.RETRY),
+        (botocore.exceptions.ReadTimeoutError(endpoint_url="x"), S3Answer.RETRY),
+        (botocore.exceptions.ConnectionClosedError(endpoint_url="x"), S3Answer.RETRY),
+        (botocore.exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2), S3Answer.RETRY),
+        (botocore.exceptions.SSLError(endpoint_url="x", error="bad certificate"), S3Answer.FINAL),
+        (botocore.exceptions.ParamValidationError(report="x"), S3Answer.FINAL),
     ],
 )
-def test_what_is_asked_again(error: Exception, expected: Verdict) -> None:
+def test_what_is_asked_again(error: Exception, expected: S3Answer) -> None:
     """What may pass is tried again; what will not is said at once."""
-    assert verdict(error) is expected
+    assert classify(error) is expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_is_asked_again(error: Exception, expected: Verdict) -> None:
 )
 def test_each_error_names_the_store_and_a_way_out(error: Exception, code: str, words: str) -> None:
     """The store, what S3 said, and what to do."""
-    found: HoldfastError = translated(error, shown="s3://acme/p", bucket="acme", tries=3)
+    found: HoldfastError = store_error(error, shown="s3://acme/p", bucket="acme", tries=3)
     assert found.problem.code == code
     assert "s3://acme/p" in found.problem.message
     assert words in f"{found.problem.message} {found.problem.hint}"

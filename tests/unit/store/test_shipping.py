@@ -9,7 +9,7 @@ from memory_blobs import MemoryBlobs
 
 from holdfast.store import shipping
 from holdfast.store.run_records import journal_name
-from holdfast.store.shipping import Shipper, catch_up
+from holdfast.store.shipping import Shipper, ship_rest
 
 LONG = 30.0
 
@@ -45,11 +45,11 @@ def test_everything_arrives_once_and_in_order(troubles: tuple[str, ...]) -> None
     """Whatever is lost on the way: no byte is missing, none comes twice."""
     said: list[str] = []
     blobs = Troubled(*troubles)
-    shipper = Shipper(blobs, "r", failed=said.append)
+    shipper = Shipper(blobs, "r", on_failure=said.append)
     for number in range(20):
-        shipper.grown(f"<{number}>".encode())
+        shipper.append(f"<{number}>".encode())
         if number % 7 == 0:
-            shipper.urge()
+            shipper.flush()
     assert shipper.finish(LONG)
     assert arrived(blobs) == b"".join(f"<{number}>".encode() for number in range(20))
     assert len(said) == len(troubles)
@@ -57,7 +57,7 @@ def test_everything_arrives_once_and_in_order(troubles: tuple[str, ...]) -> None
 
 def test_what_grows_is_shipped_without_being_urged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has to ask: another machine sees an apply go on while it goes on."""
-    monkeypatch.setattr(shipping, "_BEHIND", 0.0)
+    monkeypatch.setattr(shipping, "_DELAY", 0.0)
     came = threading.Event()
 
     class Tells(MemoryBlobs):
@@ -67,18 +67,18 @@ def test_what_grows_is_shipped_without_being_urged(monkeypatch: pytest.MonkeyPat
             return created
 
     shipper = Shipper(Tells(), "r")
-    shipper.grown(b"started")
+    shipper.append(b"started")
     assert came.wait(LONG)
     assert shipper.finish(LONG)
 
 
 def test_what_is_urged_arrives_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits until all has arrived finds it there, however long others may be behind."""
-    monkeypatch.setattr(shipping, "_BEHIND", 3600.0)
+    monkeypatch.setattr(shipping, "_DELAY", 3600.0)
     blobs = Troubled()
     shipper = Shipper(blobs, "r")
-    shipper.grown(b"started")
-    assert shipper.arrived(LONG)
+    shipper.append(b"started")
+    assert shipper.wait_until_shipped(LONG)
     assert arrived(blobs) == b"started"
     shipper.finish(LONG)
 
@@ -88,9 +88,9 @@ def test_a_store_that_does_not_answer_holds_nothing_up() -> None:
     blobs = Troubled()
     blobs.open.clear()
     shipper = Shipper(blobs, "r")
-    shipper.grown(b"one")
-    assert not shipper.arrived(0.05)
-    shipper.grown(b"two")
+    shipper.append(b"one")
+    assert not shipper.wait_until_shipped(0.05)
+    shipper.append(b"two")
     assert not shipper.finish(0.05)
     assert arrived(blobs) == b""
     blobs.open.set()
@@ -103,8 +103,8 @@ def test_a_journal_of_another_is_not_added_to() -> None:
     blobs = Troubled()
     blobs.create(journal_name("r"), b"")
     shipper = Shipper(blobs, "r")
-    shipper.grown(b"started")
-    assert not shipper.arrived(0.05)
+    shipper.append(b"started")
+    assert not shipper.wait_until_shipped(0.05)
     assert arrived(blobs) == b""
 
 
@@ -115,7 +115,7 @@ def test_what_a_dead_process_left_is_brought_after_it(there: int) -> None:
     if there:
         blobs.create(journal_name("r", 1), written[:there])
     for _ in range(2):
-        catch_up(blobs, "r", written)
+        ship_rest(blobs, "r", written)
     assert arrived(blobs) == written
 
 
@@ -125,7 +125,7 @@ def test_what_a_dead_process_left_follows_every_piece_and_nothing_else() -> None
     for piece, data in enumerate((b"01", b"2", b"34"), start=1):
         blobs.create(journal_name("r", piece), data)
     blobs.create("runs/r/pulse", b"a moment ago")
-    catch_up(blobs, "r", written)
+    ship_rest(blobs, "r", written)
     assert blobs.remove("runs/r/pulse")
     assert arrived(blobs) == written
 
@@ -134,5 +134,5 @@ def test_nothing_is_brought_after_a_journal_of_another() -> None:
     """What does not go on where the store ends is not added: a mixed journal could never be read."""
     blobs = MemoryBlobs()
     blobs.create(journal_name("r", 1), b"abc")
-    catch_up(blobs, "r", b"0123456")
+    ship_rest(blobs, "r", b"0123456")
     assert arrived(blobs) == b"abc"
