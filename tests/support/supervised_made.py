@@ -22,7 +22,6 @@ from holdfast.store.journal import Journal
 from holdfast.store.place import describe
 from holdfast.store.run_store import RunStore
 from holdfast.system.environment import Environment
-from holdfast.terraform.engine.binary import BinaryEngine
 from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import child_environment
 from holdfast.terraform.engine.interface import Answer, Command, EngineId, EngineKind, Product, Stop
@@ -67,7 +66,7 @@ class Place:
         identity = EngineId(
             kind=EngineKind.BINARY, product=Product.TERRAFORM, version="1.15.5", path=self.program
         )
-        return BinaryEngine(identity, scratch=self.scratch, limit=2)
+        return WorkerPool(identity, scratch=self.scratch, limit=2)
 
     def command(
         self, *argv: str, run: str | None = None, kept: dict[str, Any] | None = None, phase: str = "apply"
@@ -93,8 +92,8 @@ class Place:
             argv=argv,
             folder=self.module,
             environment=environment,
-            door=kept is not None,
-            attend=attend,
+            managed_state=kept is not None,
+            supervision=attend,
         )
 
     def asks(self, run: str) -> list[str]:

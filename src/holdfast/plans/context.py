@@ -24,8 +24,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 from holdfast.system.environment import Environment
-from holdfast.terraform.engine.binary import BinaryEngine
-from holdfast.terraform.engine.interface import Engine, EngineId, EngineKind, Patience, Stop
+from holdfast.terraform.engine.interface import Engine, EngineId, Patience, Stop
 from holdfast.terraform.engine.pool import WorkerPool
 from holdfast.terraform.engine.selection import Choice
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
@@ -108,7 +107,7 @@ class Session:
         if identity not in self._engines:
             settings = self.config.engine
             patience = Patience(apply=settings.time_limits.grace)
-            made = WorkerPool if identity.kind is EngineKind.EMBEDDED else BinaryEngine
+            made = WorkerPool
             self._engines[identity] = made(
                 identity,
                 scratch=self.scratch,

@@ -99,8 +99,8 @@ class Terraform:
             providers=providers,
             seconds=limit,
             cancel_level=cancel_level,
-            door=prepared.home.kept,
-            attend=attend(self.session, prepared, writes),
+            managed_state=prepared.home.kept,
+            supervision=attend(self.session, prepared, writes),
         )
         if phase in {"init", "validate", "plan", "show", "apply"}:
             self.session.tell(Entered(stack=prepared.stack.name, phase=phase))

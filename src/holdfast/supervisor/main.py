@@ -47,10 +47,10 @@ class _Attendant:
         self._office: object = None
 
     def attend(self, message: dict[str, object]) -> object:
-        from holdfast.terraform.engine.worker import Attention  # noqa: PLC0415 - as above
+        from holdfast.terraform.engine.worker import CommandObserver  # noqa: PLC0415 - as above
 
         if "store" not in message:
-            return Attention()
+            return CommandObserver()
         from holdfast.supervisor.services import Office  # noqa: PLC0415 - as above
 
         if self._office is None:

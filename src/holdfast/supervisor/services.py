@@ -29,7 +29,7 @@ from holdfast.store.states import ManagedStates
 from holdfast.system import clock, environment, files, process_table
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.backend.server import Refusal, StateServer
-from holdfast.terraform.engine.worker import NOT_STARTED, Attention
+from holdfast.terraform.engine.worker import NOT_STARTED, CommandObserver
 
 _ARRIVE_SECONDS = 60.0
 _PULSE_SECONDS = 10.0
@@ -50,7 +50,7 @@ class Office:
             self._door.open()
         self._opened: tuple[str, BlobStore, Key] | None = None
 
-    def attention(self, message: dict[str, Any]) -> Attention:
+    def attention(self, message: dict[str, Any]) -> CommandObserver:
         blobs, key = self._store(message["store"])
         encrypted = EncryptedBlobs(blobs, lambda: key)
         journal = None
@@ -69,7 +69,7 @@ class Office:
         return self._opened[1], self._opened[2]
 
 
-class _Attended(Attention):
+class _Attended(CommandObserver):
     def __init__(
         self, journal: _Journalled | None, door: StateServer | None, keeper: StateKeeper | None
     ) -> None:
@@ -83,11 +83,11 @@ class _Attended(Attention):
             self._door.serve_state(self._keeper if refused is None else None)
         return refused
 
-    def spill(self) -> str | None:
+    def buffer(self) -> str | None:
         return self._journal.spill if self._journal is not None else None
 
-    def hear(self, chunk: bytes) -> bool:
-        return self._journal.hear(chunk) if self._journal is not None else True
+    def record(self, chunk: bytes) -> bool:
+        return self._journal.record(chunk) if self._journal is not None else True
 
     def end(self, code: int) -> dict[str, object]:
         told: dict[str, object] = {}
@@ -149,7 +149,7 @@ class _Journalled:
             self._shipper.finish(0.0)
         return why
 
-    def hear(self, chunk: bytes) -> bool:
+    def record(self, chunk: bytes) -> bool:
         if self._writer is None or self._failure is not None:
             return True
         try:

@@ -15,7 +15,7 @@ from typing import Self
 import pytest
 from program import eventually
 
-from holdfast.terraform.engine.worker import NOT_STARTED, Attention, Program, Worker
+from holdfast.terraform.engine.worker import NOT_STARTED, CommandObserver, Program, Worker
 
 
 def test_a_wish_to_stop_is_for_one_command(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ class FakeEngine:
 
 
 @dataclasses.dataclass
-class Listens(Attention):
+class Listens(CommandObserver):
     """An attention whose beginning, ear and end are a test's own."""
 
     before: Callable[[], str | None] = lambda: None
@@ -72,7 +72,7 @@ class Listens(Attention):
     def begin(self) -> str | None:
         return self.before()
 
-    def hear(self, chunk: bytes) -> bool:
+    def record(self, chunk: bytes) -> bool:
         return self.ear(chunk)
 
     def end(self, code: int) -> dict[str, object]:
@@ -83,7 +83,7 @@ class Listens(Attention):
 class Talk:
     """A worker in a thread, and the one who asks it."""
 
-    def __init__(self, engine: FakeEngine, attention: Attention) -> None:
+    def __init__(self, engine: FakeEngine, attention: CommandObserver) -> None:
         self.ours, theirs = socket.socketpair()
         self.ours.settimeout(30)
         self.theirs = theirs

@@ -68,7 +68,7 @@ def test_a_journal_has_a_beginning_words_and_an_end(tmp_path: Path) -> None:
     """What Terraform said is in the journal, and then no longer in memory."""
     journal = journalled(tmp_path)
     assert journal.begin() is None
-    assert journal.hear(b"one\ntwo\n")
+    assert journal.record(b"one\ntwo\n")
     assert journal.end(0) == {}
     found = read(tmp_path / "store" / journal_name("r1"))
     assert found.lines == (b"one", b"two")
@@ -100,8 +100,8 @@ def test_without_room_in_memory_terraform_is_stopped_once(
     journal = journalled(tmp_path)
     assert journal.begin() is None
     monkeypatch.setattr(services, "require_space", full)
-    assert not journal.hear(b"one\n")
-    assert journal.hear(b"two\n")
+    assert not journal.record(b"one\n")
+    assert journal.record(b"two\n")
     assert "no room" in str(journal.end(1)["journal_failed"])
     assert read(tmp_path / "store" / journal_name("r1")).ended is None
     assert journal.spill is not None
@@ -145,7 +145,7 @@ def test_a_journal_that_arrived_is_gone_from_this_machine(tmp_path: Path) -> Non
     blobs = MemoryBlobs()
     journal = journalled(tmp_path, blobs)
     assert journal.begin() is None
-    journal.hear(b"one\n")
+    journal.record(b"one\n")
     assert journal.end(0) == {}
     assert not spooled(tmp_path).exists()
     found = RunRecords(EncryptedBlobs(blobs, lambda: KEY)).journal("r1", KEY)
@@ -169,7 +169,7 @@ def test_an_object_that_is_made_is_known_elsewhere_at_once(
 
     journal = journalled(tmp_path, Tells())
     assert journal.begin() is None
-    journal.hear(json.dumps({"type": "apply_complete"}).encode())
+    journal.record(json.dumps({"type": "apply_complete"}).encode())
     assert came.wait(LONG)
     journal.end(0)
 

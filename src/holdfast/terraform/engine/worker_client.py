@@ -1,4 +1,4 @@
-"""One process that runs Terraform for us, and the conversation with it. It outlives us if it has to."""
+"""The client of one worker process. The worker outlives this process if a command still runs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _CHUNK = 1 << 18
 
 
 class WorkerClient:
-    """One process and the conversation with it."""
+    """One worker process and the messages to and from it."""
 
     def __init__(self, process: processes.SocketChild, *, key: str) -> None:
         self.key = key
         self.providers: str | None = None
-        """The one set of provider versions it may load; None until the first command that loads any."""
+        """The set of provider versions it may load; None until the first command that loads any."""
         self.served = 0
         self.memory = 0
         self.files = 0
@@ -45,8 +45,8 @@ class WorkerClient:
     def pid(self) -> int:
         return self._child.pid
 
-    async def hear(self) -> dict[str, object] | None:
-        """The next message, or None when the process is gone."""
+    async def receive(self) -> dict[str, object] | None:
+        """The next message, or None when the process has ended."""
         while b"\n" not in self._pending:
             try:
                 data = await asyncio.get_running_loop().sock_recv(self._channel, _CHUNK)
@@ -68,55 +68,55 @@ class WorkerClient:
             "run": name,
             "argv": list(command.argv),
             "folder": str(command.folder),
-            **(command.attend or {}),
+            **(command.supervision or {}),
         }
         with processes.OutputBuffer() as err, _Output(lines.feed if lines is not None else None) as out:
             try:
-                await self._ask(json.dumps(message).encode() + b"\n", (out.number, err.number))
+                await self._send(json.dumps(message).encode() + b"\n", (out.number, err.number))
             except OSError:
                 return await self._crashed()
-            out.handed_over()
-            ladder = CancelSequence(patience)
-            climbing = asyncio.create_task(
-                ladder.climb(command, stop, lambda: self._cancel(name), self._child.kill_group)
+            out.hand_over()
+            cancel = CancelSequence(patience)
+            cancelling = asyncio.create_task(
+                cancel.run(command, stop, lambda: self._cancel(name), self._child.kill_group)
             )
             try:
-                done = await self.hear()
+                done = await self.receive()
                 if done is None:
-                    # What it started may still hold the pipe open.
+                    # Its children may still hold the pipe open.
                     self._child.kill_group()
-                await out.ended()
+                await out.wait_end()
             except BaseException:
                 self._child.kill_group()
                 raise
             finally:
-                climbing.cancel()
+                cancelling.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
-                    await climbing
+                    await cancelling
             if lines is not None:
                 lines.close()
             if done is None:
-                return await self._crashed(ladder, err.content())
+                return await self._crashed(cancel, err.content())
             self.served += 1
             self.memory, self.files = int(str(done["memory"])), int(str(done["files"]))
-            return _answer(done, ladder, out.content(), err.content())
+            return _answer(done, cancel, out.content(), err.content())
 
-    async def _ask(self, message: bytes, descriptors: tuple[int, int]) -> None:
-        """Descriptors go with the first bytes; what does not fit into the socket at once follows."""
+    async def _send(self, message: bytes, descriptors: tuple[int, int]) -> None:
+        """Descriptors go with the first bytes; what does not fit into the socket follows."""
         sent = socket.send_fds(self._channel, [message], descriptors)
         if sent < len(message):
             await asyncio.get_running_loop().sock_sendall(self._channel, message[sent:])
 
-    async def _crashed(self, ladder: CancelSequence | None = None, errors: bytes = b"") -> Answer:
+    async def _crashed(self, cancel: CancelSequence | None = None, errors: bytes = b"") -> Answer:
         code = await self._child.wait()
         self._child.kill_group()
         errors += self._log.content(last=_CHUNK)
         return Answer(
             code=code or 1,
             err=errors,
-            interrupted=ladder is not None and ladder.interrupted,
-            force_cancelled=ladder is not None and ladder.force_cancelled,
-            timed_out=ladder is not None and ladder.timed_out,
+            interrupted=cancel is not None and cancel.interrupted,
+            force_cancelled=cancel is not None and cancel.force_cancelled,
+            timed_out=cancel is not None and cancel.timed_out,
             killed=True,
             log=errors.decode(errors="replace")[-4000:],
         )
@@ -127,7 +127,7 @@ class WorkerClient:
 
     @property
     def alive(self) -> bool:
-        """Asked of an idle process, which says nothing unasked: what can be read is the end."""
+        """Of an idle process, which sends nothing by itself: anything that can be read is its end."""
         try:
             self._channel.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
@@ -137,7 +137,7 @@ class WorkerClient:
         return False
 
     async def close(self) -> None:
-        """Let it end by itself; whatever its commands left running in its group ends with it."""
+        """Let it end by itself, then kill whatever its commands left running in its group."""
         self._channel.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._child.wait(), 5.0)
@@ -146,23 +146,23 @@ class WorkerClient:
         self._log.close()
 
 
-def _answer(done: dict[str, object], ladder: CancelSequence, out: bytes, err: bytes) -> Answer:
+def _answer(done: dict[str, object], cancel: CancelSequence, out: bytes, err: bytes) -> Answer:
     code = int(str(done["code"]))
     crashed = code < 0 or code == CRASHED
     return Answer(
         code=code,
         out=out,
         err=err,
-        interrupted=ladder.interrupted,
-        force_cancelled=ladder.force_cancelled,
-        timed_out=ladder.timed_out,
+        interrupted=cancel.interrupted,
+        force_cancelled=cancel.force_cancelled,
+        timed_out=cancel.timed_out,
         killed=crashed,
         log=err.decode(errors="replace")[-4000:] if crashed else None,
         told=Told(
             not_started=_text(done.get("not_started")),
             journal_failed=_text(done.get("journal_failed")),
             unshipped=bool(done.get("unshipped")),
-            refusals=tuple(str(one) for one in done.get("refusals") or ()),  # type: ignore[attr-defined]
+            refusals=tuple(str(refusal) for refusal in done.get("refusals") or ()),  # type: ignore[attr-defined]
         ),
     )
 
@@ -172,20 +172,20 @@ def _text(value: object) -> str | None:
 
 
 class _Output:
-    """Where a command writes to: a pipe that is heard as it comes, or a sheet that is read at the end."""
+    """Where a command writes to: a pipe that is read as it fills, or a buffer that is read at the end."""
 
     def __init__(self, take: Listen | None) -> None:
         self._take = take
-        self._sheet = processes.OutputBuffer() if take is None else None
-        self._reading, self.number = (-1, self._sheet.number) if self._sheet is not None else os.pipe()
+        self._buffer = processes.OutputBuffer() if take is None else None
+        self._reading, self.number = (-1, self._buffer.number) if self._buffer is not None else os.pipe()
         self._over: asyncio.Future[None] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._sheet is not None:
-            self._sheet.close()
+        if self._buffer is not None:
+            self._buffer.close()
             return
         if self._over is not None:
             asyncio.get_running_loop().remove_reader(self._reading)
@@ -193,9 +193,9 @@ class _Output:
             os.close(self.number)
         os.close(self._reading)
 
-    def handed_over(self) -> None:
-        """The writing end is the process's alone from now on: when it is done, the pipe ends."""
-        if self._sheet is None:
+    def hand_over(self) -> None:
+        """Close our writing end: the pipe ends when the process is done."""
+        if self._buffer is None:
             os.close(self.number)
             os.set_blocking(self._reading, False)
             loop = asyncio.get_running_loop()
@@ -209,7 +209,7 @@ class _Output:
                 self._take(chunk)
         except BlockingIOError:
             return
-        except Exception as error:  # noqa: BLE001 - whatever the listener could not do is the command's error
+        except Exception as error:  # noqa: BLE001 - an error of the listener is the command's error
             chunk = b""
             if not over.done():
                 over.set_exception(error)
@@ -218,9 +218,9 @@ class _Output:
             if not over.done():
                 over.set_result(None)
 
-    async def ended(self) -> None:
+    async def wait_end(self) -> None:
         if self._over is not None:
             await self._over
 
     def content(self) -> bytes:
-        return self._sheet.content() if self._sheet is not None else b""
+        return self._buffer.content() if self._buffer is not None else b""

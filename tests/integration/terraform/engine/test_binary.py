@@ -14,9 +14,9 @@ from program import Program, eventually, launcher
 
 from holdfast.kernel.errors import EngineError
 from holdfast.system.environment import Environment
-from holdfast.terraform.engine.binary import BinaryEngine
 from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.interface import Answer, Command, EngineId, EngineKind, Patience, Product, Stop
+from holdfast.terraform.engine.pool import WorkerPool
 
 
 def script(path: Path, text: str, *, interpreter: str = sys.executable, mode: int = 0o755) -> Path:
@@ -26,9 +26,9 @@ def script(path: Path, text: str, *, interpreter: str = sys.executable, mode: in
     return path
 
 
-def engine(path: Path, patience: Patience | None = None) -> BinaryEngine:
+def engine(path: Path, patience: Patience | None = None) -> WorkerPool:
     identity = EngineId(kind=EngineKind.BINARY, product=Product.TERRAFORM, version="1.9.0", path=str(path))
-    return BinaryEngine(identity, scratch=path.parent, limit=2, patience=patience)
+    return WorkerPool(identity, scratch=path.parent, limit=2, patience=patience)
 
 
 def command(folder: Path, **environment: str) -> Command:
@@ -36,7 +36,7 @@ def command(folder: Path, **environment: str) -> Command:
     return Command(phase="plan", argv=("plan", "-json"), folder=folder, environment=given)
 
 
-def run(one: BinaryEngine, given: Command, lines: list[bytes] | None = None) -> Answer:
+def run(one: WorkerPool, given: Command, lines: list[bytes] | None = None) -> Answer:
     async def work() -> Answer:
         listen = lines.append if lines is not None else None
         try:

@@ -35,7 +35,7 @@ class Climb:
         self._more = asyncio.Event()
         self.ladder = CancelSequence(patience)
         self.task = asyncio.create_task(
-            self.ladder.climb(given, stop, lambda: self._note("interrupt"), lambda: self._note("kill"))
+            self.ladder.run(given, stop, lambda: self._note("interrupt"), lambda: self._note("kill"))
         )
 
     def _note(self, what: str) -> None:
@@ -70,10 +70,10 @@ def test_nothing_is_done_without_a_wish() -> None:
     """A command that nobody wants to end is left alone."""
 
     async def work() -> None:
-        climb = Climb(QUICK, Stop(), command())
-        assert await climb.settled() == []
-        await climb.end()
-        assert not climb.ladder.interrupted
+        run_sequence = Climb(QUICK, Stop(), command())
+        assert await run_sequence.settled() == []
+        await run_sequence.end()
+        assert not run_sequence.ladder.interrupted
 
     run(work)
 
@@ -83,16 +83,20 @@ def test_one_wish_is_one_interrupt() -> None:
 
     async def work() -> None:
         stop = Stop()
-        climb = Climb(PATIENT, stop, command())
+        run_sequence = Climb(PATIENT, stop, command())
         stop.ask()
-        assert await climb.until(1) == ["interrupt"]
-        assert await climb.settled() == ["interrupt"]
-        assert (climb.ladder.interrupted, climb.ladder.force_cancelled, climb.ladder.killed) == (
+        assert await run_sequence.until(1) == ["interrupt"]
+        assert await run_sequence.settled() == ["interrupt"]
+        assert (
+            run_sequence.ladder.interrupted,
+            run_sequence.ladder.force_cancelled,
+            run_sequence.ladder.killed,
+        ) == (
             True,
             False,
             False,
         )
-        await climb.end()
+        await run_sequence.end()
 
     run(work)
 
@@ -102,18 +106,22 @@ def test_two_wishes_are_two_interrupts_without_waiting() -> None:
 
     async def work() -> None:
         stop = Stop()
-        climb = Climb(PATIENT, stop, command())
+        run_sequence = Climb(PATIENT, stop, command())
         stop.ask()
-        await climb.until(1)
+        await run_sequence.until(1)
         stop.ask()
-        assert await climb.until(2) == ["interrupt", "interrupt"]
-        assert await climb.settled() == ["interrupt", "interrupt"]
-        assert (climb.ladder.force_cancelled, climb.ladder.killed, climb.ladder.timed_out) == (
+        assert await run_sequence.until(2) == ["interrupt", "interrupt"]
+        assert await run_sequence.settled() == ["interrupt", "interrupt"]
+        assert (
+            run_sequence.ladder.force_cancelled,
+            run_sequence.ladder.killed,
+            run_sequence.ladder.timed_out,
+        ) == (
             True,
             False,
             False,
         )
-        await climb.end()
+        await run_sequence.end()
 
     run(work)
 
@@ -124,11 +132,11 @@ def test_a_command_that_hears_nothing_is_killed() -> None:
     async def work() -> None:
         stop = Stop()
         stop.ask()
-        climb = Climb(QUICK, stop, command())
-        assert await climb.until(3) == ["interrupt", "interrupt", "kill"]
-        await climb.task
-        assert climb.ladder.killed
-        assert not climb.ladder.timed_out
+        run_sequence = Climb(QUICK, stop, command())
+        assert await run_sequence.until(3) == ["interrupt", "interrupt", "kill"]
+        await run_sequence.task
+        assert run_sequence.ladder.killed
+        assert not run_sequence.ladder.timed_out
 
     run(work)
 
@@ -137,11 +145,11 @@ def test_a_time_limit_climbs_without_a_wish() -> None:
     """A command over its time is stopped like by Ctrl-C, and says that it was the time."""
 
     async def work() -> None:
-        climb = Climb(QUICK, Stop(), command("plan", seconds=0.001))
-        assert await climb.until(3) == ["interrupt", "interrupt", "kill"]
-        await climb.task
-        assert climb.ladder.timed_out
-        assert climb.ladder.interrupted
+        run_sequence = Climb(QUICK, Stop(), command("plan", seconds=0.001))
+        assert await run_sequence.until(3) == ["interrupt", "interrupt", "kill"]
+        await run_sequence.task
+        assert run_sequence.ladder.timed_out
+        assert run_sequence.ladder.interrupted
 
     run(work)
 
@@ -152,11 +160,11 @@ def test_what_must_be_done_after_a_stop_is_not_stopped_by_it() -> None:
     async def work() -> None:
         stop = Stop()
         stop.ask()
-        climb = Climb(PATIENT, stop, command("state", cancel_level=2))
-        assert await climb.settled() == []
+        run_sequence = Climb(PATIENT, stop, command("state", cancel_level=2))
+        assert await run_sequence.settled() == []
         stop.ask()
-        assert (await climb.until(1))[0] == "interrupt"
-        await climb.end()
+        assert (await run_sequence.until(1))[0] == "interrupt"
+        await run_sequence.end()
 
     run(work)
 
@@ -184,14 +192,14 @@ def test_the_end_of_a_command_ends_the_climb_whatever_else_happens() -> None:
 
     async def work() -> None:
         stop = Stop()
-        climb = Climb(PATIENT, stop, command())
+        run_sequence = Climb(PATIENT, stop, command())
         stop.ask()
-        await climb.until(1)
-        await climb.settled()
+        await run_sequence.until(1)
+        await run_sequence.settled()
         stop.ask()
-        climb.task.cancel()
-        await asyncio.gather(climb.task, return_exceptions=True)
-        assert climb.done == ["interrupt"]
+        run_sequence.task.cancel()
+        await asyncio.gather(run_sequence.task, return_exceptions=True)
+        assert run_sequence.done == ["interrupt"]
 
     run(work)
 
