@@ -50,7 +50,7 @@ def test_a_deletion_in_production_is_refused_and_overridden_for_one_plan(
     bundle = tmp_path / "bundle"
     planned = holdfast.ok("plan", "--out", str(bundle), code=3)
     digest = digest_in(bundle)
-    assert "Refused by: deletions in production (HF-GUARD-1)" in planned.text
+    assert "Refused: deletions in production (HF-GUARD-1)" in planned.text
     assert f"--plan {bundle} --override {digest}" in planned.text
     refused = holdfast.results("apply", "--plan", str(bundle), code=3)["db"]
     assert refused["status"] == "refused"

@@ -140,7 +140,7 @@ def test_reconcile_brings_back_what_was_made(killed: Program, service: LabServic
     assert made(service) == ids
     assert killed.results("plan")["a"]["status"] == "unchanged"
     again = killed.ok("runs", "reconcile", run, "--yes")
-    assert "is settled" in again.out
+    assert "Nothing to reconcile" in again.out
     none_left(killed)
 
 
@@ -163,7 +163,7 @@ def test_one_reconcile_at_a_time(killed: Program, service: LabService) -> None:
     service.behave()
     out, err = first.communicate(timeout=60)
     assert first.returncode == 0, out + err
-    assert "is settled" in killed.ok("runs", "reconcile", run, "--yes").out
+    assert "Nothing to reconcile" in killed.ok("runs", "reconcile", run, "--yes").out
     assert len(service.objects()) == 2
 
 

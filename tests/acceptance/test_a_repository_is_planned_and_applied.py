@@ -67,7 +67,7 @@ def test_a_terminal_shows_progress_and_keeps_what_it_asked(holdfast: Program) ->
         holdfast.write(f"s/{name}/main.tf", 'resource "terraform_data" "x" { input = 1 }\n')
     code, shown, _ = on_a_terminal(holdfast, ["apply"], answers=["y"])
     assert code == 0
-    assert "at work" in shown
+    assert "running" in shown
     assert "2 applied" in shown
     after_the_question = shown.split("Apply 2 stacks? [y/N]", 1)[1].split("applying", 1)[0]
     assert "\x1b[1A" not in after_the_question

@@ -29,7 +29,7 @@ def chain(holdfast: Program) -> Program:
 def test_what_needs_others_goes_first(chain: Program) -> None:
     """Both end, `app` before `net`, and their states hold nothing."""
     done = chain.ok("destroy", "net", "app", "--yes-destroy", "net", "--yes-destroy", "app")
-    assert done.text.index("app: applied") < done.text.index("net: applying")
+    assert done.text.index("app: destroyed") < done.text.index("net: destroying")
     for name in ("net", "app"):
         assert chain.json("state", "list", name)["resources"] == []
     runs = chain.json("runs", "list")["runs"]

@@ -90,7 +90,7 @@ def test_a_run_at_work_has_no_status_yet(holdfast: Program) -> None:
         eventually(lambda: any(begun.glob("*/journal-*")), what="a journal", seconds=120)
         (run,) = [one for one in holdfast.json("runs", "list")["runs"] if one["operation"] == "apply"]
         assert (run["stack"], run["status"], run["ended"]) == ("a", None, None)
-        assert "at work" in holdfast.ok("runs", "list").out
+        assert "running" in holdfast.ok("runs", "list").out
         shown = holdfast.json("runs", "show", run["id"])["run"]
         assert shown["intent"]["changes"] == [{"address": "terraform_data.it", "actions": ["create"]}]
         assert shown["journal"]["ended"] is None

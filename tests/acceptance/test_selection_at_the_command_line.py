@@ -90,7 +90,7 @@ def test_named_files_touch_the_stacks_that_read_them(repository: Program) -> Non
         errors = repository.json("stacks", "--changed", wrong, code=64)["errors"]
         assert errors[0]["code"] == "HF-USE-6"
     shown = repository.ok("stacks", "--changed", "modules/deeper/main.tf").out
-    assert "2 of 5 stacks are touched by 1 changed file" in shown
+    assert "2 of 5 stacks are affected by 1 changed file" in shown
     assert "modules/deeper" in shown
 
 

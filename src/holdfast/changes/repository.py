@@ -100,6 +100,15 @@ class Repository:
         """Who asks. Nothing proves it here; it is recorded as what it is."""
         return current_actor(self.environment).shown
 
+    def ship_audit_log(self) -> str | None:
+        """Copy new lines of the audit log to its S3 sink. Returns a warning if some could not be copied."""
+        address = self.config.audit_s3
+        if address is None or self.store.empty:
+            return None
+        from holdfast.audit.sink import ship  # noqa: PLC0415 - only where a sink is configured
+
+        return ship(self.store, address, self.environment.variables).warning
+
     def one(self, name: str) -> Stack:
         """The stack of this name, or an error that names the nearest one."""
         return self.select([name], [], None).single(name)

@@ -63,7 +63,7 @@ class Selection:
         if self.changed is not None:
             files = f"{len(self.changed)} changed file{'s' if len(self.changed) != 1 else ''}"
             verb = "is" if count == 1 else "are"
-            return f"{count} of {self.total} stacks {verb} touched by {files}"
+            return f"{count} of {self.total} stacks {verb} affected by {files}"
         if self.named:
             return f"{count} of {self.total} stacks"
         return f"{self.total} stack{'s' if self.total != 1 else ''}"

@@ -1,4 +1,4 @@
-"""The command line: what there is, in one place. Each command imports what it needs when it runs."""
+"""All commands in one place. Each is imported when it is used."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast.kernel.errors import Exit, Problem
 
 app = Group(
     "holdfast",
-    help="Runs Terraform and OpenTofu for teams: finds what a change touches, plans it, applies it.\n\n"
+    help="Run Terraform and OpenTofu for a team: find the stacks a change affects, plan and apply them.\n\n"
     "Every command takes --json, --config, --quiet, --verbose and --no-color.",
     context_settings={"help_option_names": ["-h", "--help"], "terminal_width": 80},
 )
 click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")(app)
 
-app.later = {
+app.modules = {
     name: f"holdfast.cli.commands.{module}"
     for name, module in (
         ("init", "init"),
@@ -42,7 +42,7 @@ app.later = {
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code. A mistake on the command line is 64, whoever finds it."""
+    """Run a command line and return its exit code; 64 for a mistake in it, found by Click or by us."""
     try:
         code = app.main(args=arguments or ["--help"], prog_name="holdfast", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -56,7 +56,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _usage(arguments: list[str], error: click.UsageError) -> int:
-    """A mistake that Click found: an unknown option, a missing argument."""
+    """Report a mistake that Click found: an unknown option, a missing argument."""
     from holdfast.cli.console import Console
     from holdfast.runs.document import errors_document
     from holdfast.system import environment

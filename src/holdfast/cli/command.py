@@ -1,8 +1,8 @@
-"""What every command has in common: its options, its errors, its exit code.
+"""What every command has in common: its options, its error handling, its exit code.
 
-A command is a function that takes an `Invocation` first and returns an exit code. Its parameters say with
-`Annotated[…, Option(…)]` what the command line looks like; `command` adds the common options and turns
-whatever happens into one screen and a number.
+A command is a function that takes an `Invocation` first and returns an exit code. Its parameters declare the
+command line with `Annotated[…, Option(…)]`; `command` adds the common options and turns every error into a
+message and an exit code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import click
 
 from holdfast.kernel.errors import Exit, Failed, HoldfastError
 from holdfast.kernel.values import dataclass
-from holdfast.system import environment as environment_door
+from holdfast.system import environment as system_environment
 from holdfast.system import streams
 from holdfast.system.environment import Environment
 from holdfast.system.files import unusable
@@ -50,7 +50,7 @@ class Argument:
 
 @dataclass(slots=True, kw_only=True)
 class Invocation:
-    """One start of the program: its common options and its surroundings."""
+    """The common options of one command line, its environment and its console."""
 
     as_json: bool
     config: Path | None
@@ -60,42 +60,51 @@ class Invocation:
     console: Console
 
     def document(self, document: object) -> None:
-        """The one document on standard output, without secrets."""
+        """Write the JSON document to standard output, without secrets."""
         from holdfast.secrets.redact_document import clean_document
 
         cleaned = clean_document(self.console.redactor, document)
-        # The same document, in which GitHub Actions sees no command: `##[` stands in texts only.
+        # `##[` occurs only in strings; escaped, GitHub Actions does not read it as a command.
         text = json.dumps(cleaned, indent=2, ensure_ascii=False).replace("##[", "##\\u005b")
         sys.stdout.write(text + "\n")
 
+    def answer(self, document: object, *lines: str) -> Exit:
+        """With `--json` the document, otherwise the lines."""
+        if self.as_json:
+            self.document(document)
+        else:
+            for line in lines:
+                self.console.line(line)
+        return Exit.DONE
+
 
 _COMMON: dict[str, tuple[Any, Any]] = {
-    "as_json": (Annotated[bool, Option("--json", help="One JSON document on standard output.")], False),
+    "as_json": (Annotated[bool, Option("--json", help="Print one JSON document to standard output.")], False),
     "config": (
         Annotated[
             Path | None,
-            Option("--config", metavar="FILE", help="The configuration, if not found from here."),
+            Option("--config", metavar="FILE", help="Use this configuration file."),
         ],
         None,
     ),
-    "quiet": (Annotated[bool, Option("--quiet", "-q", help="Only results and errors.")], False),
-    "verbose": (Annotated[bool, Option("--verbose", "-v", help="Say more.")], False),
-    "no_color": (Annotated[bool, Option("--no-color", help="No colour.")], False),
+    "quiet": (Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")], False),
+    "verbose": (Annotated[bool, Option("--verbose", "-v", help="Show more detail.")], False),
+    "no_color": (Annotated[bool, Option("--no-color", help="Do not use colour.")], False),
 }
 
 
 class Group(click.Group):
-    """Commands in the order a person meets them; a misspelt one is answered with the nearest."""
+    """Commands in the order a user meets them. A misspelt one suggests the nearest."""
 
-    later: Mapping[str, str] = MappingProxyType({})
-    """Names of commands whose module is loaded when somebody asks for them."""
+    modules: Mapping[str, str] = MappingProxyType({})
+    """Modules of commands, loaded when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's own signature
-        return [*self.later, *(name for name in self.commands if name not in self.later)]
+        return [*self.modules, *(name for name in self.commands if name not in self.modules)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in self.later and cmd_name not in self.commands:
-            importlib.import_module(self.later[cmd_name]).register(self)
+        if cmd_name in self.modules and cmd_name not in self.commands:
+            importlib.import_module(self.modules[cmd_name]).register(self)
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(
@@ -126,91 +135,83 @@ def command(app: click.Group, name: str) -> Callable[[Handler], Handler]:
     """Register a handler as a command with the common options."""
 
     def register(handler: Handler) -> Handler:
-        def entry(**given: Any) -> int:
-            common = {option: given.pop(option) for option in _COMMON}
-            return _answer(handler, common, given)
+        def entry(**values: Any) -> int:
+            common = {option: values.pop(option) for option in _COMMON}
+            return _run(handler, common, values)
 
         own = list(inspect.signature(handler, eval_str=True).parameters.values())[1:]
-        parameters = [(one.name, one.annotation, one.default) for one in own]
+        parameters = [(parameter.name, parameter.annotation, parameter.default) for parameter in own]
         parameters += [(option, kind, default) for option, (kind, default) in _COMMON.items()]
-        made = _Command(
-            name, callback=entry, params=[_parameter(*one) for one in parameters], help=handler.__doc__
+        click_command = _Command(
+            name,
+            callback=entry,
+            params=[_click_parameter(*parameter) for parameter in parameters],
+            help=handler.__doc__,
         )
-        made.arguments = tuple(
-            (said.metavar, said.help)
-            for _, kind, _ in parameters
-            if isinstance(said := _said(kind), Argument)
+        click_command.arguments = tuple(
+            (declared.metavar, declared.help)
+            for _, annotation, _ in parameters
+            if isinstance(declared := get_args(annotation)[1], Argument)
         )
-        app.add_command(made)
+        app.add_command(click_command)
         return handler
 
     return register
 
 
-def _said(annotation: Any) -> Option | Argument:
-    said: Option | Argument = get_args(annotation)[1]
-    return said
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
+def _click_parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
     """From an annotated parameter to Click's."""
-    kind, said = get_args(annotation)[0], _said(annotation)
+    kind, declared = get_args(annotation)
     many = get_origin(kind) is list or any(get_origin(one) is list for one in get_args(kind))
-    converts = Path if kind is Path or Path in get_args(kind) else None
+    convert = _converter(many=many, to_path=kind is Path or Path in get_args(kind))
     required = default is inspect.Parameter.empty
-    if isinstance(said, Argument):
+    if isinstance(declared, Argument):
         return click.Argument(
             [name],
             nargs=-1 if many else 1,
             required=required,
-            metavar=said.metavar if required else f"[{said.metavar}]{'...' if many else ''}",
-            callback=_callback(many=many, converts=converts),
+            metavar=declared.metavar if required else f"[{declared.metavar}]{'...' if many else ''}",
+            callback=convert,
         )
-    words = [said.name, *((said.short,) if said.short else ()), name]
+    names = [declared.name, *((declared.short,) if declared.short else ()), name]
     if kind is bool:
-        return click.Option(words, is_flag=True, default=default, help=said.help)
+        return click.Option(names, is_flag=True, default=default, help=declared.help)
     return click.Option(
-        words,
+        names,
         multiple=many,
         required=required,
-        metavar=said.metavar,
-        help=said.help,
-        callback=_callback(many=many, converts=converts),
+        metavar=declared.metavar,
+        help=declared.help,
+        callback=convert,
     )
 
 
-def _callback(*, many: bool, converts: type[Path] | None) -> Callable[[Any, Any, Any], Any]:
-    """Nothing given is None, for one and for many alike."""
+def _converter(*, many: bool, to_path: bool) -> Callable[[Any, Any, Any], Any]:
+    """A missing value is None, for one and for many alike."""
 
     def convert(_context: Any, _parameter: Any, value: Any) -> Any:
         if many:
             return list(value) or None
-        return converts(value) if converts is not None and value is not None else value
+        return Path(value) if to_path and value is not None else value
 
     return convert
 
 
-def _answer(handler: Handler, common: dict[str, Any], given: dict[str, Any]) -> int:
+def _run(handler: Handler, common: dict[str, Any], values: dict[str, Any]) -> int:
     from holdfast.cli.console import Console
 
-    environment = environment_door.read()
+    environment = system_environment.read()
     console = Console(
         as_json=common["as_json"],
         quiet=common["quiet"],
-        color=not (common["no_color"] or environment.get("NO_COLOR")),
+        color=not (common.pop("no_color") or environment.get("NO_COLOR")),
         ci=environment.ci,
         actions=environment.get("GITHUB_ACTIONS") == "true",
     )
-    invocation = Invocation(
-        as_json=common["as_json"],
-        config=common["config"],
-        quiet=common["quiet"],
-        verbose=common["verbose"],
-        environment=environment,
-        console=console,
-    )
+    invocation = Invocation(**common, environment=environment, console=console)
     try:
-        return _flushed(handler(invocation, **given))
+        exit_ = handler(invocation, **values)
+        sys.stdout.flush()  # A full disk is an error now; at interpreter exit it could get lost.
     except HoldfastError as error:
         show_error(invocation, error)
         return int(error.exit)
@@ -220,28 +221,20 @@ def _answer(handler: Handler, common: dict[str, Any], given: dict[str, Any]) -> 
     except BrokenPipeError:
         streams.give_up_output()
         return int(Exit.FAILED)
-    except Exception as error:  # noqa: BLE001 - the outermost door: nothing leaves it as a traceback
+    except Exception as error:  # noqa: BLE001 - the outermost loop: a user never sees a traceback
         if invocation.verbose:
             console.trace(error)
-        show_error(invocation, _unforeseen(error))
+        show_error(invocation, unusable(error) if isinstance(error, OSError) else _bug(error))
         streams.flush_or_give_up()
         return int(Exit.FAILED)
-
-
-def _flushed(exit_: Exit) -> int:
-    """What a full disk has no room for is found now: at Python's own end it can get lost."""
-    sys.stdout.flush()
     return int(exit_)
 
 
-def _unforeseen(error: Exception) -> HoldfastError:
-    """The outermost door: what nobody foresaw is still a code, a message and a hint."""
-    if isinstance(error, OSError):
-        return unusable(error)
+def _bug(error: Exception) -> HoldfastError:
     return Failed(
         "HF-BUG-1",
-        f"Holdfast met something it did not foresee: {type(error).__name__}: {error}",
-        hint="Please report it with what --verbose shows. Before another apply, look with: holdfast plan",
+        f"unexpected error in Holdfast: {type(error).__name__}: {error}",
+        hint="Please report it with the output of --verbose. Run holdfast plan before the next apply.",
     )
 
 
@@ -252,7 +245,7 @@ def show_error(invocation: Invocation, error: HoldfastError) -> None:
         try:
             invocation.document(errors_document(error.problems))
             sys.stdout.flush()
-        except OSError:  # It may be the output itself that failed.
+        except OSError:  # The output itself may be what failed.
             streams.give_up_output()
         else:
             return

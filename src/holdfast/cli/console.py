@@ -1,6 +1,6 @@
-"""The one way to a person's screen: every text passes the redactor, colour is never needed to read it.
+"""Everything a user reads on a terminal goes through here, and through the redactor. Colour is never needed.
 
-Human text goes to standard output, unless that is reserved for a JSON document.
+Text goes to standard output, unless that is reserved for a JSON document.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Piece = str | tuple[str, str]
 """A piece of a line: text, or text with its style."""
 
 _CONTROLS = {number: None for number in range(32) if chr(number) not in "\n\t"} | {127: None}
-"""Never sent to a screen: a text from elsewhere must not move the cursor or hide a line."""
+"""Removed from all text: output of other programs must not move the cursor or hide a line."""
 
 
 class _Screen:
-    """One stream: plain text, or on a terminal with colour what Rich makes of it."""
+    """One stream: plain text, or Rich text on a terminal with colour."""
 
     def __init__(self, stream: TextIO, *, color: bool, actions: bool) -> None:
         self._stream = stream
@@ -49,17 +49,17 @@ class _Screen:
 
     def write(self, pieces: Sequence[tuple[str, str]], end: str = "\n") -> None:
         if not (self.terminal and self._color):
-            self.write_plain("".join(words for words, _ in pieces) + end)
+            self.write_plain("".join(text for text, _ in pieces) + end)
             return
         from rich.text import Text
 
-        text = Text()
-        for words, style in pieces:
-            text.append(words, style=style or None)
-        self.rich.print(text, soft_wrap=True, end=end)
+        line = Text()
+        for text, style in pieces:
+            line.append(text, style=style or None)
+        self.rich.print(line, soft_wrap=True, end=end)
 
     def write_plain(self, text: str, *, command: bool = False) -> None:
-        """In GitHub Actions a line can be a command: no text from elsewhere becomes one."""
+        """In GitHub Actions a line can be a workflow command: other programs' text is escaped."""
         if self._actions and not command:
             from holdfast.system.workflow_commands import harmless
 
@@ -93,28 +93,28 @@ class Console:
         return self._out.rich
 
     def reserve_output(self) -> None:
-        """Standard output is for a document from now on: what is said goes to standard error."""
+        """Reserve standard output for a document: other text goes to standard error from now on."""
         self._out = self._err
         self.live = self.live and self._out.terminal
 
     def line(self, *pieces: Piece) -> None:
-        """A line of a result. Shown with `--quiet` too."""
+        """Print a line of a result, also with `--quiet`."""
         self._out.write(self._clean(pieces))
 
     def say(self, *pieces: Piece) -> None:
-        """A line that `--quiet` leaves out."""
+        """Print a line, unless `--quiet`."""
         if not self.quiet:
             self.line(*pieces)
 
     def command(self, line: str) -> None:
-        """A line that is meant for GitHub Actions, made by `kernel.workflow_commands`."""
+        """Print a workflow command for GitHub Actions, from `system.workflow_commands`."""
         self._out.write_plain(self._plain(line) + "\n", command=True)
 
     def warn(self, text: str) -> None:
         self._err.write(self._clean([(" ! ", "bold yellow"), text]))
 
     def problems(self, problems: tuple[Problem, ...], exit_: Exit) -> None:
-        """Code, place, message, hint: what went wrong and what to do, on one screen."""
+        """Print each problem with code, place, message and hint, then the exit code."""
         for problem in problems:
             where = f"{problem.place}  " if problem.place is not None else ""
             self._err.write(
@@ -122,15 +122,12 @@ class Console:
             )
             if problem.hint:
                 self._err.write(self._clean([f"   {problem.hint}"]))
-        many = (
-            f"{len(problems)} mistakes, nothing was run. "
-            if exit_ is Exit.USAGE and len(problems) > 1
-            else ""
-        )
+        usage_errors = len(problems) if exit_ is Exit.USAGE else 0
+        many = f"{usage_errors} mistakes; nothing was run. " if usage_errors > 1 else ""
         self._err.write(self._clean([(f"   {many}exit {int(exit_)}", "dim")]))
 
     def trace(self, error: BaseException) -> None:
-        """Where in Holdfast something went wrong that nobody foresaw: for a report, without secrets."""
+        """Print a traceback for a bug report, without secrets."""
         self._err.write(self._clean(["".join(traceback.format_exception(error))]), end="")
 
     def question(self, text: str, *, answers: str = " [y/N]") -> None:
@@ -140,10 +137,10 @@ class Console:
     def _clean(self, pieces: Sequence[Piece]) -> list[tuple[str, str]]:
         """Without secrets and without control characters."""
         pairs = [(piece, "") if isinstance(piece, str) else piece for piece in pieces]
-        return [(self._plain(words), style) for words, style in pairs]
+        return [(self._plain(text), style) for text, style in pairs]
 
-    def _plain(self, words: str) -> str:
-        """Looked at twice: a control character may be part of a secret, or may have hidden one."""
-        cleaned = self.redactor.clean(words)
+    def _plain(self, text: str) -> str:
+        """Redact before and after: a control character may be part of a secret, or may split one."""
+        cleaned = self.redactor.clean(text)
         plain = cleaned.translate(_CONTROLS)
         return plain if plain == cleaned else self.redactor.clean(plain)

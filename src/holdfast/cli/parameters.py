@@ -1,4 +1,4 @@
-"""Options that several commands share, said once."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -6,40 +6,76 @@ from pathlib import Path
 from typing import Annotated
 
 from holdfast.cli.command import Argument, Option
+from holdfast.kernel.errors import UsageError
 
 CI_WAIT = 1800.0
-"""Seconds. Nobody sits before a CI job to try again, so there a lock is waited for."""
+"""Seconds. No user is there to retry a CI job, so it waits for locks."""
+DEFAULT_LIMIT = 20
 
 Stacks = Annotated[
     list[str] | None,
     Argument(
         metavar="STACK",
-        help="Names or globs, or env:, account:, region:, target: filters. Without: all.",
+        help="Names or globs, or env:, account:, region:, target: filters. Default: all stacks.",
     ),
 ]
-OneStack = Annotated[str, Argument(metavar="STACK", help="The stack's name.")]
+OneStack = Annotated[str, Argument(metavar="STACK", help="Name of the stack.")]
+OneRun = Annotated[str, Argument(metavar="RUN", help="The run's id, or its first characters.")]
 Changed = Annotated[
     list[str] | None,
     Option(
         "--changed",
         metavar="FILE",
-        help="Only what this changed file touches; repeatable; `-` reads names from standard input.",
+        help="Only stacks affected by this file; repeatable; `-` reads names from standard input.",
     ),
 ]
 Since = Annotated[
     str | None,
-    Option("--since", metavar="REF", help="Only what changed since the merge-base with REF."),
+    Option("--since", metavar="REF", help="Only stacks affected by changes since the merge-base with REF."),
 ]
-Destroy = Annotated[bool, Option("--destroy", help="Plan the end of everything in the stack.")]
+Destroy = Annotated[bool, Option("--destroy", help="Plan the destruction of every resource in the stack.")]
 Targets = Annotated[
-    list[str] | None, Option("--target", metavar="ADDR", help="Only this address; repeatable.")
+    list[str] | None, Option("--target", metavar="ADDR", help="Only this resource address; repeatable.")
 ]
 Replace = Annotated[
-    list[str] | None, Option("--replace", metavar="ADDR", help="Replace this object; repeatable.")
+    list[str] | None, Option("--replace", metavar="ADDR", help="Replace this resource; repeatable.")
 ]
 RefreshOnly = Annotated[
-    bool, Option("--refresh-only", help="Only bring the state up to what is really there.")
+    bool, Option("--refresh-only", help="Only update the state to match the real resources.")
 ]
 Out = Annotated[
-    Path | None, Option("--out", metavar="DIR", help="Write a sealed bundle per stack, to apply later.")
+    Path | None, Option("--out", metavar="DIR", help="Save the plans as an encrypted bundle, to apply later.")
 ]
+Yes = Annotated[bool, Option("--yes", help="Do not ask for confirmation.")]
+Wait = Annotated[
+    str | None,
+    Option(
+        "--wait",
+        metavar="DURATION",
+        help="How long to wait for a busy lane, lock or stack. Default: 30m in CI, otherwise no wait.",
+    ),
+]
+Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; recorded in the audit log.")]
+Limit = Annotated[
+    str | None, Option("--limit", metavar="N", help=f"Show at most N. Default: {DEFAULT_LIMIT}.")
+]
+
+
+def limit_from(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_LIMIT
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise UsageError("HF-USE-20", f"--limit {text}: not a positive number", hint="Write --limit 50.")
+    return int(text)
+
+
+def wait_from(text: str | None, *, ci: bool) -> float:
+    """Seconds."""
+    from holdfast.config.quantities import seconds
+
+    if text is None:
+        return CI_WAIT if ci else 0.0
+    duration = seconds(text)
+    if duration is None:
+        raise UsageError("HF-USE-12", f"--wait {text}: not a duration", hint="Write it as 30m, 90s or 1h30m.")
+    return duration

@@ -9,6 +9,7 @@ Path = tuple[Step, ...]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _KEY = re.compile(r'\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\]', re.DOTALL)
+_NUMBERS = re.compile(r"([^0-9]*)([0-9]*)", re.ASCII)
 _ESCAPES = (
     ("\\", "\\\\"),
     ('"', '\\"'),
@@ -23,6 +24,11 @@ _ESCAPES = (
 def without_keys(address: str) -> str:
     """The address in the configuration: `module.a["x"].b.c[0]` is `module.a.b.c`."""
     return _KEY.sub("", address)
+
+
+def address_order(address: str) -> tuple[tuple[str, int], ...]:
+    """Sort key for addresses: numbers compare as numbers, so `node[2]` comes before `node[10]`."""
+    return tuple((text, int(digits or 0)) for text, digits in _NUMBERS.findall(address))
 
 
 def key_text(key: Step | None) -> str:

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from holdfast.cli.command import Group
 from holdfast.cli.commands import init
 from holdfast.kernel.errors import ConfigError, Failed
+from holdfast.onboarding.config_file import write_verified
 from holdfast.onboarding.scan import look
 from holdfast.onboarding.starter import Starter, starter
 from holdfast.stacks.stack import Stack
@@ -42,7 +43,7 @@ def lay(root: Path, files: Mapping[str, str]) -> Path:
 def started(root: Path) -> tuple[Starter, dict[str, Stack]]:
     """Look, write, and read back: what discovery finds is what was announced."""
     made = starter(look(root))
-    stacks = init.write_verified(made, root / "holdfast.yaml")
+    stacks = write_verified(made, root / "holdfast.yaml")
     return made, {stack.name: stack for stack in stacks}
 
 
@@ -267,7 +268,7 @@ def test_nothing_is_written_when_the_starter_is_wrong(tmp_path: Path) -> None:
     file = tmp_path / "holdfast.yaml"
     for wrong in (replace(made, stacks=("another",)), replace(made, text="version: 1\nstakcs: []\n")):
         with pytest.raises(Failed) as caught:
-            init.write_verified(wrong, file)
+            write_verified(wrong, file)
         assert caught.value.problem.code == "HF-INIT-3"
         assert not file.exists()
 
@@ -292,7 +293,7 @@ def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.Monkey
         "2 stacks",
         "Found",
         "Guessed",
-        "To mend, in this order",
+        "To fix, in this order",
         "holdfast stacks",
         "holdfast plan",
     ):
@@ -363,5 +364,5 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     made = starter(look(tmp_path))
     (tmp_path / "holdfast.yaml").mkdir()
     with pytest.raises(Failed) as caught:
-        init.write_verified(made, tmp_path / "holdfast.yaml")
+        write_verified(made, tmp_path / "holdfast.yaml")
     assert caught.value.problem.code == "HF-INIT-4"

@@ -13,7 +13,7 @@ from results_made import stack
 
 from holdfast.cli.command import Invocation
 from holdfast.cli.console import Console
-from holdfast.cli.views.github_report import show_folded, show_markdown, tell_github, tell_github_failure
+from holdfast.cli.views.github_report import PlanReport, publish_failure
 from holdfast.kernel.errors import Exit, Place, UsageError
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
@@ -63,14 +63,7 @@ def test_a_plan_is_told_everywhere(
     tmp_path: Path, github: GithubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A comment, a summary, an annotation; and no warning."""
-    tell_github(
-        job(tmp_path, github),
-        RESULTS,
-        operation="plan",
-        headline="1 stack",
-        exit_=Exit.DONE,
-        root=tmp_path / "infra",
-    )
+    PlanReport(job(tmp_path, github), RESULTS, "1 stack").publish(Exit.DONE, tmp_path / "infra")
     printed = capsys.readouterr()
     assert printed.out == "::warning title=db planned::x.gone deleted\n"
     assert printed.err == ""
@@ -84,8 +77,8 @@ def test_a_mistake_replaces_an_older_report(
 ) -> None:
     """What could not begin is told too, with the place of the mistake from the checkout on."""
     error = UsageError("HF-CONF-4", "unknown key", place=Place(file="holdfast.yaml", line=3))
-    tell_github(job(tmp_path, github), RESULTS, operation="plan", headline="", exit_=Exit.DONE, root=tmp_path)
-    tell_github_failure(job(tmp_path, github), error, operation="plan", root=tmp_path / "infra")
+    PlanReport(job(tmp_path, github), RESULTS, "").publish(Exit.DONE, tmp_path)
+    publish_failure(job(tmp_path, github), error, operation="plan", root=tmp_path / "infra")
     (body,) = github.bodies(7)
     assert body.startswith("## ⛔ Do not merge: nothing could be planned\n")
     assert (
@@ -96,9 +89,7 @@ def test_a_mistake_replaces_an_older_report(
 
 def test_elsewhere_it_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Outside Actions there is nobody to tell, and the run goes on."""
-    tell_github(
-        invocation(actions=False), RESULTS, operation="plan", headline="", exit_=Exit.DONE, root=tmp_path
-    )
+    PlanReport(invocation(actions=False), RESULTS, "").publish(Exit.DONE, tmp_path)
     assert "HF-TELL-10" in capsys.readouterr().err
 
 
@@ -108,7 +99,7 @@ def test_a_token_is_never_printed(
     """Not even where a server throws it back at us."""
     github.token = "another"
     github.author = TOKEN
-    tell_github(job(tmp_path, github), RESULTS, operation="plan", headline="", exit_=Exit.DONE, root=tmp_path)
+    PlanReport(job(tmp_path, github), RESULTS, "").publish(Exit.DONE, tmp_path)
     printed = capsys.readouterr()
     assert "HF-TELL-1 " in printed.err
     assert TOKEN not in printed.out + printed.err
@@ -116,7 +107,7 @@ def test_a_token_is_never_printed(
 
 def test_plans_are_folded_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     """Between the marks of a fold the runner hears nothing, and what is in it is no command."""
-    show_folded(invocation(), RESULTS, operation="plan")
+    PlanReport(invocation(), RESULTS, "").write_folded()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "::group::db: 1 delete, 1 new"
     assert lines[1].startswith("::stop-commands::")
@@ -128,7 +119,7 @@ def test_plans_are_folded_in_the_log(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize("actions", [True, False])
 def test_markdown_is_printed_anywhere(capsys: pytest.CaptureFixture[str], *, actions: bool) -> None:
     """As it is; but in a log of Actions no line of it is a command."""
-    show_markdown(invocation(actions=actions), RESULTS, operation="plan", headline="1 stack")
+    PlanReport(invocation(actions=actions), RESULTS, "1 stack").write_markdown()
     printed = capsys.readouterr().out
     assert printed.startswith("## ⚠️ May be merged, with care: 1 delete\n\n**1 delete, 1 new** · 1 stack\n")
     assert ("##[error]" in printed) is not actions

@@ -1,18 +1,16 @@
-"""`holdfast runs approve` and `runs reject`: a person's word about the plan of one run."""
+"""`holdfast runs approve` and `runs reject`: a person's decision about the plan of one run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from holdfast.cli.command import Argument, Group, Invocation, Option, command
+from holdfast.cli.command import Group, Invocation, command
+from holdfast.cli.parameters import OneRun, Reason
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.plans.context import Session
     from holdfast.runs.approval import Given
-
-OneRun = Annotated[str, Argument(metavar="RUN", help="The run's id, or its beginning.")]
-Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; kept in the record.")]
 
 
 def add_to(group: Group) -> None:
@@ -21,31 +19,32 @@ def add_to(group: Group) -> None:
 
 
 def approve(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
-    """Approve the plan of a run, which was saved with `plan --out`: that plan, and no other."""
-    return _give(invocation, run, "approve", reason)
+    """Approve the plan of a run that was saved with `plan --out`: this plan and no other."""
+    return _decide(invocation, run, "approve", reason)
 
 
 def reject(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
-    """Reject the plan of a run: it cannot be applied any more, whoever approves or overrides it."""
-    return _give(invocation, run, "reject", reason)
+    """Reject the plan of a run: it can never be applied, even with approvals or an override."""
+    return _decide(invocation, run, "reject", reason)
 
 
-def _give(invocation: Invocation, run: str, word: str, reason: str | None) -> Exit:
-    from holdfast.cli.context import Workshop
+def _decide(invocation: Invocation, run: str, decision: str, reason: str | None) -> Exit:
+    from holdfast.changes.preconditions import require_store
+    from holdfast.cli.context import CommandContext
     from holdfast.runs.approval import give
     from holdfast.store.approvals import Word
 
     if not (reason or "").strip():
         raise UsageError(
-            "HF-USE-25", f"runs {word} without --reason", hint="Say why: it stays in the record."
+            "HF-USE-25", f"runs {decision} needs --reason", hint="The reason is recorded in the audit log."
         )
-    workshop = Workshop(invocation)
-    workshop.require_store()
+    context = CommandContext(invocation)
+    require_store(context.repository)
 
     async def work(session: Session) -> Given:
-        return await give(session, run, Word(word), reason or "")
+        return await give(session, run, Word(decision), reason or "")
 
-    given = workshop.run(work)
+    given = context.run(work)
     if invocation.as_json:
         invocation.document(
             {
@@ -53,17 +52,18 @@ def _give(invocation: Invocation, run: str, word: str, reason: str | None) -> Ex
                 "run": given.run,
                 "stack": given.stack,
                 "digest": given.digest,
-                "decision": word,
+                "decision": decision,
                 "reason": reason,
                 "notes": list(given.notes),
             }
         )
         return Exit.DONE
-    done = "approved" if word == "approve" else "rejected"
-    invocation.console.line(f" {given.stack}: the plan of run {given.run} is {done}")
-    invocation.console.line(f"   digest {given.digest}")
+    console = invocation.console
+    done = "approved" if decision == "approve" else "rejected"
+    console.line(f" {given.stack}: {done} the plan of run {given.run}")
+    console.line(f"   digest {given.digest}")
     for note in given.notes:
-        invocation.console.line(("   ! ", "yellow"), note)
-    if word == "approve":
-        invocation.console.say("   apply it where its bundle is: holdfast apply --plan DIR")
+        console.line(("   ! ", "yellow"), note)
+    if decision == "approve":
+        console.say("   Apply its bundle with: holdfast apply --plan DIR")
     return Exit.DONE

@@ -1,4 +1,4 @@
-"""`holdfast audit`: who did what, and whether the record of it is whole."""
+"""`holdfast audit`: show, verify and export the audit log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.parameters import Limit, limit_from
 from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
     from holdfast.config.valid import Config
     from holdfast.store.run_store import RunStore
 
-_LIMIT = 20
 _MOST_BREAKS = 20
 _FORMAT = "jsonl"
 
 
 def register(app: Group) -> None:
-    group = Group("audit", help="The record: who did what, why, how it ended; whether it is whole.")
+    group = Group(
+        "audit", help="Show, verify and export the audit log: who did what, when, why, and the outcome."
+    )
     command(group, "show")(show)
     command(group, "verify")(verify)
     command(group, "export")(export)
@@ -33,59 +36,62 @@ def register(app: Group) -> None:
 
 def show(
     invocation: Invocation,
-    stack: Annotated[str | None, Option("--stack", metavar="STACK", help="Only acts on this stack.")] = None,
+    stack: Annotated[
+        str | None, Option("--stack", metavar="STACK", help="Only entries for this stack.")
+    ] = None,
     since: Annotated[
-        str | None, Option("--since", metavar="DATE", help="Only from this day or moment (UTC) on.")
+        str | None, Option("--since", metavar="DATE", help="Only entries since this date or time (UTC).")
     ] = None,
-    limit: Annotated[
-        str | None, Option("--limit", metavar="N", help=f"How many at most; {_LIMIT} without it.")
-    ] = None,
+    limit: Limit = None,
 ) -> Exit:
-    """Show what was done, newest first."""
+    """Show the latest entries, newest first."""
     from holdfast.audit.reader import newest
 
-    begin, most = _moment(since), _number(limit)
+    begin, most = _since(since), limit_from(limit)
 
     def wanted(line: Mapping[str, object]) -> bool:
         return (stack is None or line.get("stack") == stack) and (begin is None or _at(line) >= begin)
 
-    _, store = _opened(invocation)
-    found = newest(store, limit=most, wanted=wanted, tell=_unopened(invocation))
+    _, store = _open(invocation)
+    entries = newest(store, limit=most, wanted=wanted, tell=_warn_unreadable(invocation))
     if invocation.as_json:
-        invocation.document({"version": 1, "entries": list(found)})
+        invocation.document({"version": 1, "entries": list(entries)})
         return Exit.DONE
-    for line in found:
-        _show_line(invocation.console, line)
-    if not found:
-        invocation.console.say(" nothing is recorded")
+    for entry in entries:
+        _show_entry(invocation.console, entry)
+    if not entries:
+        invocation.console.say(" No entries.")
     return Exit.DONE
 
 
 def verify(invocation: Invocation) -> Exit:
-    """Read the whole record and say whether anything in it was changed, cut off, swapped or removed."""
+    """Verify the hash chain of the whole audit log: nothing was changed, reordered or removed."""
     from holdfast.audit import reader, sink
 
-    config, store = _opened(invocation)
-    found = reader.verify(store)
-    waiting = sink.waiting(store, config.audit_s3) if config.audit_s3 is not None and found.whole else None
+    config, store = _open(invocation)
+    verdict = reader.verify(store)
+    waiting = sink.waiting(store, config.audit_s3) if config.audit_s3 is not None and verdict.whole else None
     if invocation.as_json:
-        invocation.document(_verdict_document(found, waiting))
+        invocation.document(_verdict_document(verdict, waiting))
     else:
-        _show_verdict(invocation.console, found, waiting)
-    return Exit.DONE if found.whole else Exit.UNKNOWN
+        _show_verdict(invocation.console, verdict, waiting)
+    return Exit.DONE if verdict.whole else Exit.UNKNOWN
 
 
 def export(
     invocation: Invocation,
     format_: Annotated[
         str | None,
-        Option("--format", metavar="FORMAT", help=f"{_FORMAT}, the only one: one JSON object in each line."),
+        Option(
+            "--format", metavar="FORMAT", help=f"{_FORMAT} (one JSON object per line); there is no other."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, Option("--out", metavar="FILE", help="A file (0600) instead of standard output.")
+        Path | None,
+        Option("--out", metavar="FILE", help="Write to this file (0600) instead of standard output."),
     ] = None,
 ) -> Exit:
-    """Write all of the record, oldest first, byte for byte as its hashes were made."""
+    """Export the whole audit log, oldest entry first, exactly as it was hashed."""
     import sys
 
     from holdfast.audit import reader
@@ -93,9 +99,11 @@ def export(
     from holdfast.system import files
 
     if format_ not in {None, _FORMAT}:
-        raise UsageError("HF-AUDIT-7", f"--format {format_} is not known", hint=f"Write --format {_FORMAT}.")
-    _, store = _opened(invocation)
-    lines = tuple(reader.all_lines(store, _unopened(invocation)))
+        raise UsageError(
+            "HF-AUDIT-7", f"--format {format_}: unknown format", hint=f"Write --format {_FORMAT}."
+        )
+    _, store = _open(invocation)
+    lines = tuple(reader.all_lines(store, _warn_unreadable(invocation)))
     if out is not None:
         files.write(out.absolute(), content_of(lines))
     if invocation.as_json:
@@ -103,16 +111,16 @@ def export(
         document = {"version": 1, "format": _FORMAT, "count": len(lines), "out": out and str(out)}
         sys.stdout.write(_dumped({**document, "lines": texts}))
     elif out is None:
-        # Cleaned before they were hashed: cleaned again, they would not fit their hashes.
+        # They were redacted before they were hashed; redacting again would break the hashes.
         sys.stdout.buffer.write(content_of(lines))
         sys.stdout.buffer.flush()
     else:
-        invocation.console.say(f" {len(lines)} lines in {out}")
+        invocation.console.say(f" Wrote {plural(len(lines), 'line')} to {out}")
     return Exit.DONE
 
 
-def _opened(invocation: Invocation) -> tuple[Config, RunStore]:
-    """The store of this repository. Its stacks need not be right for its record to be read."""
+def _open(invocation: Invocation) -> tuple[Config, RunStore]:
+    """The run store of this repository. Mistakes in its stacks do not matter here."""
     from holdfast.config import read as config_read
     from holdfast.secrets.keys import load_or_create_key
     from holdfast.secrets.redact import redaction_settings
@@ -127,51 +135,40 @@ def _opened(invocation: Invocation) -> tuple[Config, RunStore]:
     return config, RunStore(blobs, lambda: load_or_create_key(environment).key)
 
 
-def _unopened(invocation: Invocation) -> Callable[[Piece], None]:
-    """What is left out is said: nothing that could not be read is passed over in silence."""
+def _warn_unreadable(invocation: Invocation) -> Callable[[Piece], None]:
+    def warn(piece: Piece) -> None:
+        invocation.console.warn(f"cannot read entry {piece.seq}; details: holdfast audit verify")
 
-    def tell(piece: Piece) -> None:
-        invocation.console.warn(f"line {piece.seq} cannot be opened; more with: holdfast audit verify")
-
-    return tell
+    return warn
 
 
-def _number(limit: str | None) -> int:
-    if limit is None:
-        return _LIMIT
-    if not limit.isascii() or not limit.isdigit() or not int(limit):
-        raise UsageError("HF-USE-20", f"--limit {limit}: not a number from 1 on", hint="Write --limit 50.")
-    return int(limit)
-
-
-def _moment(since: str | None) -> datetime | None:
+def _since(since: str | None) -> datetime | None:
     if since is None:
         return None
     from datetime import UTC, datetime
 
     try:
-        found = datetime.fromisoformat(since)
+        moment = datetime.fromisoformat(since)
     except ValueError:
         raise UsageError(
             "HF-AUDIT-6",
             f"--since {since}: not a date",
             hint="Write --since 2026-07-25, or 2026-07-25T10:00.",
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _at(line: Mapping[str, object]) -> datetime:
-    """When it was written. What cannot be told is always shown."""
+    """When the entry was written; an entry without a valid time is always shown."""
     from datetime import UTC, datetime
 
     try:
-        found = datetime.fromisoformat(str(line.get("at")))
-    except ValueError:
+        return _since(str(line.get("at"))) or datetime.max.replace(tzinfo=UTC)
+    except UsageError:
         return datetime.max.replace(tzinfo=UTC)
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _show_line(console: Console, line: Mapping[str, object]) -> None:
+def _show_entry(console: Console, line: Mapping[str, object]) -> None:
     from holdfast.cli.views.state import moment
 
     who = line.get("who")
@@ -192,23 +189,24 @@ def _show_line(console: Console, line: Mapping[str, object]) -> None:
             console.say((f"           {name}: {line.get(name)}", "dim"))
 
 
-def _show_verdict(console: Console, found: Verdict, waiting: int | None) -> None:
+def _show_verdict(console: Console, verdict: Verdict, waiting: int | None) -> None:
     from holdfast.kernel.errors import Problem
 
-    for note in found.notes:
+    for note in verdict.notes:
         console.say(("   note: ", "dim"), note)
     if waiting:
-        console.say(("   note: ", "dim"), f"{waiting} lines wait to be shipped to S3")
-    if found.whole:
-        console.line(f" the record is whole: {found.lines} lines, the last one {found.end.hash or 'none'}")
+        console.say(("   note: ", "dim"), f"{plural(waiting, 'entry', 'entries')} not yet shipped to S3")
+    if verdict.whole:
+        entries = plural(verdict.lines, "entry", "entries")
+        console.line(f" The audit log is intact: {entries}, last hash {verdict.end.hash or 'none'}")
         return
-    hint = "Compare it with a copy: a backup of the run store, or what was shipped to S3. See docs/audit.md."
-    shown = found.breaks[:_MOST_BREAKS]
+    hint = "Compare it with a backup of the run store, or with the copy in S3. See docs/audit.md."
+    shown = verdict.breaks[:_MOST_BREAKS]
     problems = tuple(
         Problem(code="HF-AUDIT-1", message=_message(one.message, one.expected, one.found)) for one in shown
     )
-    if len(found.breaks) > len(shown):
-        more = f"and {len(found.breaks) - len(shown)} more; --json lists them all"
+    if len(verdict.breaks) > len(shown):
+        more = f"and {len(verdict.breaks) - len(shown)} more; --json lists them all"
         problems = (*problems, Problem(code="HF-AUDIT-1", message=more))
     last = Problem(code=problems[-1].code, message=problems[-1].message, hint=hint)
     console.problems((*problems[:-1], last), Exit.UNKNOWN)
@@ -218,12 +216,12 @@ def _message(message: str, expected: str | None, found: str | None) -> str:
     return message if expected is None else f"{message}: expected {expected}, found {found}"
 
 
-def _verdict_document(found: Verdict, waiting: int | None) -> dict[str, object]:
+def _verdict_document(verdict: Verdict, waiting: int | None) -> dict[str, object]:
     return {
         "version": 1,
-        "whole": found.whole,
-        "lines": found.lines,
-        "last": {"seq": found.end.seq, "hash": found.end.hash},
+        "whole": verdict.whole,
+        "lines": verdict.lines,
+        "last": {"seq": verdict.end.seq, "hash": verdict.end.hash},
         "breaks": [
             {
                 "code": "HF-AUDIT-1",
@@ -233,9 +231,9 @@ def _verdict_document(found: Verdict, waiting: int | None) -> dict[str, object]:
                 "expected": one.expected,
                 "found": one.found,
             }
-            for one in found.breaks
+            for one in verdict.breaks
         ],
-        "notes": list(found.notes),
+        "notes": list(verdict.notes),
         "unshipped": waiting,
     }
 

@@ -1,4 +1,4 @@
-"""What plan and apply have in common: select, run, show, answer."""
+"""What plan, apply and destroy have in common: select stacks, run, show the results."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from holdfast.changes import preconditions
 from holdfast.changes.change import apply_bundles, apply_change, plan_change
 from holdfast.changes.removed_stacks import look_into
 from holdfast.checks.model.report import Report, Reported, redact_report
 from holdfast.cli.command import Invocation
-from holdfast.cli.context import Workshop
+from holdfast.cli.context import CommandContext
 from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.checks import show_checks
 from holdfast.cli.views.progress import Progress
-from holdfast.kernel.errors import Exit, Refused, UsageError
+from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.context import Session
 from holdfast.plans.policies import with_unasked
 from holdfast.plans.result import StackResult, exit_of
 from holdfast.plans.status import Status
 from holdfast.runs.document import change_document
-from holdfast.secrets.keys import is_key_configured
-from holdfast.store.place import folders_of
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.workdirs.disk import fullest_disk, require_disk_space
-from holdfast.terraform.workdirs.gc import collect_garbage
 from holdfast.terraform.workdirs.gc_policy import size_in_words
 
 Results = tuple[StackResult, ...]
+Work = Callable[[Session, Progress], Awaitable[Results]]
 
 
 def plan_options(
@@ -39,14 +38,12 @@ def plan_options(
     if refresh_only and (destroy or replace):
         raise UsageError(
             "HF-USE-4",
-            "--refresh-only cannot be had together with --destroy or --replace",
+            "--refresh-only cannot be combined with --destroy or --replace",
             hint="Plan one after the other.",
         )
     if destroy and replace:
         raise UsageError(
-            "HF-USE-4",
-            "--destroy cannot be had together with --replace",
-            hint="What is destroyed is not replaced: leave one of them out.",
+            "HF-USE-4", "--destroy cannot be combined with --replace", hint="Leave one of them out."
         )
     return PlanOptions(
         destroy=destroy,
@@ -57,7 +54,7 @@ def plan_options(
 
 
 class Change:
-    """One invocation of plan or apply."""
+    """One invocation of plan, apply or destroy."""
 
     def __init__(
         self,
@@ -70,15 +67,22 @@ class Change:
     ) -> None:
         self.invocation = invocation
         self.console = invocation.console
-        self.workshop = Workshop(invocation, wait=wait)
-        self.workshop.require_key_that_lasts()
-        self.selection = self.workshop.repository.select(stacks or [], changed or [], since)
-        self._stacks = tuple(one.stack for one in self.selection.selected)
-        self._require_room()
-        self._began = clock.monotonic()
-        self._checked: Report | None = None
-        self._told: set[Reported] = set()
-        """Findings that a person was shown before they were asked."""
+        self.context = CommandContext(invocation, wait=wait)
+        self.repository = self.context.repository
+        preconditions.require_store_key(self.repository)
+        self.selection = self.repository.select(stacks or [], changed or [], since)
+        self._stacks = tuple(selected.stack for selected in self.selection.selected)
+        preconditions.require_disk_space(self.repository)
+        self._started = clock.monotonic()
+        self._findings: Report | None = None
+        self._shown_findings: set[Reported] = set()
+        """Shown before the question, and not again at the end."""
+        self._destroys: frozenset[str] = frozenset()
+        """Names of the stacks that are destroyed."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(stack.name for stack in self._stacks)
 
     def plan(
         self,
@@ -91,215 +95,170 @@ class Change:
         as_markdown: bool = False,
     ) -> Exit:
         if out is not None:
-            self._require_key_that_lasts()
-            self.workshop.key()
+            preconditions.require_bundle_key(self.invocation.environment)
+            self.context.key()
             bundles.prepare_folder(out)
-        self.workshop.require_store()
-        self.console.say(f" {self.selection.headline()}")
+        self._start()
 
-        async def work(session: Session) -> Results:
+        async def work(session: Session, _: Progress) -> Results:
             results = await plan_change(
                 session, self._stacks, options, out=out, update_lock_files=update_lock_files
             )
             return (*results, *await self._removed(session))
 
-        results = self._run(lambda _: work)
-        headline = "; ".join(filter(None, (self.selection.headline(), self.selection.unasked)))
+        results = self._run(work)
         exit_ = exit_of(results, detailed=detailed)
-        if as_markdown:
-            from holdfast.cli.views.github_report import show_markdown
-
-            show_markdown(
-                self.invocation, results, operation="plan", headline=headline, checked=self._checked
-            )
+        if github or as_markdown:
+            self._report(results, exit_, github=github, as_markdown=as_markdown)
         else:
-            self._show(results, folded=github)
-        if github:
-            from holdfast.cli.views.github_report import tell_github
-
-            tell_github(
-                self.invocation,
-                results,
-                operation="plan",
-                headline=headline,
-                exit_=exit_,
-                root=self.workshop.repository.config.root,
-                checked=self._checked,
-            )
+            self._show(results)
         if out is not None and not self.invocation.as_json:
-            ready = any(one.status in {Status.PLANNED, Status.UNCHANGED} for one in results)
-            how = f"   apply it with: holdfast apply --plan {out}" if ready else ""
-            self.console.say(f" bundle: {out}{how}")
+            ready = any(result.status in {Status.PLANNED, Status.UNCHANGED} for result in results)
+            self.console.say(
+                f" Saved to {out}." + (f" Apply it with: holdfast apply --plan {out}" if ready else "")
+            )
         return exit_
+
+    def _report(self, results: Results, exit_: Exit, *, github: bool, as_markdown: bool) -> None:
+        """The plan as Markdown, in the log of GitHub Actions, or as a comment on the pull request."""
+        from holdfast.cli.views import github_report
+
+        headline = "; ".join(filter(None, (self.selection.headline(), self.selection.unasked)))
+        report = github_report.PlanReport(self.invocation, results, headline, self._findings)
+        if as_markdown:
+            report.write_markdown()
+        else:
+            self._show(results, report.write_folded)
+        if github:
+            report.publish(exit_, self.repository.config.root)
 
     def apply(self, options: PlanOptions, *, yes: bool) -> Exit:
         if not yes and not sys.stdin.isatty():
             raise UsageError(
                 "HF-USE-5",
-                "there is no terminal to ask on",
-                hint="Say --yes, or plan with --out and apply the bundle with --plan.",
+                "cannot ask for confirmation without a terminal",
+                hint="Add --yes, or plan with --out and apply the bundle with --plan.",
             )
-        self.workshop.require_store()
-        self.console.say(f" {self.selection.headline()}")
+        self._start()
 
-        def with_progress(progress: Progress) -> Callable[[Session], Awaitable[Results]]:
-            async def work(session: Session) -> Results:
-                confirm = None if yes else self._confirm(progress, session)
-                results = await apply_change(session, self._stacks, options, confirm=confirm)
-                return (*results, *await self._removed(session))
+        async def work(session: Session, progress: Progress) -> Results:
+            confirm = None if yes else self._confirmation(session, progress, self._confirm_apply)
+            results = await apply_change(session, self._stacks, options, confirm=confirm)
+            return (*results, *await self._removed(session))
 
-            return work
+        return self._finish(self._run(work))
 
-        results = self._run(with_progress)
-        self._show(results)
-        return exit_of(results)
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(stack.name for stack in self._stacks)
-
-    def destroy(self, agreed: frozenset[str]) -> Exit:
-        """Each stack whose name is not agreed to yet is asked for by name."""
+    def destroy(self, confirmed: frozenset[str]) -> Exit:
+        """Destroy the selected stacks. The user types the name of each one that is not confirmed yet."""
         from holdfast.changes.destroy import require_unneeded
 
-        self.workshop.require_store()
-        self.console.say(f" {self.selection.headline()}")
+        self._destroys = self.names
+        self._start()
 
-        def with_progress(progress: Progress) -> Callable[[Session], Awaitable[Results]]:
-            async def work(session: Session) -> Results:
-                require_unneeded(session, self._stacks)
-                confirm = None if self.names <= agreed else self._type_names(progress, session, agreed)
-                options = PlanOptions(destroy=True)
-                return await apply_change(session, self._stacks, options, confirm=confirm, what="destroy")
-
-            return work
-
-        results = self._run(with_progress)
-        self._show(results)
-        return exit_of(results)
-
-    def _type_names(
-        self, progress: Progress, session: Session, agreed: frozenset[str]
-    ) -> Callable[[Results], Awaitable[bool]]:
-        async def confirm(results: Results) -> bool:
-            await self._hear_checks(session, so_far=True)
-            progress.paused()
-            self._show_plans(results)
-            ready = [one.stack.name for one in results if one.status is Status.PLANNED]
+        async def confirm_destroy(session: Session, ready: tuple[str, ...]) -> bool:
             for name in ready:
-                if name in agreed:
+                if name in confirmed:
                     continue
-                self.console.question(f"Everything in {name} will be destroyed. Type its name:", answers="")
-                if (await _line_or_stop(session)).strip() != name:
-                    progress.resumed()
+                question = f"Every resource in {name} will be destroyed. Type the stack's name to confirm:"
+                self.console.question(question, answers="")
+                if (await _read_line(session)).strip() != name:
                     return False
-            progress.resumed()
             return True
 
-        return confirm
+        async def work(session: Session, progress: Progress) -> Results:
+            require_unneeded(session, self._stacks)
+            all_confirmed = self.names <= confirmed
+            confirm = None if all_confirmed else self._confirmation(session, progress, confirm_destroy)
+            options = PlanOptions(destroy=True)
+            return await apply_change(session, self._stacks, options, confirm=confirm, what="destroy")
 
-    def apply_bundles(self, folder: Path, *, override: tuple[str, ...] = (), reason: str = "") -> Exit:
-        pairs = []
-        for bundle in bundles.load(folder, self.workshop.key()):
-            stack = self.workshop.repository.by_name.get(bundle.stack)
-            if stack is None:
-                raise Refused(
-                    "HF-BUND-9",
-                    f"the bundle is for {bundle.stack}, which is not a stack of this repository",
-                    hint="Apply it in the repository it was made in.",
-                )
-            pairs.append((stack, bundle))
-        self.workshop.require_store()
+        return self._finish(self._run(work))
 
-        async def work(session: Session) -> Results:
+    def apply_bundle(self, folder: Path, *, override: tuple[str, ...], reason: str) -> Exit:
+        saved = bundles.load(folder, self.context.key())
+        pairs = preconditions.stacks_of_bundles(self.repository, saved)
+        self._destroys = frozenset(plan.stack for plan in saved if plan.destroy)
+        preconditions.require_store(self.repository)
+
+        async def work(session: Session, _: Progress) -> Results:
             if override:
                 from holdfast.runs.approval import override_denials
 
-                await override_denials(session, [bundle for _, bundle in pairs], override, reason)
+                await override_denials(session, saved, override, reason)
             return await apply_bundles(session, pairs, saved=str(folder))
 
-        results = self._run(lambda _: work)
+        return self._finish(self._run(work))
+
+    def _start(self) -> None:
+        preconditions.require_store(self.repository)
+        self.console.say(f" {self.selection.headline()}")
+
+    def _run(self, work: Work) -> Results:
+        with Progress(self.console) as progress:
+
+            async def with_findings(session: Session) -> Results:
+                results = await work(session, progress)
+                await self._collect_findings(session)
+                return results
+
+            return self.context.run(with_findings, tell=progress.handle)
+
+    def _finish(self, results: Results) -> Exit:
         self._show(results)
         return exit_of(results)
 
-    def _run(self, work: Callable[[Progress], Callable[[Session], Awaitable[Results]]]) -> Results:
-        async def checked(session: Session) -> Results:
-            results = await work_(session)
-            await self._hear_checks(session)
-            return results
-
-        with Progress(self.console) as progress:
-            work_ = work(progress)
-            return self.workshop.run(checked, tell=progress.hear)
-
-    async def _hear_checks(self, session: Session, *, so_far: bool = False) -> None:
+    async def _collect_findings(self, session: Session, *, so_far: bool = False) -> None:
         if session.checks is not None and not session.stop.level:
-            found = with_unasked(await session.checks.report(so_far=so_far), self.selection.unasked)
-            self._checked = redact_report(found, self.console.redactor.clean)
-
-    def _show_plans(self, results: Results) -> None:
-        verbose = self.invocation.verbose
-        show_table(self.console, results)
-        show_details(self.console, results, verbose=verbose)
-        if self._checked is not None:
-            show_checks(self.console, self._checked, results, verbose=verbose, told=self._told)
-
-    def _require_room(self) -> None:
-        """A run that fills the disk half-way could not save a state: it is refused before it starts."""
-        repository = self.workshop.repository
-        home = self.invocation.environment.home
-        places = (home, *folders_of(repository.store.blobs))
-        if fullest_disk(places) is not None:
-            collect_garbage(home, repository.config.work)
-            require_disk_space(places)
+            report = with_unasked(await session.checks.report(so_far=so_far), self.selection.unasked)
+            self._findings = redact_report(report, self.console.redactor.clean)
 
     async def _removed(self, session: Session) -> Results:
-        return tuple(gone.result() for gone in await look_into(session, self.selection.gone))
+        return tuple(removed.result() for removed in await look_into(session, self.selection.gone))
 
-    def _require_key_that_lasts(self) -> None:
-        environment = self.invocation.environment
-        if environment.ci and not is_key_configured(environment):
-            raise UsageError(
-                "HF-KEY-9",
-                "a bundle written in CI outlives the machine and needs a key that does too",
-                hint="Set HOLDFAST_KEY (base64 of 32 bytes) or HOLDFAST_KEY_FILE as a secret of the "
-                "pipeline, for plan and apply.",
-            )
+    def _confirmation(
+        self,
+        session: Session,
+        progress: Progress,
+        ask: Callable[[Session, tuple[str, ...]], Awaitable[bool]],
+    ) -> Callable[[Results], Awaitable[bool]]:
+        """Show the plans, then ask about those that are ready."""
 
-    def _confirm(self, progress: Progress, session: Session) -> Callable[[Results], Awaitable[bool]]:
         async def confirm(results: Results) -> bool:
-            await self._hear_checks(session, so_far=True)
-            progress.paused()
-            self._show_plans(results)
-            count = sum(1 for result in results if result.status is Status.PLANNED)
-            self.console.question(f"Apply {count} stack{'s' if count != 1 else ''}?")
-            answered = await _line_or_stop(session)
-            progress.resumed()
-            return answered.strip().lower() in {"y", "yes"}
+            await self._collect_findings(session, so_far=True)
+            with progress.paused():
+                self._show_plans(results)
+                ready = (result.stack.name for result in results if result.status is Status.PLANNED)
+                return await ask(session, tuple(ready))
 
         return confirm
 
-    def _show(self, results: Results, *, folded: bool = False) -> None:
+    async def _confirm_apply(self, session: Session, ready: tuple[str, ...]) -> bool:
+        self.console.question(f"Apply {plural(len(ready), 'stack')}?")
+        return (await _read_line(session)).strip().lower() in {"y", "yes"}
+
+    def _show_plans(self, results: Results) -> None:
+        verbose = self.invocation.verbose
+        show_table(self.console, results, destroys=self._destroys)
+        show_details(self.console, results, verbose=verbose)
+        if self._findings is not None:
+            show_checks(self.console, self._findings, results, verbose=verbose, shown=self._shown_findings)
+
+    def _show(self, results: Results, write_folded: Callable[[], None] | None = None) -> None:
         if self.invocation.as_json:
-            self.invocation.document(change_document(results, self._checked))
+            self.invocation.document(change_document(results, self._findings))
             return
         self._show_plans(results)
-        if folded and self.invocation.environment.get("GITHUB_ACTIONS") == "true":
-            from holdfast.cli.views.github_report import show_folded
-
-            show_folded(self.invocation, results, operation="plan")
-        show_footer(self.console, results, clock.monotonic() - self._began)
-        self._show_cleaned()
-
-    def _show_cleaned(self) -> None:
-        redact_report = self.workshop.cleaned
-        if redact_report is not None and redact_report.freed:
-            freed, used = size_in_words(redact_report.freed), size_in_words(redact_report.used)
-            self.console.say((f" cleaned: {freed} of old work directories; {used} are in use now", "dim"))
+        if write_folded is not None:
+            write_folded()
+        show_footer(self.console, results, clock.monotonic() - self._started, destroys=self._destroys)
+        cleanup = self.context.cleaned
+        if cleanup is not None and cleanup.freed:
+            freed, used = size_in_words(cleanup.freed), size_in_words(cleanup.used)
+            self.console.say((f" Removed {freed} of old work directories; {used} are in use.", "dim"))
 
 
-async def _line_or_stop(session: Session) -> str:
-    """A line from the terminal, or nothing when the person pressed Ctrl-C instead."""
+async def _read_line(session: Session) -> str:
+    """A line from the terminal; empty if the user pressed Ctrl-C instead."""
     ready = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin.fileno(), ready.set)

@@ -1,4 +1,4 @@
-"""`holdfast check`: what is wrong before it runs."""
+"""`holdfast check`: check code, variables and repository before anything runs."""
 
 from __future__ import annotations
 
@@ -34,28 +34,31 @@ def check(
     fail_on: Annotated[
         str | None,
         Option(
-            "--fail-on", metavar="LEVEL", help="Exit 3 from this level on: error (default), warning, note."
+            "--fail-on",
+            metavar="LEVEL",
+            help="Exit 3 for findings of this level or above: error (default), warning, note.",
         ),
     ] = None,
-    engine: Annotated[bool, Option("--engine", help="Ask Terraform too: format and validity.")] = False,
-    fix: Annotated[bool, Option("--fix", help="With --engine: write the format back.")] = False,
+    engine: Annotated[bool, Option("--engine", help="Also run terraform fmt and validate.")] = False,
+    fix: Annotated[bool, Option("--fix", help="With --engine: write the formatted code.")] = False,
     history: Annotated[
-        bool, Option("--history", help="Look into what Git once kept: files and secrets.")
+        bool, Option("--history", help="Also search the Git history for files and secrets.")
     ] = False,
-    list_: Annotated[bool, Option("--list", help="Show every rule.")] = False,
+    list_: Annotated[bool, Option("--list", help="List all rules.")] = False,
     explain: Annotated[
-        str | None, Option("--explain", metavar="RULE", help="Say what a rule finds, why, and what to do.")
+        str | None,
+        Option("--explain", metavar="RULE", help="Explain a rule: what it finds, why, and what to do."),
     ] = None,
 ) -> Exit:
-    """Look for what is wrong before anything runs: in the code, its variables, the repository."""
+    """Check the code, its variables and the repository, without running a plan."""
     wanted = _format(invocation, format_)
-    invocation.as_json = wanted == "json"  # What goes wrong is a document then, too.
+    invocation.as_json = wanted == "json"  # So that an error is a JSON document, too.
     if list_ or explain is not None:
         return _show_rules(invocation, explain, wanted)
     level = _level(fail_on)
     if fix and not engine:
         raise UsageError(
-            "HF-CHECK-4", "--fix without --engine: it is Terraform that formats", hint="Say --engine --fix."
+            "HF-CHECK-4", "--fix needs --engine: Terraform formats the code", hint="Add --engine."
         )
     if wanted != "text":
         invocation.console.reserve_output()
@@ -64,32 +67,29 @@ def check(
     )
 
 
-# What was asked for.
-
-
 def _format(invocation: Invocation, given: str | None) -> str:
     from holdfast.checks.formats.catalogue import FORMATS
     from holdfast.config.problems import did_you_mean, listed
 
     if given is not None and given not in FORMATS:
         hint = did_you_mean(given, FORMATS) or f"Write {listed(FORMATS)}."
-        raise UsageError("HF-CHECK-2", f"--format {given}: there is no such format", hint=hint)
+        raise UsageError("HF-CHECK-2", f"--format {given}: unknown format", hint=hint)
     if invocation.as_json and given not in (None, "json"):
         raise UsageError(
-            "HF-USE-4", f"--json cannot be had together with --format {given}", hint="Leave one out."
+            "HF-USE-4", f"--json cannot be combined with --format {given}", hint="Leave one out."
         )
     return "json" if invocation.as_json else given or "text"
 
 
 def _show_rules(invocation: Invocation, explain: str | None, wanted: str) -> Exit:
-    """All of them, or the one to explain."""
+    """List all rules, or explain one."""
     from holdfast.cli.commands.check_rules import explain_rule, list_rules
 
     if wanted not in ("text", "json"):
         raise UsageError(
             "HF-USE-4",
-            f"--{'list' if explain is None else 'explain'} cannot be had together with --format {wanted}",
-            hint="Rules are shown as text or as json.",
+            f"--{'list' if explain is None else 'explain'} cannot be combined with --format {wanted}",
+            hint="Rules can be shown as text or json.",
         )
     return list_rules(invocation) if explain is None else explain_rule(invocation, explain)
 
@@ -102,11 +102,8 @@ def _level(given: str | None) -> Severity:
         return Severity(given or Severity.ERROR)
     except ValueError:
         raise UsageError(
-            "HF-CHECK-3", f"--fail-on {given}: there is no such level", hint=f"Write {listed(Severity)}."
+            "HF-CHECK-3", f"--fail-on {given}: unknown level", hint=f"Write {listed(Severity)}."
         ) from None
-
-
-# The check itself.
 
 
 class _Check:
@@ -129,7 +126,7 @@ class _Check:
         started = clock.monotonic()
         repository, problems = self._open()
         repository.tune(self._invocation.console.redactor)
-        # Where stacks could not be found none can be named: everything is looked at.
+        # Without stacks, none can be selected by name: check everything.
         checkout = self._checkout(repository, [] if problems else stacks, changed, since)
         report = run_checks(checkout, rules(), self._at_hand(repository, checkout, problems))
         clean = redact_report(report, self._invocation.console.redactor.clean)
@@ -147,7 +144,7 @@ class _Check:
         return report.exit(level)
 
     def _open(self) -> tuple[Repository, tuple[Problem, ...]]:
-        """Where stacks cannot be found, that is a finding: the code is looked at all the same."""
+        """A mistake in the stacks is a finding; the code is checked anyway."""
         from pathlib import Path
 
         from holdfast.changes.repository import Repository, open_repository
@@ -161,7 +158,7 @@ class _Check:
         try:
             return open_repository(invocation.config, invocation.environment), ()
         except ConfigError as error:
-            # A mistake in holdfast.yaml itself is raised again here: then nothing can be believed.
+            # A mistake in holdfast.yaml itself is raised again here: without it, nothing can be checked.
             file = invocation.config if invocation.config is not None else config_read.find(Path.cwd())
             loaded = config_read.load(file)
             environment = invocation.environment
@@ -182,7 +179,7 @@ class _Check:
         from holdfast.system import clock
 
         selection = repository.select(stacks, changed, since)
-        # Files outside the root select stacks that reach them, and are looked at by whoever keeps them.
+        # Files outside the root select the stacks that read them, but are not checked themselves.
         inside = (path for path in selection.changed or () if not path.startswith("../"))
         paths = frozenset() if stacks else frozenset(inside)
         whole = not (stacks or changed or since is not None) or holds_everywhere(repository, paths)
@@ -190,7 +187,7 @@ class _Check:
         return build_checkout(
             repository.config,
             repository.code,
-            stacks=repository.stacks if whole else [one.stack for one in selection.selected],
+            stacks=repository.stacks if whole else [selected.stack for selected in selection.selected],
             all_stacks=repository.stacks,
             files=files,
             tracked=tracked,

@@ -1,4 +1,4 @@
-"""`holdfast check --engine`: what Terraform says about the code, and with `--fix` its format written back."""
+"""`holdfast check --engine`: run `terraform fmt` and `validate`; with `--fix`, write the formatted code."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from holdfast.cli.command import Invocation
 
 
 def engine_of(invocation: Invocation, checkout: Checkout, *, fix: bool) -> Seen[EngineSaid]:
-    from holdfast.cli.context import Workshop
+    from holdfast.cli.context import CommandContext
     from holdfast.plans.fmt_validate import engine_said
 
     if not checkout.stacks:
         return Seen(unseen=NO_STACKS) if not checkout.all_stacks else Seen()
-    said = Workshop(invocation).run(
+    answers = CommandContext(invocation).run(
         lambda session: engine_said(session, checkout.stacks, fix=fix), storeless=True
     )
-    for path in sorted({path for one in said for path in one.mended}):
+    for path in sorted({path for answer in answers for path in answer.mended}):
         invocation.console.say(f" formatted {path}")
-    return Seen(items=said)
+    return Seen(items=answers)
 
 
-def unanswered(said: Seen[EngineSaid]) -> Iterator[tuple[Rule, Finding]]:
-    """Somebody asked for Terraform's word: that there is none is not taken for a good one."""
+def unanswered(answers: Seen[EngineSaid]) -> Iterator[tuple[Rule, Finding]]:
+    """A finding if Terraform could not be run: with `--engine`, no answer is not a pass."""
     from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
 
-    silent = [one for one in said.items if one.unseen is not None]
-    if silent:
-        about = f"{len(silent)} of {len(said.items)} times" if len(said.items) > 1 else silent[0].folder
-        found = Finding(
-            message=f"Terraform was asked and did not answer ({about}): {silent[0].unseen}",
-            hint="Mend that (--verbose names every stack), or leave --engine out.",
+    failed = [answer for answer in answers.items if answer.unseen is not None]
+    if failed:
+        total = len(answers.items)
+        where = f"{len(failed)} of {total} times" if total > 1 else failed[0].folder
+        finding = Finding(
+            message=f"Terraform could not be run ({where}): {failed[0].unseen}",
+            hint="Fix this (--verbose names every stack), or leave out --engine.",
         )
-        yield NO_ANSWER, found
+        yield NO_ANSWER, finding

@@ -1,4 +1,4 @@
-"""What `holdfast check` looks at: the files that Git knows, the states at hand, the history."""
+"""Inputs of `holdfast check`: files known to Git, readable states, the Git history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | None]:
-    """Every file that Git keeps or would keep, and those that it keeps; without Git, every file there is."""
+    """All tracked and untracked files, and the tracked ones; without Git, all files and None."""
     git, tree = repository.git, repository.code.tree
     if git is None:
         return tree.walk("."), None
@@ -33,7 +33,7 @@ def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | 
 
 
 def holds_everywhere(repository: Repository, paths: frozenset[str]) -> bool:
-    """Whether one of them may decide about any file: the configuration, a policy, a contract."""
+    """Whether a path can affect findings in any file: the configuration, a policy, a contract."""
     from holdfast.checks.tools.rego.policies import changes_policies
 
     contracts = (stack.contract.schema for stack in repository.stacks if stack.contract is not None)
@@ -42,30 +42,30 @@ def holds_everywhere(repository: Repository, paths: frozenset[str]) -> bool:
 
 
 def git_in_silence(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
-    """A Git tree of which Git tells nothing is not taken for a folder without Git."""
+    """A finding if there is a `.git` that Git cannot read: tracked files are then unknown."""
     from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
 
     root = repository.config.root.resolve()
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
     if repository.git is None and top is not None:
         found = Finding(
-            message="this is a Git working tree, and Git does not answer: what it keeps is not known",
-            hint="`git status` says why. In a container it often is the owner of the files: "
+            message="Git cannot read this working tree, so tracked files are not known",
+            hint="`git status` shows why. In a container it is often the owner of the files: "
             f"git config --global --add safe.directory {top}",
         )
         yield NO_ANSWER, found
 
 
 def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
-    """Every path that Git ever kept, and every content, each looked into once as it comes."""
+    """Every path and every file version in the Git history, each version read once."""
     from holdfast.checks.secrets.git_history import LARGEST, HistoryScanner, versions_by_blob
 
     git = repository.git
     if git is None:
         raise UsageError(
             "HF-CHECK-5",
-            f"--history needs a Git working tree, and {repository.config.root} is in none",
-            hint="Leave --history out, or run it in a clone that `git status` knows.",
+            f"--history needs a Git working tree, and {repository.config.root} is not in one",
+            hint="Leave out --history, or run it in a Git clone.",
         )
     prefix = repository.prefix
     commits = tuple(_commit(one, prefix) for one in git.added())
@@ -80,12 +80,12 @@ def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
         traces=tuple(scanner.traces),
         unread=tuple(scanner.unread),
     )
-    unseen = "this clone is shallow: older commits were not looked at" if shallow else None
+    unseen = "this clone is shallow: older commits were not checked" if shallow else None
     return Seen(items=(found,), unseen=unseen)
 
 
 def _commit(added: Added, prefix: str) -> Commit:
-    """What of a commit lies below our root."""
+    """The part of a commit below our root."""
     return Commit(
         id=added.commit,
         date=added.date,
@@ -101,7 +101,7 @@ def no_history() -> Seen[History]:
 
 
 def states_of(repository: Repository, checkout: Checkout, rules: Sequence[Rule]) -> Seen[CheckedState]:
-    """States beside the code, and those that Holdfast keeps in a folder. Other backends are not asked."""
+    """Local state files and managed states in a folder. Other backends are not read."""
     if not any(rule.state is not None for rule in rules) or not checkout.stacks:
         return Seen()
     found: list[CheckedState] = []

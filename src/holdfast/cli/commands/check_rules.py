@@ -1,4 +1,4 @@
-"""`holdfast check --list` and `--explain`: the rules themselves, without a repository."""
+"""`holdfast check --list` and `--explain`: the rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def list_rules(invocation: Invocation) -> Exit:
     for rule in rules():
         invocation.console.line(f" {rule.id}  {rule.severity:<8} {rule.title}")
     invocation.console.say("")
-    invocation.console.say(f" {len(rules())} rules · one in full: holdfast check --explain {rules()[0].id}")
+    invocation.console.say(
+        f" {len(rules())} rules · details of one: holdfast check --explain {rules()[0].id}"
+    )
     return Exit.DONE
 
 
@@ -29,7 +31,7 @@ def explain_rule(invocation: Invocation, id_: str) -> Exit:
     if rule is None:
         if (note := catalogue.removal_note(id_)) is not None:
             raise UsageError("HF-CHECK-1", note)
-        hint = did_you_mean(id_.upper(), catalogue.ids()) or "holdfast check --list shows every rule."
+        hint = did_you_mean(id_.upper(), catalogue.ids()) or "List all rules with: holdfast check --list"
         raise UsageError("HF-CHECK-1", f"there is no rule `{id_}`", hint=hint)
     if invocation.as_json:
         invocation.document({"version": 1, "rules": [_document(rule)]})
@@ -48,8 +50,8 @@ def explain_rule(invocation: Invocation, id_: str) -> Exit:
         if text:
             line("")
             line((f" {title}", "bold"))
-            for one in text.strip("\n").splitlines():
-                line(f"   {one}" if one else "")
+            for text_line in text.strip("\n").splitlines():
+                line(f"   {text_line}" if text_line else "")
     return Exit.DONE
 
 

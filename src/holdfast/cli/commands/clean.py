@@ -1,4 +1,4 @@
-"""`holdfast clean`: take away what old runs left, and say what that freed."""
+"""`holdfast clean`: remove old work directories and show what that freed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def register(app: Group) -> None:
 def clean(
     invocation: Invocation,
     everything: Annotated[
-        bool, Option("--all", help="Whatever its age; never what is in use or holds an unsaved state.")
+        bool, Option("--all", help="Regardless of age; never what is in use or has an unsaved state.")
     ] = False,
 ) -> Exit:
-    """Remove old work directories and what killed runs left. Every run does that by itself, too."""
+    """Remove old work directories and leftovers of killed runs. Every run does this too."""
     from holdfast.terraform.workdirs.disk import free_bytes
     from holdfast.terraform.workdirs.gc import collect_garbage
 
@@ -47,7 +47,7 @@ def clean(
 
 
 def _limits(invocation: Invocation) -> Work:
-    """Those of the repository; outside of one, those that every repository has."""
+    """The limits of this repository; the defaults outside of one."""
     from holdfast.config import read as config_read
     from holdfast.config.valid import Work
 

@@ -1,4 +1,4 @@
-"""`holdfast destroy`: the end of everything in a stack, in the order that hurts nobody else."""
+"""`holdfast destroy`: destroy every resource of stacks, dependents first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from typing import Annotated
 
 from holdfast.cli.command import Argument, Group, Invocation, Option, command
-from holdfast.cli.commands.apply import seconds_of
+from holdfast.cli.parameters import Wait, wait_from
 from holdfast.kernel.errors import Exit, UsageError
 
 
@@ -23,35 +23,30 @@ def destroy(
         list[str] | None,
         Option("--yes-destroy", metavar="NAME", help="Destroy this stack without asking; repeatable."),
     ] = None,
-    wait: Annotated[
-        str | None,
-        Option("--wait", metavar="DURATION", help="How long to wait for a lane or lock; 30m in CI."),
-    ] = None,
+    wait: Wait = None,
 ) -> Exit:
-    """Destroy what Terraform made in stacks, those that need others first, after the name was typed.
+    """Destroy every resource of stacks, dependents first, after you typed each stack's name.
 
-    What the guard refuses goes the long way: plan --destroy --out DIR, then apply --plan DIR --override.
+    If the guard refuses: plan --destroy --out DIR, then apply --plan DIR --override DIGEST --reason TEXT.
     """
     from holdfast.cli.commands.change import Change
 
     if not stacks:
         raise UsageError(
-            "HF-USE-23", "which stacks? destroy has no default", hint="holdfast stacks shows the names."
+            "HF-USE-23", "destroy needs the names of stacks", hint="List them with: holdfast stacks"
         )
-    seconds = seconds_of(wait, ci=invocation.environment.ci)
-    change = Change(invocation, stacks, wait=seconds)
-    agreed = frozenset(yes_destroy or ())
-    selected = change.names
-    if strange := sorted(agreed - selected):
+    change = Change(invocation, stacks, wait=wait_from(wait, ci=invocation.environment.ci))
+    confirmed = frozenset(yes_destroy or ())
+    if unknown := sorted(confirmed - change.names):
         raise UsageError(
             "HF-USE-24",
-            f"--yes-destroy {strange[0]}: that is not one of the selected stacks",
-            hint=f"Selected: {', '.join(sorted(selected)) or 'none'}. Give each name in full.",
+            f"--yes-destroy {unknown[0]}: not one of the selected stacks",
+            hint=f"Selected: {', '.join(sorted(change.names)) or 'none'}. Give each name in full.",
         )
-    if selected - agreed and not sys.stdin.isatty():
+    if (unconfirmed := change.names - confirmed) and not sys.stdin.isatty():
         raise UsageError(
             "HF-USE-24",
-            f"there is no terminal to type a name on, and {min(selected - agreed)} is not agreed to",
-            hint="Say --yes-destroy NAME for each stack.",
+            f"cannot ask for confirmation without a terminal: {min(unconfirmed)} is not confirmed",
+            hint="Add --yes-destroy NAME for each stack.",
         )
-    return change.destroy(agreed)
+    return change.destroy(confirmed)

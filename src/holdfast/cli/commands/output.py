@@ -1,4 +1,4 @@
-"""`holdfast output`: what a stack gives to others."""
+"""`holdfast output`: the outputs of a stack."""
 
 from __future__ import annotations
 
@@ -16,41 +16,39 @@ def register(app: Group) -> None:
 
 def output(
     invocation: Invocation,
-    stack: OneStack,
+    stack_name: OneStack,
     name: Annotated[str | None, Argument(metavar="NAME", help="Only this output.")] = None,
 ) -> Exit:
-    """Show the outputs of a stack. Sensitive ones are masked."""
-    from holdfast.cli.context import Workshop
+    """Show the outputs of a stack, sensitive ones masked."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.secrets.redact_document import clean_value
     from holdfast.states.operations import outputs
     from holdfast.terraform.statefile.sensitive import sensitive_in_outputs
 
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-    answer = workshop.run(lambda session: outputs(session, one))
+    stack, content = run_on_stack(invocation, stack_name, outputs)
     redactor = invocation.console.redactor
-    redactor.register_all(sensitive_in_outputs(answer))
-    found = json.loads(answer or b"{}")
+    redactor.register_all(sensitive_in_outputs(content))
+    found = json.loads(content or b"{}")
     shown = {
-        key: {"value": None if given["sensitive"] else given["value"], "sensitive": given["sensitive"]}
-        for key, given in sorted(found.items())
+        key: {"value": None if output["sensitive"] else output["value"], "sensitive": output["sensitive"]}
+        for key, output in sorted(found.items())
         if name is None or key == name
     }
     if name is not None and not shown:
         raise UsageError(
             "HF-USE-9",
-            f"{one.name} has no output `{name}`",
+            f"{stack.name} has no output `{name}`",
             hint=f"It has: {', '.join(sorted(found)) or 'none'}.",
         )
     if invocation.as_json:
-        invocation.document({"version": 1, "stack": one.name, "outputs": shown})
+        invocation.document({"version": 1, "stack": stack.name, "outputs": shown})
         return Exit.DONE
-    for key, given in shown.items():
-        cleaned = clean_value(redactor, key, given["value"])
-        value = "(sensitive)" if given["sensitive"] else _text(cleaned)
+    for key, output in shown.items():
+        cleaned = clean_value(redactor, key, output["value"])
+        value = "(sensitive)" if output["sensitive"] else _text(cleaned)
         invocation.console.line(value if name is not None else f"{key} = {value}")
     if not shown:
-        invocation.console.say(f" {one.name} has no outputs")
+        invocation.console.say(f" {stack.name} has no outputs")
     return Exit.DONE
 
 

@@ -1,12 +1,12 @@
-"""`holdfast plan`: what would change, and whether it may."""
+"""`holdfast plan`: what would change, and whether the guard allows it."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from holdfast.cli.command import Group, Invocation, Option, command
 from holdfast.cli.parameters import (
-    CI_WAIT,
     Changed,
     Destroy,
     Out,
@@ -15,6 +15,7 @@ from holdfast.cli.parameters import (
     Since,
     Stacks,
     Targets,
+    wait_from,
 )
 from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 
@@ -23,7 +24,7 @@ def register(app: Group) -> None:
     command(app, "plan")(plan)
 
 
-def plan(  # noqa: PLR0917 - one for each option that people know from Terraform, and ours
+def plan(  # noqa: PLR0917 - one parameter per option
     invocation: Invocation,
     stacks: Stacks = None,
     changed: Changed = None,
@@ -34,38 +35,37 @@ def plan(  # noqa: PLR0917 - one for each option that people know from Terraform
     refresh_only: RefreshOnly = False,
     out: Out = None,
     detailed_exitcode: Annotated[
-        bool, Option("--detailed-exitcode", help="Exit 2 when there are changes.")
+        bool, Option("--detailed-exitcode", help="Exit 2 if there are changes.")
     ] = False,
     lockfile: Annotated[
         str | None,
-        Option("--lockfile", metavar="update", help="`update` writes changed lock files back."),
+        Option("--lockfile", metavar="update", help="`update` writes changed lock files to the repository."),
     ] = None,
     github: Annotated[
         bool, Option("--github", help="In GitHub Actions: comment, job summary, annotations, outputs.")
     ] = False,
-    format_: Annotated[
-        str | None, Option("--format", metavar="text|markdown", help="How the plan is shown.")
-    ] = None,
+    format_: Annotated[str | None, Option("--format", metavar="text|markdown", help="Output format.")] = None,
 ) -> Exit:
-    """Plan stacks: all, the named ones, or those that a change touches."""
+    """Plan stacks: all, the named ones, or those that a change affects."""
     from holdfast.cli.commands.change import Change, plan_options
 
     if lockfile not in (None, "update"):
         raise UsageError(
             "HF-USE-2",
-            f"--lockfile {lockfile}: only `update` is known",
-            hint="Without it, lock files are used as they are and changes are only reported.",
+            f"--lockfile {lockfile}: the only value is `update`",
+            hint="Without --lockfile, changed lock files are reported and not written.",
         )
     if format_ not in (None, "text", "markdown"):
         raise UsageError(
-            "HF-USE-22", f"--format {format_}: only `text` and `markdown` are known", hint="Or use --json."
+            "HF-USE-22", f"--format {format_}: choose `text` or `markdown`", hint="Or use --json."
         )
     options = plan_options(destroy=destroy, targets=target, replace=replace, refresh_only=refresh_only)
-    wait = CI_WAIT if invocation.environment.ci else 0.0
     if format_ == "markdown":
         invocation.console.reserve_output()
     try:
-        change = Change(invocation, stacks, changed, since, wait=wait)
+        change = Change(
+            invocation, stacks, changed, since, wait=wait_from(None, ci=invocation.environment.ci)
+        )
         return change.plan(
             options,
             out=out,
@@ -76,10 +76,8 @@ def plan(  # noqa: PLR0917 - one for each option that people know from Terraform
         )
     except HoldfastError as error:
         if github:
-            from pathlib import Path
-
-            from holdfast.cli.views.github_report import tell_github_failure
+            from holdfast.cli.views.github_report import publish_failure
 
             root = invocation.config.parent if invocation.config is not None else Path.cwd()
-            tell_github_failure(invocation, error, operation="plan", root=root)
+            publish_failure(invocation, error, operation="plan", root=root)
         raise

@@ -1,4 +1,4 @@
-"""`holdfast policy test`: the tests of the policies in `policy/`."""
+"""`holdfast policy test`: run the tests of the Rego policies in `policy/`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARKS = {"passed": ("✓", "green"), "skipped": ("-", ""), "failed": ("✗", "r
 
 
 def register(app: Group) -> None:
-    group = Group("policy", help="Policies in Rego, in policy/: run their tests.")
+    group = Group("policy", help="Test the Rego policies in policy/.")
     command(group, "test")(test)
     app.add_command(group)
 
@@ -24,33 +24,33 @@ def register(app: Group) -> None:
 def test(invocation: Invocation) -> Exit:
     """Run the tests of the policies: every rule in policy/ whose name begins with test_.
 
-    Exit 1 where one does not hold or cannot be told.
+    Exit 1 if a test fails or cannot be evaluated.
     """
-    tested = _tested(invocation)
-    counts = {name: sum(one.outcome == name for one in tested.tests) for name in _MARKS}
+    tested = _run_tests(invocation)
+    counts = {name: sum(test.outcome == name for test in tested.tests) for name in _MARKS}
     if invocation.as_json:
-        tests = [_document(one) for one in tested.tests]
+        tests = [_document(test) for test in tested.tests]
         invocation.document({"version": 1, "by": tested.by, "tests": tests, "summary": counts})
     else:
-        for one in tested.tests:
-            why = f": {one.message}" if one.message else ""
-            invocation.console.line(" ", _MARKS[one.outcome], f" {one.package}.{one.name}{why}")
-        words = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        invocation.console.say(f" {words} · by {tested.by}")
+        for test in tested.tests:
+            why = f": {test.message}" if test.message else ""
+            invocation.console.line(" ", _MARKS[test.outcome], f" {test.package}.{test.name}{why}")
+        numbers = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        invocation.console.say(f" {numbers} · {tested.by}")
     return Exit.FAILED if counts["failed"] or counts["broken"] else Exit.DONE
 
 
-def _document(one: Test) -> dict[str, object]:
+def _document(test: Test) -> dict[str, object]:
     return {
-        "package": one.package,
-        "name": one.name,
-        "file": one.file,
-        "status": one.outcome.value,
-        "message": one.message,
+        "package": test.package,
+        "name": test.name,
+        "file": test.file,
+        "status": test.outcome.value,
+        "message": test.message,
     }
 
 
-def _tested(invocation: Invocation) -> Tested:
+def _run_tests(invocation: Invocation) -> Tested:
     from holdfast.checks.tools.rego.interface import INSTALL, NoAnswer
     from holdfast.checks.tools.rego.policies import FOLDER, tests_of
     from holdfast.checks.tools.rego.policy_tests import run_tests
@@ -63,20 +63,20 @@ def _tested(invocation: Invocation) -> Tested:
         raise UsageError(
             "HF-POL-1",
             f"there is no policy in {root / FOLDER}",
-            hint="docs/policies.md shows how to write one.",
+            hint="See docs/policies.md for how to write one.",
         )
     if not tests_of(policies):
         raise UsageError(
             "HF-POL-2",
-            "the policies have no tests, so nothing was tested",
-            hint=f"Write a rule whose name begins with test_, in {FOLDER}/…_test.rego.",
+            "the policies have no tests",
+            hint=f"Add a rule whose name begins with test_, in {FOLDER}/…_test.rego.",
         )
     try:
         tested = run_tests(root, invocation.environment, policies)
     except NoAnswer as error:
-        raise Failed("HF-POL-4", str(error), hint="Mend the policy that is named.") from None
+        raise Failed("HF-POL-4", str(error), hint="Fix this policy.") from None
     if tested is None:
-        raise UsageError("HF-POL-3", "nobody here can evaluate Rego", hint=INSTALL)
+        raise UsageError("HF-POL-3", "there is no Rego evaluator", hint=INSTALL)
     return tested
 
 
@@ -86,10 +86,10 @@ def _policies(root: Path) -> tuple[Policy, ...]:
     from holdfast.hcl.eval.code import Code
 
     code = Code(root)
-    found = []
+    policies = []
     for path in policy_files(code).paths:
         content = code.content(path)
         if content is None:
-            raise Failed("HF-POL-4", f"{path} cannot be read", hint="Mend the policy that is named.")
-        found.append(Policy(path=path, text=content.decode(errors="replace").removeprefix("\ufeff")))
-    return tuple(found)
+            raise Failed("HF-POL-4", f"{path} cannot be read", hint="Fix this policy.")
+        policies.append(Policy(path=path, text=content.decode(errors="replace").removeprefix("\ufeff")))
+    return tuple(policies)

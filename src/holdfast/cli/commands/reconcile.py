@@ -1,4 +1,4 @@
-"""`holdfast runs reconcile`: settle a run that ended without an answer."""
+"""`holdfast runs reconcile`: resolve an interrupted run whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Argument, Group, Invocation, Option, command
-from holdfast.cli.parameters import CI_WAIT
+from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.parameters import OneRun, Yes, wait_from
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.cli.context import Workshop
+    from holdfast.cli.context import CommandContext
     from holdfast.plans.context import Session
     from holdfast.plans.result import StackResult
     from holdfast.recovery.reconcile import Proposal, Reconciled
+    from holdfast.stacks.stack import Stack
     from holdfast.store.claims import Claim
 
 
 _ADDRESS_AND_ID = re.compile(
     r"""(?P<address>(?:[^\s=\[\]"]|\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\])+)=(?P<id>.+)""", re.DOTALL
 )
-"""A key in an address may hold whatever it likes, `=` and brackets too."""
+"""A key in an address may contain anything, also `=` and brackets."""
 
 
 def add_to(group: Group) -> None:
@@ -30,125 +31,124 @@ def add_to(group: Group) -> None:
 
 def reconcile(
     invocation: Invocation,
-    run: Annotated[str, Argument(metavar="RUN", help="The run's id, or its beginning.")],
-    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    run: OneRun,
+    yes: Yes = False,
     import_: Annotated[
         list[str] | None,
-        Option("--import", metavar="ADDR=ID", help="The id of an object that the run made; repeatable."),
+        Option(
+            "--import", metavar="ADDR=ID", help="Import this resource, which the run created; repeatable."
+        ),
     ] = None,
     holder_dead: Annotated[
-        bool, Option("--holder-dead", help="The machine of the run is gone; nothing here can prove it.")
+        bool,
+        Option(
+            "--holder-dead", help="Declare that the process of the run is gone, if Holdfast cannot prove it."
+        ),
     ] = False,
-    reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why you know.")] = None,
+    reason: Annotated[
+        str | None, Option("--reason", metavar="TEXT", help="With --holder-dead: how you know.")
+    ] = None,
 ) -> Exit:
-    """Settle a run of unknown end: import what it made, show what is left to do, and do it."""
-    from holdfast.cli.context import Workshop
+    """Resolve an interrupted run: import what it created, show what is left to apply, and apply it."""
+    from holdfast.cli.context import CommandContext
 
     if holder_dead != bool(reason):
         raise UsageError(
             "HF-USE-13",
-            "--holder-dead and --reason belong together",
-            hint='Say why you know: --holder-dead --reason "the runner was shut down"',
+            "--holder-dead and --reason need each other",
+            hint='Say how you know: --holder-dead --reason "the runner was shut down"',
         )
     if not yes and not sys.stdin.isatty():
         raise UsageError(
             "HF-USE-14",
-            "without a terminal nothing can be asked",
-            hint="Look with `holdfast runs show RUN`, then say --yes.",
+            "cannot ask for confirmation without a terminal",
+            hint=f"Look at the run with: holdfast runs show {run}. Then add --yes.",
         )
-    given = _given(import_ or [])
-    workshop = Workshop(invocation, wait=CI_WAIT if invocation.environment.ci else 0.0)
-    claim = _claim(workshop, run)
-    if claim is None:
-        if reason and (freed := _lanes_freed(workshop, run, reason)) is not None:
-            return _say_freed(invocation, *freed)
-        return _nothing_open(invocation, workshop, run)
-    stack = workshop.repository.one(claim.stack)
-    return _Reconcile(invocation, workshop, yes=yes).run(
-        lambda session, talk: talk.whole(session, stack, claim, given, reason)
-    )
+    imports = _imports(import_ or [])
+    context = CommandContext(invocation, wait=wait_from(None, ci=invocation.environment.ci))
+    claim = _claim(context, run)
+    if claim is not None:
+        return _Reconcile(invocation, context, yes=yes).run(claim, imports, reason)
+    if reason and (freed := _free_lanes(context, run, reason)) is not None:
+        change, lanes = freed
+        document = {"version": 1, "change": change, "lanes": list(lanes)}
+        return invocation.answer(document, f" change {change} is over; freed lanes: {', '.join(lanes)}")
+    return _show_resolved(invocation, context, run)
 
 
-def _given(texts: list[str]) -> dict[str, str]:
-    """By address. An id may be any text; of an address given twice nobody knows which id is meant."""
-    found: dict[str, str] = {}
+def _imports(texts: list[str]) -> dict[str, str]:
+    """Ids by address."""
+    imports: dict[str, str] = {}
     for text in texts:
         match = _ADDRESS_AND_ID.fullmatch(text.strip())
-        if match is None or match["address"] in found:
+        if match is None or match["address"] in imports:
             raise UsageError(
                 "HF-USE-15",
-                f"--import {text}: {'not ADDR=ID' if match is None else 'this address stands there twice'}",
+                f"--import {text}: {'not ADDR=ID' if match is None else 'this address is given twice'}",
                 hint="Write it as aws_eip.b=eipalloc-0123",
             )
-        found[match["address"]] = match["id"]
-    return found
+        imports[match["address"]] = match["id"]
+    return imports
 
 
-def _claim(workshop: Workshop, run: str) -> Claim | None:
-    fits = [one for one in workshop.repository.store.claims.all() if one.run.startswith(run.upper())]
-    if len(fits) > 1:
-        raise UsageError("HF-RUN-21", f"{run} is the beginning of several runs", hint="Give more of the id.")
-    return fits[0] if fits else None
+def _claim(context: CommandContext, run: str) -> Claim | None:
+    claims = [claim for claim in context.repository.store.claims.all() if claim.run.startswith(run.upper())]
+    if len(claims) > 1:
+        raise _ambiguous(run, "runs")
+    return claims[0] if claims else None
 
 
-def _lanes_freed(workshop: Workshop, beginning: str, reason: str) -> tuple[str, tuple[str, ...]] | None:
-    """Of a change that died before its first run, or after its last, only lanes are left. None: none are."""
+def _ambiguous(prefix: str, what: str) -> UsageError:
+    return UsageError("HF-RUN-21", f"several {what} start with {prefix}", hint="Give more of the id.")
+
+
+def _free_lanes(context: CommandContext, prefix: str, reason: str) -> tuple[str, tuple[str, ...]] | None:
+    """A change that died before its first run or after its last holds only lanes. None if there are none."""
     from holdfast.runs import lanes
 
     async def work(session: Session) -> tuple[str, tuple[str, ...]] | None:
-        fits = {one for one in lanes.holders(session).values() if one.startswith(beginning.upper())}
-        if len(fits) > 1:
-            raise UsageError(
-                "HF-RUN-21", f"{beginning} is the beginning of several changes", hint="Give more of the id."
-            )
-        return next(((change, lanes.declare_dead(session, change, reason)) for change in fits), None)
+        holders = {holder for holder in lanes.holders(session).values() if holder.startswith(prefix.upper())}
+        if len(holders) > 1:
+            raise _ambiguous(prefix, "changes")
+        return next(((change, lanes.declare_dead(session, change, reason)) for change in holders), None)
 
-    return workshop.run(work)
+    return context.run(work)
 
 
-def _say_freed(invocation: Invocation, change: str, lanes: tuple[str, ...]) -> Exit:
-    if invocation.as_json:
-        invocation.document({"version": 1, "change": change, "lanes": list(lanes)})
-    else:
-        invocation.console.line(f" change {change} is over, as you said; free again: {', '.join(lanes)}")
-    return Exit.DONE
-
-
-def _nothing_open(invocation: Invocation, workshop: Workshop, run: str) -> Exit:
-    store = workshop.repository.store
-    known = [one for one in store.runs.ids() if one.startswith(run.upper())]
+def _show_resolved(invocation: Invocation, context: CommandContext, run: str) -> Exit:
+    store = context.repository.store
+    known = [id_ for id_ in store.runs.ids() if id_.startswith(run.upper())]
     outcome = store.runs.outcome(known[0]) if len(known) == 1 else None
     if outcome is None:
-        raise UsageError("HF-RUN-20", f"there is no run {run}", hint="holdfast runs list names them.")
-    if invocation.as_json:
-        invocation.document(
-            {"version": 1, "run": known[0], "stack": outcome["stack"], "status": outcome["status"]}
-        )
-    else:
-        invocation.console.line(f" run {known[0]} of {outcome['stack']} is settled: {outcome['status']}")
-    return Exit.DONE
+        raise UsageError("HF-RUN-20", f"there is no run {run}", hint="List runs with: holdfast runs list")
+    status = outcome["status"]
+    return invocation.answer(
+        {"version": 1, "run": known[0], "stack": outcome["stack"], "status": status},
+        f" Nothing to reconcile: run {known[0]} of {outcome['stack']} ended, {status}",
+    )
 
 
 class _Reconcile:
-    def __init__(self, invocation: Invocation, workshop: Workshop, *, yes: bool) -> None:
+    def __init__(self, invocation: Invocation, context: CommandContext, *, yes: bool) -> None:
         self._invocation = invocation
         self._console = invocation.console
-        self._workshop = workshop
+        self._context = context
         self._yes = yes
 
-    def run(self, work: object) -> Exit:
+    def run(self, claim: Claim, imports: dict[str, str], reason: str | None) -> Exit:
         from holdfast.cli.views.progress import Progress
 
+        stack = self._context.repository.one(claim.stack)
         with Progress(self._console) as progress:
             self._progress = progress
-            done, rest = self._workshop.run(
-                lambda session: work(session, self),  # type: ignore[operator]
-                tell=progress.hear,
+            done, rest = self._context.run(
+                lambda session: self._reconcile(session, stack, claim, imports, reason),
+                tell=progress.handle,
             )
-        return self._end(done, rest)
+        return self._show_outcome(done, rest)
 
-    async def whole(
-        self, session: Session, stack: object, claim: Claim, given: dict[str, str], reason: str | None
+    async def _reconcile(
+        self, session: Session, stack: Stack, claim: Claim, imports: dict[str, str], reason: str | None
     ) -> tuple[Reconciled, StackResult | None]:
         from holdfast.changes.resume import go_on
         from holdfast.recovery.crash_report import intent_of
@@ -156,21 +156,21 @@ class _Reconcile:
 
         done = await reconcile(
             session,
-            stack,  # type: ignore[arg-type]
+            stack,
             claim,
-            given=given,
+            given=imports,
             declared=Declared(reason=reason) if reason else None,
             confirm=self._confirm,
         )
         if not done.settled or "intent" not in claim.intent:
             return done, None
         ask = None if self._yes else self._ask_rest
-        return done, await go_on(session, stack, intent_of(claim), ask)  # type: ignore[arg-type]
+        return done, await go_on(session, stack, intent_of(claim), ask)
 
     async def _confirm(self, proposal: Proposal) -> bool:
         self._show(proposal)
-        return self._yes or await self._asked(
-            "Bring these back into the state?" if proposal.resolution.imports else "Settle the run so?"
+        return self._yes or await self._ask(
+            "Import these into the state?" if proposal.resolution.imports else "Close the run?"
         )
 
     async def _ask_rest(self, result: StackResult) -> bool:
@@ -178,37 +178,36 @@ class _Reconcile:
 
         show_table(self._console, (result,))
         show_details(self._console, (result,), verbose=self._invocation.verbose)
-        return await self._asked("Apply what is left?")
+        return await self._ask("Apply the remaining changes?")
 
-    async def _asked(self, question: str) -> bool:
+    async def _ask(self, question: str) -> bool:
         import asyncio
 
-        self._progress.paused()
-        self._console.question(question)
-        answer = await asyncio.to_thread(sys.stdin.readline)
-        self._progress.resumed()
+        with self._progress.paused():
+            self._console.question(question)
+            answer = await asyncio.to_thread(sys.stdin.readline)
         return answer.strip().lower() in {"y", "yes"}
 
     def _show(self, proposal: Proposal) -> None:
         from holdfast.recovery.explain import known, started
 
         console, claim = self._console, proposal.aftermath.claim
-        console.say(f" {claim.stack}: the last {claim.intent.get('operation')} ended without an answer")
+        console.say(f" {claim.stack}: the last {claim.intent.get('operation')} was interrupted")
         for line in (started(claim, proposal.aftermath), *known(proposal.aftermath)):
             console.say(f"   {line}")
         for one in proposal.resolution.imports:
             console.say(("   + ", "green"), f"{one.address}   import {one.id}")
             for record in one.standing.put_back:
-                console.say(f"       the old object of {record.address} is put back as deposed")
+                console.say(f"       the old instance of {record.address} is restored as deposed")
         for other in proposal.resolution.unresolved:
             mark = ("   · ", "dim") if other.harmless else ("   ? ", "yellow")
             console.say(mark, f"{other.address}   {other.reason}")
         if any(not one.harmless for one in proposal.resolution.unresolved):
             console.say(
-                "   If one of these exists, name it: --import ADDRESS=ID. What is left out is made again."
+                "   If one of these exists, import it: --import ADDRESS=ID. Otherwise it is created again."
             )
 
-    def _end(self, done: Reconciled, rest: StackResult | None) -> Exit:
+    def _show_outcome(self, done: Reconciled, rest: StackResult | None) -> Exit:
         from holdfast.cli.views.change import show_details, show_table
         from holdfast.plans.result import exit_of
 
@@ -221,9 +220,7 @@ class _Reconcile:
                 show_table(self._console, (rest,))
                 show_details(self._console, (rest,), verbose=self._invocation.verbose)
             self._console.line(
-                f" run {done.claim.run} is settled"
-                if done.settled
-                else " nothing was changed, as you answered"
+                f" run {done.claim.run} is resolved" if done.settled else " Nothing was changed."
             )
         if rest is None:
             return Exit.DONE if done.settled else Exit.UNKNOWN

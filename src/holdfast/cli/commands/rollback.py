@@ -1,4 +1,4 @@
-"""`holdfast state rollback`: show what would change in the record, ask, do it, show the plan that follows."""
+"""`holdfast state rollback`: show what changes in the state, ask, restore it, show the resulting plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 from holdfast.changes.change import plan_change
 from holdfast.cli.command import Invocation
-from holdfast.cli.context import Workshop
+from holdfast.cli.context import CommandContext
 from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.state import rollback_document, show_changes
 from holdfast.kernel.errors import Exit, UsageError
@@ -22,45 +22,46 @@ class Rollback:
     def __init__(self, invocation: Invocation, stack: str, version: str) -> None:
         self._invocation = invocation
         self._console = invocation.console
-        self._workshop = Workshop(invocation)
-        self._stack = self._workshop.repository.one(stack)
+        self._context = CommandContext(invocation)
+        self._stack = self._context.repository.one(stack)
         self._version = version
 
     def run(self, *, yes: bool) -> Exit:
         if not yes and not sys.stdin.isatty():
-            raise UsageError("HF-USE-5", "there is no terminal to ask on", hint="Say --yes.")
+            raise UsageError("HF-USE-5", "cannot ask for confirmation without a terminal", hint="Add --yes.")
         seen: int | None = None
         if not yes:
-            look = self._workshop.run(self._look)
-            if not self._agreed(look):
-                self._console.line(f" {self._stack.name}: left as it is")
+            shown = self._context.run(lambda session: preview(session, self._stack, self._version))
+            if not self._confirm(shown):
+                self._console.line(f" {self._stack.name}: the state was not changed")
                 return Exit.FAILED
-            seen = look.serial
-        began = clock.monotonic()
-        done, results = self._workshop.run(lambda session: self._go(session, seen))
+            seen = shown.serial
+        started = clock.monotonic()
+        done, results = self._context.run(lambda session: self._roll_back(session, seen))
         if self._invocation.as_json:
             self._invocation.document(rollback_document(self._stack, done, change_document(results)))
         else:
             show_table(self._console, results)
             show_details(self._console, results, verbose=self._invocation.verbose)
-            show_footer(self._console, results, clock.monotonic() - began)
+            show_footer(self._console, results, clock.monotonic() - started)
         return exit_of(results)
 
-    async def _look(self, session: Session) -> Preview:
-        return await preview(session, self._stack, self._version)
-
-    async def _go(self, session: Session, seen: int | None) -> tuple[RolledBack, tuple[StackResult, ...]]:
-        """What is done is told before anything else is tried."""
+    async def _roll_back(
+        self, session: Session, seen: int | None
+    ) -> tuple[RolledBack, tuple[StackResult, ...]]:
+        """Report the rollback before planning, which may fail."""
         done = await rollback(session, self._stack, self._version, seen=seen)
-        was = f"instead of serial {done.previous}" if done.previous is not None else "where none was left"
-        self._console.line(f" {self._stack.name}: version {done.goal} is back as serial {done.serial}, {was}")
+        replaced = f"replaces serial {done.previous}" if done.previous is not None else "there was no state"
+        self._console.line(
+            f" {self._stack.name}: restored version {done.goal} as serial {done.serial}; {replaced}"
+        )
         if done.backup is not None:
-            self._console.say(f"   what was there before: version {done.backup}")
-        self._console.say("   only the record moved; real objects stayed as they are, as this plan shows:")
+            self._console.say(f"   The state before the rollback is version {done.backup}.")
+        self._console.say("   Only the state changed. This plan compares it with the real resources:")
         return done, await plan_change(session, (self._stack,), PlanOptions())
 
-    def _agreed(self, look: Preview) -> bool:
-        self._console.line(f" {self._stack.name}: back to {look.goal.entry.shown}; in the record:")
-        show_changes(self._console, look.change)
-        self._console.question("Only the record moves, no real object. Go back?")
+    def _confirm(self, shown: Preview) -> bool:
+        self._console.line(f" {self._stack.name}: roll back to {shown.goal.entry.shown}")
+        show_changes(self._console, shown.change)
+        self._console.question("This changes only the state, no real resource. Roll back?")
         return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -1,4 +1,4 @@
-"""`holdfast secrets`: whether the secrets that stacks name can be read, and by whom. Never their values."""
+"""`holdfast secrets`: whether the secrets that stacks refer to can be read, and by which identity."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.command import Group, Invocation, command
 from holdfast.cli.parameters import Stacks
 from holdfast.kernel.errors import Exit, HoldfastError
+from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
     from holdfast.cli.console import Console
@@ -18,15 +19,15 @@ _NAMED = 3
 
 
 def register(app: Group) -> None:
-    group = Group("secrets", help="Secrets that stacks name by reference: check that they are there.")
+    group = Group("secrets", help="Check the secrets that stacks refer to.")
     command(group, "check")(check)
     app.add_command(group)
 
 
 def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
-    """Read every secret that the stacks refer to and say whether it is there, and by which identity.
+    """Read every secret that the stacks refer to, and report whether it exists and which identity read it.
 
-    Values are not shown. Exit 1 where one cannot be read.
+    Never shows values. Exit 1 if a secret cannot be read.
     """
     from holdfast.changes.repository import open_repository
     from holdfast.secrets.reader import SecretReader
@@ -34,13 +35,13 @@ def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
 
     repository = open_repository(invocation.config, invocation.environment)
     repository.tune(invocation.console.redactor)
-    selected = [one.stack for one in repository.select(stacks or [], [], None).selected]
+    selected = [chosen.stack for chosen in repository.select(stacks or [], [], None).selected]
     used_by = stacks_by_reference(selected)
     found = SecretReader(invocation.environment, repository.config.root, identify=True).read_all(used_by)
-    for one in found.values():
-        if not isinstance(one, HoldfastError):
-            invocation.console.redactor.register(one.secret.reveal())
-    missing = sum(isinstance(one, HoldfastError) for one in found.values())
+    for answer in found.values():
+        if not isinstance(answer, HoldfastError):
+            invocation.console.redactor.register(answer.secret.reveal())
+    missing = sum(isinstance(answer, HoldfastError) for answer in found.values())
     if invocation.as_json:
         invocation.document(
             {
@@ -76,24 +77,23 @@ def _show(
 ) -> None:
     console = invocation.console
     for ref, names in used_by.items():
-        one = found[ref]
-        users = (f"  ({_listed(names, all_of_them=invocation.verbose)})", "dim")
-        if isinstance(one, HoldfastError):
-            console.line((" ✗ ", "bold red"), str(ref), users)
-            console.line(("     ", ""), (one.problem.code, "bold"), f"  {one.problem.message}")
-            if one.problem.hint:
-                console.line(f"     {one.problem.hint}")
+        answer = found[ref]
+        used_in = (f"  ({_listed(names, all_of_them=invocation.verbose)})", "dim")
+        if isinstance(answer, HoldfastError):
+            console.line((" ✗ ", "bold red"), str(ref), used_in)
+            console.line(("     ", ""), (answer.problem.code, "bold"), f"  {answer.problem.message}")
+            if answer.problem.hint:
+                console.line(f"     {answer.problem.hint}")
         else:
-            console.line((" ✓ ", "green"), f"{ref}  by {one.by}", users)
+            console.line((" ✓ ", "green"), f"{ref}  read as {answer.by}", used_in)
 
 
 def _sum_up(console: Console, *, stacks: int, present: int, missing: int) -> None:
-    of = f"{stacks} stack{'s' if stacks != 1 else ''}"
     if not present and not missing:
-        console.say(f" {of}, and no secret reference in any")
+        console.say(f" {plural(stacks, 'stack')}, no secret references")
         return
     console.say("")
-    console.say(f" {of}: {present} secret{'s' if present != 1 else ''} there, {missing} missing")
+    console.say(f" {plural(stacks, 'stack')}: {plural(present, 'secret')} readable, {missing} missing")
 
 
 def _listed(names: Sequence[str], *, all_of_them: bool) -> str:

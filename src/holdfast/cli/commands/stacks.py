@@ -1,4 +1,4 @@
-"""`holdfast stacks`: what would run, and why."""
+"""`holdfast stacks`: which stacks there are, and which ones a change affects."""
 
 from __future__ import annotations
 
@@ -22,36 +22,35 @@ def register(app: Group) -> None:
 def stacks(
     invocation: Invocation, stacks: Stacks = None, changed: Changed = None, since: Since = None
 ) -> Exit:
-    """Show the stacks of this repository: all, or those that a change touches, with the reasons."""
+    """List stacks: all, the named ones, or those that a change affects, with the reasons."""
     from holdfast.changes.repository import open_repository
 
     repository = open_repository(invocation.config, invocation.environment)
     repository.tune(invocation.console.redactor)
     selection = repository.select(stacks or [], changed or [], since)
-    gone = _look(invocation, selection) if selection.gone else ()
+    removed = _inspect_removed(invocation, selection) if selection.gone else ()
     if invocation.as_json:
         invocation.document(
             {
                 "version": 1,
-                "stacks": [_document(repository, one) for one in selection.selected],
-                "removed": [one.document() for one in gone],
+                "stacks": [_document(repository, selected) for selected in selection.selected],
+                "removed": [stack.document() for stack in removed],
             }
         )
-        return Exit.DONE
-    _show(invocation, selection, gone)
+    else:
+        _show(invocation, selection, removed)
     return Exit.DONE
 
 
-def _look(invocation: Invocation, selection: Selection) -> tuple[Gone, ...]:
+def _inspect_removed(invocation: Invocation, selection: Selection) -> tuple[Gone, ...]:
     from holdfast.changes.removed_stacks import look_into
-    from holdfast.cli.context import Workshop
+    from holdfast.cli.context import CommandContext
 
-    return Workshop(invocation).run(lambda session: look_into(session, selection.gone))
+    return CommandContext(invocation).run(lambda session: look_into(session, selection.gone))
 
 
-def _document(repository: Repository, one: Selected) -> dict[str, object]:
-    stack = one.stack
-    backend = repository.backend_type(stack)
+def _document(repository: Repository, selected: Selected) -> dict[str, object]:
+    stack = selected.stack
     return {
         "name": stack.name,
         "environment": stack.environment,
@@ -61,10 +60,10 @@ def _document(repository: Repository, one: Selected) -> dict[str, object]:
         "target": stack.target.name if stack.target is not None else None,
         "module": stack.module,
         "variables": list(stack.variables_files),
-        "backend": {"type": backend},
+        "backend": {"type": repository.backend_type(stack)},
         "engine": _engine(repository, stack),
         "depends_on": list(stack.depends_on),
-        "reasons": [*one.reasons, *([stack.environment_reason] if stack.environment_reason else [])],
+        "reasons": [*selected.reasons, *([stack.environment_reason] if stack.environment_reason else [])],
         "lane": stack.lane,
         "workspace": stack.workspace,
     }
@@ -78,30 +77,28 @@ def _engine(repository: Repository, stack: Stack) -> dict[str, object] | None:
     return {"kind": engine.kind.value, "product": engine.product.value, "version": engine.version}
 
 
-def _show(invocation: Invocation, selection: Selection, gone: tuple[Gone, ...]) -> None:
+def _show(invocation: Invocation, selection: Selection, removed: tuple[Gone, ...]) -> None:
     console = invocation.console
     console.say(f" {selection.headline()}")
     if selection.selected:
         console.say("")
-    width = min(max((len(one.stack.name) for one in selection.selected), default=0), 60)
-    unclear = 0
-    for one in selection.selected:
-        stack = one.stack
+    width = min(max((len(selected.stack.name) for selected in selection.selected), default=0), 60)
+    for selected in selection.selected:
+        stack = selected.stack
         environment = (stack.environment or "no environment") + (" *" if stack.production else "")
         module = "" if stack.module == "." else stack.module
         console.line(f"  {stack.name:<{width}}  {environment:<16} {module}".rstrip())
         if selection.changed is not None or invocation.verbose:
-            for reason in one.reasons:
+            for reason in selected.reasons:
                 console.line(("      ", ""), (reason, "dim"))
         if stack.environment_unclear:
-            unclear += 1
             console.line(("      ", ""), (stack.environment_reason, "yellow"))
         elif invocation.verbose:
             console.line(("      ", ""), (stack.environment_reason, "dim"))
-    if any(one.stack.production for one in selection.selected):
+    if any(selected.stack.production for selected in selection.selected):
         console.say("")
         console.say((" * counts as production", "dim"))
-    for lost in gone:
-        console.line(("  ? ", "yellow"), f"{lost.removed.name}  removed: {lost.reason}")
-        for address in lost.resources or ():
+    for report in removed:
+        console.line(("  ? ", "yellow"), f"{report.removed.name}  removed: {report.reason}")
+        for address in report.resources or ():
             console.line(f"      {address}")

@@ -1,4 +1,4 @@
-"""`holdfast state`: read a stack's state and its versions, bring one, go back to one, take one over."""
+"""`holdfast state`: read a stack's state and its versions, push one, roll back to one, adopt one."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.command import Argument, Group, Invocation, Option, command
-from holdfast.cli.parameters import OneStack
+from holdfast.cli.parameters import OneStack, Yes
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.plans.context import Session
+    from holdfast.stacks.stack import Stack
     from holdfast.states.operations import Adopted
+    from holdfast.states.versions import Loaded
     from holdfast.terraform.statefile.diff import StateDiff
 
 AnyVersion = Annotated[
     str | None,
-    Argument(
-        metavar="VERSION", help="As `state versions` calls it, or serial:N; without it, the current one."
-    ),
+    Argument(metavar="VERSION", help="A name from `state versions`, or serial:N. Default: the current one."),
 ]
 
 
 def register(app: Group) -> None:
-    group = Group("state", help="The state of a stack and its versions.")
+    group = Group("state", help="Read, compare, push, roll back, adopt and unlock states.")
     command(group, "list")(list_)
     command(group, "versions")(versions)
     command(group, "show")(show)
@@ -38,249 +38,217 @@ def register(app: Group) -> None:
     app.add_command(group)
 
 
-def list_(invocation: Invocation, stack: OneStack) -> Exit:
-    """List the addresses of what a stack's state holds."""
-    from holdfast.cli.context import Workshop
+def list_(invocation: Invocation, name: OneStack) -> Exit:
+    """List the resource addresses in a stack's state."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.states import operations
 
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-    found = operations.resources_of(workshop.run(lambda session: operations.pull(session, one)))
-    if invocation.as_json:
-        invocation.document({"version": 1, "stack": one.name, "resources": found})
-        return Exit.DONE
-    if found is None:
-        invocation.console.say(" the state is encrypted or cannot be read: what it holds was not looked at")
-    for address in found or ():
-        invocation.console.line(address)
-    return Exit.DONE
+    stack, content = run_on_stack(invocation, name, operations.pull)
+    resources = operations.resources_of(content)
+    if resources is None and not invocation.as_json:
+        invocation.console.say(" The state is encrypted or cannot be read.")
+    document = {"version": 1, "stack": stack.name, "resources": resources}
+    return invocation.answer(document, *(resources or ()))
 
 
-def versions(invocation: Invocation, stack: OneStack) -> Exit:
-    """List the versions of a state that Holdfast keeps, or the copies of one that lies elsewhere."""
-    from holdfast.cli.context import Workshop
+def versions(invocation: Invocation, name: OneStack) -> Exit:
+    """List the versions of a managed state, or the backups of a state in another backend."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import show_versions, versions_document
     from holdfast.states import versions as state_versions
 
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-    found = workshop.run(lambda session: state_versions.versions(session, one))
+    stack, found = run_on_stack(invocation, name, state_versions.versions)
     if invocation.as_json:
-        invocation.document(versions_document(one, found))
+        invocation.document(versions_document(stack, found))
     else:
-        show_versions(invocation.console, one, found)
+        show_versions(invocation.console, stack, found)
     return Exit.DONE
 
 
-def show(invocation: Invocation, stack: OneStack, version: AnyVersion = None) -> Exit:
-    """Show what a version of a state holds: addresses and outputs, and nothing that is secret."""
-    from holdfast.cli.context import Workshop
+def show(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> Exit:
+    """Show the resource addresses and outputs in a version of a state, without secrets."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import content_document, show_content
-    from holdfast.states import versions as state_versions
+    from holdfast.states.versions import CURRENT, load
 
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-    wanted = version or state_versions.CURRENT
-    found = workshop.run(lambda session: state_versions.load(session, one, wanted))
+    stack, loaded = run_on_stack(
+        invocation, name, lambda session, stack: load(session, stack, version or CURRENT)
+    )
     if invocation.as_json:
-        invocation.document(content_document(one, found))
+        invocation.document(content_document(stack, loaded))
     else:
-        show_content(invocation.console, one, found)
+        show_content(invocation.console, stack, loaded)
     return Exit.DONE
 
 
 def diff(
     invocation: Invocation,
-    stack: OneStack,
+    name: OneStack,
     before: Annotated[
-        str | None, Argument(metavar="FROM", help="A version; without it, the one before.")
+        str | None, Argument(metavar="FROM", help="A version. Default: the previous one.")
     ] = None,
-    after: Annotated[
-        str | None, Argument(metavar="TO", help="A version; without it, the current one.")
-    ] = None,
+    after: Annotated[str | None, Argument(metavar="TO", help="A version. Default: the current one.")] = None,
 ) -> Exit:
-    """Show what differs between two versions of a state. What is sensitive is named and not shown."""
-    from holdfast.cli.context import Workshop
+    """Compare two versions of a state. Sensitive values are named, not shown."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import diff_document, show_diff
-    from holdfast.states import versions as state_versions
     from holdfast.states.rollback import compare
+    from holdfast.states.versions import load_pair
 
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
+    async def work(session: Session, stack: Stack) -> tuple[Loaded, Loaded, StateDiff | None]:
+        old, new = await load_pair(session, stack, before, after)
+        return old, new, compare(session, stack, old.content, new.content)
 
-    async def work(session: Session) -> tuple[state_versions.Loaded, state_versions.Loaded, StateDiff | None]:
-        old, new = await state_versions.load_pair(session, one, before, after)
-        return old, new, compare(session, one, old.content, new.content)
-
-    old, new, found = workshop.run(work)
+    stack, (old, new, found) = run_on_stack(invocation, name, work)
     if invocation.as_json:
-        invocation.document(diff_document(one, old, new, found))
+        invocation.document(diff_document(stack, old, new, found))
     else:
-        show_diff(invocation.console, one, old, new, found)
+        show_diff(invocation.console, stack, old, new, found)
     return Exit.DONE
 
 
 def unlock(
     invocation: Invocation,
-    stack: OneStack,
-    lock: Annotated[str, Argument(metavar="ID", help="The lock's id, as the error names it.")],
-    reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why its holder is gone.")] = None,
+    name: OneStack,
+    lock: Annotated[str, Argument(metavar="ID", help="The lock's id, from the error message.")],
+    reason: Annotated[
+        str | None, Option("--reason", metavar="TEXT", help="How you know that the lock holder is gone.")
+    ] = None,
 ) -> Exit:
-    """Release a lock in a stack's backend, when its holder is gone for certain."""
-    from holdfast.cli.context import Workshop
-    from holdfast.states.force_unlock import unlock as release
+    """Force-unlock a stack's state, if you are certain that the lock holder is gone."""
+    from holdfast.cli.context import run_on_stack
+    from holdfast.states.force_unlock import unlock as force_unlock
 
     if not reason:
-        raise UsageError("HF-USE-16", "--reason is missing", hint="Say how you know that the holder is gone.")
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-    workshop.run(lambda session: release(session, one, lock, reason=reason))
-    if invocation.as_json:
-        invocation.document({"version": 1, "stack": one.name, "lock": lock, "reason": reason})
-    else:
-        invocation.console.line(f" {one.name}: the lock {lock} is released")
-    return Exit.DONE
+        raise UsageError(
+            "HF-USE-16", "state unlock needs --reason", hint="Say how you know that the lock holder is gone."
+        )
+    stack, _ = run_on_stack(
+        invocation, name, lambda session, stack: force_unlock(session, stack, lock, reason=reason)
+    )
+    document = {"version": 1, "stack": stack.name, "lock": lock, "reason": reason}
+    return invocation.answer(document, f" {stack.name}: unlocked ({lock})")
 
 
-def pull(invocation: Invocation, stack: OneStack, version: AnyVersion = None) -> Exit:
-    """Write a stack's state to standard output, in clear: it may hold secrets."""
-    from holdfast.cli.context import Workshop
+def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> Exit:
+    """Write a stack's state to standard output, unencrypted and with its secrets."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.runs import audit_trail
     from holdfast.states import operations
-    from holdfast.states import versions as state_versions
+    from holdfast.states.versions import load
 
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-
-    async def work(session: Session) -> bytes:
+    async def work(session: Session, stack: Stack) -> bytes:
         if version is None:
-            content = await operations.pull(session, one)
+            content = await operations.pull(session, stack)
         else:
-            content = (await state_versions.load(session, one, version)).content
-        audit_trail.done(session, one.name, what="pull", version=version or "current")
+            content = (await load(session, stack, version)).content
+        audit_trail.done(session, stack.name, what="pull", version=version or "current")
         return content
 
-    content = workshop.run(work)
+    _, content = run_on_stack(invocation, name, work)
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
     return Exit.DONE
 
 
-def backup(invocation: Invocation, stack: OneStack) -> Exit:
-    """Copy a stack's state into the run store, now. A state that Holdfast keeps is a version already."""
-    from holdfast.cli.context import Workshop
+def backup(invocation: Invocation, name: OneStack) -> Exit:
+    """Copy a stack's state into the run store. A managed state needs no backup: it has versions."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import entry_document
-    from holdfast.states import versions as state_versions
+    from holdfast.states.versions import backup as back_up
 
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-    made = workshop.run(lambda session: state_versions.backup(session, one))
-    if invocation.as_json:
-        invocation.document({"version": 1, "stack": one.name, **entry_document(made)})
-        return Exit.DONE
-    invocation.console.line(f" {one.name}: {made.shown} is kept")
-    invocation.console.say(f"   to go back to it one day: holdfast state rollback {one.name} {made.name}")
-    return Exit.DONE
+    stack, entry = run_on_stack(invocation, name, back_up)
+    return invocation.answer(
+        {"version": 1, "stack": stack.name, **entry_document(entry)},
+        f" {stack.name}: saved {entry.shown}",
+        f"   Go back to it with: holdfast state rollback {stack.name} {entry.name}",
+    )
 
 
 def rollback(
     invocation: Invocation,
-    stack: OneStack,
-    version: Annotated[str, Argument(metavar="VERSION", help="As `state versions` calls it, or serial:N.")],
-    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    name: OneStack,
+    version: Annotated[str, Argument(metavar="VERSION", help="A name from `state versions`, or serial:N.")],
+    yes: Yes = False,
 ) -> Exit:
-    """Bring an earlier version of a state back, under a greater serial, and show the plan that follows.
+    """Restore an earlier version of a state under a new serial, and show the resulting plan.
 
-    Only the record moves: no real object is touched.
+    Changes only the state, no real resource.
     """
     from holdfast.cli.commands.rollback import Rollback
 
-    return Rollback(invocation, stack, version).run(yes=yes)
+    return Rollback(invocation, name, version).run(yes=yes)
 
 
 def push(
     invocation: Invocation,
-    stack: OneStack,
+    name: OneStack,
     file: Annotated[
-        Path | None, Argument(metavar="[FILE]", help="A state; without it, what an apply could not save.")
+        Path | None,
+        Argument(metavar="FILE", help="A state file. Default: the state an apply could not save."),
     ] = None,
 ) -> Exit:
-    """Bring a state into a stack's backend. Another lineage or an older serial is refused by Terraform."""
-    from holdfast.cli.context import Workshop
+    """Push a state to a stack's backend. Terraform refuses another lineage or an older serial."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.states import operations
 
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-    now = workshop.run(
-        lambda session: operations.push(session, one, file.absolute() if file is not None else None)
+    source = file.absolute() if file is not None else None
+    stack, state = run_on_stack(
+        invocation, name, lambda session, stack: operations.push(session, stack, source)
     )
-    if invocation.as_json:
-        invocation.document(
-            {
-                "version": 1,
-                "stack": one.name,
-                "lineage": now.lineage,
-                "serial": now.serial,
-                "resources": now.managed,
-            }
-        )
-    else:
-        invocation.console.line(
-            f" {one.name}: the state is there, serial {now.serial}. Next: holdfast plan {one.name}"
-        )
-    return Exit.DONE
+    return invocation.answer(
+        {
+            "version": 1,
+            "stack": stack.name,
+            "lineage": state.lineage,
+            "serial": state.serial,
+            "resources": state.managed,
+        },
+        f" {stack.name}: pushed the state, serial {state.serial}. Next: holdfast plan {stack.name}",
+    )
 
 
 def adopt(
     invocation: Invocation,
-    stack: OneStack,
+    name: OneStack,
     workspace: Annotated[
-        str | None, Option("--workspace", metavar="NAME", help="One of terraform.tfstate.d.")
+        str | None, Option("--workspace", metavar="NAME", help="A workspace in terraform.tfstate.d.")
     ] = None,
     start_empty: Annotated[
         bool,
-        Option("--start-empty", help="What lies there is not this stack's: begin without a state."),
+        Option("--start-empty", help="The state file there belongs to another stack: start without a state."),
     ] = False,
 ) -> Exit:
-    """Take over a state beside a module without a backend. The original is renamed, never deleted."""
-    from holdfast.cli.context import Workshop
+    """Import the local state file of a module without a backend. The file is renamed, never deleted."""
+    from holdfast.cli.context import run_on_stack
+    from holdfast.cli.views.state import resources_text
     from holdfast.runs import audit_trail
     from holdfast.states import operations
 
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-    store, code, who = workshop.repository.store, workshop.repository.code, workshop.repository.who
+    async def begin_empty(session: Session, stack: Stack) -> None:
+        with audit_trail.act(session, stack.name, what="adopt", begins="empty"):
+            operations.start_empty(session.store, session.code, stack)
 
-    async def begin_empty(session: Session) -> None:
-        with audit_trail.act(session, one.name, what="adopt", begins="empty"):
-            operations.start_empty(store, code, one)
-
-    async def take_over(session: Session) -> Adopted:
-        with audit_trail.act(session, one.name, what="adopt"):
-            return operations.adopt(store, code, one, workspace=workspace, who=who)
+    async def take_over(session: Session, stack: Stack) -> Adopted:
+        with audit_trail.act(session, stack.name, what="adopt"):
+            return operations.adopt(session.store, session.code, stack, workspace=workspace, who=session.who)
 
     if start_empty:
-        workshop.run(begin_empty)
-        invocation.console.line(f" {one.name}: begins without a state, as you said")
-        if invocation.as_json:
-            invocation.document({"version": 1, "stack": one.name, "adopted": None})
-        return Exit.DONE
-    taken = workshop.run(take_over)
-    if invocation.as_json:
-        invocation.document(
-            {
-                "version": 1,
-                "stack": one.name,
-                "adopted": str(taken.source),
-                "renamed": str(taken.renamed),
-                "serial": taken.serial,
-                "resources": taken.resources,
-            }
-        )
-        return Exit.DONE
-    invocation.console.line(
-        f" {one.name}: took over {taken.source} (serial {taken.serial}, {taken.resources} resources)"
+        stack, _ = run_on_stack(invocation, name, begin_empty)
+        document: dict[str, object] = {"version": 1, "stack": stack.name, "adopted": None}
+        return invocation.answer(document, f" {stack.name}: starts without a state")
+    stack, adopted = run_on_stack(invocation, name, take_over)
+    contents = f"serial {adopted.serial}, {resources_text(adopted.resources)}"
+    return invocation.answer(
+        {
+            "version": 1,
+            "stack": stack.name,
+            "adopted": str(adopted.source),
+            "renamed": str(adopted.renamed),
+            "serial": adopted.serial,
+            "resources": adopted.resources,
+        },
+        f" {stack.name}: adopted {adopted.source} ({contents})",
+        f"   The original is now {adopted.renamed}.",
+        f"   Next: holdfast plan {stack.name}",
     )
-    invocation.console.line(f"   the original is now {taken.renamed}")
-    invocation.console.line(f"   next: holdfast plan {one.name}")
-    return Exit.DONE

@@ -1,4 +1,4 @@
-"""`holdfast terraform STACK -- ARGS`: a reading command of Terraform, run as a run of the stack would be."""
+"""`holdfast terraform STACK -- ARGS`: a read-only Terraform command, in the environment of the stack."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ READING = frozenset(
 READING_STATE = frozenset({"list", "show"})
 INSTEAD = {
     "apply": "holdfast apply",
-    "destroy": "holdfast plan --destroy --out DIR, then holdfast apply --plan DIR",
+    "destroy": "holdfast destroy STACK",
     "plan": "holdfast plan",
     "import": "an import block in the code, then holdfast plan",
     "taint": "holdfast plan --replace ADDR",
     "untaint": "holdfast plan",
     "refresh": "holdfast plan --refresh-only",
-    "init": "nothing: Holdfast does it by itself",
-    "force-unlock": "nothing yet: ask the one who holds the lock",
-    "state pull": "holdfast state pull, which gives it whole: one without its secrets must not be pushed",
+    "init": "nothing: Holdfast runs init when needed",
+    "force-unlock": "holdfast state unlock STACK ID --reason TEXT",
+    "state pull": "holdfast state pull: the output here is redacted, and must never be pushed",
     "state push": "holdfast state push",
     "state mv": "a moved block in the code, then holdfast plan",
     "state rm": "a removed block in the code, then holdfast plan",
@@ -43,20 +43,24 @@ def register(app: Group) -> None:
 
 def terraform(
     invocation: Invocation,
-    stack: OneStack,
-    arguments: Annotated[list[str] | None, Argument(metavar="-- ARGS", help="The command.")] = None,
+    name: OneStack,
+    arguments: Annotated[
+        list[str] | None, Argument(metavar="-- ARGS", help="A read-only Terraform command.")
+    ] = None,
 ) -> Exit:
-    """Run a reading command of Terraform on a stack: output, show, state list, providers, …"""
-    from holdfast.cli.context import Workshop
+    """Run a read-only Terraform command on a stack: output, show, state list, providers, …"""
+    from holdfast.cli.context import run_on_stack
     from holdfast.plans.passthrough import run_reading
 
     words = tuple(arguments or ())
     if not words:
-        raise UsageError("HF-USE-10", "which command?", hint=f"holdfast terraform {stack} -- state list")
+        raise UsageError(
+            "HF-USE-10",
+            "no Terraform command given",
+            hint=f"Example: holdfast terraform {name} -- state list",
+        )
     _refuse_writing(words)
-    workshop = Workshop(invocation)
-    one = workshop.repository.one(stack)
-    answer = workshop.run(lambda session: run_reading(session, one, words))
+    _, answer = run_on_stack(invocation, name, lambda session, stack: run_reading(session, stack, words))
     redactor = invocation.console.redactor
     shows_values = words[0] in {"show", "output"}
     _write(sys.stdout, _document(redactor, answer.out) if shows_values else redactor.clean_bytes(answer.out))
@@ -65,16 +69,16 @@ def terraform(
 
 
 def _write(stream: TextIO, data: bytes) -> None:
-    """As bytes: what holds no secret must not change on its way."""
+    """As bytes, so that text without secrets is passed on unchanged."""
     stream.flush()
     stream.buffer.write(data)
     stream.buffer.flush()
 
 
 def _document(redactor: Redactor, data: bytes) -> bytes:
-    """JSON stays JSON, which it would not if a secret number in it were replaced. Other text is text.
+    """Redact JSON value by value, so that it stays valid JSON, and other text as text.
 
-    A value that Terraform marks goes because of its mark, also where it is too short to be searched for.
+    Values that Terraform marks as sensitive are removed even if they are too short for the redactor.
     """
     from holdfast.secrets.redact import MASK
     from holdfast.secrets.redact_document import TERRAFORM, clean_document
@@ -105,6 +109,6 @@ def _refuse_writing(words: tuple[str, ...]) -> None:
         instead = INSTEAD.get(name, "holdfast --help")
         raise Refused(
             "HF-USE-11",
-            f"terraform {name or ' '.join(words)} is not a reading command",
-            hint=f"Use instead: {instead}.",
+            f"terraform {name or ' '.join(words)} is not a read-only command",
+            hint=f"Use instead: {instead}",
         )

@@ -1,4 +1,4 @@
-"""`holdfast tools`: Terraform and OpenTofu programs that Holdfast keeps, verified and side by side."""
+"""`holdfast tools`: verified Terraform and OpenTofu binaries in Holdfast's tools directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def register(app: Group) -> None:
-    group = Group("tools", help="Terraform and OpenTofu programs: list, add, remove.")
+    group = Group("tools", help="List, add and remove Terraform and OpenTofu binaries.")
     command(group, "list")(list_)
     command(group, "add")(add)
     command(group, "remove")(remove)
@@ -21,29 +21,31 @@ def register(app: Group) -> None:
 
 
 def list_(invocation: Invocation) -> Exit:
-    """List the programs that were added, by product, the newest first."""
+    """List the added binaries by product, newest first."""
     from holdfast.terraform.engine import installed
 
-    found = installed.installed_tools(invocation.environment.home)
+    tools = installed.installed_tools(invocation.environment.home)
     if invocation.as_json:
-        invocation.document({"version": 1, "tools": [_document(tool) for tool in found]})
+        invocation.document({"version": 1, "tools": [_document(tool) for tool in tools]})
         return Exit.DONE
-    for tool in found:
+    for tool in tools:
         invocation.console.line(f" {tool.product.value} {tool.version}  ", (str(tool.path), "dim"))
-    if not found:
-        invocation.console.say(" none yet: holdfast tools add FILE. Programs on PATH are found without.")
+    if not tools:
+        invocation.console.say(
+            " None. Holdfast uses binaries on PATH; add others with: holdfast tools add FILE"
+        )
     return Exit.DONE
 
 
 def add(
     invocation: Invocation,
-    file: Annotated[Path, Argument(metavar="FILE", help="A program, or the vendor's zip.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A binary, or the vendor's zip file.")],
     sha256: Annotated[
         str | None,
-        Option("--sha256", metavar="SUM", help="Its sum; without, from SHA256SUMS beside it."),
+        Option("--sha256", metavar="SUM", help="Its SHA-256. Default: from the SHA256SUMS file beside it."),
     ] = None,
 ) -> Exit:
-    """Add a terraform or tofu program, after its content was verified. Versions stand side by side."""
+    """Verify and add a terraform or tofu binary. Several versions can be installed side by side."""
     from holdfast.terraform.engine import installed
     from holdfast.terraform.engine.discovery import program_version
 
@@ -57,25 +59,22 @@ def add(
     if invocation.as_json:
         invocation.document({"version": 1, "added": new, "tool": _document(tool)})
     else:
-        word = "added" if new else "there already"
-        invocation.console.line(f" {tool.product.value} {tool.version}: {word}  ", (str(tool.path), "dim"))
+        done = "added" if new else "already added"
+        invocation.console.line(f" {tool.product.value} {tool.version}: {done}  ", (str(tool.path), "dim"))
     return Exit.DONE
 
 
 def remove(
     invocation: Invocation,
     name: Annotated[str, Argument(metavar="NAME", help="terraform or tofu.")],
-    version: Annotated[str, Argument(metavar="VERSION", help="Its version, as `tools list` says it.")],
+    version: Annotated[str, Argument(metavar="VERSION", help="Its version, from `tools list`.")],
 ) -> Exit:
-    """Remove one version of a program that was added."""
+    """Remove one version of an added binary."""
     from holdfast.terraform.engine import installed
 
     tool = installed.remove_tool(invocation.environment.home, name, version)
-    if invocation.as_json:
-        invocation.document({"version": 1, "removed": _document(tool)})
-    else:
-        invocation.console.line(f" {tool.product.value} {tool.version}: removed")
-    return Exit.DONE
+    document = {"version": 1, "removed": _document(tool)}
+    return invocation.answer(document, f" {tool.product.value} {tool.version}: removed")
 
 
 def _document(tool: Tool) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A change on a screen: the answer first, risk before routine, the next command to type."""
+"""The results of a change: the answer first, risk before routine, the next command to type."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 from collections import Counter
 
 from holdfast.cli.console import Console
-from holdfast.cli.views.guard import show_guard, speaks_of
+from holdfast.cli.views.guard import show_guard, shows_decision
 from holdfast.guard.decision import Allow
+from holdfast.kernel.text import plural
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.secrets.redact_document import clean_value
+from holdfast.terraform.addresses import address_order
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Counts, ResourceChange
-from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, differences
+from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
 
 _MARKS: dict[Status, tuple[str, str]] = {
     Status.UNCHANGED: ("·", "dim"),
@@ -28,11 +30,7 @@ _MARKS: dict[Status, tuple[str, str]] = {
     Status.REMOVED: ("?", "yellow"),
     Status.UNKNOWN: ("✗", "bold red"),
 }
-_WORDS: dict[Status, str] = {
-    Status.UNCHANGED: "no changes",
-    Status.PLANNED: "ready",
-}
-_GRAVE_FIRST = (
+_MOST_SEVERE_FIRST = (
     Status.UNKNOWN, Status.FAILED, Status.REFUSED, Status.LOCKED, Status.BLOCKED, Status.CANCELLED,
     Status.WAITING, Status.REMOVED, Status.PLANNED, Status.APPLIED, Status.UNCHANGED,
 )  # fmt: skip
@@ -57,8 +55,14 @@ _WIDEST_VALUE = 120
 _WIDEST_REASON = 100
 
 
+def status_text(status: Status, *, destroys: bool = False) -> str:
+    if status is Status.APPLIED and destroys:
+        return "destroyed"
+    return {Status.UNCHANGED: "no changes", Status.PLANNED: "ready"}.get(status, str(status))
+
+
 def counts_text(counts: Counts) -> str:
-    """`1 delete, 1 replace, 4 new`: what loses something first."""
+    """`1 delete, 1 replace, 4 new`: losses first."""
     parts = (
         (counts.delete, "delete"),
         (counts.replace, "replace"),
@@ -72,16 +76,14 @@ def counts_text(counts: Counts) -> str:
     return ", ".join(f"{number} {word}" for number, word in parts if number)
 
 
-def show_table(console: Console, results: tuple[StackResult, ...]) -> None:
-    """One line per stack, the gravest first; many unchanged ones are one line together."""
-    ordered = sorted(results, key=lambda one: (_GRAVE_FIRST.index(one.status), one.stack.name))
-    unchanged = [one for one in ordered if one.status is Status.UNCHANGED]
-    shown = (
-        ordered
-        if len(unchanged) <= _MOST_UNCHANGED
-        else [one for one in ordered if one.status is not Status.UNCHANGED]
-    )
-    width = min(max((len(one.stack.name) for one in shown), default=0), 60)
+def show_table(
+    console: Console, results: tuple[StackResult, ...], *, destroys: frozenset[str] = frozenset()
+) -> None:
+    """One line per stack, the most severe first. Many unchanged stacks share one line."""
+    ordered = sorted(results, key=lambda result: (_MOST_SEVERE_FIRST.index(result.status), result.stack.name))
+    unchanged = [result for result in ordered if result.status is Status.UNCHANGED]
+    shown = ordered if len(unchanged) <= _MOST_UNCHANGED else ordered[: -len(unchanged)]
+    width = min(max((len(result.stack.name) for result in shown), default=0), 60)
     if shown:
         console.say("")
     for result in shown:
@@ -89,19 +91,20 @@ def show_table(console: Console, results: tuple[StackResult, ...]) -> None:
         counts = counts_text(result.plan.counts) if result.plan is not None else ""
         if result.plan is not None and not counts and result.status is Status.PLANNED:
             counts = "outputs only" if result.plan.outputs else "state only"
+        status = status_text(result.status, destroys=result.stack.name in destroys)
         reason = _short_reason(console, result)
         console.line(
             ("  " + mark + " ", style),
             f"{result.stack.name:<{width}}  {counts:<26} ",
-            (f"{_WORDS.get(result.status, str(result.status)):<10}", style),
-            f" {reason}" if reason else "",
+            (f"{status:<10} " if reason else status, style),
+            reason,
         )
     if len(shown) < len(ordered):
         console.line(("  · ", "dim"), f"{len(unchanged)} more stacks have no changes")
 
 
 def _mark(result: StackResult) -> tuple[str, str]:
-    """A plan's mark says the worst it would do."""
+    """A plan's mark is its most destructive action."""
     if result.status is not Status.PLANNED or result.plan is None:
         return _MARKS[result.status]
     counts = result.plan.counts
@@ -111,7 +114,7 @@ def _mark(result: StackResult) -> tuple[str, str]:
 
 
 def _short_reason(console: Console, result: StackResult) -> str:
-    """Cut after it is cleaned: half a secret is not recognised."""
+    """Redacted before it is cut: the redactor does not recognise half a secret."""
     if result.error is not None:
         message = console.redactor.clean(result.error.message).removeprefix(f"{result.stack.name}: ")
         return f"{result.error.code} {_cut(message)}" if message else result.error.code
@@ -126,7 +129,7 @@ def _cut(message: str) -> str:
 
 
 def show_details(console: Console, results: tuple[StackResult, ...], *, verbose: bool) -> None:
-    """Under each stack that has something to say: what, why, and how to go on."""
+    """For each stack with something to report: what, why, and the next command."""
     applied = sum(1 for result in results if result.status is Status.APPLIED)
     with_outputs = verbose or applied <= _MOST_OUTPUTS
     for result in results:
@@ -135,8 +138,8 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
             continue
         changes = _changes(result)
         outputs = result.outputs if with_outputs else {}
-        warned = result.decision.reasons if speaks_of(result) else ()
-        if not (changes or result.notes or result.problems or outputs or result.error or warned):
+        reasons = result.decision.reasons if shows_decision(result) else ()
+        if not (changes or result.notes or result.problems or outputs or result.error or reasons):
             continue
         console.line("")
         environment = result.stack.environment or "no environment"
@@ -156,9 +159,13 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
 def _changes(result: StackResult) -> list[ResourceChange]:
     if result.plan is None or result.status is Status.APPLIED:
         return []
-    found = [change for change in result.plan.changes if change.has_effect]
     return sorted(
-        found, key=lambda change: (not change.destroys, change.kind is ChangeKind.READ, change.address)
+        (change for change in result.plan.changes if change.has_effect),
+        key=lambda change: (
+            not change.destroys,
+            change.kind is ChangeKind.READ,
+            address_order(change.address),
+        ),
     )
 
 
@@ -173,28 +180,32 @@ def _show_resources(console: Console, changes: list[ResourceChange], *, verbose:
             forced = _attributes(console, change)
         console.line((f"   {sign} ", style), f"{change.address:<{width}}  {why}{forced}".rstrip())
         if verbose:
-            for one in differences(change, clean=console.redactor.clean).shown:
-                console.line(("       ", ""), (f"{one.path}: {one.before} → {one.after}", "dim"))
+            for difference in differences(change, clean=console.redactor.clean).shown:
+                console.line(("       ", ""), (f"{difference.path}: {values_text(difference)}", "dim"))
     if len(shown) < len(changes):
-        console.line((f"     … and {len(changes) - len(shown)} more (--verbose shows them)", "dim"))
+        console.line((f"     … and {len(changes) - len(shown)} more (details: --verbose)", "dim"))
 
 
 def _attributes(console: Console, change: ResourceChange) -> str:
-    """What forces a replacement, or what an update changes, in a few words."""
+    """The attributes that force a replacement, or that an update changes, in a few words."""
     found = differences(change, clean=console.redactor.clean, at_most=20).shown
     shown = [one for one in found if one.forces_replacement] if change.replaces else list(found)
     shown = [one for one in shown if one.after != KNOWN_AFTER_APPLY] or shown
     texts = [
-        f"{'' if change.replaces else one.path + ': '}{one.before or 'nothing'} → {one.after or 'nothing'}"
-        for one in shown[:_MOST_ATTRIBUTES]
+        f"{'' if change.replaces else one.path + ': '}{values_text(one)}" for one in shown[:_MOST_ATTRIBUTES]
     ]
     more = f"; {len(shown) - _MOST_ATTRIBUTES} more" if len(shown) > _MOST_ATTRIBUTES else ""
     return f"  ({'; '.join(texts)}{more})" if texts else ""
 
 
+def values_text(difference: Difference) -> str:
+    """`"a" → null`: an absent value is written as Terraform writes it."""
+    return f"{difference.before or 'null'} → {difference.after or 'null'}"
+
+
 def _show_problems(console: Console, result: StackResult) -> None:
     if result.plan is not None and not isinstance(result.decision, Allow):
-        # The guard's own words stand above; what is left is the way on.
+        # `show_guard` showed the reasons; the next command is left.
         if result.error is not None and result.error.hint:
             console.line(f"   {result.error.hint}")
         return
@@ -222,14 +233,25 @@ def _value(value: object) -> str:
     return text if len(text) <= _WIDEST_VALUE else f"{text[: _WIDEST_VALUE - 1]}…"
 
 
-def show_footer(console: Console, results: tuple[StackResult, ...], seconds: float) -> None:
-    statuses = Counter(result.status for result in results)
-    words = {Status.PLANNED: "ready", Status.UNCHANGED: "without changes"}
-    parts = [
-        f"{statuses[status]} {words.get(status, str(status))}" for status in _GRAVE_FIRST if statuses[status]
-    ]
+def show_footer(
+    console: Console,
+    results: tuple[StackResult, ...],
+    seconds: float,
+    *,
+    destroys: frozenset[str] = frozenset(),
+) -> None:
+    names = Counter(
+        status_text(result.status, destroys=result.stack.name in destroys)
+        for result in sorted(results, key=lambda result: _MOST_SEVERE_FIRST.index(result.status))
+    )
+    unchanged = names.pop(status_text(Status.UNCHANGED), 0)
+    parts = [f"{number} {name}" for name, number in names.items()]
+    if unchanged:
+        parts.append(
+            f"{unchanged} without changes" if parts else f"No changes in {plural(unchanged, 'stack')}"
+        )
     engines = sorted({str(result.engine) for result in results if result.engine is not None})
     spent = f" · {seconds:.1f} s"
     engine = f" · engine: {', '.join(engines)}" if engines else ""
     console.line("")
-    console.line(f" {', '.join(parts) or 'nothing to do'}{spent}{engine}")
+    console.line(f" {', '.join(parts) or 'Nothing to do'}{spent}{engine}")

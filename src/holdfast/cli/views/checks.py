@@ -1,4 +1,4 @@
-"""What the checks found in a change, on a screen: errors, what only plans showed, the rest in numbers."""
+"""Findings of the checks in a change: errors, findings that only a plan shows, the rest as numbers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from holdfast.checks.formats.words import counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Reported
 from holdfast.cli.console import Console
-from holdfast.cli.views.guard import speaks_of
+from holdfast.cli.views.guard import shows_decision
 from holdfast.plans.result import StackResult
 from holdfast.review.findings_by_stack import not_yet_reported
 
-_MOST = 12
+_MOST_FINDINGS = 12
 
 
 def show_checks(
@@ -23,37 +23,35 @@ def show_checks(
     results: tuple[StackResult, ...],
     *,
     verbose: bool,
-    told: set[Reported],
+    shown: set[Reported],
 ) -> None:
-    """Nothing where all was looked at and nothing found. What was told before is not told again, nor what
-    the guard says.
-    """
+    """Nothing if all rules ran and found nothing. Skips what was shown before and what the guard says."""
     if not (report.counted or report.skipped or (verbose and report.findings)):
         return
-    own = not_yet_reported(report, filter(speaks_of, results))
-    found = report.findings if verbose else tuple(filter(_worth_a_line, own))
-    worth = [one for one in found if one not in told]
-    told.update(worth, {*report.counted}.difference(own))
-    shown = tuple(worth if verbose else worth[:_MOST])
+    own = not_yet_reported(report, filter(shows_decision, results))
+    candidates = report.findings if verbose else tuple(filter(_deserves_line, own))
+    new = [finding for finding in candidates if finding not in shown]
+    shown.update(new, {*report.counted}.difference(own))
+    listed = tuple(new if verbose else new[:_MOST_FINDINGS])
     console.line("")
-    for line in finding_lines(Shown(report=replace(report, findings=shown), verbose=verbose)):
+    for line in finding_lines(Shown(report=replace(report, findings=listed), verbose=verbose)):
         console.line(*line)
-    if len(shown) < len(worth):
-        console.line((f"   … and {len(worth) - len(shown)} more (--verbose shows them)", "dim"))
+    if len(listed) < len(new):
+        console.line((f"   … and {len(new) - len(listed)} more (details: --verbose)", "dim"))
     console.line(f" checks: {_numbers(report, verbose=verbose)}")
 
 
-def _worth_a_line(one: Reported) -> bool:
-    """What only a plan showed nobody shows again."""
-    return one.severity is Severity.ERROR or one.file is None
+def _deserves_line(finding: Reported) -> bool:
+    """`holdfast check` shows the others; findings without a file come from a plan and are shown only here."""
+    return finding.severity is Severity.ERROR or finding.file is None
 
 
 def _numbers(report: Report, *, verbose: bool) -> str:
     parts = [counts_text(report)]
     if report.waived:
         parts.append(f"{report.waived} waived")
-    if words := partly_evaluated_text(report):
-        parts.append(words if verbose else f"{words} (details: --verbose)")
+    if partly_evaluated := partly_evaluated_text(report):
+        parts.append(partly_evaluated if verbose else f"{partly_evaluated} (details: --verbose)")
     if report.counted and not verbose:
-        parts.append("all of them: --verbose, or holdfast check")
+        parts.append("all findings: --verbose, or holdfast check")
     return " · ".join(parts)

@@ -1,11 +1,15 @@
-"""A change while it runs: a live table on a terminal, plain lines elsewhere."""
+"""Progress of a running change: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from holdfast.cli.console import Console
+from holdfast.cli.views.change import status_text
+from holdfast.kernel.text import plural
 from holdfast.plans.events import Begun, Ended, Entered, Event, Note, Resource, Stopping
 from holdfast.plans.status import Status
 from holdfast.system import clock
@@ -15,6 +19,7 @@ if TYPE_CHECKING:  # Rich is loaded where there is a terminal to draw on.
     from rich.table import Table
 
 _MOST_ROWS = 12
+_OPERATIONS = {"plan": "planning", "apply": "applying", "destroy": "destroying"}
 
 
 class _Row:
@@ -23,38 +28,46 @@ class _Row:
         self.since = clock.monotonic()
         self.finished = 0
         self.total = 0
-        self.at_work: dict[str, float] = {}
+        self.running: dict[str, float] = {}
+        """Start time of each resource in progress."""
 
 
 class Progress:
-    """Listens to a change. Use as a context: the live part goes away at its end."""
+    """Shows the events of a change. As a context manager, it removes the live table at the end."""
 
-    def __init__(self, console: Console, *, grouped: bool = False) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._grouped = grouped
         self._rows: dict[str, _Row] = {}
         self._done: set[str] = set()
         self._operation = ""
-        self._began = clock.monotonic()
+        self._started = clock.monotonic()
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        self.resumed()
+        self._show_live()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.paused()
+        self._hide_live()
 
-    def paused(self) -> None:
-        """Take the live part off the screen, for a question or for good."""
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Without the live table, to ask a question."""
+        self._hide_live()
+        try:
+            yield
+        finally:
+            self._show_live()
+
+    def _hide_live(self) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
 
-    def resumed(self) -> None:
-        """A new one each time: an old one would wipe what was written in between."""
+    def _show_live(self) -> None:
+        """A new table each time: the old one would erase what was written in between."""
         if self._console.live:
             from rich.live import Live
 
@@ -68,48 +81,51 @@ class Progress:
             )
             self._live.start()
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         match event:
             case Begun(stacks=stacks, operation=operation):
-                self._operation = {
-                    "plan": "planning",
-                    "apply": "applying",
-                    "destroy": "destroying",
-                }.get(operation, operation)
+                self._operation = operation
                 self._rows = {name: _Row() for name in stacks}
             case Entered(stack=stack, phase=phase):
                 self._enter(stack, phase)
             case Resource():
                 self._resource(event)
             case Ended(result=result):
-                if result.status is not Status.PLANNED or self._operation == "planning":
+                if result.status is not Status.PLANNED or self._operation == "plan":
                     self._done.add(result.stack.name)
                     self._rows.pop(result.stack.name, None)
-                    self._plain(f"{result.stack.name}: {result.status}")
+                    status = status_text(result.status, destroys=self._operation == "destroy")
+                    self._plain(f"{result.stack.name}: {status}")
             case Stopping(level=level):
-                self._console.warn(
-                    "stopping: Terraform finishes what it began and saves the state (Ctrl-C again: at once)"
-                    if level == 1
-                    else "stopping at once: what was being made may be missing in the state"
-                )
+                self._console.warn(self._stopping(level))
             case Note(stack=stack, text=text):
                 self._console.warn(f"{stack}: {text}" if stack else text)
+
+    def _stopping(self, level: int) -> str:
+        if level > 1:
+            return "Stopping now: what is in progress may be lost from the state."
+        running = sum(len(row.running) for row in self._rows.values())
+        after = f" after the resources in progress ({running})" if running else ""
+        return (
+            f"Stopping{after}. Press Ctrl-C again to stop now: "
+            "what is in progress may be lost from the state."
+        )
 
     def _enter(self, stack: str, phase: str) -> None:
         row = self._rows.setdefault(stack, _Row())
         row.phase, row.since = phase, clock.monotonic()
         if phase == "apply":
-            self._plain(f"{stack}: applying")
+            self._plain(f"{stack}: {_OPERATIONS.get(self._operation, 'applying')}")
 
     def _resource(self, event: Resource) -> None:
         row = self._rows.setdefault(event.stack, _Row())
         row.finished, row.total = event.finished, event.total
         if event.done:
-            row.at_work.pop(event.address, None)
-            failed = "failed" if event.failed else "done"
-            self._plain(f"{event.stack}: {event.address} {event.action} {failed} ({event.seconds:g} s)")
+            row.running.pop(event.address, None)
+            end = "failed" if event.failed else "complete"
+            self._plain(f"{event.stack}: {event.address}: {event.action} {end} ({event.seconds:g} s)")
         else:
-            row.at_work.setdefault(event.address, clock.monotonic())
+            row.running.setdefault(event.address, clock.monotonic())
 
     def _plain(self, text: str) -> None:
         if self._live is None and not self._console.live:
@@ -120,27 +136,28 @@ class Progress:
         from rich.text import Text
 
         now = clock.monotonic()
-        busy = {name: row for name, row in self._rows.items() if row.phase != "waiting"}
-        waiting = len(self._rows) - len(busy)
-        spent = int(now - self._began)
+        running = {name: row for name, row in self._rows.items() if row.phase != "waiting"}
+        waiting = len(self._rows) - len(running)
+        spent = int(now - self._started)
         table = Table.grid(padding=(0, 2))
         title = (
-            f" {self._operation} {len(self._rows) + len(self._done)} stacks · {len(self._done)} done"
-            f" · {len(busy)} at work · {waiting} waiting"
+            f" {_OPERATIONS.get(self._operation, self._operation)}"
+            f" {plural(len(self._rows) + len(self._done), 'stack')} · {len(self._done)} done"
+            f" · {len(running)} running · {waiting} waiting"
         )
         table.add_row(Text(title), Text(f"{spent // 60:02}:{spent % 60:02}", style="dim"))
-        rows = sorted(busy.items(), key=lambda item: item[1].since)
+        rows = sorted(running.items(), key=lambda item: item[1].since)
         for number, (name, row) in enumerate(rows[:_MOST_ROWS]):
             table.add_row(
                 Text(f"   {name}"),
-                Text(_what(row, now)),
+                Text(_activity(row, now)),
                 Text("← slowest" if number == 0 else "", style="dim"),
             )
         return table
 
 
-def _what(row: _Row, now: float) -> str:
-    if row.at_work:
-        address, since = min(row.at_work.items(), key=lambda item: item[1])
+def _activity(row: _Row, now: float) -> str:
+    if row.running:
+        address, since = min(row.running.items(), key=lambda item: item[1])
         return f"{row.finished}/{row.total}  {address}  {now - since:.0f} s"
     return f"{row.phase}  {now - row.since:.0f} s"

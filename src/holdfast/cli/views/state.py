@@ -1,4 +1,4 @@
-"""Versions of a state on a screen and as documents: what there is, what one holds, what differs."""
+"""Versions of a state, as text and as JSON: the list, the contents of one, the differences of two."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import json
 from collections.abc import Sequence
 
 from holdfast.cli.console import Console
+from holdfast.kernel.text import plural
 from holdfast.secrets.redact_document import clean_value
 from holdfast.stacks.stack import Stack
 from holdfast.states.rollback import RolledBack
 from holdfast.states.versions import Entry, Loaded, Versions
+from holdfast.terraform.addresses import address_order
 from holdfast.terraform.statefile.diff import DiffKind, ResourceDiff, StateDiff
 from holdfast.terraform.statefile.model import State, StateResource, read_state
 
 Document = dict[str, object]
-_UNSEEN = "one of them is encrypted or cannot be read: what they hold was not looked at"
+_NOT_COMPARED = "One of them is encrypted or cannot be read, so they were not compared."
 _SIGNS = {DiffKind.ADDED: ("+", "green"), DiffKind.REMOVED: ("-", "red"), DiffKind.CHANGED: ("~", "yellow")}
 _DAY_AND_TIME = 19
 _LINEAGE = 8
@@ -48,36 +50,36 @@ def versions_document(stack: Stack, found: Versions) -> Document:
     }
 
 
-def show_versions(console: Console, stack: Stack, found: Versions) -> None:
-    word = "version" if found.kept else "copy"
-    console.say(f" {stack.name}: its state, newest {word} first")
-    if not found.kept:
-        if found.unseen is not None:
-            console.say(("   ! ", "yellow"), f"its backend could not be looked at: {found.unseen}")
-        elif found.current is not None:
-            now = found.current
-            console.say(f"   in its backend now: serial {now.serial}, {_count(now.resources)}")
+def show_versions(console: Console, stack: Stack, versions: Versions) -> None:
+    managed = versions.kept
+    console.say(f" {stack.name}: {'versions' if managed else 'backups'} of its state, newest first")
+    if not managed:
+        now = versions.current
+        if versions.unseen is not None:
+            console.say(("   ! ", "yellow"), f"cannot read its backend: {versions.unseen}")
+        elif now is not None:
+            console.say(f"   in its backend now: serial {now.serial}, {resources_text(now.resources)}")
         else:
-            console.say("   in its backend now: nothing")
+            console.say("   in its backend now: no state")
     rows = [
         (
             "*" if entry.current else " ",
             entry.name,
             f"serial {entry.serial}",
-            _count(entry.resources),
+            resources_text(entry.resources),
             moment(entry.at),
             entry.who or "",
             entry.why or "",
             f"run {entry.run}" if entry.run else "",
             f"lineage {entry.lineage[:_LINEAGE]}",
         )
-        for entry in found.entries
+        for entry in versions.entries
     ]
     show_rows(console, rows)
 
 
 def show_rows(console: Console, rows: Sequence[tuple[str, ...]]) -> None:
-    """In columns, each as wide as its widest."""
+    """As columns, each as wide as its widest cell."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
     for row in rows:
         console.line(
@@ -86,18 +88,16 @@ def show_rows(console: Console, rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def moment(at: str | None) -> str:
-    """Universal time, to the second."""
+    """UTC, to the second."""
     return f"{at[:_DAY_AND_TIME].replace('T', ' ')}Z" if at else ""
 
 
-def _count(resources: int | None) -> str:
-    if resources is None:
-        return "encrypted"
-    return f"{resources} resource{'s' if resources != 1 else ''}"
+def resources_text(number: int | None) -> str:
+    return "encrypted" if number is None else plural(number, "resource")
 
 
 def content_document(stack: Stack, loaded: Loaded) -> Document:
-    """No attribute of any object: those may be secret. A sensitive output's value is null."""
+    """Without attributes of resources, which may be secret. The value of a sensitive output is null."""
     state = _readable(loaded)
     resources, outputs = state.resources, state.outputs
     return {
@@ -118,7 +118,7 @@ def content_document(stack: Stack, loaded: Loaded) -> Document:
 
 
 def _readable(loaded: Loaded) -> State:
-    """What was stored was a state: anything else reads as one of which nothing can be told."""
+    """The state's contents; unknown contents if it is encrypted or cannot be read."""
     state = read_state(loaded.content)
     if isinstance(state, State):
         return state
@@ -138,16 +138,21 @@ def _resource(one: StateResource) -> Document:
 
 def show_content(console: Console, stack: Stack, loaded: Loaded) -> None:
     state = _readable(loaded)
-    made = f", written by {state.terraform_version}" if state.terraform_version else ""
-    console.say(f" {stack.name}: {loaded.entry.shown}, lineage {state.lineage}{made}")
+    written_by = f", written by {state.terraform_version}" if state.terraform_version else ""
+    console.say(f" {stack.name}: {loaded.entry.shown}, lineage {state.lineage}{written_by}")
     if state.resources is None or state.outputs is None:
-        console.say("   it is encrypted: what it holds was not looked at")
+        console.say("   It is encrypted; its contents are not shown.")
         return
-    console.say(f"   {_count(state.managed)}, {len(state.outputs)} outputs")
-    for one in sorted(state.resources, key=lambda one: (one.mode != "managed", one.address)):
-        notes = [*(["tainted"] if one.tainted else []), *([f"deposed {one.deposed}"] if one.deposed else [])]
+    console.say(f"   {resources_text(state.managed)}, {plural(len(state.outputs), 'output')}")
+    for resource in sorted(
+        state.resources, key=lambda resource: (resource.mode != "managed", address_order(resource.address))
+    ):
+        notes = [
+            *(["tainted"] * resource.tainted),
+            *([f"deposed {resource.deposed}"] * bool(resource.deposed)),
+        ]
         more = f"  ({', '.join(notes)})" if notes else ""
-        console.line(f"   {one.address}{more}")
+        console.line(f"   {resource.address}{more}")
     for output in sorted(state.outputs, key=lambda one: one.name):
         value = "(sensitive)"
         if not output.sensitive:
@@ -167,7 +172,7 @@ def diff_document(stack: Stack, old: Loaded, new: Loaded, found: StateDiff | Non
 
 
 def changes_document(found: StateDiff | None) -> Document:
-    """Null where nobody could look."""
+    """Null if the two states could not be compared."""
     return {
         "resources": [
             {
@@ -214,25 +219,25 @@ def show_diff(console: Console, stack: Stack, old: Loaded, new: Loaded, found: S
 
 def show_changes(console: Console, found: StateDiff | None) -> None:
     if found is None:
-        console.say(f"   {_UNSEEN}")
+        console.say(f"   {_NOT_COMPARED}")
         return
     for one in found.resources:
-        _show_object(console, one)
+        _show_resource(console, one)
     for output in found.outputs:
         sign, style = _SIGNS[output.kind]
-        values = f"{output.before or 'nothing'} → {output.after or 'nothing'}"
+        values = f"{output.before or 'null'} → {output.after or 'null'}"
         console.line((f"   {sign} ", style), f"output {output.name}: {values}")
     if found.same:
-        console.say("   they hold the same")
+        console.say("   No differences.")
 
 
-def _show_object(console: Console, one: ResourceDiff) -> None:
+def _show_resource(console: Console, one: ResourceDiff) -> None:
     sign, style = _SIGNS[one.kind]
     deposed = f"  (deposed {one.deposed})" if one.deposed else ""
     note = f"  {one.note}" if one.note else ""
     console.line((f"   {sign} ", style), f"{one.address}{deposed}{note}")
     for each in one.attributes:
-        console.line((f"       {each.path}: {each.before or 'nothing'} → {each.after or 'nothing'}", "dim"))
+        console.line((f"       {each.path}: {each.before or 'null'} → {each.after or 'null'}", "dim"))
     if one.more:
         console.line((f"       … and {one.more} more", "dim"))
 

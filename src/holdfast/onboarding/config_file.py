@@ -1,0 +1,89 @@
+"""Writes the starter configuration, once it is verified that it finds the announced stacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.config.read import FILE_NAME, parse
+from holdfast.hcl.eval.code import Code
+from holdfast.kernel.errors import ConfigError, Failed, UsageError
+from holdfast.onboarding.starter import Starter
+from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.discover import discover
+from holdfast.stacks.listing import FolderTree
+from holdfast.stacks.stack import Stack
+from holdfast.stacks.variables import values_in
+from holdfast.system import files
+
+_MODE = 0o644
+
+
+def config_path(here: Path, git_root: Path | None) -> Path:
+    """An existing holdfast.yaml above `here`, else one at the top of the Git working tree, else one here."""
+    if git_root is None or not here.resolve().is_relative_to(git_root.resolve()):
+        return here / FILE_NAME
+    for folder in (here, *here.parents):
+        if (folder / FILE_NAME).is_file():
+            return folder / FILE_NAME
+        if folder.resolve() == git_root.resolve():
+            break
+    return git_root / FILE_NAME
+
+
+def require_new(file: Path) -> None:
+    """Refuse to replace a configuration."""
+    if file.exists():
+        raise UsageError(
+            "HF-INIT-1",
+            f"{file} already exists",
+            hint="List its stacks: holdfast stacks. Replace it: holdfast init --force",
+        )
+    other = file.with_name("holdfast.yml")
+    if other.exists():
+        raise UsageError(
+            "HF-INIT-1",
+            f"{other} exists, but Holdfast only reads {file.name}",
+            hint=f"Rename it to {file.name}, or write a new file beside it: holdfast init --force",
+        )
+
+
+def write_verified(starter: Starter, file: Path) -> tuple[Stack, ...]:
+    """Read the starter as every other command will, and write it only if it finds the announced stacks."""
+    stacks = _discover(starter.text, file)
+    different = {stack.name for stack in stacks} ^ set(starter.stacks)
+    if different:
+        raise _wrong_starter(f"the generated file finds other stacks: {', '.join(sorted(different)[:3])}")
+    try:
+        files.write(file, starter.text, mode=_MODE)
+    except OSError as error:
+        raise Failed(
+            "HF-INIT-4",
+            f"cannot write {file}: {error.strerror}",
+            hint="Check that you may write to this folder.",
+        ) from None
+    return stacks
+
+
+def _discover(text: str, file: Path) -> tuple[Stack, ...]:
+    root = file.parent
+    code = Code(root)
+    try:
+        return discover(
+            parse(text, file=file.name, root=root, path=file),
+            files=FolderTree(root),
+            read_values=values_in(root),
+            code_backend=lambda module: code_backend(code, module),
+        )
+    except ConfigError as error:
+        elsewhere = tuple(one for one in error.problems if one.place and one.place.file != file.name)
+        if elsewhere:
+            raise ConfigError(elsewhere) from None
+        raise _wrong_starter(f"the generated file is invalid: {error.problem.message}") from None
+
+
+def _wrong_starter(why: str) -> Failed:
+    return Failed(
+        "HF-INIT-3",
+        f"{why}. Nothing was written",
+        hint="This is a bug in Holdfast; please report it. Write the file by hand: docs/configuration.md",
+    )
