@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from holdfast.cli.console import Console
-from holdfast.cli.views.change import status_text
 from holdfast.kernel.text import plural
 from holdfast.plans.events import Begun, Ended, Entered, Event, Note, Resource, Stopping
 from holdfast.plans.status import Status
@@ -94,8 +93,8 @@ class Progress:
                 if result.status is not Status.PLANNED or self._operation == "plan":
                     self._done.add(result.stack.name)
                     self._rows.pop(result.stack.name, None)
-                    status = status_text(result.status, destroys=self._operation == "destroy")
-                    self._plain(f"{result.stack.name}: {status}")
+                    destroyed = result.status is Status.APPLIED and self._operation == "destroy"
+                    self._plain(f"{result.stack.name}: {'destroyed' if destroyed else result.status}")
             case Stopping(level=level):
                 self._console.warn(self._stopping(level))
             case Note(stack=stack, text=text):
