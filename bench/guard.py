@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.config.guard_valid import Budget
+from holdfast.config.guard import Budget
 from holdfast.guard.decision import Decision
 from holdfast.guard.judge import judge
 from holdfast.guard.plan_context import Situation

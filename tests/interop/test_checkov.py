@@ -20,7 +20,7 @@ from tools_made import asked, found
 from holdfast.checks.model.interface import Finding, Skipped
 from holdfast.checks.tools import checkov
 from holdfast.checks.tools.checkov_report import Report, read_report
-from holdfast.config.check_valid import Use
+from holdfast.config.checks import Use
 from holdfast.system import processes
 from holdfast.system.environment import Environment
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.config.valid import Work
+from holdfast.config.settings import Work
 from holdfast.terraform.workdirs.gc_policy import Entry, decide
 
 NOW = 10_000.0

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config import schema
-from holdfast.config.keys import HOLDFAST
+from holdfast.config.declarations import walk
 from holdfast.config.read import parse
-from holdfast.config.shape import paths
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.kernel.errors import ConfigError
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
@@ -39,7 +38,7 @@ stacks:
     variables: { a: [1, { b: null }] }
 engine: { use: auto, version: ">= 1.9", time_limits: { init: 30m } }
 """
-WORDS = sorted({part.strip("[]*") for path in paths(HOLDFAST) for part in path.split(".")} - {""})
+WORDS = sorted({part.strip("[]*") for path, _ in walk(Config) for part in path.split(".")} - {""})
 SCALARS = (
     st.none()
     | st.booleans()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.config.guard_valid import Effect
+from holdfast.config.guard import Effect
 from holdfast.guard.approvals import Said, still_needed, with_consent
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason, decided
 

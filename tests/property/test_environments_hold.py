@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.config.valid import Environment
+from holdfast.config.settings import Environment
 from holdfast.stacks.environment import Verdict, decide, recognise
 
 VALUES = st.sampled_from(("prod", "dev", "live", "acme-dev-1", "acme-prod-1", "x", "a-dev-prod-b"))

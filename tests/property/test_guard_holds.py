@@ -12,7 +12,7 @@ from guard_made import ALL_LOSING, RANK, plan, provisioned, resource, situation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.guard_valid import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, gravest
+from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, strictest
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, with_override
 from holdfast.guard.judge import StackLosses, judge, judge_change
 from holdfast.guard.plan_context import Situation
@@ -189,7 +189,7 @@ def test_stricter_rules_never_loosen(
         except_types=tuple({*policy.except_types} & {*other.except_types}),
         max_changes=min(most, default=None),
         approvals=max(policy.approvals, other.approvals),
-        **{name: gravest(getattr(policy, name), getattr(other, name)) for name in effects},
+        **{name: strictest(getattr(policy, name), getattr(other, name)) for name in effects},
         **{
             name: (*getattr(policy, name), *getattr(other, name))
             for name in ("addresses", "types", "tags", "freeze")

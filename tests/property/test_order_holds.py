@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.stacks.order import cycles, dependents_of, waves
 from holdfast.stacks.stack import Stack

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Place
 from holdfast.stacks.reads.walk import reach_of

@@ -21,7 +21,7 @@ from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, fi
 from holdfast.checks.model.report import Report, Reported
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout, Module
 from holdfast.config import read as config_read
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.worktree import Kind, Worktree
 from holdfast.hcl.reader import read, values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import Status

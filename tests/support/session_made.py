@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.plans.context import Session
 from holdfast.secrets.keys import Key

@@ -7,14 +7,14 @@ import stat
 import sys
 import textwrap
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from checks_made import checkout, plan_of
 
 from holdfast.checks.model.interface import Finding, Skipped
 from holdfast.checks.tools.interface import Asked, Look, answers
-from holdfast.config.check_valid import Use
+from holdfast.config.checks import Use
 from holdfast.system.environment import Environment
 
 
@@ -29,7 +29,7 @@ def asked(
 ) -> Asked:
     """The files are written below `root`, too: a program reads them there."""
     made = checkout(files)
-    made.config = replace(made.config, root=root)
+    made.config = msgspec.structs.replace(made.config, root=root)
     for file, text in files.items():
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(textwrap.dedent(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.config.valid import Owner
+from holdfast.config.settings import Owner
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import Session
 from holdfast.stacks.stack import Stack

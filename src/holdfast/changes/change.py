@@ -12,7 +12,7 @@ from holdfast.audit.entry import What
 from holdfast.changes.apply_rules import may_apply, refusal
 from holdfast.changes.dependencies import blocked, needs, the_other_way, with_dependencies
 from holdfast.changes.destroy import require_unneeded
-from holdfast.config.valid import Owner
+from holdfast.config.settings import Owner
 from holdfast.guard.decision import Allow
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import HoldfastError, Refused

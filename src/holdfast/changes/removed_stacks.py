@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place
 from holdfast.kernel.values import dataclass
 from holdfast.plans.backend_config import kept_place

@@ -18,7 +18,7 @@ from holdfast.changes.selection import (
     select_named,
 )
 from holdfast.config import read as config_read
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import dataclass

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from holdfast.config import read as config_read
-from holdfast.config.check_valid import Use
-from holdfast.config.valid import Config, RuleKind
+from holdfast.config.checks import Use
+from holdfast.config.settings import Config
+from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import HoldfastError, UsageError

@@ -1,7 +1,7 @@
 """The grammar of path patterns: `Accounts/{account}/**/{name}.tfvars`.
 
-`{x}` and `*` stand for a part of one segment, `**` for any number of whole segments. Matching is done by
-`stacks/pattern.py`; what a pattern may look like is settled here, so that a wrong one is found with its line.
+`{x}` and `*` match a part of one segment, `**` any number of whole segments. `stacks/pattern.py` does the
+matching; the grammar is here, so that a mistake in a pattern is reported with its line.
 """
 
 from __future__ import annotations
@@ -10,33 +10,32 @@ import itertools
 import re
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.config.placeholders import VAR, Literal, MalformedError, Placeholder, parse
-from holdfast.kernel.values import dataclass
 
 MAX_WILD: Final = 4
-"""In one segment: more would be ambiguous for people and slow to match."""
+"""In one segment: more would be ambiguous to readers and slow to match."""
 MAX_DEEP: Final = 3
 
 _GLOB: Final = re.compile(r"(\*+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Star:
-    """Any text within one segment, forgotten."""
+class Star(Struct, frozen=True, kw_only=True):
+    """Any text within one segment, not captured."""
 
 
 Piece = Literal | Placeholder | Star
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """One segment of the path."""
 
     pieces: tuple[Piece, ...]
 
     @property
     def literal(self) -> str | None:
-        """The segment itself where nothing in it is open."""
+        """The segment itself if it has no placeholder and no `*`."""
         match self.pieces:
             case (Literal(text=text),):
                 return text
@@ -44,8 +43,7 @@ class Named:
                 return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deep:
+class Deep(Struct, frozen=True, kw_only=True):
     """`**`: any number of segments, none included."""
 
 
@@ -93,23 +91,23 @@ def _segment(parts: list[Literal | Placeholder]) -> Segment:
     if len(wild) > MAX_WILD:
         raise MalformedError(f"more than {MAX_WILD} placeholders between two `/`")
     if any(after - before == 1 for before, after in itertools.pairwise(wild)):
-        raise MalformedError("two placeholders with nothing between them: where does the first end?")
+        raise MalformedError("two placeholders with nothing between them, so the end of the first is unclear")
     return Named(pieces=pieces)
 
 
 def _pieces(part: Literal | Placeholder) -> list[Piece]:
     if isinstance(part, Placeholder):
         if part.name.startswith(VAR):
-            raise MalformedError(f"{{{part.name}}} is read from the file that the pattern is to find")
+            raise MalformedError(f"{{{part.name}}} is read from the file that the pattern should find")
         return [part]
     pieces: list[Piece] = []
     for text in filter(None, _GLOB.split(part.text)):
         if text == "*":
             pieces.append(Star())
         elif text.startswith("*"):
-            raise MalformedError("`**` stands alone between two `/`")
-        elif found := re.search(r"[?\[\]]", text):
-            raise MalformedError(f"`{found.group()}`: only `*` and `**` are globs here")
+            raise MalformedError("`**` with other text between two `/`")
+        elif glob := re.search(r"[?\[\]]", text):
+            raise MalformedError(f"`{glob.group()}`: only `*` and `**` are globs here")
         else:
             pieces.append(Literal(text=text))
     return pieces

@@ -1,15 +1,17 @@
-"""`{name}` in text: where the placeholders stand, and the text with them filled in.
+"""`{name}` in text: finding the placeholders, and filling them in.
 
-`{{` and `}}` are braces that are meant as they are. `{var.X}` is the value of X in the variables files.
+`{{` and `}}` are literal braces. `{var.X}` is the value of X in the variables files. A stack's `environment`,
+`account`, `region`, `target` and `name` may be written with placeholders that name each other, so they are
+filled in by need; `var` stands for the variables files, whose paths may contain placeholders too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 VAR: Final = "var."
 _TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -17,25 +19,22 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|var\.[A-Za-z_][A-Za-z0-9_-]*"
 
 
 class MalformedError(ValueError):
-    """A brace without its other half, or something in braces that can be no name."""
+    """A brace without its counterpart, or text in braces that cannot be a name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Literal:
+class Literal(Struct, frozen=True, kw_only=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placeholder:
+class Placeholder(Struct, frozen=True, kw_only=True):
     name: str
 
 
 Part = Literal | Placeholder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
-    """Text taken apart once, to be filled in many times."""
+class Template(Struct, frozen=True, kw_only=True):
+    """Parsed text, to be filled in many times."""
 
     text: str
     parts: tuple[Part, ...]
@@ -75,7 +74,7 @@ def parse(text: str) -> Template:
             case braces:
                 name = token.group(1)
                 if not _NAME.fullmatch(name):
-                    raise MalformedError(f"{braces} is not the name of a placeholder")
+                    raise MalformedError(f"{braces}, which is not the name of a placeholder")
                 if literal:
                     parts.append(Literal(text=literal))
                     literal = ""
@@ -87,5 +86,62 @@ def parse(text: str) -> Template:
 
 
 def escape(text: str) -> str:
-    """Text that `parse` and `fill` give back unchanged."""
+    """Text that `parse` and `fill` return unchanged."""
     return text.replace("{", "{{").replace("}", "}}")
+
+
+# Which derived value of a stack needs which other
+
+DERIVED: Final = ("environment", "account", "region", "target", "name")
+FILES: Final = "var"
+"""The values in the variables files."""
+
+Needs = Mapping[str, tuple[str, ...]]
+
+
+def direct_needs(texts: Mapping[str, Iterable[str]], captured: Collection[str]) -> Needs:
+    """For each derived value the ones that its text names. Names captured by the pattern need nothing."""
+    return {key: tuple(dict.fromkeys(_names(texts.get(key, ()), captured))) for key in (*DERIVED, FILES)}
+
+
+def _names(texts: Iterable[str], captured: Collection[str]) -> Iterable[str]:
+    for text in texts:
+        try:
+            names = parse(text).names
+        except MalformedError:
+            continue
+        for name in names:
+            key = FILES if name.startswith(VAR) else name
+            if key not in captured and (key in DERIVED or key == FILES):
+                yield key
+
+
+def all_needs(needs: Needs, start: str) -> frozenset[str]:
+    """Everything that must be known before `start` is."""
+    needed: set[str] = set()
+    waiting = list(needs.get(start, ()))
+    while waiting:
+        key = waiting.pop()
+        if key not in needed:
+            needed.add(key)
+            waiting.extend(needs.get(key, ()))
+    return frozenset(needed)
+
+
+def find_cycle(needs: Needs) -> tuple[str, ...] | None:
+    """The first cycle, its start repeated at the end: environment, account, environment."""
+    for start in needs:
+        if start in all_needs(needs, start):
+            return _shortest_cycle(needs, start)
+    return None
+
+
+def _shortest_cycle(needs: Needs, start: str) -> tuple[str, ...]:
+    ways: list[tuple[str, ...]] = [(start,)]
+    for way in ways:
+        for key in needs.get(way[-1], ()):
+            if key == start:
+                return (*way, start)
+            if key not in way:
+                ways.append((*way, key))
+    return (start,)

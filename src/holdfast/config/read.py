@@ -1,4 +1,4 @@
-"""holdfast.yaml: found, read, and believed only when nothing in it is wrong."""
+"""Finds and reads holdfast.yaml; a file with any mistake is refused as a whole."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.config import yaml
-from holdfast.config.build import build
-from holdfast.config.entries import check_entries
-from holdfast.config.keys import HOLDFAST
 from holdfast.config.problems import Problems
-from holdfast.config.reading import At, Reader
-from holdfast.config.scalars import Bad
-from holdfast.config.valid import Config
+from holdfast.config.reader import Reader, build_fields
+from holdfast.config.settings import Config
 from holdfast.kernel.errors import ConfigError, Place, Problem, UsageError
 
 FILE_NAME: Final = "holdfast.yaml"
 
 
 def find(start: Path) -> Path:
-    """The nearest holdfast.yaml: in this folder or in one above it."""
+    """The nearest holdfast.yaml, in this folder or one above it."""
     start = start.absolute()
     for folder in (start, *start.parents):
         file = folder / FILE_NAME
@@ -31,7 +27,7 @@ def find(start: Path) -> Path:
         f"there is no {FILE_NAME} in {start} or in a folder above it",
         hint=f"Rename {other / 'holdfast.yml'} to {FILE_NAME}."
         if other
-        else "Write one with `holdfast init`, or name it with --config.",
+        else "Create one with `holdfast init`, or name it with --config.",
     )
 
 
@@ -69,7 +65,7 @@ def _unreadable(path: Path, what: str) -> ConfigError:
             Problem(
                 code="HF-CONF-2",
                 message=f"{path} {what}",
-                hint="Check that the file is there and that this user may read it.",
+                hint="Check that the file exists and that you may read it.",
                 place=Place(file=path.name),
             ),
         )
@@ -77,7 +73,7 @@ def _unreadable(path: Path, what: str) -> ConfigError:
 
 
 def parse(text: str, *, file: str, root: Path, path: Path) -> Config:
-    """The configuration this text says. Pure: the file may be one that is no longer there."""
+    """The configuration in this text. Pure: the file may be one that no longer exists."""
     problems = Problems()
     node = yaml.read(text, file=file, problems=problems)
     if node is None or isinstance(node, yaml.BrokenNode):
@@ -85,29 +81,6 @@ def parse(text: str, *, file: str, root: Path, path: Path) -> Config:
     if isinstance(node, yaml.ScalarNode) and node.value is None and not problems:
         problems.add("HF-CONF-3", f"{file} is empty", place=node.place, hint="Start with `version: 1`.")
         raise ConfigError(problems.sorted())
-    reader = Reader(whole=HOLDFAST, problems=problems)
-    top = reader.read(HOLDFAST, node)
-    if not isinstance(top.value, Bad):
-        _check(top, reader, problems)
+    top = Reader(whole=Config, problems=problems).read(Config, node)
     problems.raise_any()
-    return build(top, root=root, path=path)
-
-
-def _check(top: At, reader: Reader, problems: Problems) -> None:
-    """What concerns more than one key."""
-    if top.get("guard"):
-        from holdfast.config.guard_read import check_guard  # noqa: PLC0415  most files have no such key
-
-        check_guard(top, problems)
-    if top.get("checks"):
-        from holdfast.config.check_read import check_checks  # noqa: PLC0415  most files have no such key
-
-        check_checks(top, problems)
-    targets = top.value.get("targets")
-    check_entries(
-        top.get("stacks", ()),
-        reader.fillable,
-        company="company" in top.value,
-        targets=() if targets is None or isinstance(targets.value, Bad) else tuple(targets.value),
-        problems=problems,
-    )
+    return Config.from_keys({"file": path, "root": root, **build_fields(Config, top)})

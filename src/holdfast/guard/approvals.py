@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from holdfast.config.guard_valid import Effect
+from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, with_override
 from holdfast.kernel.values import dataclass
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from holdfast.config.guard_valid import Effect, Freeze
+from holdfast.config.guard import Effect, Freeze
 from holdfast.guard.decision import NOT_UNDERSTOOD, Reason
 from holdfast.guard.deletion_rules import objects
 from holdfast.guard.plan_context import Case

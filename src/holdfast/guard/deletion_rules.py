@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from holdfast.config.guard_valid import NONE, Budget, Effect
+from holdfast.config.guard import NONE, Budget, Effect
 from holdfast.guard.decision import Reason
 from holdfast.guard.plan_context import Case
 from holdfast.guard.protected import (

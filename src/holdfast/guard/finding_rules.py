@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.config.guard_valid import Effect
+from holdfast.config.guard import Effect
 from holdfast.guard.decision import Reason
 from holdfast.guard.plan_context import Case, Found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from holdfast.config.guard_valid import ANY
+from holdfast.config.guard import ANY
 from holdfast.guard import change_rules, deletion_rules, finding_rules
 from holdfast.guard.decision import Decision, Reason, decided
 from holdfast.guard.plan_context import Case, Situation, case_of

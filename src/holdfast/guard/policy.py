@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.config.guard_valid import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings, gravest
+from holdfast.config.guard import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings, strictest
 from holdfast.terraform.tables.stateful_types import table_bytes
 
 _T = TypeVar("_T")
@@ -76,7 +76,7 @@ def policy_for(settings: GuardSettings, *, environment: str | None, production: 
             return said
         if general is None:
             return default
-        return gravest(default, general) if production else general
+        return strictest(default, general) if production else general
 
     return Policy(
         per_stack=_first(own.per_stack, None if production else everywhere.per_stack, built_in.per_stack),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from holdfast.config.guard_valid import Freeze
+from holdfast.config.guard import Freeze
 
 _FIRST_MONDAY = datetime(1970, 1, 5)  # noqa: DTZ001  a clock on the wall has no zone
 _MINUTE = timedelta(minutes=1)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.config.placeholders import MalformedError, escape
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import is_own_variables
 from holdfast.kernel.values import dataclass
 from holdfast.onboarding.naming import is_environment, is_hint, is_region, shape

@@ -6,8 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from holdfast.config.keys import PRODUCTION_NAMES
-from holdfast.config.valid import Environment
+from holdfast.config.settings import PRODUCTION_NAMES, Environment
 from holdfast.kernel.values import dataclass
 from holdfast.stacks.environment import recognise
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.config.placeholders import parse
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.values import dataclass
 from holdfast.onboarding.adoption import Mend, mends
 from holdfast.onboarding.layout import Layout, layout

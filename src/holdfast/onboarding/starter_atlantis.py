@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from holdfast.config.placeholders import escape
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.values import dataclass
 from holdfast.onboarding.naming import is_environment, word_in
 from holdfast.onboarding.scan import Look

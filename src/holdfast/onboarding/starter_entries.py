@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from holdfast.config.placeholders import escape
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.values import dataclass, field
 from holdfast.onboarding.naming import is_environment, is_region, word_in
 from holdfast.stacks import names

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.config.placeholders import escape, parse
-from holdfast.config.valid import Backend, RuleKind
+from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass, field
 from holdfast.onboarding.scan import BackendFile, Look, Module

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from holdfast.config.valid import Environment, RuleKind
+from holdfast.config.settings import Environment
+from holdfast.config.stack_rules import RuleKind
 from holdfast.config.yaml import resolve
 from holdfast.onboarding.starter_entries import Entry
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.audit.actor import current_actor
 from holdfast.audit.log import Audit
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.values import dataclass, field
 from holdfast.plans.events import Listener, nobody

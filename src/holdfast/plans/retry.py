@@ -11,7 +11,7 @@ import functools
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from holdfast.config.valid import Retries
+from holdfast.config.engine import Retries
 from holdfast.plans.errors import Cancelled, TerraformFailed
 from holdfast.plans.events import Listener, Note
 from holdfast.system import clock

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.config.valid import SecretRef, Value
+from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import ConfigError, Problem, Refused, UsageError
 from holdfast.kernel.secret import Secret, revealed

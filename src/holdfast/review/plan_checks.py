@@ -22,8 +22,8 @@ from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity
 from holdfast.checks.model.report import Report, Unseen, sort_findings
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineSaid
 from holdfast.checks.tools.catalogue import TOOLS, tool
-from holdfast.config.check_valid import Level, Use
-from holdfast.config.guard_valid import Effect
+from holdfast.config.checks import Level, Use
+from holdfast.config.guard import Effect
 from holdfast.contract.comparison import Kind as Differs
 from holdfast.guard.plan_context import Found
 from holdfast.hcl.eval.code import is_code

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.sources.catalogue import SourceEntry, open_source, source_for

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from holdfast.config.valid import SecretRef, Value
+from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.stacks.stack import Stack
 
 PLACEHOLDER: Final = "a-secret-that-was-not-read"

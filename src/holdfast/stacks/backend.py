@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.stack import Stack
 

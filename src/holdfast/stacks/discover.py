@@ -8,9 +8,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from holdfast.config.needs import Needs
+from holdfast.config.placeholders import Needs
 from holdfast.config.problems import Problems, did_you_mean
-from holdfast.config.valid import Backend, Config, RuleKind, StackRule, Target, Value
+from holdfast.config.secret_refs import Value
+from holdfast.config.settings import Config, Target
+from holdfast.config.stack_rules import Backend, RuleKind, StackRule
 from holdfast.hcl.eval.code import is_own_variables
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass

@@ -5,8 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Sequence
 
-from holdfast.config.keys import PRODUCTION_NAMES
-from holdfast.config.valid import Environment
+from holdfast.config.settings import PRODUCTION_NAMES, Environment
 from holdfast.kernel.values import dataclass
 
 

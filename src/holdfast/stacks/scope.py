@@ -8,10 +8,11 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from holdfast.config.needs import FILES, Needs, all_needs, direct_needs
-from holdfast.config.placeholders import VAR, Template, parse
-from holdfast.config.reading import shortest
-from holdfast.config.valid import Config, RuleKind, SecretRef, StackRule, Value
+from holdfast.config.placeholders import FILES, VAR, Needs, Template, all_needs, direct_needs, parse
+from holdfast.config.secret_refs import SecretRef, Value
+from holdfast.config.settings import Config
+from holdfast.config.shapes import shortest_path
+from holdfast.config.stack_rules import RuleKind, StackRule
 from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.stacks import environment
 from holdfast.stacks.listing import Tree, has_file, joined
@@ -114,7 +115,7 @@ class Scope:
         path = self.fill(text)
         if path.startswith("/") or "\\" in path or ".." in path.split("/"):
             raise PathError(path)
-        return shortest(path)
+        return shortest_path(path)
 
     def as_glob(self, text: str) -> str | None:
         """Where the text was written as a glob: the glob, with what placeholders give taken literally."""

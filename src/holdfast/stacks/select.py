@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.worktree import Kind as FileKind
 from holdfast.stacks.reads.inputs import Kind, Reach, touched, words

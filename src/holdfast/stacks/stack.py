@@ -5,7 +5,10 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping
 
-from holdfast.config.valid import Backend, ContractUse, EnginePin, RuleKind, Target, Value, frozen
+from holdfast.config.engine import EnginePin
+from holdfast.config.secret_refs import Value, frozen
+from holdfast.config.settings import ContractUse, Target
+from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import dataclass, field
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from holdfast.config.valid import BackupSettings
+from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import Failed, HoldfastError, UsageError
 from holdfast.kernel.values import dataclass, field
 from holdfast.plans.context import Session

@@ -15,7 +15,7 @@ from holdfast.checks.tools.rego import tool
 from holdfast.checks.tools.rego.by_regopy import Regopy
 from holdfast.checks.tools.rego.interface import Document, NoAnswer
 from holdfast.checks.tools.rego.policies import Policy
-from holdfast.config.check_valid import Use
+from holdfast.config.checks import Use
 
 pytest.importorskip("regopy", reason="the extra `rego` is not installed")
 

@@ -15,7 +15,7 @@ from holdfast.checks.model.interface import Finding
 from holdfast.checks.tools import checkov
 from holdfast.checks.tools.rego import tool
 from holdfast.checks.tools.rego.policy_tests import Outcome, opa_tests
-from holdfast.config.check_valid import Use
+from holdfast.config.checks import Use
 from holdfast.system.processes import Finished
 
 POLICY = "package main\nimport rego.v1\ndeny contains 1 if input.resource\n"

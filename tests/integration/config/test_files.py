@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast.config import schema
-from holdfast.config.keys import HOLDFAST
+from holdfast.config.declarations import walk
 from holdfast.config.read import find, load
-from holdfast.config.shape import paths
+from holdfast.config.settings import Config
 from holdfast.config.yaml import MAX_BYTES
 from holdfast.kernel.errors import ConfigError, Exit, UsageError
 
@@ -93,7 +93,7 @@ def test_the_committed_schema_is_what_the_code_generates() -> None:
 def test_every_key_is_on_the_page() -> None:
     """A key that users can write is documented."""
     page = (ROOT / "docs" / "configuration.md").read_text()
-    assert [path for path in paths(HOLDFAST) if f"`{path}`" not in page] == []
+    assert [path for path, _ in walk(Config) if f"`{path}`" not in page] == []
 
 
 def test_the_example_of_the_page_is_valid(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from guard_made import codes, situation, with_code
 
-from holdfast.config.guard_valid import ANY, Budget, Effect
+from holdfast.config.guard import ANY, Budget, Effect
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
 from holdfast.guard.judge import judge
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION

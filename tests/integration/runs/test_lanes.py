@@ -14,7 +14,7 @@ from results_made import result, stack
 from session_made import ALIVE, DEAD, ELSEWHERE, claim, journal, session
 
 from holdfast.audit.reader import newest
-from holdfast.config.valid import Target
+from holdfast.config.settings import Target
 from holdfast.kernel.errors import Busy, Failed
 from holdfast.plans.context import Session
 from holdfast.plans.events import Event, Note

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.valid import BackupSettings
+from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import UsageError
 from holdfast.runs.run_secrets import remember_secrets, remembered_secrets
 from holdfast.secrets.keys import Key

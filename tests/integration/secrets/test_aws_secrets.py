@@ -11,7 +11,7 @@ from answering import Answer, Answering, Asked, told
 from botocore.session import Session
 from moto.server import ThreadedMotoServer
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.sources.interface import ReadSecret, Timeouts

@@ -10,7 +10,7 @@ import pytest
 from answering import Answering
 from key_vault_server import TOKEN, AzureWorld, azure_server
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.sources.interface import ReadSecret, Timeouts

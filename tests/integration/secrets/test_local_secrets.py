@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import UsageError
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.sources.interface import MAX_BYTES

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from vault_server import VaultWorld, vault_server
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import Failed, UsageError
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.sources.interface import ReadSecret, Timeouts

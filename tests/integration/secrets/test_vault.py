@@ -9,7 +9,7 @@ import pytest
 from answering import Answering
 from vault_server import VaultWorld, vault_server
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.sources.interface import ReadSecret, Timeouts

@@ -4,8 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from holdfast.config.valid import ContractUse, RuleKind, Target, frozen
+from holdfast.config.secret_refs import frozen
+from holdfast.config.settings import ContractUse, Target
+from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Place
 from holdfast.stacks.select import removed, select
@@ -82,7 +85,7 @@ def test_a_changed_contract_touches_the_stacks_that_are_held_against_it(code: Co
         replace(stack("a"), target=held),
         replace(stack("b"), target=held),
         replace(stack("a2"), target=Target(name="other")),
-        replace(stack("a3"), target=Target(name="c", contract=replace(use, schema="platform-v1"))),
+        replace(stack("a3"), target=Target(name="c", contract=structs.replace(use, schema="platform-v1"))),
     )
     found = select(given, frozenset(("contracts/outputs.yaml", "contracts/other.yaml")), code)
     assert [(one.stack.name, one.reasons) for one in found] == [

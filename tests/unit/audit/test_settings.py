@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.read import parse
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.kernel.errors import ConfigError
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 from memory_blobs import MemoryBlobs
 from results_made import stack
 from session_made import session
 
 from holdfast.changes.apply_rules import may_apply, refusal
-from holdfast.config.valid import Owner, Target
+from holdfast.config.settings import Owner, Target
 from holdfast.plans.context import Session
 from holdfast.stacks.stack import Stack
 from holdfast.system.environment import Environment
@@ -23,7 +24,7 @@ OF_PEOPLE = Target(name="aws")
 def opened(folder: Path, *, ci: bool, named: bool = False) -> Session:
     made = session(folder, blobs=MemoryBlobs())
     made.environment = Environment(variables={"CI": "true"} if ci else {})
-    made.config = dataclasses.replace(made.config, store_named=named)
+    made.config = msgspec.structs.replace(made.config, store_named=named)
     return made
 
 

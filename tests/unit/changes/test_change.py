@@ -12,7 +12,7 @@ from session_made import session
 
 from holdfast.changes import change
 from holdfast.changes.change import all_of
-from holdfast.config.valid import Owner, Target
+from holdfast.config.settings import Owner, Target
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import Session
 from holdfast.plans.saved_plan import Bundle, StateSeen

@@ -16,7 +16,7 @@ from holdfast.checks.model.report import Report
 from holdfast.checks.rules.hf101_gitops_resource import RULE as WRITES
 from holdfast.checks.rules.hf102_gitops_read import RULE as READS
 from holdfast.checks.rules.hf103_gitops_provider import RULE as PROVIDER
-from holdfast.config.boundary_valid import BoundarySettings, Side
+from holdfast.config.checks import BoundarySettings, Side
 
 HELM = 'resource "helm_release" "a" {\n  name = "a"\n}\n'
 KUBE = 'resource "kubernetes_namespace" "a" {}\n'

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.check_valid import CheckSettings, Level
+from holdfast.config.checks import CheckSettings, Level
 from holdfast.config.read import parse
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.kernel.errors import ConfigError
 
 ROOT = Path("/repository")

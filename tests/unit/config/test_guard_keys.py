@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from holdfast.config import schema
-from holdfast.config.guard_valid import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings
+from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings
 from holdfast.config.read import parse
 from holdfast.kernel.errors import ConfigError
 
@@ -112,7 +112,7 @@ def test_without_the_key_nothing_is_said() -> None:
         ),
         ("freeze: [{ from: 2026-03-02, to: 2026-03-01, zone: UTC }]", "HF-CONF-25", "is not after", ""),
         ("freeze: [{ from: '22:00', to: '22:00', zone: UTC }]", "HF-CONF-25", "is not after", ""),
-        ("freeze: [{ from: friday, to: sun, zone: UTC }]", "HF-CONF-6", "a moment such as", ""),
+        ("freeze: [{ from: friday, to: sun, zone: UTC }]", "HF-CONF-6", "a time such as", ""),
         (
             "environments: { prod: { freeze: [{ from: sat, to: sat 00:00, zone: X/Y }] } }",
             "HF-CONF-24",

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config import locators
-from holdfast.config.valid import SECRET_SCHEMES
+from holdfast.config.secret_refs import SCHEMES, locator_mistake, parse_locator
 
 
 @pytest.mark.parametrize(
@@ -32,8 +31,8 @@ def test_a_reference_is_taken_apart(
     scheme: str, text: str, expected: tuple[str, str | None, dict[str, str]]
 ) -> None:
     """Name, field and options, whatever letters a cloud allows in a name."""
-    assert tuple(locators.parse(scheme, text)) == expected
-    assert locators.mistake(scheme, text) is None
+    assert tuple(parse_locator(scheme, text)) == expected
+    assert locator_mistake(scheme, text) is None
 
 
 @pytest.mark.parametrize(
@@ -56,19 +55,19 @@ def test_a_reference_is_taken_apart(
 )
 def test_what_can_be_no_reference(scheme: str, text: str, wrong: str) -> None:
     """A mistake is found where it stands, and says what is missing."""
-    assert wrong in (locators.mistake(scheme, text) or "")
+    assert wrong in (locator_mistake(scheme, text) or "")
     with pytest.raises(ValueError, match=r".+"):
-        locators.parse(scheme, text)
+        parse_locator(scheme, text)
 
 
 def test_placeholders_stand_for_a_name() -> None:
     """What is filled in for each stack is not taken for a mistake."""
-    assert locators.mistake("azure-kv", "{company}-{environment}/{var.name}#{name}") is None
-    assert locators.mistake("vault", "{account}/{service}#token?version={name}") is None
+    assert locator_mistake("azure-kv", "{company}-{environment}/{var.name}#{name}") is None
+    assert locator_mistake("vault", "{account}/{service}#token?version={name}") is None
 
 
 def test_every_kind_behind_a_network_has_a_form() -> None:
     """The hint shows how each is written; the simple ones need none."""
-    checked = {name for name, scheme in locators.SCHEMES.items() if scheme.name is not None}
-    assert checked == set(SECRET_SCHEMES) - {"env", "file", "dotenv"}
-    assert locators.mistake("env", "anything at all") is None
+    checked = {name for name, scheme in SCHEMES.items() if scheme.name is not None}
+    assert checked == set(SCHEMES) - {"env", "file", "dotenv"}
+    assert locator_mistake("env", "anything at all") is None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config.needs import circle, direct_needs
 from holdfast.config.patterns import names_in, parse_pattern
-from holdfast.config.placeholders import MalformedError, escape, parse
+from holdfast.config.placeholders import MalformedError, direct_needs, escape, find_cycle, parse
 
 
 def test_braces_are_filled_and_escaped() -> None:
@@ -46,9 +45,9 @@ def test_names_of_a_pattern() -> None:
 def test_a_circle_is_found_with_its_path() -> None:
     """Values that need each other are told with the way round."""
     needs = direct_needs({"environment": ["{account}"], "account": ["x-{environment}"]}, ())
-    assert circle(needs) == ("environment", "account", "environment")
+    assert find_cycle(needs) == ("environment", "account", "environment")
 
 
 def test_what_the_pattern_captures_makes_no_circle() -> None:
     """The pattern's own value wins, so `environment: "{environment}"` is fine."""
-    assert circle(direct_needs({"environment": ["{environment}"]}, ("environment",))) is None
+    assert find_cycle(direct_needs({"environment": ["{environment}"]}, ("environment",))) is None

@@ -6,23 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.config.engine import EnginePin, EngineUse, RefusedCreate, Retries, TimeLimits
 from holdfast.config.read import decode, parse
-from holdfast.config.valid import (
+from holdfast.config.secret_refs import SecretRef
+from holdfast.config.settings import (
     BackupSettings,
     Config,
-    EnginePin,
-    EngineUse,
     Environment,
     Owner,
     RedactionSettings,
-    RefusedCreate,
-    Retries,
-    RuleKind,
-    SecretRef,
     Target,
-    TimeLimits,
     Work,
 )
+from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import ConfigError, Exit, Problem
 
 FULL = """\

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from holdfast.config import schema
-from holdfast.config.keys import HOLDFAST
+from holdfast.config.declarations import walk
 from holdfast.config.read import parse
-from holdfast.config.shape import paths
+from holdfast.config.settings import Config
 from holdfast.kernel.errors import ConfigError
 
 SCHEMA = json.loads(schema.document())
@@ -130,4 +130,4 @@ def test_both_refuse(document: Any) -> None:
 def test_every_key_is_described_in_the_schema() -> None:
     """An editor explains each key."""
     described = schema.document().count('"description"')
-    assert described >= len(paths(HOLDFAST))
+    assert described >= len(list(walk(Config)))

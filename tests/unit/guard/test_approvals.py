@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config.guard_valid import Effect
+from holdfast.config.guard import Effect
 from holdfast.guard.approvals import REJECTED, Said, still_needed, with_consent
 from holdfast.guard.decision import (
     NOT_UNDERSTOOD,

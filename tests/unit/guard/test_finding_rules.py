@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from guard_made import codes, plan, resource, situation
 
-from holdfast.config.guard_valid import Effect, GuardRules, GuardSettings
+from holdfast.config.guard import Effect, GuardRules, GuardSettings
 from holdfast.guard.decision import NAMES, with_override
 from holdfast.guard.judge import judge
 from holdfast.guard.plan_context import Found

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import msgspec
 import pytest
 from guard_made import ALL_LOSING, codes, plan, provisioned, resource, situation, with_code
+from msgspec import structs
 
-from holdfast.config.guard_valid import ANY, Budget, Effect, Freeze
+from holdfast.config.guard import ANY, Budget, Effect, Freeze
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
 from holdfast.guard.judge import judge
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, Policy
@@ -20,11 +20,11 @@ KEPT = resource("x.kept", "no-op")
 
 
 def production(found: Plan, **changed: Any) -> Decision:
-    return judge(found, msgspec.structs.replace(IN_PRODUCTION, **changed), PROD)
+    return judge(found, structs.replace(IN_PRODUCTION, **changed), PROD)
 
 
 def elsewhere(found: Plan, **changed: Any) -> Decision:
-    return judge(found, msgspec.structs.replace(ELSEWHERE, **changed), DEV)
+    return judge(found, structs.replace(ELSEWHERE, **changed), DEV)
 
 
 def effects(decision: Decision) -> set[tuple[str, Effect]]:
@@ -214,7 +214,7 @@ def test_a_destroy_of_everything_is_a_kind_of_its_own() -> None:
         production(gone, per_stack=ANY),
         judge(
             plan(resource("x.a", "delete"), prior=9),
-            msgspec.structs.replace(IN_PRODUCTION, per_stack=ANY),
+            structs.replace(IN_PRODUCTION, per_stack=ANY),
             dataclasses.replace(PROD, destroy=True),
         ),
     ):
@@ -315,15 +315,15 @@ def test_a_freeze_stops_whatever_changes_something() -> None:
     assert (
         decision.reasons[0].message == "there is a freeze until 2026-09-03 00:00 UTC (wed to wed, market day)"
     )
-    assert isinstance(elsewhere(made, freeze=(dataclasses.replace(WEDNESDAYS, effect=Effect.DENY),)), Deny)
+    assert isinstance(elsewhere(made, freeze=(structs.replace(WEDNESDAYS, effect=Effect.DENY),)), Deny)
     assert elsewhere(plan(KEPT), freeze=(WEDNESDAYS,)) == Allow()
-    thursdays = dataclasses.replace(WEDNESDAYS, start=3 * 1440, end=4 * 1440)
+    thursdays = structs.replace(WEDNESDAYS, start=3 * 1440, end=4 * 1440)
     assert elsewhere(made, freeze=(thursdays,)) == Allow()
 
 
 def test_a_freeze_by_an_unknown_clock_denies() -> None:
     """Unknown is never allowed."""
-    unknown = dataclasses.replace(WEDNESDAYS, zone="Europe/Nowhere")
+    unknown = structs.replace(WEDNESDAYS, zone="Europe/Nowhere")
     decision = elsewhere(plan(resource("x.y", "update")), freeze=(unknown,))
     assert isinstance(decision, Deny)
     assert "does not know the time zone Europe/Nowhere" in decision.reasons[0].message

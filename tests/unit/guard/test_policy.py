@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from guard_made import codes, plan, resource, situation
 
-from holdfast.config.guard_valid import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings
+from holdfast.config.guard import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings
 from holdfast.guard import policy as guard_policy
 from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason, decided, with_override, with_reasons
 from holdfast.guard.judge import StackLosses, judge, judge_change, losses_of

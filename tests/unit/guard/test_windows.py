@@ -8,15 +8,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 
-from holdfast.config.guard_read import minutes
-from holdfast.config.guard_valid import Freeze
+from holdfast.config.guard import Freeze, freeze_minutes
 from holdfast.guard.windows import UnknownZoneError, frozen_until
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
 def freeze(first: str, last: str, zone: str = "Europe/Berlin") -> Freeze:
-    start, end, every = minutes(first, last)
+    start, end, every = freeze_minutes(first, last)
     return Freeze(start=start, end=end, every=every, zone=zone, text="")
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.valid import Backend, RuleKind, SecretRef, Value
+from holdfast.config.secret_refs import SecretRef, Value
+from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.plans.backend_config import SECRET_VARIABLES, StateHome, state_home

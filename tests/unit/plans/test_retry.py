@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.config.valid import Retries
+from holdfast.config.engine import Retries
 from holdfast.kernel.errors import Busy, EngineError, Failed, HoldfastError, Problem
 from holdfast.plans.errors import Cancelled, TerraformFailed
 from holdfast.plans.events import Event, Note

@@ -9,13 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 from guard_made import plan, resource
 from memory_blobs import MemoryBlobs
 from results_made import stack
 from session_made import session
 
-from holdfast.config.guard_valid import Budget, Effect, GuardRules, GuardSettings
+from holdfast.config.guard import Budget, Effect, GuardRules, GuardSettings
 from holdfast.guard.approvals import REJECTED
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Deny, NeedApproval, Reason, decided
 from holdfast.guard.plan_context import Found
@@ -151,7 +152,7 @@ def test_a_rejected_plan_stays_so_when_nothing_else_speaks_against_it(opened: Se
 
 
 def with_budget(opened: Session, **rules: Any) -> None:
-    opened.config = dataclasses.replace(opened.config, guard=GuardSettings(rules=GuardRules(**rules)))
+    opened.config = msgspec.structs.replace(opened.config, guard=GuardSettings(rules=GuardRules(**rules)))
 
 
 @pytest.mark.parametrize("number", [0, 1, 50])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Any
 import pytest
 from apply_made import AFTER, RUN, STACK, hook, line, planned, ready_plan
 from memory_blobs import MemoryBlobs
+from msgspec import structs
 from session_made import session
 
-from holdfast.config.valid import BackupSettings
+from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
 from holdfast.plans.context import Session
 from holdfast.plans.errors import Cancelled
@@ -129,7 +129,7 @@ def test_a_kept_state_needs_no_copy(tmp_path: Path) -> None:
 def test_an_apply_takes_away_what_is_too_old_to_keep(tmp_path: Path) -> None:
     """Versions of a kept state beyond those that the configuration keeps; the newest stay."""
     case = Case(tmp_path, kept=True)
-    case.session.config = dataclasses.replace(case.session.config, backups=BackupSettings(keep=2, max_age=0))
+    case.session.config = structs.replace(case.session.config, backups=BackupSettings(keep=2, max_age=0))
     for number in range(4):
         state = json.dumps(AFTER | {"serial": number + 1}).encode()
         one = StateCopy(

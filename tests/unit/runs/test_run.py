@@ -19,7 +19,7 @@ from memory_blobs import MemoryBlobs
 from plans_made import change
 from session_made import session
 
-from holdfast.config.guard_valid import Effect
+from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Decision, Reason, decided
 from holdfast.kernel.errors import HoldfastError, Problem, UnknownOutcome
 from holdfast.plans import plan_file

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.valid import SECRET_SCHEMES, SecretRef
+from holdfast.config.secret_refs import SCHEMES, SecretRef
 from holdfast.kernel.errors import UsageError
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.sources.catalogue import CATALOGUE, SourceEntry, is_local, open_source, source_for
@@ -18,7 +18,7 @@ EMPTY = Environment(variables={})
 
 def test_each_scheme_has_one_source() -> None:
     """A scheme without a source, or with two, would be noticed only when a run needs it."""
-    assert sorted(scheme for entry in CATALOGUE for scheme in entry.schemes) == sorted(SECRET_SCHEMES)
+    assert sorted(scheme for entry in CATALOGUE for scheme in entry.schemes) == sorted(SCHEMES)
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.module)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.config.valid import Backend, RuleKind, SecretRef
+from holdfast.config.secret_refs import SecretRef
+from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.secrets.stack_secrets import PLACEHOLDER, references_of, without_secrets, without_values
 from holdfast.stacks.stack import Stack

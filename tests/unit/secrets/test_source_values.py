@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import Failed
 from holdfast.secrets.sources import errors
 from holdfast.secrets.sources.interface import MAX_BYTES, select_value

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from holdfast.config.valid import Backend, RuleKind, SecretRef, Value
+from holdfast.config.secret_refs import SecretRef, Value
+from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.secrets.stack_secrets import references_of, stacks_by_reference
 from holdfast.stacks.stack import Stack

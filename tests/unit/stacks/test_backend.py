@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast.config.valid import Backend, RuleKind, SecretRef, Value
+from holdfast.config.secret_refs import SecretRef, Value
+from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.stacks.backend import CodeBackend, state_place
 from holdfast.stacks.stack import Stack

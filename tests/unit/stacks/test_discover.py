@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.read import parse
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import ConfigError, Failed, Problem
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.discover import discover, without_stacks

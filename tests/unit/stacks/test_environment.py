@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config.valid import Environment
+from holdfast.config.settings import Environment
 from holdfast.stacks.environment import Verdict, decide
 
 ENVIRONMENTS = (

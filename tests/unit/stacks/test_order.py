@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.config.problems import Problems
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.stacks.order import Wish, cycles, dependents_of, ordered, resolve, waves
 from holdfast.stacks.stack import Stack

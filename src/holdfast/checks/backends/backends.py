@@ -11,7 +11,9 @@ from holdfast.checks.backends.backend_types import BACKEND_TYPES, MANAGED, Backe
 from holdfast.checks.code.argument_values import values_at
 from holdfast.checks.model.interface import CheckFunction, CheckResult, Skipped
 from holdfast.checks.model.subjects import ABSENT, UNKNOWN, CheckedStack, Module
-from holdfast.config.valid import EngineUse, Owner, SecretRef
+from holdfast.config.engine import EngineUse
+from holdfast.config.secret_refs import SecretRef
+from holdfast.config.settings import Owner
 from holdfast.hcl.eval.values import bool_of, known
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown, constant

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast.checks.backends.backends import Home
 from holdfast.checks.model.subjects import CheckedStack
-from holdfast.config.boundary_valid import ANY, StateNames
+from holdfast.config.checks import ANY, StateNames
 from holdfast.config.placeholders import Literal, Placeholder, parse
 from holdfast.kernel.patterns import pattern
 

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.checks.model.interface import CheckResult, Finding, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Checkout, value
-from holdfast.config.valid import ContractUse
+from holdfast.config.settings import ContractUse
 from holdfast.contract.comparison import NOT_KNOWN, Difference, Given, Kind, compare
 from holdfast.contract.reading import BUILT_IN, Broken, built_in, read_contract
 from holdfast.contract.schema import Contract, Part

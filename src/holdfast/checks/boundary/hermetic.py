@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from holdfast.checks.model.interface import CheckResult, Finding, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
-from holdfast.config.valid import Owner
+from holdfast.config.settings import Owner
 from holdfast.hcl.nodes import Block
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.configuration import Configuration

@@ -10,8 +10,8 @@ from typing import Final
 from holdfast.checks.code.protection import is_created
 from holdfast.checks.model.interface import CheckResult, Finding, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Module, Resource
-from holdfast.config.boundary_valid import BoundarySettings, Side
-from holdfast.config.valid import Config
+from holdfast.config.checks import BoundarySettings, Side
+from holdfast.config.settings import Config
 from holdfast.stacks.stack import matches
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.actions import ChangeKind

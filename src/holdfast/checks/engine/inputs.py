@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from holdfast.checks.model.subjects import CheckedStack, Checkout, VariablesFile
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code, is_code, is_own_variables
 from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.hcl.nodes import File

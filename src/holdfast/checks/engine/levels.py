@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.checks.model.globs import is_path, is_rule
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.config.check_valid import CheckSettings, Level, RuleLevel
+from holdfast.config.checks import CheckSettings, Level, RuleLevel
 
 _LEAST_TO_MOST_SEVERE = tuple(Level)
 _BY_NAME = frozenset({"HF905", "HF908"})

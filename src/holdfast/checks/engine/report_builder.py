@@ -23,7 +23,7 @@ from holdfast.checks.model.globs import is_path
 from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.checks.model.report import Report, Reported, Waiver, finding_id, sort_findings
 from holdfast.checks.model.subjects import CheckedStack, Checkout
-from holdfast.config.check_valid import ConfigWaiver
+from holdfast.config.checks import ConfigWaiver
 from holdfast.kernel.errors import Place
 
 _MARK = MARK.encode()

@@ -19,7 +19,7 @@ from datetime import date
 from holdfast.checks.engine.catalogue import removal_note
 from holdfast.checks.model.globs import is_name, is_path, is_rule
 from holdfast.checks.model.report import Reported, Waiver
-from holdfast.config.check_valid import ConfigWaiver
+from holdfast.config.checks import ConfigWaiver
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.values import dataclass

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.checks.code.bodies import ABSENT, Absent, bodies, nested, value
 from holdfast.checks.model.traces import Trace, Unread
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.eval.evaluate import Scope
 from holdfast.hcl.nodes import Block, Body, File

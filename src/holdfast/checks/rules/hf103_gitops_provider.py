@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from holdfast.checks.boundary.ownership import may_name_providers, may_write, owner_of_type, settings_of
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
-from holdfast.config.boundary_valid import Side
+from holdfast.config.checks import Side
 from holdfast.hcl.nodes import Attribute, Block
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.configuration import Configuration

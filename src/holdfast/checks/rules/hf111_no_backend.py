@@ -8,7 +8,7 @@ from holdfast.checks.backends.backend_types import MANAGED
 from holdfast.checks.backends.backends import why_shared
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedStack
-from holdfast.config.valid import Owner
+from holdfast.config.settings import Owner
 
 
 def _look(stack: CheckedStack) -> Iterator[Finding]:

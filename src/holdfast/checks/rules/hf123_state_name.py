@@ -13,7 +13,7 @@ from holdfast.checks.backends.state_naming import (
 )
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 from holdfast.checks.model.subjects import ABSENT, CheckedStack
-from holdfast.config.boundary_valid import StateNames
+from holdfast.config.checks import StateNames
 
 
 def _look(stack: CheckedStack) -> Iterator[CheckResult]:

@@ -8,7 +8,7 @@ from holdfast.checks.backends.backend_types import MANAGED
 from holdfast.checks.backends.backends import backend_of_module, backend_of_stack, has_stack, state_place_for
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedStack, Checkout
-from holdfast.config.valid import RuleKind
+from holdfast.config.stack_rules import RuleKind
 from holdfast.stacks.backend import Identity
 from holdfast.stacks.stack import Stack
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from holdfast.checks.boundary.contracts import SETTINGS, contract_of
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Checkout
-from holdfast.config.valid import ContractUse
+from holdfast.config.settings import ContractUse
 from holdfast.contract.reading import Broken
 from holdfast.stacks.stack import matches
 

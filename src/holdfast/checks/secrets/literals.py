@@ -11,7 +11,7 @@ from holdfast.checks.secrets import texts
 from holdfast.checks.secrets.known_secrets import is_about, is_known, names_secret
 from holdfast.checks.secrets.secret_arguments import hard_coded_secrets
 from holdfast.checks.secrets.suspicion import Suspicious, classify_text, ends_as_password
-from holdfast.config.valid import Config
+from holdfast.config.settings import Config
 from holdfast.hcl.nodes import Block, Body, Expression, File, Literal
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern

@@ -17,7 +17,7 @@ from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.tools.checkov_report import SEEN, SEEN_CHECK, UNNAMED, Checked, Report, read_report
 from holdfast.checks.tools.checkov_settings import FILES, Settings, settings
 from holdfast.checks.tools.interface import Asked, Said, child_variables, tool, words
-from holdfast.config.check_valid import Use
+from holdfast.config.checks import Use
 from holdfast.kernel.errors import Place
 from holdfast.secrets.redact import MASK
 from holdfast.system import files, processes

@@ -26,7 +26,7 @@ from holdfast.checks.engine.running import crash_location
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
-from holdfast.config.check_valid import Use
+from holdfast.config.checks import Use
 from holdfast.kernel.values import dataclass
 from holdfast.system import environment as environment_door
 from holdfast.system.environment import Environment

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.audit.chain import Piece
     from holdfast.audit.verify import Verdict
     from holdfast.cli.console import Console
-    from holdfast.config.valid import Config
+    from holdfast.config.settings import Config
     from holdfast.store.run_store import RunStore
 
 _MOST_BREAKS = 20

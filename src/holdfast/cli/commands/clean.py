@@ -9,7 +9,7 @@ from holdfast.cli.command import Group, Invocation, Option, command
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.config.valid import Work
+    from holdfast.config.settings import Work
     from holdfast.terraform.workdirs.gc import Cleaned, Item
 
 
@@ -49,7 +49,7 @@ def clean(
 def _limits(invocation: Invocation) -> Work:
     """The limits of this repository; the defaults outside of one."""
     from holdfast.config import read as config_read
-    from holdfast.config.valid import Work
+    from holdfast.config.settings import Work
 
     if invocation.config is not None:
         return config_read.load(invocation.config).work

@@ -12,7 +12,7 @@ from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
     from holdfast.cli.console import Console
-    from holdfast.config.valid import SecretRef
+    from holdfast.config.secret_refs import SecretRef
     from holdfast.secrets.sources.interface import ReadSecret
 
 _NAMED = 3

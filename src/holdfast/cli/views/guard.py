@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.console import Console
-from holdfast.config.guard_valid import Effect
+from holdfast.config.guard import Effect
 from holdfast.guard.decision import Reason
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.locators import Locator
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import Locator, SecretRef
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.sources import aws_process, errors
 from holdfast.secrets.sources.interface import Answers, ReadSecret, Timeouts, parse_locator, select_value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.sources import errors
 from holdfast.secrets.sources.azure_login import AzureLogin, AzureToken, cloud_from

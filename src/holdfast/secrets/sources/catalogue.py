@@ -1,4 +1,4 @@
-"""The secret sources. To add one: write its module, add a line here and its scheme to `config.locators`."""
+"""The secret sources. To add one: write its module, and add a line here and its scheme to `secret_refs`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.config.valid import SECRET_SCHEMES, SecretRef
+from holdfast.config.secret_refs import SCHEMES, SecretRef
 from holdfast.kernel.errors import UsageError
 from holdfast.secrets.sources.interface import Source, Timeouts
 from holdfast.system.environment import Environment
@@ -35,7 +35,7 @@ def source_for(ref: SecretRef) -> SourceEntry:
     raise UsageError(
         "HF-SEC-1",
         f"there is no secret source `{ref.scheme}:` ({ref})",
-        hint=f"Use one of {', '.join(f'{scheme}:' for scheme in SECRET_SCHEMES)}.",
+        hint=f"Use one of {', '.join(f'{scheme}:' for scheme in SCHEMES)}.",
     )
 
 

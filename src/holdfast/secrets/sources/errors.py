@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import Failed, UsageError
 
 _MAX_QUOTED = 300

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import Failed
 from holdfast.secrets.sources import errors
 from holdfast.secrets.sources.interface import Timeouts

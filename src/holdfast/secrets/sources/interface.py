@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from holdfast.config import locators
-from holdfast.config.locators import Locator
-from holdfast.config.valid import SecretRef
+from holdfast.config import secret_refs
+from holdfast.config.secret_refs import Locator, SecretRef
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.sources import errors
@@ -64,9 +63,9 @@ def fetch_each(refs: Iterable[SecretRef], read: Callable[[SecretRef], ReadSecret
 def parse_locator(ref: SecretRef) -> Locator:
     """Placeholders are filled in after the configuration was checked, so the result can still be invalid."""
     try:
-        return locators.parse(ref.scheme, ref.locator)
+        return secret_refs.parse_locator(ref.scheme, ref.locator)
     except ValueError as error:
-        form = locators.SCHEMES[ref.scheme].form
+        form = secret_refs.SCHEMES[ref.scheme].form
         raise UsageError(
             "HF-SEC-9", f"`{ref}` is not a valid reference: {error}", hint=f"Write {form}."
         ) from None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.sources.interface import MAX_BYTES, Answers, ReadSecret, Timeouts, fetch_each

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.sources import errors
 from holdfast.secrets.sources.http_session import HttpSession, json_body

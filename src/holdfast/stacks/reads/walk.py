@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from holdfast.config.valid import SecretRef
+from holdfast.config.secret_refs import SecretRef
 from holdfast.hcl.eval.code import Code, ModuleCall, ModuleCode, is_own_variables
 from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import convert, number_of, pairs, same, strings

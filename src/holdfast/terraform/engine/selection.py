@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.config.valid import EnginePin, EngineUse
+from holdfast.config.engine import EnginePin, EngineUse
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product

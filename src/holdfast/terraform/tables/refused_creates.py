@@ -7,7 +7,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from holdfast.config.engine_keys import MEANINGLESS
+from holdfast.config.engine import MEANINGLESS
 from holdfast.kernel.values import dataclass
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.config.valid import Work
+from holdfast.config.settings import Work
 from holdfast.kernel.values import dataclass, field
 from holdfast.system import clock, files, process_table
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from holdfast.config.valid import Work
+from holdfast.config.settings import Work
 from holdfast.kernel.values import dataclass
 
 

@@ -8,7 +8,7 @@ from checks_made import UNUSED, check, configuration, of
 from holdfast.checks.engine.levels import is_enabled, severity_of
 from holdfast.checks.model.globs import is_name, is_path, is_rule
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.config.check_valid import CheckSettings
+from holdfast.config.checks import CheckSettings
 
 RULE = Rule(id="HF700", title="t", why="w.", fix="f.", severity=Severity.WARNING)
 

@@ -6,7 +6,7 @@ import pytest
 from checks_made import ONE_STACK, checkout
 
 from holdfast.checks.tools.catalogue import TOOLS, tools
-from holdfast.config.check_valid import Use
+from holdfast.config.checks import Use
 from holdfast.kernel.errors import ConfigError
 
 CODE = {"main.tf": 'resource "aws_x" "a" {}\n'}

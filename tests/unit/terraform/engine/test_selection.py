@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config.valid import EnginePin, EngineUse
+from holdfast.config.engine import EnginePin, EngineUse
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.engine.selection import Wish, select_engine

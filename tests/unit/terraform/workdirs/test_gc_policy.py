@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.valid import Work
+from holdfast.config.settings import Work
 from holdfast.terraform.workdirs.gc_policy import Decision, Entry, decide, size_in_words
 
 NOW = 1_000_000.0

@@ -19,7 +19,7 @@ from holdfast.checks.tools.rego.answers import Kind, Result
 from holdfast.checks.tools.rego.files import policy_files
 from holdfast.checks.tools.rego.interface import INSTALL, Document, NoAnswer
 from holdfast.checks.tools.rego.policies import FOLDER, Policy, old_rules, rules_of, unknown_data
-from holdfast.config.check_valid import Use
+from holdfast.config.checks import Use
 from holdfast.kernel.errors import Place
 
 if TYPE_CHECKING:

@@ -1,0 +1,208 @@
+"""The keys of holdfast.yaml, and the configuration that the program uses once the file is valid."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from holdfast.config.checks import CheckSettings
+from holdfast.config.declarations import Section, key
+from holdfast.config.engine import EngineSettings
+from holdfast.config.guard import GuardKeys, GuardSettings
+from holdfast.config.problems import did_you_mean
+from holdfast.config.shapes import (
+    NAME,
+    Choice,
+    Duration,
+    Flag,
+    FormatVersion,
+    Integer,
+    ListOf,
+    Number,
+    Size,
+    Text,
+    named,
+    path_text,
+)
+from holdfast.config.stack_entries import check_entries
+from holdfast.config.stack_rules import StackRule
+from holdfast.kernel.errors import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.config.reader import At, Reader
+
+PRODUCTION_NAMES: Final = ("production", "prod", "prd", "live")
+_S3_URI: Final = r"s3://[a-z0-9][a-z0-9.-]*(?:/[^\\\x00-\x1f]*)?"
+
+
+class Environment(Section, frozen=True, kw_only=True):
+    name: str
+    match: tuple[str, ...] = key(
+        ListOf(Text(), single=True),
+        "A value or glob, or a list of them, that belong to the environment in addition to its own name.",
+    )
+    production: bool = key(
+        Flag(),
+        "Whether it counts as production.",
+        default=False,
+        default_doc=f"true for {', '.join(f'`{name}`' for name in PRODUCTION_NAMES)}",
+    )
+
+    @classmethod
+    def from_keys(cls, values: dict[str, Any]) -> Environment:
+        values.setdefault("production", values["name"] in PRODUCTION_NAMES)
+        return cls(**values)
+
+
+class Owner(StrEnum):
+    CI = "ci"
+    DEVELOPERS = "developers"
+
+
+class ContractUse(Section, frozen=True, kw_only=True):
+    """The outputs that stacks of a target must have."""
+
+    place: Place
+    schema: str = key(
+        path_text("the name of a built-in contract, or the path of a YAML file inside the repository"),
+        "The name of a built-in contract, or the path of a YAML file.",
+        default="platform-v1",
+    )
+    stacks: tuple[str, ...] = key(
+        ListOf(Text(), single=True),
+        "A list of the stacks that must have them: names, globs and filters as on the command line.",
+        default_doc="all of the target",
+    )
+
+    def __eq__(self, other: object) -> bool:
+        """Regardless of the place, which an unrelated edit of the file can change."""
+        return isinstance(other, ContractUse) and (self.schema, self.stacks) == (other.schema, other.stacks)
+
+    def __hash__(self) -> int:
+        return hash((self.schema, self.stacks))
+
+
+class Target(Section, frozen=True, kw_only=True):
+    name: str
+    owner: Owner = key(
+        Choice(tuple(Owner)),
+        "`ci`: only CI may apply and destroy. `developers`: anyone may.",
+        default=Owner.DEVELOPERS,
+    )
+    lane: str | None = key(
+        NAME,
+        "The concurrency lane in which its changes queue. A stack without a target uses the lane `default`.",
+        default_doc="the target's name",
+    )
+    contract: ContractUse | None = key(
+        ContractUse, "Outputs that its stacks must have: [the output contract](contract.md).", default=None
+    )
+
+
+class Work(Section, frozen=True, kw_only=True):
+    """When work directories are removed: after how many seconds, and beyond how many bytes in total."""
+
+    max_age: float = key(Duration(), "Remove a work directory that is older than this.", default="24h")
+    max_size: int = key(
+        Size(), "Remove the oldest work directories when all of them are larger than this.", default="5GB"
+    )
+
+
+class BackupSettings(Section, frozen=True, kw_only=True):
+    """Of the versions and snapshots of a state, the newest `keep` stay; the others for `max_age` seconds."""
+
+    keep: int = key(Integer(1, 100_000), "How many of a state's newest versions are always kept.", default=30)
+    max_age: float = key(
+        Duration(0, 3650 * 86400.0),
+        "How long older versions are kept. `0s`: they are removed at once.",
+        default="90d",
+    )
+
+
+class RedactionSettings(Section, frozen=True, kw_only=True):
+    off: tuple[str, ...] = key(
+        ListOf(Text("the id of a layer", r"[a-z0-9][a-z0-9-]*", max_length=100)),
+        "Ids of redaction layers to turn off. Registered secrets are always hidden.",
+    )
+    words: tuple[str, ...] = key(
+        ListOf(Text("a word of three characters or more", r"\S{3,}", max_length=100)),
+        "Words that mark a name as secret in your company, such as `parole`, besides the built-in ones.",
+    )
+    entropy: float | None = key(
+        Number(0, 8),
+        "From how many bits per character a value under such a name counts as random: 0 to 8.",
+        default_doc="`2.75`",
+    )
+
+
+class Config(Section, frozen=True, kw_only=True):
+    groups: ClassVar[Mapping[str, str]] = {
+        "audit": "Where the audit log is stored in addition to the run store: [audit](audit.md)."
+    }
+
+    file: Path
+    root: Path
+    version: int = key(FormatVersion(), "The version of this format: `1`.", default=1, required=True)
+    company: str | None = key(NAME, "The value of `{company}`.")
+    environments: tuple[Environment, ...] = key(
+        named(Environment, entry=lambda _name, environment, _place: environment),
+        "A mapping of the names of environments to what belongs to them.",
+    )
+    targets: tuple[Target, ...] = key(
+        named(Target, entry=lambda _name, target, _place: target),
+        "A mapping of the names of targets, the platforms that stacks are deployed to.",
+    )
+    stacks: tuple[StackRule, ...] = key(
+        ListOf(StackRule), "A list of entries: how stacks are found and what they consist of."
+    )
+    engine: EngineSettings = key(EngineSettings, "What runs Terraform.")
+    store: str = key(
+        Text(
+            "a folder, or `s3://bucket/prefix`",
+            rf"{_S3_URI}|(?![A-Za-z][A-Za-z0-9+.-]*://)(?!(?:.*/)?\.\.(?:/|$))[^\\\x00-\x1f]+",
+            code="HF-CONF-16",
+            numbers=False,
+        ),
+        "The run store: a folder, or `s3://bucket/prefix`.",
+        default=".holdfast",
+    )
+    store_named: bool = False
+    """Whether the file itself says where the store is."""
+    work: Work = key(Work, "When work directories are removed.")
+    guard: GuardSettings = key(
+        GuardKeys, "What is refused, and what needs an approval: [the guard](guard.md)."
+    )
+    checks: CheckSettings = key(CheckSettings, "What is checked before anything runs: [checks](checks.md).")
+    audit_s3: str | None = key(
+        Text("`s3://bucket/prefix`", _S3_URI, code="HF-CONF-16", numbers=False),
+        "Where its lines are uploaded, as objects by day and run: `s3://bucket/prefix`.",
+        path="audit.s3",
+    )
+    backups: BackupSettings = key(
+        BackupSettings, "How long old versions and snapshots of states are kept: [state](state.md)."
+    )
+    redaction: RedactionSettings = key(
+        RedactionSettings, "What is hidden in addition to known secrets: [redaction](redaction.md)."
+    )
+
+    @classmethod
+    def check(cls, section: At, reader: Reader) -> None:
+        known = (*section.get("environments", {}), *PRODUCTION_NAMES)
+        for key_, code in (("guard", "HF-CONF-23"), ("checks", "HF-CONF-26")):
+            named_here = section.value[key_].get("environments", {}) if key_ in section.value else {}
+            for name, at in named_here.items():
+                if name not in known:
+                    reader.problems.add(
+                        code,
+                        f"{key_}.environments names `{name}`, which is not in `environments`",
+                        place=at.place,
+                        hint=did_you_mean(name, known) or f"Add it: environments: {{ {name}: {{}} }}",
+                    )
+        check_entries(section, reader.fillable, problems=reader.problems)
+
+    @classmethod
+    def from_keys(cls, values: dict[str, Any]) -> Config:
+        return cls(store_named="store" in values, **values)

@@ -1,0 +1,335 @@
+"""The kinds of values a key can take: how each is read, and how the JSON Schema describes it.
+
+Containers (`ListOf`, `Names`, `TextOrMapping`) and sections are walked by `reader.py`; a single value parses
+itself. `declarations.py` puts shapes together into sections.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from holdfast.config import quantities
+from holdfast.config.problems import did_you_mean, listed
+from holdfast.config.yaml import ScalarNode
+
+if TYPE_CHECKING:
+    from holdfast.config.declarations import Section
+    from holdfast.kernel.errors import Place
+
+WRONG_VALUE: Final = "HF-CONF-6"
+OUT_OF_BOUNDS: Final = "HF-CONF-21"
+SECRET_SCHEMA: Final[Mapping[str, Any]] = {"$ref": "#/$defs/secret"}
+JsonSchema = dict[str, Any]
+
+
+class MistakeError(Exception):
+    """Why a value is refused. The message continues a sentence that starts with the key."""
+
+    def __init__(self, code: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+
+class WrongKindError(Exception):
+    """A value of another kind than the key takes; the reader names the kind that it expects."""
+
+
+def anchored(pattern: str) -> str:
+    """JSON Schema searches; the reader matches the whole text."""
+    return f"^(?:{pattern})$"
+
+
+class Text(Struct, frozen=True):
+    """Text. A number without quotes counts as the text that was written, unless `numbers` is false."""
+
+    expected: str = "text"
+    pattern: str | None = None
+    """A regular expression (Python and ECMA alike) that the whole text must match."""
+    code: str = WRONG_VALUE
+    numbers: bool = True
+    flags: bool = False
+    """`true` and `false` without quotes count as text, too."""
+    fill: bool = False
+    """May contain placeholders."""
+    secret: bool = False
+    """May be a secret reference instead."""
+    max_length: int = 1000
+    convert: Callable[[str], Any] | None = None
+    """Turns the text into the value; may raise MistakeError."""
+
+    def parse(self, node: ScalarNode) -> Any:
+        match node.value:
+            case bool():
+                right = self.flags
+            case int() | float():
+                right = self.numbers
+            case value:
+                right = value is not None
+        if not right:
+            raise WrongKindError
+        text = node.text
+        if not text or len(text) > self.max_length:
+            what = "is empty" if not text else f"is longer than {self.max_length} characters"
+            raise MistakeError(self.code, what, hint=f"Give {self.expected}.")
+        if self.pattern is not None and not re.fullmatch(self.pattern, text):
+            raise MistakeError(self.code, f"is `{text}`; it must be {self.expected}")
+        return self.convert(text) if self.convert else text
+
+    def json_schema(self) -> JsonSchema:
+        types = ["string", *(["number"] if self.numbers else []), *(["boolean"] if self.flags else [])]
+        text: JsonSchema = {
+            "type": types if len(types) > 1 else "string",
+            "minLength": 1,
+            "maxLength": self.max_length,
+        }
+        if self.pattern is not None:
+            text["pattern"] = anchored(self.pattern)
+        return {"anyOf": [text, SECRET_SCHEMA]} if self.secret else text
+
+
+class Choice(Struct, frozen=True):
+    """One of a few texts; the value is the item of `values` itself, so an enum's member stays one."""
+
+    values: tuple[str, ...]
+
+    @property
+    def expected(self) -> str:
+        return listed(self.values)
+
+    def parse(self, node: ScalarNode) -> str:
+        if not isinstance(node.value, str):
+            raise WrongKindError
+        for value in self.values:
+            if value == node.value:
+                return value
+        hint = did_you_mean(node.value, self.values) or f"Use {self.expected}."
+        raise MistakeError("HF-CONF-7", f"cannot be `{node.value}`", hint=hint)
+
+    def json_schema(self) -> JsonSchema:
+        return {"enum": [str(value) for value in self.values]}
+
+
+class Flag(Struct, frozen=True):
+    expected: str = "true or false"
+
+    def parse(self, node: ScalarNode) -> bool:
+        if not isinstance(node.value, bool):
+            raise WrongKindError
+        return node.value
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "boolean"}
+
+
+class Number(Struct, frozen=True):
+    minimum: float
+    maximum: float
+
+    @property
+    def expected(self) -> str:
+        return f"a number from {self.minimum:g} to {self.maximum:g}"
+
+    def parse(self, node: ScalarNode) -> float:
+        if not isinstance(node.value, int | float) or isinstance(node.value, bool):
+            raise WrongKindError
+        if not self.minimum <= node.value <= self.maximum:
+            raise MistakeError(OUT_OF_BOUNDS, f"is {node.value}; it must be {self.expected}")
+        return node.value
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
+
+
+class Integer(Number, frozen=True):
+    @property
+    def expected(self) -> str:
+        return f"a whole number from {self.minimum} to {self.maximum}"
+
+    def parse(self, node: ScalarNode) -> float:
+        if not isinstance(node.value, int):
+            raise WrongKindError
+        return Number.parse(self, node)
+
+    def json_schema(self) -> JsonSchema:
+        return {**Number.json_schema(self), "type": "integer"}
+
+
+class FormatVersion(Struct, frozen=True):
+    """The version of the file's own format."""
+
+    known: int = 1
+
+    @property
+    def expected(self) -> str:
+        return str(self.known)
+
+    def parse(self, node: ScalarNode) -> int:
+        if type(node.value) is not int or node.value != self.known:
+            raise MistakeError(
+                "HF-CONF-12",
+                f"is `{node.text}`, which this version of Holdfast does not support",
+                hint=f"Write `version: {self.known}`, or use the Holdfast that the file was written for.",
+            )
+        return self.known
+
+    def json_schema(self) -> JsonSchema:
+        return {"const": self.known}
+
+
+class Duration(Struct, frozen=True):
+    """`90d`, `1h30m`, `90s`, or plain seconds."""
+
+    minimum: float = 1.0
+    maximum: float = 365 * 86400.0
+
+    @property
+    def expected(self) -> str:
+        low, high = quantities.duration_text(self.minimum), quantities.duration_text(self.maximum)
+        return f"a duration from {low} to {high}, such as `30m`"
+
+    def parse(self, node: ScalarNode) -> float:
+        if isinstance(node.value, bool) or node.value is None:
+            raise WrongKindError
+        amount = quantities.seconds(node.text)
+        if amount is None or not self.minimum <= amount <= self.maximum:
+            hint = "Write it as 90s, 30m, 24h, 1h30m, 90d, or in plain seconds."
+            raise MistakeError(OUT_OF_BOUNDS, f"is `{node.text}`; it must be {self.expected}", hint=hint)
+        return amount
+
+    def json_schema(self) -> JsonSchema:
+        number = {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
+        return {"anyOf": [{"type": "string", "pattern": anchored(quantities.DURATION)}, number]}
+
+
+class Size(Struct, frozen=True):
+    """`5GB`, `1GiB`, or plain bytes."""
+
+    expected: str = "a size such as `5GB`"
+
+    def parse(self, node: ScalarNode) -> int:
+        if isinstance(node.value, bool) or node.value is None:
+            raise WrongKindError
+        amount = quantities.size_in_bytes(node.text)
+        if not amount:
+            hint = "Write it as 500MB, 5GB, 1GiB, or in plain bytes."
+            raise MistakeError(OUT_OF_BOUNDS, f"is `{node.text}`; it must be {self.expected}", hint=hint)
+        return amount
+
+    def json_schema(self) -> JsonSchema:
+        number = {"type": "integer", "minimum": 1}
+        return {"anyOf": [{"type": "string", "pattern": anchored(quantities.SIZE)}, number]}
+
+
+class SecretOnly(Struct, frozen=True):
+    """A secret reference; the value itself is refused."""
+
+    def json_schema(self) -> JsonSchema:
+        return dict(SECRET_SCHEMA)
+
+
+class AnyValue(Struct, frozen=True):
+    """Text, number, true or false, list, mapping, or a secret reference; text may contain placeholders."""
+
+    null: bool = False
+    nested: bool = True
+    as_text: bool = False
+    """Numbers, true and false become the text that was written."""
+
+    def json_schema(self) -> JsonSchema:
+        if not self.nested:
+            return {"anyOf": [{"type": ["string", "number", "boolean"]}, SECRET_SCHEMA]}
+        return {"$ref": "#/$defs/value_or_null" if self.null else "#/$defs/value"}
+
+
+class ReservedNames(Struct, frozen=True):
+    """Names that cannot be used, and why."""
+
+    pattern: str
+    why: str
+
+
+class Names(Struct, frozen=True):
+    """A mapping whose keys are names that the user chooses."""
+
+    value: Shape
+    pattern: str
+    expected: str
+    code: str = WRONG_VALUE
+    reserved: tuple[ReservedNames, ...] = ()
+    reserved_code: str = WRONG_VALUE
+    entry: Callable[[str, Any, Place], Any] | None = None
+    """Makes an item of name, value and place. The mapping is then read as a tuple of these items."""
+
+    @property
+    def empty(self) -> Any:
+        return MappingProxyType({}) if self.entry is None else ()
+
+    def json_schema(self) -> JsonSchema:
+        allowed: list[JsonSchema] = [{"pattern": anchored(self.pattern)}]
+        if self.reserved:
+            patterns = "|".join(names.pattern for names in self.reserved)
+            allowed.append({"not": {"pattern": anchored(patterns)}})
+        return {
+            "type": "object",
+            "propertyNames": {"allOf": allowed},
+            "additionalProperties": self.value.json_schema(),
+        }
+
+
+class ListOf(Struct, frozen=True):
+    item: Shape
+    single: bool = False
+    """One value may be written without the list."""
+
+    def json_schema(self) -> JsonSchema:
+        item = self.item.json_schema()
+        items = {"type": "array", "items": item}
+        return {"anyOf": [item, items]} if self.single else items
+
+
+class TextOrMapping(Struct, frozen=True):
+    text: Text
+    mapping: Names
+
+    def json_schema(self) -> JsonSchema:
+        return {"anyOf": [self.text.json_schema(), self.mapping.json_schema()]}
+
+
+Scalar = Text | Choice | Flag | Integer | Number | FormatVersion | Duration | Size
+
+if TYPE_CHECKING:
+    Shape = Scalar | SecretOnly | AnyValue | Names | ListOf | TextOrMapping | type[Section]
+
+
+# Texts that several keys take
+
+
+def shortest_path(path: str) -> str:
+    """`./a//b/` is `a/b`; the root itself is `.`."""
+    return "/".join(part for part in path.split("/") if part not in {"", "."}) or "."
+
+
+NAME_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._@+-]*"
+NAME_EXPECTED: Final = "a name of letters, digits and . _ @ + -, starting with a letter or digit"
+NAME: Final = Text(NAME_EXPECTED, NAME_PATTERN, max_length=100)
+MAX_EIGHT_STARS: Final = r"(?!(?:[^*]*\*){9})"
+TYPE_GLOB: Final = MAX_EIGHT_STARS + r"[A-Za-z_*][A-Za-z0-9_*-]*"
+INSIDE: Final = r"(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\\\x00-\x1f]+"
+INSIDE_EXPECTED: Final = "a path inside the repository, relative to holdfast.yaml, without `..`"
+FILLED: Final = Text(fill=True)
+
+
+def path_text(expected: str = INSIDE_EXPECTED, pattern: str = INSIDE, *, fill: bool = False) -> Text:
+    """A path inside the repository, kept in its shortest form."""
+    return Text(expected, pattern, code="HF-CONF-16", numbers=False, fill=fill, convert=shortest_path)
+
+
+def named(value: Shape, *, entry: Callable[[str, Any, Place], Any] | None = None) -> Names:
+    """A mapping of names such as those of environments and targets."""
+    return Names(value, NAME_PATTERN, NAME_EXPECTED, entry=entry)

@@ -1,0 +1,246 @@
+"""`stacks`: how stacks are found and what they consist of.
+
+Text that may contain placeholders is kept as written; `stacks/` fills it in for each stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from holdfast.config.declarations import Section, key
+from holdfast.config.engine import EnginePin
+from holdfast.config.secret_refs import Value
+from holdfast.config.shapes import (
+    FILLED,
+    INSIDE,
+    INSIDE_EXPECTED,
+    AnyValue,
+    Choice,
+    Duration,
+    Flag,
+    ListOf,
+    Names,
+    ReservedNames,
+    SecretOnly,
+    Text,
+    TextOrMapping,
+    path_text,
+)
+from holdfast.kernel.errors import Place
+
+if TYPE_CHECKING:
+    from holdfast.config.reader import At, Reader
+
+OWNED_VARIABLES: Final = (
+    ReservedNames(r"TF_CLI_ARGS.*", "Holdfast sets the arguments of Terraform."),
+    ReservedNames(r"TF_WORKSPACE", "Use `workspace:` of the stack."),
+    ReservedNames(r"TF_DATA_DIR", "Holdfast keeps the data of each stack in its own work directory."),
+    ReservedNames(r"TF_LOG.*", "Terraform's log can contain secrets; Holdfast decides where it goes."),
+    ReservedNames(r"TF_REATTACH_PROVIDERS", "Holdfast starts the providers."),
+    ReservedNames(r"TF_IN_AUTOMATION|TF_INPUT", "Holdfast always runs Terraform without prompts."),
+    ReservedNames(r"TF_PLUGIN_CACHE_DIR", "Providers come from Holdfast's own verified mirror."),
+    ReservedNames(r"TF_DISABLE_PLUGIN_TLS", "Use `engine.plugin_tls`."),
+    ReservedNames(r"TMPDIR|PLUGIN_UNIX_SOCKET_DIR", "Holdfast gives each engine a private folder."),
+    ReservedNames(r"HOLDFAST_.*", "These are settings of Holdfast itself, not of a stack."),
+)
+BACKEND_TYPES: Final = (
+    "azurerm", "consul", "cos", "gcs", "http", "kubernetes", "local", "oci", "oss", "pg", "remote", "s3",
+)  # fmt: skip
+_SECRET_OR_TEXT: Final = Text(fill=True, secret=True)
+
+
+class RuleKind(StrEnum):
+    VARIABLES = "variables"
+    FOLDER = "folder"
+    NAMED = "named"
+
+
+class Backend(Section, frozen=True, kw_only=True):
+    """A backend without a type has the type that the code declares."""
+
+    type: str | None = key(
+        Choice(BACKEND_TYPES),
+        "The backend's type. The code must declare the same one.",
+        default_doc="the type in the code",
+    )
+    settings: Mapping[str, Value] = key(
+        Names(AnyValue(), r"[A-Za-z_][A-Za-z0-9_-]*", "the name of a setting"),
+        "A mapping of backend settings, in addition to those in the code.",
+    )
+
+
+class _CredentialSettings(Section, frozen=True, kw_only=True):
+    """Read as a mapping of the settings that are given, because each stack fills in its placeholders."""
+
+    @classmethod
+    def from_keys(cls, values: dict[str, Any]) -> Mapping[str, Any]:
+        return MappingProxyType(values)
+
+
+class AwsCredentials(_CredentialSettings, frozen=True, kw_only=True):
+    role_arn: Value = key(_SECRET_OR_TEXT, "The role to assume.", required=True)
+    external_id: Value = key(_SECRET_OR_TEXT, "The external id that the role's trust policy requires.")
+    session_name: Value = key(_SECRET_OR_TEXT, "The session's name in CloudTrail.")
+    region: Value = key(_SECRET_OR_TEXT, "The region of the calls that assume the role.")
+    duration: int | None = key(Duration(900, 43200), "How long the session lasts: `15m` to `12h`.")
+    web_identity_token_file: Value = key(_SECRET_OR_TEXT, "The file with the OIDC token of the caller.")
+    profile: Value = key(_SECRET_OR_TEXT, "The profile that assumes the role.")
+
+    @classmethod
+    def from_keys(cls, values: dict[str, Any]) -> Mapping[str, Any]:
+        if "duration" in values:
+            values["duration"] = int(values["duration"])
+        return MappingProxyType(values)
+
+
+class AzureCredentials(_CredentialSettings, frozen=True, kw_only=True):
+    client_id: Value = key(_SECRET_OR_TEXT, "The identity to use.")
+    tenant_id: Value = key(_SECRET_OR_TEXT, "The identity's tenant.")
+    subscription_id: Value = key(_SECRET_OR_TEXT, "The subscription of the stack.")
+    use_oidc: bool = key(Flag(), "Authenticate with a federated token.", default=False)
+    oidc_token_file: Value = key(_SECRET_OR_TEXT, "The file with the federated token.")
+    client_secret: Value = key(SecretOnly(), "The identity's secret: always a secret reference.")
+    use_azuread: bool = key(Flag(), "Use Entra authentication for the state.", default=True)
+
+    @classmethod
+    def from_keys(cls, values: dict[str, Any]) -> Mapping[str, Any]:
+        return MappingProxyType({"use_oidc": False, "use_azuread": True, **values})
+
+
+class Credentials(_CredentialSettings, frozen=True, kw_only=True):
+    schema_rules: ClassVar[Mapping[str, Any]] = {"minProperties": 1}
+
+    aws: Mapping[str, Value] = key(AwsCredentials, "An AWS role to assume.", default=None)
+    azure: Mapping[str, Value] = key(AzureCredentials, "An Azure identity to use.", default=None)
+
+    @classmethod
+    def check(cls, section: At, reader: Reader) -> None:
+        if not section.value:
+            reader.problems.add("HF-CONF-5", f"{section.where} needs `aws` or `azure`", place=section.place)
+
+
+class StackRule(Section, frozen=True, kw_only=True):
+    """One entry of `stacks`."""
+
+    schema_rules: ClassVar[Mapping[str, Any]] = {
+        "if": {"required": ["variables"], "properties": {"variables": {"type": "string"}}},
+        "then": {"not": {"required": ["folder"]}},
+        "else": {
+            "if": {"required": ["folder"]},
+            "then": {"not": {"required": ["module"]}},
+            "else": {"required": ["name"]},
+        },
+    }
+
+    kind: RuleKind
+    place: Place
+    pattern: str | None = None
+    """The path pattern of `variables` or `folder`; None for a stack named by hand."""
+    places: Mapping[str, Place] = MappingProxyType({})
+    """The place of each key's value, for errors that appear only once stacks are found."""
+    variables: Mapping[str, Value] = key(
+        TextOrMapping(
+            text=path_text(
+                f"{INSIDE_EXPECTED}, ending in `.tfvars` or `.tfvars.json`",
+                rf"{INSIDE}\.tfvars(?:\.json)?",
+            ),
+            mapping=Names(
+                AnyValue(null=True), r"[A-Za-z_][A-Za-z0-9_-]*", "the name of a Terraform variable"
+            ),
+        ),
+        "Text: the pattern of variables files, one stack per file. A mapping: values of variables.",
+    )
+    folder: str | None = key(path_text(), "The pattern of folders: one stack per root module.")
+    name: str | None = key(
+        FILLED,
+        "The stack's name. Without `variables` and `folder`, the entry is one stack of this name.",
+        default_doc="the path that matched",
+    )
+    module: str | None = key(path_text(fill=True), "The folder of the root module.", implied=".")
+    variables_files: tuple[str, ...] = key(
+        ListOf(path_text(fill=True)),
+        "A list of more variables files. The last one wins; the stack's own file comes after them.",
+    )
+    environment: str | None = key(
+        FILLED,
+        "The value to look up in `environments`.",
+        default_doc="[see above](configuration.md#environments)",
+    )
+    account: str | None = key(FILLED, "The stack's account.", default_doc="`{account}` of the pattern")
+    region: str | None = key(FILLED, "The stack's region.", default_doc="`{region}` of the pattern")
+    target: str | None = key(FILLED, "One of `targets`.", default_doc="`{target}` of the pattern")
+    backend: Backend | None = key(
+        Backend, "Where the state is stored.", default=None, default_doc="the backend in the code"
+    )
+    credentials: Mapping[str, Mapping[str, Value]] = key(
+        Credentials,
+        "The cloud credentials of the stack. With this key, it gets no others.",
+        default_doc="those of the caller",
+    )
+    env: Mapping[str, Value] = key(
+        Names(
+            AnyValue(nested=False, as_text=True),
+            r"[A-Za-z_][A-Za-z0-9_]*",
+            "the name of an environment variable (letters, digits and _, not starting with a digit)",
+            code="HF-CONF-15",
+            reserved=OWNED_VARIABLES,
+            reserved_code="HF-CONF-14",
+        ),
+        "A mapping of environment variables for Terraform and its providers.",
+    )
+    workspace: str | None = key(FILLED, "The workspace of the backend.", implied="default")
+    depends_on: tuple[str, ...] = key(
+        ListOf(FILLED), "A list of names or globs of stacks that are applied before this one."
+    )
+    engine: EnginePin | None = key(
+        EnginePin,
+        "The engine of these stacks: `use` and `version`, as in `engine`.",
+        default=None,
+        default_doc="`engine` of the file",
+    )
+
+    def place_of(self, key: str) -> Place:
+        return self.places.get(key, self.place)
+
+    @classmethod
+    def check(cls, section: At, reader: Reader) -> None:
+        kind = rule_kind({name: at.value for name, at in section.value.items()})
+        if kind is None:
+            reader.problems.add(
+                "HF-CONF-17",
+                f"{section.where} does not say how to find its stacks",
+                place=section.place,
+                hint="Give `variables: path/{name}.tfvars`, `folder: path/{name}`, or a `name`.",
+            )
+        elif kind in _EXCLUDED and _EXCLUDED[kind][0] in section.value:
+            excluded, why = _EXCLUDED[kind]
+            reader.problems.add(
+                "HF-CONF-17",
+                f"`{excluded}` cannot be combined with `{kind}` in {section.where}: {why}",
+                place=section.value[excluded].key_place,
+                hint=f"Remove one of `{kind}` and `{excluded}`, or write two entries.",
+            )
+
+    @classmethod
+    def from_keys(cls, values: dict[str, Any]) -> StackRule:
+        kind = rule_kind(values) or RuleKind.NAMED
+        pattern = values.pop("variables") if kind is RuleKind.VARIABLES else values.get("folder")
+        return cls(kind=kind, pattern=pattern, **values)
+
+
+_EXCLUDED: Final = {
+    RuleKind.VARIABLES: ("folder", "an entry finds stacks by variables file or by folder, not by both"),
+    RuleKind.FOLDER: ("module", "the folder that matches is the module"),
+}
+
+
+def rule_kind(values: Mapping[str, Any]) -> RuleKind | None:
+    """The kind of an entry with these keys; None if they do not say how to find stacks."""
+    if not isinstance(values.get("variables", {}), Mapping):
+        return RuleKind.VARIABLES
+    if "folder" in values:
+        return RuleKind.FOLDER
+    return RuleKind.NAMED if "name" in values else None
