@@ -41,12 +41,12 @@ def test_without_a_binary(holdfast: Program) -> None:
         ("a", f"embedded Terraform {only['version']}", None),
         ("b", f"embedded Terraform {only['version']}", None),
     ]
-    assert all("nothing asks for another" in one["why"] for one in document["stacks"])
+    assert all("the first engine found" in one["why"] for one in document["stacks"])
     assert document["errors"] == []
     shown = holdfast.ok("doctor").out
     assert f"embedded Terraform {only['version']}" in shown
     assert "a, b" in shown
-    assert "nothing asks for another" in shown
+    assert "the first engine found" in shown
 
 
 @pytest.mark.binary
@@ -79,11 +79,11 @@ def test_what_cannot_be_used_is_shown_with_its_reason(holdfast: Program, tmp_pat
     holdfast.write("a/main.tf", _CODE)
     document = holdfast.json("doctor")
     assert {one["path"]: one["reason"] for one in document["unusable"]} == {
-        str(old): "terraform 1.4.0 is older than 1.5.0",
-        str(other): "it did not answer `version -json`",
+        str(old): "terraform 1.4.0 is older than 1.5.0, the oldest supported version",
+        str(other): "`version -json` failed",
     }
     shown = holdfast.ok("doctor").out
-    assert f"{old}: terraform 1.4.0 is older than 1.5.0" in shown
+    assert f"{old}: terraform 1.4.0 is older than 1.5.0, the oldest supported version" in shown
     assert len(document["engines"]) == 1
 
 

@@ -26,8 +26,7 @@ from holdfast.kernel.values import dataclass
 from holdfast.plans.context import Session
 from holdfast.plans.workdir import Prepared
 from holdfast.system import files
-from holdfast.terraform.engine.handshake import supports_plaintext
-from holdfast.terraform.engine.mirror import Mirror, Package
+from holdfast.terraform.engine.mirror import Mirror, Package, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock
 
 _BACKEND = Path(".terraform/terraform.tfstate")
@@ -189,7 +188,7 @@ class Initialiser:
             yield
             return
         async with self._session.filling:
-            lock = self._mirror.filling()
+            lock = self._mirror.hold_lock()
             await asyncio.to_thread(lock.__enter__)
             try:
                 self._link_known()

@@ -1,4 +1,4 @@
-"""Terraform's own CLI configuration: the user's is honoured, a mirror of holdfast.yaml is added to it."""
+"""Terraform's CLI configuration: the user's own, plus the mirror that holdfast.yaml names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from holdfast.kernel.errors import UsageError
 
 
 def with_mirror(own: str, mirror: Path, addresses: Iterable[str]) -> str:
-    """The user's text, and a block that takes these providers from the mirror and others as usual."""
+    """The user's text, and a block that installs these providers from the mirror and others as usual."""
     if any(True for _ in read(own, "terraform.rc").body.blocks_of("provider_installation")):
         raise UsageError(
             "HF-ENG-7",
-            "engine.mirror and the Terraform CLI configuration both say where providers come from",
-            hint="Leave one of them: `engine.mirror`, or the provider_installation block.",
+            "engine.mirror and the Terraform CLI configuration both configure provider installation",
+            hint="Remove one of them: `engine.mirror`, or the provider_installation block.",
         )
     listed = json.dumps(sorted(addresses))
     return (
@@ -29,7 +29,7 @@ def with_mirror(own: str, mirror: Path, addresses: Iterable[str]) -> str:
 
 
 def addresses_in(mirror: Path) -> tuple[str, ...]:
-    """`host/namespace/type` of everything in a filesystem mirror, packed or not."""
+    """`host/namespace/type` of every provider in a filesystem mirror, packed or not."""
     return tuple(
         sorted(
             path.relative_to(mirror).as_posix()
@@ -40,7 +40,7 @@ def addresses_in(mirror: Path) -> tuple[str, ...]:
 
 
 def user_file(variables: dict[str, str], *, tofu: bool) -> Path | None:
-    """Where the user's own configuration lies, as Terraform and OpenTofu look for it."""
+    """The user's own configuration file, found as Terraform and OpenTofu find it."""
     if named := variables.get("TF_CLI_CONFIG_FILE") or variables.get("TERRAFORM_CONFIG"):
         return Path(named)
     home = Path(variables.get("HOME", "/"))

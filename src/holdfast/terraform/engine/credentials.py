@@ -1,7 +1,7 @@
 """One identity per stack: a role or a federated identity becomes a private configuration.
 
-Only that stack's engine sees it; the caller's own keys are the source from which a role is taken, and
-never reach the stack themselves by environment. Pure: what the caller has comes in as `Caller`.
+Only that stack's engine sees it. The caller's own keys are used to assume the role and never reach the stack
+through its environment. Pure: the caller's credentials come in as `Caller`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _SOURCE = "holdfast-source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """What the one who started the command can prove about itself."""
+    """The credentials of the caller."""
 
     variables: Mapping[str, str] = field(repr=False)
     aws_config: str = field(default="", repr=False)
     aws_credentials: str = field(default="", repr=False)
-    """The texts of the caller's own AWS files, where there are any."""
+    """The content of the caller's own AWS files, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Files to write (0600) and variables to set. `{folder}` in a value is where the files lie."""
+    """Files to write (0600) and variables to set. `{folder}` in a value is the folder of the files."""
 
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -46,7 +46,7 @@ def build_identity(credentials: Mapping[str, Mapping[str, str]], caller: Caller)
 
 
 def aws_identity(settings: Mapping[str, str], caller: Caller) -> Identity:
-    """A configuration file with one profile that takes the role."""
+    """A configuration file with one profile that assumes the role."""
     profile = {
         "role_arn": settings["role_arn"],
         "role_session_name": settings.get("session_name", "holdfast"),
@@ -78,7 +78,7 @@ def aws_identity(settings: Mapping[str, str], caller: Caller) -> Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """Who takes the role: lines for the profile, texts of both files, variables that must be passed on."""
+    """Who assumes the role: lines for the profile, the content of both files, variables to pass on."""
 
     profile: Mapping[str, str]
     config: str
@@ -87,7 +87,7 @@ class _Source:
 
 
 def _source(settings: Mapping[str, str], caller: Caller) -> _Source:
-    """The first that there is: a named source, keys, a web identity, the caller's profile, the machine."""
+    """The first of: a configured source, keys, a web identity, the caller's profile, the machine."""
     config, keys, has = caller.aws_config, caller.aws_credentials, caller.variables.get
     profile, passed = {"source_profile": _SOURCE}, {}
     if token := settings.get("web_identity_token_file"):
@@ -112,7 +112,7 @@ def _source(settings: Mapping[str, str], caller: Caller) -> _Source:
                 "role_session_name": has("AWS_ROLE_SESSION_NAME") or "holdfast",
             },
         )
-    elif has("AWS_PROFILE") or _proves_itself("default", config, keys):
+    elif has("AWS_PROFILE") or _has_credentials("default", config, keys):
         profile = {"source_profile": has("AWS_PROFILE") or "default"}
     elif container := [name for name in caller.variables if name.startswith("AWS_CONTAINER_")]:
         profile = {"credential_source": "EcsContainer"}
@@ -122,19 +122,19 @@ def _source(settings: Mapping[str, str], caller: Caller) -> _Source:
     return _Source(profile=profile, config=config, keys=keys, passed=passed)
 
 
-_PROOF = re.compile(
+_CREDENTIALS = re.compile(
     r"^\s*(aws_access_key_id|role_arn|sso_|credential_process|credential_source|web_identity|login_session)",
     re.MULTILINE,
 )
 
 
-def _proves_itself(profile: str, *texts: str) -> bool:
-    """Whether a profile says who it is. On a machine with an identity it often holds a region only."""
+def _has_credentials(profile: str, *texts: str) -> bool:
+    """Whether a profile has credentials. On a machine with an identity it often has a region only."""
     header = re.compile(rf"^\s*\[\s*(?:profile\s+)?{re.escape(profile)}\s*\]\s*$", re.MULTILINE)
     for text in texts:
-        for found in header.finditer(text):
-            section = re.split(r"^\s*\[", text[found.end() :], maxsplit=1, flags=re.MULTILINE)[0]
-            if _PROOF.search(section):
+        for match in header.finditer(text):
+            section = re.split(r"^\s*\[", text[match.end() :], maxsplit=1, flags=re.MULTILINE)[0]
+            if _CREDENTIALS.search(section):
                 return True
     return False
 
@@ -144,8 +144,8 @@ def _section(name: str, values: Mapping[str, str | None]) -> str:
         if value and ("\n" in value or "\r" in value):
             raise UsageError(
                 "HF-CRED-1",
-                f"credentials: `{key}` holds a line break, which no AWS configuration can",
-                hint="Look at the secret or the variable that it comes from.",
+                f"credentials: `{key}` contains a line break, which AWS configuration files do not allow",
+                hint="Check the secret or variable it comes from.",
             )
     lines = "".join(f"{key} = {value}\n" for key, value in values.items() if value)
     return f"\n[{name}]\n{lines}"
@@ -165,7 +165,7 @@ _ACTIONS_TOKEN = {
 
 
 def azure_identity(settings: Mapping[str, str], caller: Caller) -> Identity:
-    """A federated identity (or a client secret) by variables, with Entra sign-in to the state."""
+    """Variables for a federated identity (or a client secret), with Entra sign-in to the state."""
     variables = {
         variable: settings[key] for key, names in _AZURE.items() if key in settings for variable in names
     }

@@ -1,7 +1,7 @@
-"""Which engines there are: programs on PATH and in the tools directories, and the embedded library.
+"""Installed engines: programs on PATH and in the tools directories, and the embedded library.
 
-Asking a program for its version costs a start; the answer is kept beside the tools and trusted as long as
-the file's size, time and inode stay the same.
+A version query costs a process start; its result is cached and trusted as long as size, time and inode of the
+file stay the same.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ _NAMES = {"terraform": Product.TERRAFORM, "tofu": Product.TOFU}
 
 
 class InstalledEngines:
-    """Looks once, remembers for the life of the command."""
+    """Searches once and remembers the result for the life of the command."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._memory = environment.home / "engines.json"
-        self._known = self._read_memory()
+        self._cache = environment.home / "engines.json"
+        self._known = self._read_cache()
         self.unusable: list[tuple[str, str]] = []
-        """Programs that were found and cannot be used, with the reason: `doctor` shows them."""
+        """Programs that cannot be used, with the reason: `doctor` shows them."""
 
     @functools.cache  # noqa: B019 - lives as long as the command
     def all(self) -> tuple[EngineId, ...]:
-        """The embedded one first, then programs, the newest first."""
+        """The embedded engine first, then programs, newest first."""
         embedded = self.embedded()
         binaries = sorted(
-            self.binaries(), key=lambda one: (Version.parse(one.version), one.product.value), reverse=True
+            self.binaries(),
+            key=lambda engine: (Version.parse(engine.version), engine.product.value),
+            reverse=True,
         )
         return (*((embedded,) if embedded else ()), *binaries)
 
@@ -49,30 +51,35 @@ class InstalledEngines:
         path = library_path()
         if path is None:
             return None
-        version = self._version(path, ask=self._ask_library)
+        version = self._version(path, query=self._query_library)
         if version is None:
             return None
         return EngineId(kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version=version, path=str(path))
 
     def binaries(self) -> tuple[EngineId, ...]:
-        found: dict[Path, EngineId] = {}
+        engines: dict[Path, EngineId] = {}
         self.unusable = []
         for path in self._candidates():
-            # A link to the program itself is the program; one to something else (a version manager that
-            # looks at the name it was called by) must be called by its own name.
+            # A link to the program itself is the program; a link to something else (a version manager that
+            # checks the name it was called by) must be called by its own name.
             real = path.resolve() if path.resolve().name in _NAMES else path.absolute()
-            if real in found:
+            if real in engines:
                 continue
-            version = self._version(real, ask=self._ask_program)
+            version = self._version(real, query=self._query_program)
             if version is None:
-                self.unusable.append((str(path), "it did not answer `version -json`"))
+                self.unusable.append((str(path), "`version -json` failed"))
                 continue
             product = _NAMES[real.name]
             if Version.parse(version) < MINIMUM[product]:
-                self.unusable.append((str(path), f"{product} {version} is older than {MINIMUM[product]}"))
+                self.unusable.append(
+                    (
+                        str(path),
+                        f"{product} {version} is older than {MINIMUM[product]}, the oldest supported version",
+                    )
+                )
                 continue
-            found[real] = EngineId(kind=EngineKind.BINARY, product=product, version=version, path=str(real))
-        return tuple(found.values())
+            engines[real] = EngineId(kind=EngineKind.BINARY, product=product, version=version, path=str(real))
+        return tuple(engines.values())
 
     def _candidates(self) -> list[Path]:
         tools = self._environment.home / "tools"
@@ -81,27 +88,27 @@ class InstalledEngines:
             folders = [Path(named), Path(named) / "bin", *folders]
         paths = [folder / name for folder in folders for name in _NAMES]
         paths += [path for name in _NAMES for path in sorted(tools.glob(f"{name}/*/{name}"))]
-        # Asked first whether it may be used: a folder of PATH may be one that this user must not look into.
+        # access() first: this user may not be allowed to read every folder of PATH.
         return [path for path in paths if os.access(path, os.X_OK) and path.is_file()]
 
-    def _version(self, path: Path, *, ask: Callable[[Path], str | None]) -> str | None:
+    def _version(self, path: Path, *, query: Callable[[Path], str | None]) -> str | None:
         stat = path.stat()
         mark = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
         known = self._known.get(str(path))
         if isinstance(known, dict) and known.get("mark") == mark:
             return str(known["version"])
-        answer = ask(path)
-        if answer is not None:
-            self._known[str(path)] = {"mark": mark, "version": answer}
-            files.private_folder(self._memory.parent)
-            files.write(self._memory, json.dumps(self._known, indent=1), durable=False)
-        return answer
+        version = query(path)
+        if version is not None:
+            self._known[str(path)] = {"mark": mark, "version": version}
+            files.private_folder(self._cache.parent)
+            files.write(self._cache, json.dumps(self._known, indent=1), durable=False)
+        return version
 
-    def _ask_program(self, path: Path) -> str | None:
+    def _query_program(self, path: Path) -> str | None:
         return program_version(path, self._environment)
 
-    def _ask_library(self, path: Path) -> str | None:
-        """One command in a throw-away process: the library cannot be unloaded from ours."""
+    def _query_library(self, path: Path) -> str | None:
+        """One command in a temporary process: the library cannot be unloaded from ours."""
         program = (
             "import ctypes,sys\n"
             "library=ctypes.CDLL(sys.argv[1])\n"
@@ -111,25 +118,25 @@ class InstalledEngines:
             "library.RunCli(2,texts,1,2)\n"
             "import os;os._exit(0)\n"
         )
-        return _asked((sys.executable, "-I", "-S", "-c", program, str(path)), self._environment)
+        return _query_version((sys.executable, "-I", "-S", "-c", program, str(path)), self._environment)
 
-    def _read_memory(self) -> dict[str, object]:
+    def _read_cache(self) -> dict[str, object]:
         try:
-            known = json.loads(self._memory.read_bytes())
+            known = json.loads(self._cache.read_bytes())
         except (OSError, ValueError):
             return {}
         return known if isinstance(known, dict) else {}
 
 
 def program_version(path: Path, environment: Environment) -> str | None:
-    """What a program says its version is; None when it does not answer as Terraform does."""
-    return _asked((str(path), *argv.version()), environment)
+    """The version that a program reports; None when it does not respond as Terraform does."""
+    return _query_version((str(path), *argv.version()), environment)
 
 
-def _asked(command: tuple[str, ...], environment: Environment) -> str | None:
+def _query_version(command: tuple[str, ...], environment: Environment) -> str | None:
     child = child_environment(
         caller=environment.variables,
-        # The user's own CLI configuration has no say in a version, and its mistakes go to stdout.
+        # The user's CLI configuration does not matter here, and its errors would go to stdout.
         named={"TF_CLI_CONFIG_FILE": os.devnull},
         credentials={},
         scratch="/tmp",  # noqa: S108

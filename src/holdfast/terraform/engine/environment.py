@@ -1,7 +1,4 @@
-"""What a Terraform process sees of the world: an allow-list, plus what the stack's configuration names.
-
-Pure: the caller's environment comes in as a value, the child's goes out as one.
-"""
+"""The environment of a Terraform process: an allow-list, plus what the stack's configuration names. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ ALWAYS: frozenset[str] = frozenset(
         # certificate authorities
         "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE",
         "GIT_SSL_CAINFO",
-        # the agent that holds SSH keys, for modules from Git
+        # SSH agent, for modules from Git
         "SSH_AUTH_SOCK", "SSH_AGENT_PID",
         # the user's own Terraform CLI configuration: mirrors and registries
         "TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG",
@@ -30,7 +27,7 @@ ALWAYS_PREFIXES: tuple[str, ...] = ("LC_",)
 INHERITED_PREFIXES: tuple[str, ...] = (
     "AWS_", "ARM_", "AZURE_", "GOOGLE_", "KUBE", "TF_VAR_", "TF_TOKEN_",
 )  # fmt: skip
-"""What a stack without credentials of its own takes over from the one who started the command."""
+"""What a stack without credentials of its own inherits from the caller."""
 
 FIXED: Mapping[str, str] = {
     "TF_IN_AUTOMATION": "1",
@@ -48,8 +45,8 @@ def child_environment(
 ) -> dict[str, str]:
     """The whole environment of an engine process.
 
-    `named` is the stack's own `env`; `credentials` are the variables of its private identity, or None
-    for a stack that uses the caller's. What Holdfast fixes cannot be overridden.
+    `named` is the stack's own `env`; `credentials` are the variables of its private identity, or None for a
+    stack that uses the caller's. The variables that Holdfast fixes cannot be overridden.
     """
     child = {
         name: value

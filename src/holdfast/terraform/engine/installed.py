@@ -1,6 +1,6 @@
-"""Terraform and OpenTofu programs that Holdfast keeps: verified before they are ever started, side by side.
+"""Terraform and OpenTofu programs that `holdfast tools` installs: verified before they are started.
 
-They lie in `HOLDFAST_HOME/tools/<product>/<version>/<product>`, where engines are looked for.
+They are in `HOLDFAST_HOME/tools/<product>/<version>/<product>`, where discovery searches for engines.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class Tool:
 
 
 def installed_tools(home: Path) -> tuple[Tool, ...]:
-    """By product, the newest first."""
-    found = [
+    """By product, newest first."""
+    tools = [
         Tool(product=product, version=program.parent.name, path=program, size=program.stat().st_size)
         for product in Product
         for program in (home / "tools").glob(f"{product.value}/*/{product.value}")
     ]
-    found.sort(key=lambda tool: _order(tool.version), reverse=True)
-    return tuple(sorted(found, key=lambda tool: tool.product.value))
+    tools.sort(key=lambda tool: _order(tool.version), reverse=True)
+    return tuple(sorted(tools, key=lambda tool: tool.product.value))
 
 
 def _order(version: str) -> Version:
-    """A folder that a person made may have any name: it comes last."""
+    """A folder created by hand may have any name: it comes last."""
     try:
         return Version.parse(version)
     except HoldfastError:
@@ -66,26 +66,26 @@ def remove_tool(home: Path, name: str, version: str) -> Tool:
         (one for one in installed_tools(home) if (one.product.value, one.version) == (name, version)), None
     )
     if tool is None:
-        there = ", ".join(f"{one.product.value} {one.version}" for one in installed_tools(home))
+        installed = ", ".join(f"{tool.product.value} {tool.version}" for tool in installed_tools(home))
         raise UsageError(
             "HF-TOOL-6",
-            f"there is no {name} {version} among the tools",
-            hint=f"There are: {there}." if there else "There are none yet: holdfast tools add FILE.",
+            f"{name} {version} is not installed",
+            hint=f"Installed: {installed}." if installed else "Add one: holdfast tools add FILE",
         )
     shutil.rmtree(tool.path.parent)
     return tool
 
 
 def add_tool(home: Path, file: Path, *, given_sum: str | None, ask_version: AskVersion) -> tuple[Tool, bool]:
-    """Verify, then ask it for its version, then put it in its place. False when it was there already."""
+    """Verify, query the version, install. False when it was installed already."""
     expected = _expected_sum(file, given_sum)
     with _staging(home) as staging:
         archive = staging / "given"
         if not hmac.compare_digest(_copy(file, archive), expected):
             raise Refused(
                 "HF-TOOL-2",
-                f"{file} is not the file that the checksum is of",
-                hint="It was changed or cut short, or the sum is of another file. Fetch both again.",
+                f"{file} does not match its checksum",
+                hint="The file is damaged, or the checksum belongs to another file. Download both again.",
             )
         product, program = _program(file, archive, staging)
         program.chmod(_PRIVATE_PROGRAM)
@@ -93,38 +93,40 @@ def add_tool(home: Path, file: Path, *, given_sum: str | None, ask_version: AskV
         if version is None:
             raise Refused(
                 "HF-TOOL-3",
-                f"{file} does not answer as {product.value} does",
-                hint="It may be for another system. It must answer `version -json`.",
+                f"{file} does not run as {product.value}",
+                hint="It may be built for another system. `version -json` must succeed.",
             )
         if Version.parse(version) < MINIMUM[product]:
             raise Refused(
                 "HF-TOOL-7",
-                f"{product.value} {version} is older than {MINIMUM[product]}, the oldest that is supported",
-                hint="Add a newer one.",
+                f"{product.value} {version} is older than {MINIMUM[product]}, the oldest supported version",
+                hint="Add a newer version.",
             )
-        return _place(home, product, version, program)
+        return _install(home, product, version, program)
 
 
 def _expected_sum(file: Path, given: str | None) -> str:
     if given is not None:
         if not _SUM.fullmatch(given.strip()):
             raise UsageError(
-                "HF-TOOL-8", "--sha256 is not a SHA-256 sum", hint="It has 64 digits of 0-9 and a-f."
+                "HF-TOOL-8",
+                "--sha256 is not a SHA-256 checksum",
+                hint="A checksum has 64 digits of 0-9 and a-f.",
             )
         return given.strip().lower()
-    for sums in _files_of_sums(file):
+    for sums in _checksum_files(file):
         for line in files.read_text(sums, limit=1_000_000).splitlines():
-            found = _LINE.fullmatch(line.strip())
-            if found is not None and found[2] == file.name:
-                return found[1].lower()
+            match = _LINE.fullmatch(line.strip())
+            if match is not None and match[2] == file.name:
+                return match[1].lower()
     raise Refused(
         "HF-TOOL-1",
-        f"nothing says which content {file} should have",
-        hint="Give --sha256 SUM, or put the vendor's SHA256SUMS file beside it.",
+        f"there is no checksum for {file}",
+        hint="Pass --sha256 SUM, or put the vendor's SHA256SUMS file next to it.",
     )
 
 
-def _files_of_sums(file: Path) -> list[Path]:
+def _checksum_files(file: Path) -> list[Path]:
     """`terraform_1.9.8_SHA256SUMS` for `terraform_1.9.8_linux_amd64.zip`, then plain `SHA256SUMS`."""
     vendor = "_".join(file.name.split("_")[:2])
     places = (file.with_name(f"{vendor}_SHA256SUMS"), file.with_name("SHA256SUMS"))
@@ -141,9 +143,9 @@ def _staging(home: Path) -> Iterator[Path]:
 
 
 def _copy(file: Path, target: Path) -> str:
-    """What is verified is our own copy, so that nobody changes it afterwards."""
+    """Verify a copy of our own, so that it cannot change afterwards."""
     if not file.is_file():
-        raise UsageError("HF-TOOL-9", f"{file} is not a file", hint="Name a program or the vendor's zip.")
+        raise UsageError("HF-TOOL-9", f"{file} is not a file", hint="Pass a program or the vendor's zip.")
     with file.open("rb") as source:
         return _write(source, target, what=str(file))
 
@@ -155,7 +157,7 @@ def _write(source: IO[bytes], target: Path, *, what: str) -> str:
         while chunk := source.read(_CHUNK):
             size += len(chunk)
             if size > _LARGEST:
-                raise _strange(what, f"it is larger than {_LARGEST} bytes")
+                raise _malformed(what, f"it is larger than {_LARGEST} bytes")
             digest.update(chunk)
             out.write(chunk)
         out.flush()
@@ -165,65 +167,65 @@ def _write(source: IO[bytes], target: Path, *, what: str) -> str:
 
 def _program(file: Path, archive: Path, staging: Path) -> tuple[Product, Path]:
     if zipfile.is_zipfile(archive):
-        return _unpacked(file, archive, staging)
-    product = next((one for one in Product if file.name.startswith(one.value)), None)
+        return _unpack(file, archive, staging)
+    product = next((product for product in Product if file.name.startswith(product.value)), None)
     if product is None:
         raise UsageError(
             "HF-TOOL-9",
-            f"{file}: its name does not say whether it is terraform or tofu",
-            hint="Name it as the vendor does: terraform or tofu at the beginning.",
+            f"{file}: cannot tell from its name whether it is terraform or tofu",
+            hint="Rename it as the vendor does: the name starts with terraform or tofu.",
         )
-    return product, archive.rename(_room(staging) / product.value)
+    return product, archive.rename(_program_folder(staging) / product.value)
 
 
-def _unpacked(file: Path, archive: Path, staging: Path) -> tuple[Product, Path]:
-    """Only the program is read from it; licence and notes beside it are left alone."""
+def _unpack(file: Path, archive: Path, staging: Path) -> tuple[Product, Path]:
+    """Only the program is extracted, not the licence and notes."""
     try:
         with zipfile.ZipFile(archive) as opened:
             members = opened.infolist()
-            if any("/" in one.filename or "\\" in one.filename for one in members):
-                raise _strange(str(file), "it holds folders")
-            programs = [one for one in members if one.filename in set(Product)]
+            if any("/" in member.filename or "\\" in member.filename for member in members):
+                raise _malformed(str(file), "it contains folders")
+            programs = [member for member in members if member.filename in set(Product)]
             if len(programs) != 1:
-                raise _strange(str(file), "it does not hold one program named terraform or tofu")
+                raise _malformed(str(file), "it does not contain exactly one program named terraform or tofu")
             member = programs[0]
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG) or member.file_size > _LARGEST:
-                raise _strange(str(file), f"its {member.filename} is not a file or too large")
-            target = _room(staging) / member.filename
+                raise _malformed(str(file), f"its {member.filename} is not a file or too large")
+            target = _program_folder(staging) / member.filename
             with opened.open(member) as source:
                 _write(source, target, what=str(file))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-        raise _strange(str(file), str(error)) from None
+        raise _malformed(str(file), str(error)) from None
     return Product(member.filename), target
 
 
-def _room(staging: Path) -> Path:
+def _program_folder(staging: Path) -> Path:
     return files.private_folder(staging / "program")
 
 
-def _strange(file: str, why: str) -> Refused:
-    return Refused("HF-TOOL-4", f"{file} is not as the vendor makes it: {why}", hint="Fetch it again.")
+def _malformed(file: str, why: str) -> Refused:
+    return Refused("HF-TOOL-4", f"{file} is not a vendor release: {why}", hint="Download it again.")
 
 
-def _place(home: Path, product: Product, version: str, program: Path) -> tuple[Tool, bool]:
+def _install(home: Path, product: Product, version: str, program: Path) -> tuple[Tool, bool]:
     folder = files.private_folder(home / "tools" / product.value) / version
     size = program.stat().st_size
     tool = Tool(product=product, version=version, path=folder / product.value, size=size)
     new = not tool.path.exists()
     if new:
-        # An empty folder of that name gives way to the rename; a full one would not.
+        # rename() replaces an empty folder of that name, and fails on one with content.
         program.parent.rename(folder)
         files.flush_folder(folder.parent)
-    elif _sum_of(tool.path) != _sum_of(program):
+    elif _checksum(tool.path) != _checksum(program):
         raise Refused(
             "HF-TOOL-5",
-            f"{product.value} {version} is there already, with another content",
-            hint=f"If this one is right: holdfast tools remove {product.value} {version}, and add it again.",
+            f"{product.value} {version} is already installed with different content",
+            hint=f"To replace it: holdfast tools remove {product.value} {version}, then add it again.",
         )
     return tool, new
 
 
-def _sum_of(path: Path) -> str:
+def _checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,8 @@
 """The provider mirror: unpacked packages, each in a folder named by its hash, verified once, never changed.
 
 `HOLDFAST_HOME/providers/<hash>/package/…` is linked into work directories. An entry is complete before its
-name appears. What was verified is remembered with the size, times and inode of each file; an entry in which
-any of these changed is verified again, and one whose content changed is set aside and filled anew.
+name appears. Size, times and inode of each verified file are recorded; an entry in which any of these changed
+is verified again, and one whose content changed is set aside and filled again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,18 @@ from pathlib import Path
 
 from holdfast.kernel.errors import Failed
 from holdfast.kernel.values import dataclass
-from holdfast.system import clock, files
+from holdfast.system import clock, files, processes
 from holdfast.terraform.lock_file import LockedProvider
 
 _META = "meta.json"
 _PACKAGE = "package"
+_PROBE = {
+    "TF_PLUGIN_MAGIC_COOKIE": "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2",
+    "PLUGIN_PROTOCOL_VERSIONS": "5,6",
+    "PLUGIN_MIN_PORT": "10000",
+    "PLUGIN_MAX_PORT": "25000",
+}
+_PARTS_WITHOUT_CERTIFICATE = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +37,9 @@ class Package:
     """One verified provider package of the mirror."""
 
     folder: Path
-    """What work directories link to."""
+    """Work directories link to it."""
     plain: bool
-    """Its handshake was probed: it speaks over a Unix socket without a certificate."""
+    """A probe of its handshake succeeded over a Unix socket without TLS."""
 
 
 class Mirror:
@@ -40,13 +47,13 @@ class Mirror:
         self.folder = folder
 
     @contextlib.contextmanager
-    def filling(self) -> Iterator[None]:
-        """Hold the mirror's lock while packages are fetched: many cold starts fetch each package once."""
+    def hold_lock(self) -> Iterator[None]:
+        """Hold the mirror's lock while packages are downloaded, so that each is downloaded once."""
         with files.locked(files.private_folder(self.folder) / "fill.lock"):
             yield
 
     def find(self, provider: LockedProvider) -> Package | None:
-        """The package of a locked provider, if it is here and still what it was."""
+        """The package of a locked provider, if it is here and unchanged."""
         for known in provider.package_hashes:
             package = self._intact(known)
             if package is not None:
@@ -54,25 +61,25 @@ class Mirror:
         return None
 
     def add(self, source: Path, known: tuple[str, ...], *, plain: bool) -> Package:
-        """Take a package in. `known` are the hashes the lock file vouches for; anything else is refused."""
-        found = package_hash(source)
-        if found not in known:
+        """Add a package. `known` are the hashes of the lock file; anything else is refused."""
+        hash_ = package_hash(source)
+        if hash_ not in known:
             raise Failed(
                 "HF-MIRR-1",
                 f"the provider package in {source} does not match the hashes of the lock file",
-                hint="The package or the lock file was changed. Look at both before you go on.",
+                hint="The package or the lock file was changed. Check both before you continue.",
             )
-        present = self._intact(found)
+        present = self._intact(hash_)
         if present is not None and present.plain == plain:
             return present
-        entry = self._entry(found)
+        entry = self._entry(hash_)
         aside = self.folder / f".{entry.name}.{clock.random_token(6)}"
         files.private_folder(aside)
         try:
             _copy_tree(source, aside / _PACKAGE)
-            if package_hash(aside / _PACKAGE) != found:
-                raise Failed("HF-MIRR-2", f"{source} changed while it was copied into the mirror")
-            self._remember(aside, found, plain=plain)
+            if package_hash(aside / _PACKAGE) != hash_:
+                raise Failed("HF-MIRR-2", f"{source} changed while Holdfast copied it into the mirror")
+            self._remember(aside, hash_, plain=plain)
             self._set_aside(entry)
             aside.rename(entry)
             files.flush_folder(self.folder)
@@ -101,13 +108,13 @@ class Mirror:
         files.write(entry / _META, json.dumps(meta))
 
     def _set_aside(self, entry: Path) -> None:
-        """A damaged entry is renamed: a provider that runs from it this moment keeps its file."""
+        """A damaged entry is renamed: a provider that runs from it keeps its file."""
         if entry.exists():
             entry.rename(self.folder / f".damaged-{entry.name[:12]}-{clock.random_token(6)}")
 
 
 def package_hash(folder: Path) -> str:
-    """The `h1:` hash that lock files hold: over the name and SHA-256 of every file, in order of name."""
+    """The `h1:` hash of lock files: over the name and SHA-256 of every file, in order of name."""
     lines = []
     for path in _files(folder):
         digest = hashlib.sha256()
@@ -124,7 +131,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _fingerprint(package: Path) -> list[list[object]]:
-    """What changes when somebody writes to a file: cheap to ask, on every command."""
+    """What changes when a file is written; cheap enough to read for every command."""
     stats = sorted((path.relative_to(package).as_posix(), path.stat()) for path in _files(package))
     if not stats:
         raise FileNotFoundError(package)
@@ -132,9 +139,42 @@ def _fingerprint(package: Path) -> list[list[object]]:
 
 
 def _copy_tree(source: Path, target: Path) -> None:
-    """Copies, read-only. Not links: what somebody does to the source later must not reach the mirror."""
+    """Read-only copies, not links: later changes of the source must not reach the mirror."""
     for path in _files(source):
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
         shutil.copyfile(path, copy)
         copy.chmod(0o500 if os.access(path, os.X_OK) else 0o400)
+
+
+def supports_plaintext(package: Path, *, scratch: Path, path: str) -> bool:
+    """Start the provider as Terraform would without plugin TLS, and read the one line it prints.
+
+    Terraform panics when plugin TLS is off and a provider answers with a certificate, so every provider is
+    probed before TLS is switched off for it.
+    """
+    program = _executable(package)
+    if program is None:
+        return False
+    environment = {**_PROBE, "TMPDIR": str(scratch), "PATH": path, "HOME": str(scratch)}
+    line = processes.first_line((str(program),), folder=scratch, environment=environment)
+    return line is not None and is_plaintext_handshake(line.decode(errors="replace"))
+
+
+def is_plaintext_handshake(line: str) -> bool:
+    """`1|6|unix|/path/to/socket|grpc|` and nothing after it."""
+    parts = line.split("|")
+    if len(parts) < _PARTS_WITHOUT_CERTIFICATE:
+        return False
+    _, _, network, _, protocol, *rest = parts
+    return network == "unix" and protocol == "grpc" and not (rest and rest[0])
+
+
+def _executable(package: Path) -> Path | None:
+    """The provider program among the files of its package."""
+    programs = [
+        path
+        for path in sorted(package.iterdir())
+        if path.name.startswith("terraform-provider-") and path.is_file() and os.access(path, os.X_OK)
+    ]
+    return programs[0] if programs else None

@@ -1,4 +1,4 @@
-"""Which engine runs a stack, and why. Pure: the engines that were found come in as values."""
+"""Which engine runs a stack, and why. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from holdfast.terraform.versions import Constraint, Version, all_allow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a stack, its code and the configuration ask for."""
+    """What a stack, its code and the configuration require."""
 
     stack: str
     tofu_because: str | None = None
-    """Why the code is OpenTofu's, if it is: the embedded Terraform would misread it."""
+    """Why the code needs OpenTofu, if it does: Terraform would misread it."""
     required: tuple[str, ...] = ()
     """Each `required_version` of the code."""
     version_file: tuple[str, str] | None = None
-    """`.terraform-version` or `.opentofu-version` and what it says."""
+    """`.terraform-version` or `.opentofu-version`, and its content."""
     stack_pin: EnginePin | None = None
     config_pin: EnginePin = field(default_factory=EnginePin)
 
@@ -31,24 +31,24 @@ class Choice:
 
 
 def select_engine(wish: Wish, engines: tuple[EngineId, ...]) -> Choice:
-    """The first of the found engines that suits: embedded before binary, newer before older."""
+    """The best of the engines that fit: embedded before binary, newer before older."""
     use = _use(wish)
     if wish.tofu_because and use in {EngineUse.EMBEDDED, EngineUse.TERRAFORM}:
         raise UsageError(
             "HF-ENG-2",
-            f"{wish.stack}: the code is OpenTofu's ({wish.tofu_because}), the configuration asks for {use}",
-            hint="Terraform would misread it. Set `engine: {use: tofu}` for this stack.",
+            f"{wish.stack}: the code needs OpenTofu ({wish.tofu_because}), the configuration selects {use}",
+            hint="Terraform would misread this code. Set `engine: {use: tofu}` for this stack.",
         )
     asked, constraints = _constraints(wish)
-    suitable = [
+    fitting = [
         engine
         for engine in engines
-        if _kind_suits(engine, use, tofu=wish.tofu_because is not None)
+        if _fits(engine, use, tofu=wish.tofu_because is not None)
         and all_allow(constraints, Version.parse(engine.version))
     ]
-    if not suitable:
-        raise _none(wish, use, asked, engines)
-    best = min(suitable, key=lambda one: _rank(one, engines))
+    if not fitting:
+        raise _no_engine(wish, use, asked, engines)
+    best = min(fitting, key=lambda engine: _rank(engine, engines))
     return Choice(engine=best, why=_why(wish, use, asked))
 
 
@@ -61,18 +61,18 @@ def _constraints(wish: Wish) -> tuple[list[str], list[Constraint]]:
     asked = [f"required_version {text}" for text in wish.required]
     texts = list(wish.required)
     if wish.stack_pin and wish.stack_pin.version:
-        asked.append(f"the stack's pin {wish.stack_pin.version}")
+        asked.append(f"engine.version {wish.stack_pin.version} of the stack")
         texts.append(wish.stack_pin.version)
     elif wish.version_file and wish.version_file[1][:1].isdigit():
         asked.append(f"{wish.version_file[0]} {wish.version_file[1]}")
         texts.append(wish.version_file[1])
     elif wish.config_pin.version:
-        asked.append(f"the configuration's {wish.config_pin.version}")
+        asked.append(f"engine.version {wish.config_pin.version}")
         texts.append(wish.config_pin.version)
     return asked, [Constraint.parse(text) for text in texts]
 
 
-def _kind_suits(engine: EngineId, use: EngineUse, *, tofu: bool) -> bool:
+def _fits(engine: EngineId, use: EngineUse, *, tofu: bool) -> bool:
     if tofu and engine.product is not Product.TOFU:
         return False
     match use:
@@ -100,10 +100,10 @@ def _why(wish: Wish, use: EngineUse, asked: list[str]) -> str:
     if use is not EngineUse.AUTO:
         reasons.append(f"`use: {use}`")
     reasons += asked
-    return "; ".join(reasons) or "the first engine found; nothing asks for another"
+    return "; ".join(reasons) or "the first engine found"
 
 
-def _none(wish: Wish, use: EngineUse, asked: list[str], engines: tuple[EngineId, ...]) -> UsageError:
+def _no_engine(wish: Wish, use: EngineUse, asked: list[str], engines: tuple[EngineId, ...]) -> UsageError:
     wants = (
         "OpenTofu"
         if wish.tofu_because
@@ -117,9 +117,9 @@ def _none(wish: Wish, use: EngineUse, asked: list[str], engines: tuple[EngineId,
     )
     demands = f" for {', '.join(asked)}" if asked else ""
     because = f" ({wish.tofu_because})" if wish.tofu_because else ""
-    there = ", ".join(str(engine) for engine in engines) or "none"
+    installed = ", ".join(str(engine) for engine in engines) or "none"
     return UsageError(
         "HF-ENG-1",
-        f"{wish.stack}: needs {wants}{because}{demands}; found: {there}",
-        hint="Put the program on PATH or into the tools directory; holdfast doctor shows what is there.",
+        f"{wish.stack}: needs {wants}{because}{demands}; installed: {installed}",
+        hint="Put the program on PATH or run `holdfast tools add`. `holdfast doctor` lists the engines.",
     )

@@ -238,9 +238,9 @@ def test_a_version_manager_is_called_by_the_name_it_looks_at(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("echo hello\n", "did not answer"),
-        ("exit 3\n", "did not answer"),
-        ('echo \'{"terraform_version": "soon"}\'\n', "did not answer"),
+        ("echo hello\n", "failed"),
+        ("exit 3\n", "failed"),
+        ('echo \'{"terraform_version": "soon"}\'\n', "failed"),
         (answering("1.4.9"), "older than 1.5.0"),
     ],
 )

@@ -30,27 +30,27 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
     ("wish", "engines", "expected", "why"),
     [
         pytest.param(
-            Wish(stack="s"), ALL, EMBEDDED, "the first engine found; nothing asks for another", id="embedded"
+            Wish(stack="s"), ALL, EMBEDDED, "the first engine found", id="embedded"
         ),
         pytest.param(
             Wish(stack="s"),
             (NEW, TOFU, OLD),
             NEW,
-            "the first engine found; nothing asks for another",
+            "the first engine found",
             id="highest-binary",
         ),
         pytest.param(
             Wish(stack="s"),
             (TOFU, OLD),
             OLD,
-            "the first engine found; nothing asks for another",
+            "the first engine found",
             id="terraform-before-tofu",
         ),
         pytest.param(
             Wish(stack="s"),
             (TOFU,),
             TOFU,
-            "the first engine found; nothing asks for another",
+            "the first engine found",
             id="tofu-if-alone",
         ),
         pytest.param(
@@ -77,7 +77,7 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
             Wish(stack="s", version_file=(".terraform-version", "latest")),
             ALL,
             EMBEDDED,
-            "the first engine found; nothing asks for another",
+            "the first engine found",
             id="version-file-without-a-version",
         ),
         pytest.param(
@@ -125,7 +125,7 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
             Wish(stack="s", stack_pin=pin(version="1.16.4"), config_pin=pin(EngineUse.BINARY, "1.11.4")),
             ALL,
             NEW,
-            "`use: binary`; the stack's pin 1.16.4",
+            "`use: binary`; engine.version 1.16.4 of the stack",
             id="stacks-version-before-configs",
         ),
         pytest.param(
@@ -136,7 +136,7 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
             ),
             ALL,
             NEW,
-            "the stack's pin 1.16.4",
+            "engine.version 1.16.4 of the stack",
             id="stacks-version-before-file",
         ),
         pytest.param(
@@ -154,7 +154,7 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
             Wish(stack="s", config_pin=pin(version="< 1.12")),
             ALL,
             OLD,
-            "the configuration's < 1.12",
+            "engine.version < 1.12",
             id="configs-version",
         ),
     ],
@@ -187,36 +187,36 @@ def test_tofu_code_is_never_given_to_terraform(use: EngineUse, *, by_stack: bool
 @pytest.mark.parametrize(
     ("wish", "engines", "says"),
     [
-        (Wish(stack="s"), (), "s: needs an engine; found: none"),
+        (Wish(stack="s"), (), "s: needs an engine; installed: none"),
         (
             Wish(stack="s", tofu_because="main.tofu"),
             (EMBEDDED, OLD),
-            "s: needs OpenTofu (main.tofu); found: embedded Terraform 1.15.5, Terraform 1.11.4",
+            "s: needs OpenTofu (main.tofu); installed: embedded Terraform 1.15.5, Terraform 1.11.4",
         ),
         (
             Wish(stack="s", config_pin=pin(EngineUse.BINARY)),
             (EMBEDDED,),
-            "s: needs a terraform or tofu program; found: embedded Terraform 1.15.5",
+            "s: needs a terraform or tofu program; installed: embedded Terraform 1.15.5",
         ),
         (
             Wish(stack="s", config_pin=pin(EngineUse.TOFU)),
             (OLD,),
-            "s: needs a tofu program; found: Terraform 1.11.4",
+            "s: needs a tofu program; installed: Terraform 1.11.4",
         ),
         (
             Wish(stack="s", config_pin=pin(EngineUse.TERRAFORM)),
             (TOFU,),
-            "s: needs a terraform program; found: OpenTofu 1.12.6",
+            "s: needs a terraform program; installed: OpenTofu 1.12.6",
         ),
         (
             Wish(stack="s", config_pin=pin(EngineUse.EMBEDDED)),
             (OLD,),
-            "s: needs the embedded Terraform; found: Terraform 1.11.4",
+            "s: needs the embedded Terraform; installed: Terraform 1.11.4",
         ),
         (
             Wish(stack="s", required=(">= 2",), version_file=(".terraform-version", "1.9")),
             (OLD,),
-            "s: needs an engine for required_version >= 2, .terraform-version 1.9; found: Terraform 1.11.4",
+            "s: needs an engine for required_version >= 2, .terraform-version 1.9; installed: Terraform 1.11.4",
         ),
     ],
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.terraform.engine.handshake import is_plaintext_handshake
+from holdfast.terraform.engine.mirror import is_plaintext_handshake
 
 
 @pytest.mark.parametrize(
