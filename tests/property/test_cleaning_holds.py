@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config.settings import Work
-from holdfast.terraform.workdirs.gc_policy import Entry, decide
+from holdfast.terraform.workdirs.gc_policy import WorkdirUsage, decide
 
 NOW = 10_000.0
 LIMITS = st.builds(
@@ -16,9 +16,9 @@ LIMITS = st.builds(
 )
 
 
-def _entries() -> st.SearchStrategy[list[Entry]]:
+def _entries() -> st.SearchStrategy[list[WorkdirUsage]]:
     one = st.builds(
-        Entry,
+        WorkdirUsage,
         path=st.integers(0, 10_000).map(lambda number: Path(str(number))),
         used=st.floats(min_value=0, max_value=NOW + 100),
         size=st.integers(0, 200),
@@ -30,7 +30,7 @@ def _entries() -> st.SearchStrategy[list[Entry]]:
 
 
 @given(_entries(), LIMITS, st.booleans())
-def test_nothing_that_must_stay_goes(entries: list[Entry], limits: Work, everything: bool) -> None:  # noqa: FBT001 - Hypothesis gives it
+def test_nothing_that_must_stay_goes(entries: list[WorkdirUsage], limits: Work, everything: bool) -> None:  # noqa: FBT001 - Hypothesis gives it
     """In use, unsaved, or killed a short while ago: it stays. And every entry has one verdict."""
     decision = decide(entries, limits, now=NOW, everything=everything)
     for verdict in decision.remove:
@@ -43,7 +43,7 @@ def test_nothing_that_must_stay_goes(entries: list[Entry], limits: Work, everyth
 
 
 @given(_entries(), LIMITS)
-def test_what_stays_fits(entries: list[Entry], limits: Work) -> None:
+def test_what_stays_fits(entries: list[WorkdirUsage], limits: Work) -> None:
     """Together no more than allowed, unless only what is protected is left; and nothing too old."""
     keep = decide(entries, limits, now=NOW).keep
     free = [one.entry for one in keep if one.why.startswith("used ")]
@@ -53,7 +53,7 @@ def test_what_stays_fits(entries: list[Entry], limits: Work) -> None:
 
 
 @given(_entries(), LIMITS)
-def test_no_more_goes_than_must(entries: list[Entry], limits: Work) -> None:
+def test_no_more_goes_than_must(entries: list[WorkdirUsage], limits: Work) -> None:
     """The last one that went for its size had to go: with it, it would be too much."""
     decision = decide(entries, limits, now=NOW)
     for_size = [one.entry for one in decision.remove if one.why.startswith("together")]

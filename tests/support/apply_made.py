@@ -21,8 +21,8 @@ from holdfast.plans.saved_plan import StateSeen
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.terraform.argv import PLAN_FILE
-from holdfast.terraform.command_output import Heard
-from holdfast.terraform.engine.interface import Answer, EngineId, EngineKind, Product
+from holdfast.terraform.command_output import CommandOutput
+from holdfast.terraform.engine.interface import CommandResult, EngineId, EngineKind, Product
 from holdfast.terraform.plan.model import read_plan
 
 STACK = stack("a")
@@ -62,7 +62,7 @@ class FakeTerraform:
             variables_files=("a.tfvars",),
             engine=self,
         )
-        self.answer = Answer(code=0)
+        self.answer = CommandResult(code=0)
         self.says: Iterable[bytes] = ()
         self.at_work: Callable[[], None] = lambda: None
         self.applied: list[tuple[str, ...]] = []
@@ -70,7 +70,7 @@ class FakeTerraform:
         """At which wish to stop the reading of the state would end."""
         self.state: dict[str, Any] | Exception = AFTER
 
-    async def apply(self, given: tuple[str, ...], heard: Heard, run: str) -> Answer:
+    async def apply(self, given: tuple[str, ...], heard: CommandOutput, run: str) -> CommandResult:
         assert run == RUN
         self.applied.append(given)
         self.at_work()

@@ -21,7 +21,7 @@ from holdfast.system import clock, process_table
 from holdfast.system.environment import Environment
 from holdfast.system.process_table import ProcessId
 from holdfast.terraform.engine.interface import Stop
-from holdfast.terraform.engine.selection import Choice
+from holdfast.terraform.engine.selection import EngineSelection
 
 KEY = Key.of(b"k" * 32)
 ALIVE = process_table.this_process()
@@ -34,7 +34,7 @@ LONG_AGO = "2020-01-02T03:04:05+00:00"
 def session(
     folder: Path, *, change: str = "01A", wait: float = 0.0, blobs: BlobStore | None = None
 ) -> Session:
-    def choose(_: Stack) -> Choice:
+    def choose(_: Stack) -> EngineSelection:
         raise AssertionError("nothing is run here")
 
     return Session(

@@ -24,7 +24,7 @@ from holdfast.store.run_store import RunStore
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import child_environment
-from holdfast.terraform.engine.interface import Answer, Command, EngineId, EngineKind, Product, Stop
+from holdfast.terraform.engine.interface import Command, CommandResult, EngineId, EngineKind, Product, Stop
 from holdfast.terraform.engine.pool import WorkerPool
 
 SECRET = b"k" * 32
@@ -104,10 +104,10 @@ class Place:
 
 def run(
     place: Place, *commands: Command, listen: Callable[[bytes], None] | None = None, stop: Stop | None = None
-) -> list[Answer]:
+) -> list[CommandResult]:
     """One after the other, in one engine."""
 
-    async def work() -> list[Answer]:
+    async def work() -> list[CommandResult]:
         engine = place.engine()
         try:
             return [await engine.run(one, stop=stop or Stop(), listen=listen) for one in commands]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.terraform.tables.refused_creates import shipped_refused
-from holdfast.terraform.tables.transient import Row, shipped_table
+from holdfast.terraform.tables.transient import TransientRow, shipped_table
 
 PAGE = Path(__file__).parent.parent.parent / "docs/retries.md"
 
@@ -17,7 +17,7 @@ def rows_under(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.replace(r"\|", "\0").strip("|").split("|")] for line in lines[1:]]
 
 
-def said(row: Row) -> str:
+def said(row: TransientRow) -> str:
     return " and ".join(f"`{pattern.pattern}`".replace("|", "\0") for pattern in row.patterns)
 
 

@@ -36,7 +36,7 @@ from holdfast.system import git as git_door
 from holdfast.system.environment import Environment
 from holdfast.system.git import Git
 from holdfast.terraform.engine.discovery import InstalledEngines
-from holdfast.terraform.engine.selection import Choice, Wish, select_engine
+from holdfast.terraform.engine.selection import EngineRequirement, EngineSelection, select_engine
 
 
 @dataclass(kw_only=True)
@@ -65,22 +65,22 @@ class Repository:
         return git_door.find(self.config.root, self.environment.variables)
 
     @functools.cached_property
-    def _choices(self) -> dict[Wish, Choice]:
+    def _choices(self) -> dict[EngineRequirement, EngineSelection]:
         return {}
 
-    def choose(self, stack: Stack) -> Choice:
+    def choose(self, stack: Stack) -> EngineSelection:
         """The engine that runs a stack, and why."""
         wish = self.wish(stack)
         if wish not in self._choices:
             self._choices[wish] = select_engine(wish, self.engines.all())
         return self._choices[wish]
 
-    def wish(self, stack: Stack) -> Wish:
+    def wish(self, stack: Stack) -> EngineRequirement:
         module = self.code.module(stack.module)
         pin = module.opentofu_version if module.tofu else module.terraform_version
-        return Wish(
+        return EngineRequirement(
             stack=stack.name,
-            tofu_because=module.tofu[0] if module.tofu else None,
+            tofu_reason=module.tofu[0] if module.tofu else None,
             required=module.required_versions,
             version_file=(pin.path, pin.version) if pin is not None else None,
             stack_pin=stack.engine,

@@ -17,7 +17,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.place import folders_of
 from holdfast.system import processes
 from holdfast.terraform.engine.interface import Stop
-from holdfast.terraform.workdirs.gc import Cleaned, collect_garbage_quickly
+from holdfast.terraform.workdirs.gc import GcResult, collect_garbage_quickly
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class CommandContext:
         self._key: Obtained | None = None
         self.repository: Repository = open_repository(invocation.config, invocation.environment, self.key)
         self.repository.tune(invocation.console.redactor)
-        self.cleaned: Cleaned | None = None
+        self.cleaned: GcResult | None = None
 
     def key(self) -> Key:
         """The encryption key. Created on first use if none is configured, and the user is told where."""

@@ -24,9 +24,9 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 from holdfast.system.environment import Environment
-from holdfast.terraform.engine.interface import Engine, EngineId, Patience, Stop
+from holdfast.terraform.engine.interface import CancelTimeouts, Engine, EngineId, Stop
 from holdfast.terraform.engine.pool import WorkerPool
-from holdfast.terraform.engine.selection import Choice
+from holdfast.terraform.engine.selection import EngineSelection
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Session:
     store: RunStore
     key: Callable[[], Key]
     """Asked for only when something must be sealed: a plan that is only shown needs no key."""
-    choose: Callable[[Stack], Choice]
+    choose: Callable[[Stack], EngineSelection]
     redactor: Redactor
     who: str
     stop: Stop
@@ -106,13 +106,13 @@ class Session:
     def engine(self, identity: EngineId) -> Engine:
         if identity not in self._engines:
             settings = self.config.engine
-            patience = Patience(apply=settings.time_limits.grace)
+            timeouts = CancelTimeouts(apply=settings.time_limits.grace)
             made = WorkerPool
             self._engines[identity] = made(
                 identity,
                 scratch=self.scratch,
                 limit=settings.parallelism,
-                patience=patience,
+                timeouts=timeouts,
                 expected=self.expected,
             )
         return self._engines[identity]
@@ -137,7 +137,7 @@ async def opened(
     code: Code,
     store: RunStore,
     key: Callable[[], Key],
-    choose: Callable[[Stack], Choice],
+    choose: Callable[[Stack], EngineSelection],
     redactor: Redactor,
     who: str,
     stop: Stop,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, Problem, UnknownOutcome
 from holdfast.terraform.backend.lock_info import LockInfo
-from holdfast.terraform.engine.interface import Answer
+from holdfast.terraform.engine.interface import CommandResult
 
 
 class Cancelled(HoldfastError):  # noqa: N818 - the status it becomes
@@ -34,7 +34,7 @@ class StateLocked(Busy):
         self.lock = lock
 
 
-def unknown_outcome(name: str, run: str, answer: Answer) -> UnknownOutcome:
+def unknown_outcome(name: str, run: str, answer: CommandResult) -> UnknownOutcome:
     late = "took longer than its time limit, did not end in its grace either, and was killed; it "
     return UnknownOutcome(
         "HF-RUN-6",

@@ -8,9 +8,9 @@ from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Place, Pr
 from holdfast.plans.errors import Cancelled, StateLocked, TerraformFailed, tail
 from holdfast.plans.workdir import Prepared
 from holdfast.terraform.backend.lock_info import parse_lock_info
-from holdfast.terraform.command_output import Heard
+from holdfast.terraform.command_output import CommandOutput
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.engine.interface import Answer, Product
+from holdfast.terraform.engine.interface import CommandResult, Product
 from holdfast.terraform.versions import Version
 
 _LOCKED = "Error acquiring the state lock"
@@ -20,7 +20,7 @@ _SAYS_NOT_WHO = "This Terraform does not say who holds an http lock"
 _CODES = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}
 
 
-def failure(ready: Prepared, phase: str, answer: Answer, heard: Heard) -> HoldfastError:
+def failure(ready: Prepared, phase: str, answer: CommandResult, heard: CommandOutput) -> HoldfastError:
     """What the end of a command that changes nothing means."""
     name = ready.stack.name
     if answer.timed_out:
@@ -41,7 +41,7 @@ def failure(ready: Prepared, phase: str, answer: Answer, heard: Heard) -> Holdfa
     return said(ready, phase, answer, heard)
 
 
-def said(ready: Prepared, phase: str, answer: Answer, heard: Heard) -> HoldfastError:
+def said(ready: Prepared, phase: str, answer: CommandResult, heard: CommandOutput) -> HoldfastError:
     """Terraform's own words."""
     name = ready.stack.name
     errors = [one for one in heard.diagnostics if one.severity == "error"]
@@ -83,7 +83,7 @@ def problem_of(ready: Prepared, code: str, one: Diagnostic) -> Problem:
     return Problem(code=code, message=message, place=place)
 
 
-def _text(answer: Answer, heard: Heard) -> str:
+def _text(answer: CommandResult, heard: CommandOutput) -> str:
     """Words that came outside the JSON stream, for a person to read; nothing is decided by them."""
     text = "\n".join([answer.err.decode(errors="replace").strip(), *heard.noise]).strip()
     return text or answer.out.decode(errors="replace").strip()

@@ -29,7 +29,7 @@ from holdfast.system import clock, files
 from holdfast.system.files import unusable
 from holdfast.terraform import argv
 from holdfast.terraform.diagnostics import Validation, read_validation
-from holdfast.terraform.engine.interface import Answer, EngineId, Product
+from holdfast.terraform.engine.interface import CommandResult, EngineId, Product
 
 _FORMATTED = {
     Product.TERRAFORM: (".tftest.hcl", ".tfmock.hcl", ".tfvars", ".tf"),
@@ -278,7 +278,7 @@ def _write_back(root: Path, before: Mapping[str, bytes], after: Mapping[str, byt
     return tuple(mended)
 
 
-def _require_end(terraform: Terraform, answer: Answer, command: str) -> None:
+def _require_end(terraform: Terraform, answer: CommandResult, command: str) -> None:
     """It ended by itself."""
     name = terraform.prepared.stack.name
     if answer.timed_out:

@@ -6,7 +6,7 @@ from holdfast.plans.context import Session
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import prepared
 from holdfast.stacks.stack import Stack
-from holdfast.terraform.engine.interface import Answer
+from holdfast.terraform.engine.interface import CommandResult
 from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
@@ -14,7 +14,7 @@ _SHOW_VALUES = (("console",), ("output",), ("show",), ("state",))
 """What prints values of the state, and marks in the text none of those that are sensitive."""
 
 
-async def run_reading(session: Session, stack: Stack, words: tuple[str, ...]) -> Answer:
+async def run_reading(session: Session, stack: Stack, words: tuple[str, ...]) -> CommandResult:
     async with prepared(session, stack, for_state=True) as ready:
         terraform = Terraform(session, ready)
         await terraform.init()

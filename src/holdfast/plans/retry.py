@@ -16,7 +16,7 @@ from holdfast.plans.errors import Cancelled, TerraformFailed
 from holdfast.plans.events import Listener, Note
 from holdfast.system import clock
 from holdfast.terraform.engine.interface import Stop
-from holdfast.terraform.tables.transient import Phase, Table, shipped_table
+from holdfast.terraform.tables.transient import Phase, TransientTable, shipped_table
 
 _SPREAD = 0.25
 """Stacks that failed together do not come back together: each wait is up to this part shorter or longer."""
@@ -34,7 +34,7 @@ def schedule(retries: Retries, jitter: Callable[[], float]) -> tuple[float, ...]
 
 
 def reason(
-    texts: Iterable[str], phase: Phase, *, also: tuple[str, ...] = (), table: Table | None = None
+    texts: Iterable[str], phase: Phase, *, also: tuple[str, ...] = (), table: TransientTable | None = None
 ) -> str | None:
     """The row that says "try again", by its id, or a text of the configuration. A permanent error wins."""
     table = table or shipped_table()

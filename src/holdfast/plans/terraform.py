@@ -25,9 +25,9 @@ from holdfast.plans.supervision import Writing, attend
 from holdfast.plans.workdir import Prepared
 from holdfast.system import files
 from holdfast.terraform import argv
-from holdfast.terraform.command_output import Heard
+from holdfast.terraform.command_output import CommandOutput
 from holdfast.terraform.diagnostics import read_validation
-from holdfast.terraform.engine.interface import Answer, Command, Product
+from holdfast.terraform.engine.interface import Command, CommandResult, Product
 from holdfast.terraform.lock_file import NO_PROVIDERS, read_lock, versions_digest
 from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.statefile.model import is_blank_state
@@ -81,11 +81,11 @@ class Terraform:
         phase: str,
         words: argv.Argv,
         *,
-        heard: Heard | None = None,
+        heard: CommandOutput | None = None,
         providers: str | None = None,
         cancel_level: int = 1,
         writes: Writing | None = None,
-    ) -> Answer:
+    ) -> CommandResult:
         """One command. With `heard`, its lines are read as they come; one that writes says for whom."""
         prepared = self.prepared
         limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
@@ -172,7 +172,7 @@ class Terraform:
     async def _init(self) -> None:
         version = Version.parse(self.identity.version)
         as_json = version >= _INIT_JSON_SINCE[self.identity.product]
-        heard = Heard()
+        heard = CommandOutput()
         answer = await self._run(
             "init",
             argv.init(
@@ -189,7 +189,7 @@ class Terraform:
         if workspace != "default":
             chosen = await self._run("init", argv.select_workspace(workspace))
             if chosen.code != 0:
-                raise failure(self.prepared, "init", chosen, Heard())
+                raise failure(self.prepared, "init", chosen, CommandOutput())
 
     async def _with_init(self, command: Callable[[], Awaitable[T]]) -> T:
         """A command that answers "init needed" when init was skipped gets one real init, and a second try."""
@@ -235,7 +235,7 @@ class Terraform:
         answer = await self._run("validate", argv.validate(), providers=self.providers)
         if answer.code == 0:
             return
-        heard = Heard()
+        heard = CommandOutput()
         try:
             heard.diagnostics.extend(read_validation(answer.out).diagnostics)
         except EngineError:
@@ -257,7 +257,7 @@ class Terraform:
 
     @retried(Phase.PLAN, "plan")
     async def _plan(self, options: argv.PlanOptions) -> int:
-        heard = Heard()
+        heard = CommandOutput()
         answer = await self._run(
             "plan",
             argv.plan(
@@ -276,7 +276,7 @@ class Terraform:
         self.warnings = self._warnings(heard)
         return answer.code
 
-    def _warnings(self, heard: Heard) -> tuple[str, ...]:
+    def _warnings(self, heard: CommandOutput) -> tuple[str, ...]:
         """What Terraform warns of, each once, with its place in the source."""
         found = [problem_of(self.prepared, "", one) for one in heard.diagnostics if not one.is_error]
         texts = [
@@ -290,12 +290,12 @@ class Terraform:
     async def show(self) -> tuple[Plan, bytes]:
         answer = await self._run("show", argv.show_plan(), providers=self.providers)
         if answer.code != 0:
-            raise failure(self.prepared, "show", answer, Heard())
+            raise failure(self.prepared, "show", answer, CommandOutput())
         return read_plan(answer.out), answer.out
 
     async def apply(
-        self, variables_files: tuple[str, ...], heard: Heard, run: str, *, journal: str | None = None
-    ) -> Answer:
+        self, variables_files: tuple[str, ...], heard: CommandOutput, run: str, *, journal: str | None = None
+    ) -> CommandResult:
         """Its every line goes into a journal before it is heard here: the run's, unless another is named."""
         return await self._run(
             "apply",
@@ -308,26 +308,26 @@ class Terraform:
     async def outputs(self) -> bytes:
         answer = await self._run("output", argv.output())
         if answer.code != 0:
-            raise failure(self.prepared, "output", answer, Heard())
+            raise failure(self.prepared, "output", answer, CommandOutput())
         return answer.out
 
     @retried(Phase.PLAN, "state pull")
     async def state_pull(self, *, cancel_level: int = 1) -> bytes:
         answer = await self._run("state", argv.state_pull(), cancel_level=cancel_level)
         if answer.code != 0:
-            raise failure(self.prepared, "state", answer, Heard())
+            raise failure(self.prepared, "state", answer, CommandOutput())
         return b"" if is_blank_state(answer.out) else answer.out
 
     async def state_push(self, file: str, run: str) -> None:
         answer = await self._run("state", argv.state_push(file), writes=Writing(run=run, why="push"))
         if answer.code != 0:
-            raise failure(self.prepared, "state push", answer, Heard())
+            raise failure(self.prepared, "state push", answer, CommandOutput())
 
     async def force_unlock(self, lock: str) -> None:
         """Of a lock whose holder is proved or declared dead; Terraform compares the id."""
         answer = await self._run("state", argv.force_unlock(lock))
         if answer.code != 0:
-            raise failure(self.prepared, "state", answer, Heard())
+            raise failure(self.prepared, "state", answer, CommandOutput())
 
-    async def read(self, words: argv.Argv) -> Answer:
+    async def read(self, words: argv.Argv) -> CommandResult:
         return await self._run("read", words, providers=self.providers)

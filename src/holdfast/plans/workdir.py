@@ -34,7 +34,7 @@ from holdfast.terraform.engine.interface import Engine, Product
 from holdfast.terraform.statefile.sensitive import sensitive_variables
 from holdfast.terraform.workdirs.workdir import (
     WORKSPACE_FILE,
-    Seen,
+    FileStamps,
     WorkDirectory,
     copy_sources,
     hold_workdir,
@@ -64,7 +64,7 @@ class Prepared:
     modules: frozenset[str]
     """Folders of the root module and of every local module it reaches."""
     source_lock: bytes | None
-    laid_out: Seen
+    laid_out: FileStamps
     notes: tuple[str, ...] = ()
     bare: bool = False
     """Without its backend: for commands that need no state."""

@@ -13,7 +13,7 @@ from holdfast.kernel.values import dataclass
 from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import AnyFinding, Record, Standing
 from holdfast.runs.intent import PlannedChange
-from holdfast.terraform.apply_log import CREATE, DELETE, UPDATE, End, Label, Operation
+from holdfast.terraform.apply_log import CREATE, DELETE, UPDATE, Label, Operation, OperationStatus
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.statefile.model import LABELS, StateResource
 
@@ -46,7 +46,12 @@ class Case:
     def label(self) -> Label | None:
         """How what was made is named, if it can be looked for by that."""
         made = self.create
-        if made is None or made.end is not End.COMPLETE or made.label is None or made.label.key not in LABELS:
+        if (
+            made is None
+            or made.end is not OperationStatus.COMPLETE
+            or made.label is None
+            or made.label.key not in LABELS
+        ):
             return None
         return made.label
 
@@ -135,7 +140,7 @@ def _making(case: Case, *, standing: Standing) -> AnyFinding | None:
     if made is None:
         return None
     match made.end:
-        case End.COMPLETE:
+        case OperationStatus.COMPLETE:
             return found.CreatedNotRecorded(
                 **_about(case),
                 label=made.label,
@@ -143,7 +148,7 @@ def _making(case: Case, *, standing: Standing) -> AnyFinding | None:
                 standing=standing,
                 provisioned=case.provisioned,
             )
-        case End.ERRORED:
+        case OperationStatus.ERRORED:
             return found.FailedMayExist(
                 **_about(case),
                 at=made.ended,
@@ -152,7 +157,7 @@ def _making(case: Case, *, standing: Standing) -> AnyFinding | None:
                 standing=standing,
                 provisioned=case.provisioned,
             )
-        case End.OPEN:
+        case OperationStatus.OPEN:
             return found.StartedEndUnknown(
                 **_about(case),
                 action=made.action,
@@ -164,7 +169,7 @@ def _making(case: Case, *, standing: Standing) -> AnyFinding | None:
 
 
 def _updated(case: Case) -> AnyFinding:
-    done = case.update is not None and case.update.end is End.COMPLETE
+    done = case.update is not None and case.update.end is OperationStatus.COMPLETE
     # Of a drifted object the record changes with the first write, before anything is done to it.
     telling = case.written and (done or not case.change.drifted)
     if telling and case.now is not None and case.was is not None and not case.now.same_as(case.was):
@@ -185,11 +190,11 @@ def _ended(case: Case, operation: Operation | None, action: str) -> AnyFinding |
     if operation is None:
         return found.NeverStarted(**_about(case))
     match operation.end:
-        case End.COMPLETE:
+        case OperationStatus.COMPLETE:
             return None
-        case End.ERRORED:
+        case OperationStatus.ERRORED:
             return found.Failed(**_about(case), action=action, at=operation.ended)
-        case End.OPEN:
+        case OperationStatus.OPEN:
             return found.StartedEndUnknown(
                 **_about(case), action=action, at=operation.began, known_id=case.old_id
             )
@@ -200,7 +205,7 @@ def _replaced(case: Case) -> AnyFinding:
         return _old_left(case)
     forgets = "forget" in case.change.actions
     create_first = case.change.kind is not ChangeKind.DELETE_THEN_CREATE
-    deleted = case.delete is not None and case.delete.end is End.COMPLETE
+    deleted = case.delete is not None and case.delete.end is OperationStatus.COMPLETE
     # A new object is not begun before the old one is deleted, where that comes first.
     old_deleted = not forgets and (deleted or (not create_first and case.create is not None))
     standing = case.standing(keep_old=create_first and not old_deleted and not forgets)

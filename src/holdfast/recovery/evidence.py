@@ -15,7 +15,7 @@ from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import AnyFinding
 from holdfast.recovery.classify import Case, judge
 from holdfast.runs.intent import Intent, PlannedChange
-from holdfast.terraform.apply_log import DELETE, UPDATE, End, Heard, Operation, parse_apply_log
+from holdfast.terraform.apply_log import DELETE, UPDATE, ApplyLog, Operation, OperationStatus, parse_apply_log
 from holdfast.terraform.statefile.contents import NO_STATE, Contents
 
 
@@ -132,7 +132,7 @@ def _by_address(changes: Iterable[PlannedChange]) -> Mapping[str, tuple[PlannedC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scene:
-    heard: Heard
+    heard: ApplyLog
     written: bool
     moved: bool
     """Whether the first write of the state moved the records that are to be moved."""
@@ -180,7 +180,7 @@ class _Scene:
 def _making(operations: Iterable[Operation]) -> Operation | None:
     """The one that made something, else the last that tried."""
     makes = [one for one in operations if one.makes]
-    return _last(one for one in makes if one.end is End.COMPLETE) or _last(makes)
+    return _last(one for one in makes if one.end is OperationStatus.COMPLETE) or _last(makes)
 
 
 def _last(operations: Iterable[Operation]) -> Operation | None:
@@ -203,7 +203,7 @@ def _deletion(
         if fits == [change] or len(rivals) == 1:
             return one
         if change in fits:
-            doubtful = replace(one, end=End.OPEN, ended=None)
+            doubtful = replace(one, end=OperationStatus.OPEN, ended=None)
     return doubtful
 
 

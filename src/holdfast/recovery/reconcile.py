@@ -36,7 +36,7 @@ from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
 from holdfast.store.snapshots import StateCopy
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.command_output import Heard
+from holdfast.terraform.command_output import CommandOutput
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.contents import read_contents
@@ -319,7 +319,7 @@ class _Work:
 
     async def _apply_imports(self) -> None:
         """Journalled under a run of its own; its record belongs to the run that it settles."""
-        heard = Heard()
+        heard = CommandOutput()
         again = has_ephemeral_variables(self._session, self._ready.stack)
         given = self._ready.variables_files if again else ()
         answer = await self._terraform.apply(

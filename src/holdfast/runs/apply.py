@@ -32,8 +32,8 @@ from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.system.files import unusable
 from holdfast.terraform.argv import UNSAVED_FILE
-from holdfast.terraform.command_output import Heard
-from holdfast.terraform.engine.interface import Answer
+from holdfast.terraform.command_output import CommandOutput
+from holdfast.terraform.engine.interface import CommandResult
 from holdfast.terraform.engine.pool import NotStarted
 from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
@@ -97,7 +97,7 @@ def _mark(session: Session, planned: StackResult, digest: str) -> None:
 async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan, run: str) -> StackResult:
     stack, terraform = planned.stack, ready.terraform
     watch = ApplyWatch(session, stack.name, ready.plan)
-    heard = Heard(on_event=watch.event)
+    heard = CommandOutput(on_event=watch.event)
     given = terraform.prepared.variables_files if ready.ephemeral else ()
     answer = await terraform.apply(given, heard, run)
     left = terraform.prepared.work.module / UNSAVED_FILE
@@ -105,8 +105,8 @@ async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan
         raise _unsaved(session, stack, left, heard, answer)
     if answer.killed:
         raise unknown_outcome(stack.name, run, answer)
-    if answer.told.journal_failed is not None:
-        raise _unjournalled(stack.name, run, answer.told.journal_failed, watch)
+    if answer.report.journal_failed is not None:
+        raise _unjournalled(stack.name, run, answer.report.journal_failed, watch)
     if watch.lost_plugin(heard.diagnostics):
         raise plugin_died(stack.name, run, watch.unfinished)
     notes = await _record_after(session, stack, terraform)
@@ -148,7 +148,12 @@ def refused_creates(session: Session) -> tuple[RefusedCreate, ...]:
 
 
 def _failure(
-    session: Session, ready: ReadyPlan, answer: Answer, heard: Heard, watch: ApplyWatch, run: str
+    session: Session,
+    ready: ReadyPlan,
+    answer: CommandResult,
+    heard: CommandOutput,
+    watch: ApplyWatch,
+    run: str,
 ) -> HoldfastError:
     name = ready.terraform.prepared.stack.name
     done = f"{watch.finished} of {watch.total} changes were made and saved"
@@ -173,7 +178,9 @@ def _failure(
     return ApplyFailed(said, end, in_doubt(end, ready.plan, refused_creates(session)))
 
 
-def _unsaved(session: Session, stack: Stack, left: Path, heard: Heard, answer: Answer) -> UnknownOutcome:
+def _unsaved(
+    session: Session, stack: Stack, left: Path, heard: CommandOutput, answer: CommandResult
+) -> UnknownOutcome:
     """Terraform could not write the state: this copy is all there is."""
     try:
         keep_unsaved(session, stack, left)
@@ -181,7 +188,7 @@ def _unsaved(session: Session, stack: Stack, left: Path, heard: Heard, answer: A
     except (HoldfastError, OSError) as error:
         where = f"it lies in {left}, and could not be kept elsewhere: {error}"
     details = (
-        *answer.told.refusals,
+        *answer.report.refusals,
         *(" ".join(one.detail.split()) for one in heard.diagnostics if one.detail),
     )
     why = f" ({details[0]})" if details else ""

@@ -76,7 +76,7 @@ class ApplyWatch:
 
     def _tell(
         self,
-        event: events.OnResource,
+        event: events.ResourceEvent,
         action: str,
         *,
         done: bool,

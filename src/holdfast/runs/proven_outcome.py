@@ -11,7 +11,7 @@ from holdfast.runs.claims import operation_of
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
 from holdfast.system import clock
-from holdfast.terraform.apply_log import End, parse_apply_log
+from holdfast.terraform.apply_log import OperationStatus, parse_apply_log
 from holdfast.terraform.engine.worker import NOT_STARTED
 
 _FAILED = 1
@@ -86,5 +86,7 @@ def ended_by_itself(journal: Journal) -> bool:
     if code not in {0, _FAILED}:
         return False
     heard = parse_apply_log(journal.lines)
-    open_ = (one for several in heard.operations.values() for one in several if one.end is End.OPEN)
+    open_ = (
+        one for several in heard.operations.values() for one in several if one.end is OperationStatus.OPEN
+    )
     return not heard.died and next(open_, None) is None

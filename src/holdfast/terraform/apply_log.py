@@ -30,7 +30,7 @@ def provider_crashed(diagnostic: Diagnostic) -> bool:
     return diagnostic.is_error and _DIED.search(f"{diagnostic.summary} {diagnostic.detail}") is not None
 
 
-class End(StrEnum):
+class OperationStatus(StrEnum):
     OPEN = "open"
     COMPLETE = "complete"
     ERRORED = "errored"
@@ -47,7 +47,7 @@ class Label:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     action: str
-    end: End
+    end: OperationStatus
     began: str | None
     """When, as the engine said it; None when nobody heard the beginning."""
     ended: str | None = None
@@ -61,7 +61,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class ApplyLog:
     operations: Mapping[str, tuple[Operation, ...]]
     provisioned: frozenset[str]
     """Addresses on which a provisioner was started after a create: what it runs on was made."""
@@ -93,7 +93,7 @@ class _Ear:
         opened = [
             place
             for place, one in enumerate(of_address)
-            if one.action == event.action and one.end is End.OPEN and _fits(one, event)
+            if one.action == event.action and one.end is OperationStatus.OPEN and _fits(one, event)
         ]
         match event:
             case events.ApplyStart():
@@ -119,17 +119,17 @@ class _Ear:
             was = of_address[place]
             of_address[place] = replace(
                 was,
-                end=End.COMPLETE if complete else End.ERRORED,
+                end=OperationStatus.COMPLETE if complete else OperationStatus.ERRORED,
                 ended=event.at,
                 label=_label(event) or was.label,
             )
 
     def provisions(self, address: str) -> None:
         """There are provisioners for the end of an object too: those say nothing of a new one."""
-        if any(one.makes and one.end is End.OPEN for one in self.operations.get(address, ())):
+        if any(one.makes and one.end is OperationStatus.OPEN for one in self.operations.get(address, ())):
             self.provisioned.add(address)
 
-    def diagnosed(self, event: events.Diagnosed) -> None:
+    def diagnosed(self, event: events.DiagnosticEvent) -> None:
         found = event.diagnostic
         if not found.is_error:
             return
@@ -146,12 +146,12 @@ class _Ear:
         failed = {
             address
             for address, several in self.operations.items()
-            if self.one_died and any(one.end is not End.COMPLETE for one in several)
+            if self.one_died and any(one.end is not OperationStatus.COMPLETE for one in several)
         }
         return frozenset(self.died | failed)
 
 
-def parse_apply_log(lines: Iterable[bytes]) -> Heard:
+def parse_apply_log(lines: Iterable[bytes]) -> ApplyLog:
     """Never raises: a line that says nothing is passed over."""
     ear = _Ear()
     ended, cut = False, False
@@ -160,21 +160,21 @@ def parse_apply_log(lines: Iterable[bytes]) -> Heard:
         if not line.strip():
             continue
         event = read_line(line)
-        cut = isinstance(event, events.Noise) and line.lstrip().startswith(b"{")
+        cut = isinstance(event, events.UnparsedLine) and line.lstrip().startswith(b"{")
         match event:
             case events.ApplyEvent():
                 ear.apply(event)
             case events.Step(what="provisioner"):
                 ear.provisions(event.address)
-            case events.Diagnosed():
+            case events.DiagnosticEvent():
                 ear.diagnosed(event)
                 ended = ended or event.diagnostic.is_error
             case events.ChangeSummary():
                 ended = ended or event.operation in {"apply", "destroy"}
             case _:
                 pass
-        last = (event.at if isinstance(event, events.Spoken) else None) or last
-    return Heard(
+        last = (event.at if isinstance(event, events.StreamEvent) else None) or last
+    return ApplyLog(
         operations={address: tuple(found) for address, found in ear.operations.items()},
         provisioned=frozenset(ear.provisioned),
         failures=ear.failures,
@@ -186,10 +186,10 @@ def parse_apply_log(lines: Iterable[bytes]) -> Heard:
 
 
 def _begun(event: events.ApplyEvent) -> Operation:
-    return Operation(action=event.action, end=End.OPEN, began=event.at, label=_label(event))
+    return Operation(action=event.action, end=OperationStatus.OPEN, began=event.at, label=_label(event))
 
 
-def _label(event: events.OnResource) -> Label | None:
+def _label(event: events.ResourceEvent) -> Label | None:
     if not event.id_key or not event.id_value:
         return None
     return Label(key=event.id_key, value=event.id_value)

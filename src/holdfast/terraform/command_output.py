@@ -10,7 +10,7 @@ from holdfast.terraform.diagnostics import Diagnostic
 
 
 @dataclass(slots=True)
-class Heard:
+class CommandOutput:
     """What a stream said so far."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -21,11 +21,11 @@ class Heard:
     def line(self, line: bytes) -> None:
         event = stream.read_line(line)
         match event:
-            case events.Diagnosed(diagnostic=diagnostic):
+            case events.DiagnosticEvent(diagnostic=diagnostic):
                 self.diagnostics.append(diagnostic)
             case events.Outputs(outputs=outputs):
                 self.outputs = outputs
-            case events.Noise(text=text):
+            case events.UnparsedLine(text=text):
                 self.noise.append(text)
             case _:
                 pass

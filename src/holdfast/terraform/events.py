@@ -13,7 +13,7 @@ from holdfast.terraform.diagnostics import Diagnostic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoken:
+class StreamEvent:
     """What every event has: Terraform's own sentence, and when it said it (RFC 3339), if it did."""
 
     message: str = field(default="", repr=False)
@@ -21,7 +21,7 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version(Spoken):
+class StreamVersion(StreamEvent):
     """The first line of a stream."""
 
     engine: str
@@ -31,7 +31,7 @@ class Version(Spoken):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedChange(Spoken):
+class PlannedChange(StreamEvent):
     address: str
     action: str
     """Terraform's word in the stream: noop, move, remove (forget), create, read, update, replace, …"""
@@ -45,24 +45,24 @@ class ResourceDrift(PlannedChange):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnResource(Spoken):
+class ResourceEvent(StreamEvent):
     address: str
     id_key: str | None = None
     id_value: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshStart(OnResource):
+class RefreshStart(ResourceEvent):
     pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshComplete(OnResource):
+class RefreshComplete(ResourceEvent):
     pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyEvent(OnResource):
+class ApplyEvent(ResourceEvent):
     action: str
     elapsed: float = 0.0
     """Seconds."""
@@ -85,7 +85,7 @@ class ApplyComplete(ApplyEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyErrored(ApplyEvent):
-    """Says only that it failed; why comes as a `Diagnosed` at the end of the operation."""
+    """Says only that it failed; why comes as a `DiagnosticEvent` at the end of the operation."""
 
 
 class Stage(StrEnum):
@@ -96,7 +96,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Spoken):
+class Step(StreamEvent):
     """A provisioner, an ephemeral resource or a provider's action at work."""
 
     what: str
@@ -106,14 +106,14 @@ class Step(Spoken):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedAction(Spoken):
+class PlannedAction(StreamEvent):
     """A provider's action that the plan will set off (Terraform 1.14 and later)."""
 
     address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSummary(Spoken):
+class ChangeSummary(StreamEvent):
     """A replacement is one `add` and one `remove` here; what is forgotten is not counted."""
 
     operation: str
@@ -135,17 +135,17 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs(Spoken):
+class Outputs(StreamEvent):
     outputs: tuple[Output, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosed(Spoken):
+class DiagnosticEvent(StreamEvent):
     diagnostic: Diagnostic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log(Spoken):
+class Log(StreamEvent):
     """`Interrupt received`, `Stopping operation`; also the emergency dump of a state that cannot be saved."""
 
     level: str
@@ -153,21 +153,21 @@ class Log(Spoken):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Other(Spoken):
+class UnknownEvent(StreamEvent):
     """A kind of line that this version does not know, or a known one in a shape that it does not."""
 
     type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class UnparsedLine:
     """Not a line of the stream: what a provider, a wrapper or a crash printed between."""
 
     text: str = field(repr=False)
 
 
 Event = (
-    Version
+    StreamVersion
     | PlannedChange
     | ResourceDrift
     | RefreshStart
@@ -181,8 +181,8 @@ Event = (
     | PlannedAction
     | ChangeSummary
     | Outputs
-    | Diagnosed
+    | DiagnosticEvent
     | Log
-    | Other
-    | Noise
+    | UnknownEvent
+    | UnparsedLine
 )

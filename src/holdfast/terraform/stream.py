@@ -91,11 +91,11 @@ def read_line(line: bytes | str) -> Event:
     try:
         head = _HEAD.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return events.Noise(text=data.decode("utf-8", "replace").rstrip("\r\n"))
+        return events.UnparsedLine(text=data.decode("utf-8", "replace").rstrip("\r\n"))
     try:
         return _READERS.get(head.type, _other)(_LINE.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _UnfitError):
-        return events.Other(type=head.type, message=head.message, at=head.at)
+        return events.UnknownEvent(type=head.type, message=head.message, at=head.at)
 
 
 def _there(part: _Part | None) -> _Part:
@@ -105,7 +105,7 @@ def _there(part: _Part | None) -> _Part:
 
 
 def _version(line: _Line) -> Event:
-    return events.Version(
+    return events.StreamVersion(
         engine="terraform" if line.tofu is None else "tofu",
         version=_there(line.terraform if line.tofu is None else line.tofu),
         ui=line.ui,
@@ -207,7 +207,7 @@ def _outputs(line: _Line) -> Event:
 
 def _diagnosed(line: _Line) -> Event:
     found = diagnostic(_there(line.diagnostic))
-    return events.Diagnosed(diagnostic=found, message=line.message, at=line.at)
+    return events.DiagnosticEvent(diagnostic=found, message=line.message, at=line.at)
 
 
 def _log(line: _Line) -> Event:
@@ -218,7 +218,7 @@ def _log(line: _Line) -> Event:
 
 
 def _other(line: _Line) -> Event:
-    return events.Other(type=line.type, message=line.message, at=line.at)
+    return events.UnknownEvent(type=line.type, message=line.message, at=line.at)
 
 
 # Terraform says ephemeral_op_start, OpenTofu ephemeral_action_started.

@@ -20,7 +20,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.claims import Claim
 from holdfast.store.journal import EMPTY, ENDED, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
-from holdfast.terraform.engine.selection import Choice
+from holdfast.terraform.engine.selection import EngineSelection
 
 BEGUN: tuple[bytes, dict[str, object]] = (STARTED, {"process": DEAD.document(), "at": "x", "spill": None})
 
@@ -160,7 +160,7 @@ def test_a_last_word_said_while_somebody_looked_is_heard(
 def test_the_unknown_end_of_a_run_stops_the_next(tmp_path: Path) -> None:
     """It was begun, nobody lives and nobody saw its end: nothing is run and the claim stays."""
 
-    def choose(_: Stack) -> Choice:
+    def choose(_: Stack) -> EngineSelection:
         raise Failed("HF-ENGINE-1", "there is no engine to look with")
 
     at = session(tmp_path)

@@ -195,7 +195,7 @@ def test_a_journal_that_fills_the_disk_stops_terraform_once(place: Place) -> Non
         (place.root / "go").touch()
         running.join(60)
     (answer,) = answers
-    assert answer.told.journal_failed is not None
+    assert answer.report.journal_failed is not None
     assert answer.code == 1
     assert not answer.killed
     journal = place.journal("r1")
@@ -252,14 +252,14 @@ def test_the_door_lets_only_the_owner_write(place: Place) -> None:
     apply = place.command(*APPLY, run="r1", kept={"write": False})
     _, refused = run(place, init, apply)
     assert refused.code == 1
-    assert any("may not write" in one for one in refused.told.refusals), refused.told
+    assert any("may not write" in one for one in refused.report.refusals), refused.report
     assert place.store.states.numbers("s") == ()
     (place.module / "errored.tfstate").unlink()
 
     place.store.claims.take(Claim(stack="s", run="other", intent={}))
     (refused,) = run(place, place.command(*APPLY, run="r2", kept={"write": True}))
     assert refused.code == 1
-    assert any("another run" in one for one in refused.told.refusals), refused.told
+    assert any("another run" in one for one in refused.report.refusals), refused.report
     journal = place.journal("r2")
     assert journal.ended is not None
     assert journal.ended["unsaved"] is True
@@ -269,7 +269,7 @@ def test_the_door_lets_only_the_owner_write(place: Place) -> None:
     place.store.claims.release("s", "other")
     place.store.claims.take(Claim(stack="s", run="r3", intent={}))
     (done,) = run(place, place.command(*APPLY, run="r3", kept={"write": True}))
-    assert (done.code, done.told.refusals) == (0, ())
+    assert (done.code, done.report.refusals) == (0, ())
     version = place.store.states.current("s")
     assert version is not None
     assert (version.run, version.who, version.why) == ("r3", "ann", "apply")

@@ -24,7 +24,7 @@ from holdfast.runs.apply import ApplyFailed, apply_ready
 from holdfast.runs.run_secrets import remembered_secrets
 from holdfast.store.snapshots import StateCopy
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
-from holdfast.terraform.engine.interface import Answer, Told
+from holdfast.terraform.engine.interface import CommandResult, SupervisorReport
 from holdfast.terraform.engine.pool import NotStarted
 
 NAME = STACK.name
@@ -94,7 +94,7 @@ def test_an_apply_that_went_well_is_written_down(case: Case) -> None:
 
 def test_a_person_who_asked_to_stop_still_gets_the_state_recorded(case: Case) -> None:
     """One wish to stop ends the apply, and not the look at what it left."""
-    case.terraform.answer = Answer(code=1, interrupted=True)
+    case.terraform.answer = CommandResult(code=1, interrupted=True)
     case.over()
     assert case.terraform.cancel_level == 2
     assert case.store.last_seen(NAME).serial == AFTER["serial"]
@@ -222,12 +222,12 @@ def test_a_state_that_was_not_saved_is_kept(case: Case) -> None:
 @pytest.mark.parametrize(
     ("answer", "says", "code"),
     [
-        (Answer(code=-9, killed=True), [hook("apply_start")], "HF-RUN-6"),
-        (Answer(code=0, told=Told(journal_failed="no room")), [], "HF-RUN-9"),
-        (Answer(code=1), [hook("apply_start"), DEAD], "HF-RUN-10"),
-        (Answer(code=1, interrupted=True, force_cancelled=True), [hook("apply_start")], "HF-RUN-7"),
+        (CommandResult(code=-9, killed=True), [hook("apply_start")], "HF-RUN-6"),
+        (CommandResult(code=0, report=SupervisorReport(journal_failed="no room")), [], "HF-RUN-9"),
+        (CommandResult(code=1), [hook("apply_start"), DEAD], "HF-RUN-10"),
+        (CommandResult(code=1, interrupted=True, force_cancelled=True), [hook("apply_start")], "HF-RUN-7"),
         (
-            Answer(code=1, timed_out=True, interrupted=True, force_cancelled=True),
+            CommandResult(code=1, timed_out=True, interrupted=True, force_cancelled=True),
             [hook("apply_start")],
             "HF-TIME-2",
         ),
@@ -235,7 +235,7 @@ def test_a_state_that_was_not_saved_is_kept(case: Case) -> None:
     ids=["killed", "no journal", "a provider died", "left at once", "left after its grace"],
 )
 def test_an_end_that_nobody_knows_keeps_the_claim(
-    case: Case, answer: Answer, says: list[bytes], code: str
+    case: Case, answer: CommandResult, says: list[bytes], code: str
 ) -> None:
     """The next one is stopped until it is settled."""
     case.terraform.answer, case.terraform.says = answer, says
@@ -245,14 +245,14 @@ def test_an_end_that_nobody_knows_keeps_the_claim(
 @pytest.mark.parametrize(
     ("answer", "code", "kind"),
     [
-        (Answer(code=1, interrupted=True), "HF-RUN-2", Cancelled),
-        (Answer(code=1, interrupted=True, force_cancelled=True), "HF-RUN-2", Cancelled),
-        (Answer(code=1, timed_out=True, interrupted=True), "HF-TIME-1", Failed),
-        (Answer(code=1, timed_out=True, interrupted=True, force_cancelled=True), "HF-TIME-1", Failed),
+        (CommandResult(code=1, interrupted=True), "HF-RUN-2", Cancelled),
+        (CommandResult(code=1, interrupted=True, force_cancelled=True), "HF-RUN-2", Cancelled),
+        (CommandResult(code=1, timed_out=True, interrupted=True), "HF-TIME-1", Failed),
+        (CommandResult(code=1, timed_out=True, interrupted=True, force_cancelled=True), "HF-TIME-1", Failed),
     ],
 )
 def test_a_stop_with_nothing_left_open_is_a_known_end(
-    case: Case, answer: Answer, code: str, kind: type[HoldfastError]
+    case: Case, answer: CommandResult, code: str, kind: type[HoldfastError]
 ) -> None:
     """What was begun has ended, and its state is saved."""
     case.terraform.answer = answer
@@ -265,7 +265,7 @@ def test_a_stop_with_nothing_left_open_is_a_known_end(
 
 def test_a_failure_is_known_and_says_what_may_exist(case: Case) -> None:
     """A create that failed may have made its object all the same; the state is looked at in any case."""
-    case.terraform.answer = Answer(code=1)
+    case.terraform.answer = CommandResult(code=1)
     case.terraform.says = [hook("apply_start"), hook("apply_errored"), FAILED]
     error = case.over()
     assert isinstance(error, ApplyFailed)

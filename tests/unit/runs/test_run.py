@@ -36,7 +36,7 @@ from holdfast.store.approvals import Consent, Word
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.engine.selection import Choice
+from holdfast.terraform.engine.selection import EngineSelection
 from holdfast.terraform.plan.model import read_plan
 
 DENIED = decided([Reason(code="HF-GUARD-1", message="it would go")])
@@ -58,7 +58,7 @@ class World:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.session: Session = session(folder, blobs=MemoryBlobs())
-        self.session.choose = lambda _: Choice(engine=FakeTerraform.identity, why="")
+        self.session.choose = lambda _: EngineSelection(engine=FakeTerraform.identity, why="")
         self.first, self.terraform = ready_plan(folder / "work")
         self.first = self.planning(UPDATE)
         self.again: list[ReadyPlan] = []

@@ -7,7 +7,7 @@ import json
 import pytest
 from recovery_made import complete, created, deleted, diagnosed, errored, line, provisioning, start
 
-from holdfast.terraform.apply_log import End, Label, parse_apply_log
+from holdfast.terraform.apply_log import Label, OperationStatus, parse_apply_log
 
 A, B, C = "lab_object.a", "lab_object.b", "lab_object.c"
 
@@ -66,19 +66,22 @@ def test_the_summary_of_an_apply_is_its_end(operation: str, *, ended: bool) -> N
 def test_an_operation_keeps_the_name_it_was_begun_with() -> None:
     """The end of a deletion names no object."""
     (one,) = parse_apply_log(deleted(A, "a-1")).operations[A]
-    assert (one.end, one.label) == (End.COMPLETE, Label(key="id", value="a-1"))
+    assert (one.end, one.label) == (OperationStatus.COMPLETE, Label(key="id", value="a-1"))
 
 
 def test_an_end_that_names_its_object_is_of_that_one() -> None:
     """Two objects of one address are being deleted: the other one is still open."""
     lines = [start(A, "delete", "a-1"), start(A, "delete", "a-2"), complete(A, "delete", "a-2")]
-    assert [one.end for one in parse_apply_log(lines).operations[A]] == [End.OPEN, End.COMPLETE]
+    assert [one.end for one in parse_apply_log(lines).operations[A]] == [
+        OperationStatus.OPEN,
+        OperationStatus.COMPLETE,
+    ]
 
 
 def test_an_end_whose_beginning_nobody_heard_has_none() -> None:
     """No time is made up for it."""
     (one,) = parse_apply_log([complete(A, "create", "a-1", at="14:00")]).operations[A]
-    assert (one.end, one.began, one.ended) == (End.COMPLETE, None, "14:00")
+    assert (one.end, one.began, one.ended) == (OperationStatus.COMPLETE, None, "14:00")
 
 
 def test_progress_is_of_the_operation_that_is_open() -> None:

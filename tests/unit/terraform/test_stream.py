@@ -26,14 +26,14 @@ def line(type_: str, **more: Any) -> events.Event:
 def test_every_recorded_line_is_known(file: Path) -> None:
     """Nothing that a supported engine says is passed over as unknown."""
     found = [read_line(each) for each in file.read_bytes().splitlines()]
-    assert [event for event in found if isinstance(event, events.Other | events.Noise)] == []
+    assert [event for event in found if isinstance(event, events.UnknownEvent | events.UnparsedLine)] == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_stream_begins_with_the_engine_and_its_version(engine: str) -> None:
     """OpenTofu is told from Terraform by its first line."""
     first = recorded(f"{engine}-create-apply")[0]
-    assert isinstance(first, events.Version)
+    assert isinstance(first, events.StreamVersion)
     assert f"{first.engine}-{first.version}" == engine
 
 
@@ -65,7 +65,7 @@ def test_a_failed_apply_names_the_resource_and_then_the_reason(engine: str) -> N
     steps = [event.stage for event in found if isinstance(event, events.Step)]
     assert steps[0] is events.Stage.STARTED
     assert steps[-1] is events.Stage.ERRORED
-    (failure,) = [event.diagnostic for event in found if isinstance(event, events.Diagnosed)]
+    (failure,) = [event.diagnostic for event in found if isinstance(event, events.DiagnosticEvent)]
     assert (failure.severity, failure.summary) == ("error", "local-exec provisioner error")
     assert (failure.address, failure.file, failure.line) == ("terraform_data.b", "main.tf", 5)
     assert failure.snippet == 'provisioner "local-exec" {'
@@ -188,7 +188,7 @@ def test_the_emergency_dump_of_a_state_is_kept(state: Any) -> None:
 
 def test_an_unknown_kind_of_line_keeps_its_name_and_sentence() -> None:
     """A newer engine may say new things; they are passed on, not lost."""
-    assert line("new_thing", hook={"resource": 5}) == events.Other(
+    assert line("new_thing", hook={"resource": 5}) == events.UnknownEvent(
         type="new_thing", message="said", at="2026-01-01T00:00:00Z"
     )
 
@@ -198,8 +198,8 @@ def test_an_unknown_kind_of_line_keeps_its_name_and_sentence() -> None:
 )
 def test_a_known_kind_of_line_in_an_unknown_shape_does_not_stop_the_reader(type_: str) -> None:
     """A surprise in one line never costs the rest of the stream."""
-    assert isinstance(line(type_), events.Other)
-    assert isinstance(line(type_, hook=5, change=5, diagnostic=5, outputs=5, changes=5), events.Other)
+    assert isinstance(line(type_), events.UnknownEvent)
+    assert isinstance(line(type_, hook=5, change=5, diagnostic=5, outputs=5, changes=5), events.UnknownEvent)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_known_kind_of_line_in_an_unknown_shape_does_not_stop_the_reader(type_
 def test_what_is_not_of_the_stream_is_noise_and_kept(text: str) -> None:
     """A crash or a wrapper that prints between the lines is heard, not a crash of ours."""
     found = read_line(text + "\n")
-    assert isinstance(found, events.Noise)
+    assert isinstance(found, events.UnparsedLine)
     assert "\n" not in found.text
     if text.isascii():
         assert found.text == text
@@ -216,5 +216,5 @@ def test_what_is_not_of_the_stream_is_noise_and_kept(text: str) -> None:
 
 def test_bytes_that_are_not_text_are_noise() -> None:
     """Broken bytes in a provider's output do not end a run."""
-    assert isinstance(read_line(b"\xff\xfe{}"), events.Noise)
-    assert isinstance(read_line(b'{"type": "log", "@message": "\xff"}'), events.Noise)
+    assert isinstance(read_line(b"\xff\xfe{}"), events.UnparsedLine)
+    assert isinstance(read_line(b'{"type": "log", "@message": "\xff"}'), events.UnparsedLine)

@@ -10,7 +10,7 @@ from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.config.settings import Work
-    from holdfast.terraform.workdirs.gc import Cleaned, Item
+    from holdfast.terraform.workdirs.gc import GcItem, GcResult
 
 
 def register(app: Group) -> None:
@@ -60,11 +60,11 @@ def _limits(invocation: Invocation) -> Work:
     return config_read.load(file).work
 
 
-def _item(item: Item) -> dict[str, object]:
+def _item(item: GcItem) -> dict[str, object]:
     return {"path": str(item.path), "bytes": item.size, "why": item.why}
 
 
-def _show(invocation: Invocation, cleaned: Cleaned, free: int | None) -> None:
+def _show(invocation: Invocation, cleaned: GcResult, free: int | None) -> None:
     from holdfast.terraform.workdirs.gc_policy import size_in_words
 
     console = invocation.console

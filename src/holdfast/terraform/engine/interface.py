@@ -17,7 +17,7 @@ Listen = Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class CancelTimeouts:
     """Seconds between the first interrupt, the second one and the kill.
 
     After the first interrupt Terraform waits for running provider calls, without a limit of its own. An apply
@@ -92,7 +92,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class SupervisorReport:
     """What the supervisor reports beside the exit code."""
 
     not_started: str | None = None
@@ -106,7 +106,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CommandResult:
     """The result of a command."""
 
     code: int
@@ -121,7 +121,7 @@ class Answer:
     """It was killed or crashed. After an apply the outcome is unknown."""
     log: str | None = None
     """The last output of a crashed process."""
-    told: Told = field(default_factory=Told)
+    report: SupervisorReport = field(default_factory=SupervisorReport)
 
 
 class Stop:
@@ -145,7 +145,7 @@ class Stop:
 class Engine(Protocol):
     identity: EngineId
 
-    async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
+    async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> CommandResult:
         """Run to completion. With `listen`, lines go there as they arrive and `out` stays empty."""
         ...
 
@@ -155,8 +155,8 @@ class Engine(Protocol):
 class CancelSequence:
     """Interrupt, a long grace period, interrupt again, a short one, kill. Runs beside a command."""
 
-    def __init__(self, patience: Patience | None = None) -> None:
-        self._patience = patience or Patience()
+    def __init__(self, timeouts: CancelTimeouts | None = None) -> None:
+        self._timeouts = timeouts or CancelTimeouts()
         self.interrupted = False
         self.force_cancelled = False
         self.timed_out = False
@@ -174,11 +174,11 @@ class CancelSequence:
         self.interrupted = True
         interrupt()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._patience.before_second(command.phase)):
+            async with asyncio.timeout(self._timeouts.before_second(command.phase)):
                 await stop.reached(2)
         self.force_cancelled = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._patience.before_kill):
+            async with asyncio.timeout(self._timeouts.before_kill):
                 while True:
                     # Signals sent at the same moment arrive as one.
                     interrupt()

@@ -23,7 +23,15 @@ from holdfast.kernel.errors import EngineError
 from holdfast.kernel.values import dataclass
 from holdfast.system import clock, processes
 from holdfast.terraform.backend import server
-from holdfast.terraform.engine.interface import Answer, Command, EngineId, EngineKind, Listen, Patience, Stop
+from holdfast.terraform.engine.interface import (
+    CancelTimeouts,
+    Command,
+    CommandResult,
+    EngineId,
+    EngineKind,
+    Listen,
+    Stop,
+)
 from holdfast.terraform.engine.worker_client import WorkerClient
 
 _KEY_SALT = clock.random_bytes(32)
@@ -87,7 +95,7 @@ class WorkerPool:
         scratch: Path,
         limit: int,
         recycling: Recycling | None = None,
-        patience: Patience | None = None,
+        timeouts: CancelTimeouts | None = None,
         expected: int = 1,
     ) -> None:
         self.identity = identity
@@ -97,7 +105,7 @@ class WorkerPool:
         self._expected = expected
         self._ahead: set[asyncio.Task[None]] = set()
         self._recycling = recycling or Recycling()
-        self._patience = patience
+        self._timeouts = timeouts
         self._idle: OrderedDict[int, WorkerClient] = OrderedDict()
         self._busy: set[WorkerClient] = set()
         self._starting = 0
@@ -105,14 +113,14 @@ class WorkerPool:
         self._cores = (os.cpu_count() or 1) + (identity.kind is EngineKind.BINARY)
         self._changed = asyncio.Event()
 
-    async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> Answer:
+    async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> CommandResult:
         process = await self._acquire(command)
         if command.providers is not None and self.identity.kind is EngineKind.EMBEDDED:
             process.providers = command.providers
         self._busy.add(process)
-        answer: Answer | None = None
+        answer: CommandResult | None = None
         try:
-            answer = await process.run(command, stop=stop, listen=listen, patience=self._patience)
+            answer = await process.run(command, stop=stop, listen=listen, timeouts=self._timeouts)
         finally:
             self._busy.discard(process)
             if answer is None or answer.killed or answer.interrupted or self._spent(process):
@@ -120,10 +128,10 @@ class WorkerPool:
             else:
                 self._idle[process.pid] = process
             self._notify()
-        if answer.told.not_started is not None:
+        if answer.report.not_started is not None:
             raise NotStarted(
                 "HF-ENG-4",
-                f"Terraform was not started: {answer.told.not_started}",
+                f"Terraform was not started: {answer.report.not_started}",
                 hint="Check that the program exists, is executable and fits this machine, and that the disk "
                 "has free space.",
             )

@@ -10,11 +10,11 @@ from holdfast.terraform.versions import Constraint, Version, all_allow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class EngineRequirement:
     """What a stack, its code and the configuration require."""
 
     stack: str
-    tofu_because: str | None = None
+    tofu_reason: str | None = None
     """Why the code needs OpenTofu, if it does: Terraform would misread it."""
     required: tuple[str, ...] = ()
     """Each `required_version` of the code."""
@@ -25,50 +25,51 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class EngineSelection:
     engine: EngineId
     why: str
 
 
-def select_engine(wish: Wish, engines: tuple[EngineId, ...]) -> Choice:
+def select_engine(requirement: EngineRequirement, engines: tuple[EngineId, ...]) -> EngineSelection:
     """The best of the engines that fit: embedded before binary, newer before older."""
-    use = _use(wish)
-    if wish.tofu_because and use in {EngineUse.EMBEDDED, EngineUse.TERRAFORM}:
+    use = _use(requirement)
+    if requirement.tofu_reason and use in {EngineUse.EMBEDDED, EngineUse.TERRAFORM}:
         raise UsageError(
             "HF-ENG-2",
-            f"{wish.stack}: the code needs OpenTofu ({wish.tofu_because}), the configuration selects {use}",
+            f"{requirement.stack}: the code needs OpenTofu ({requirement.tofu_reason}), "
+            f"the configuration selects {use}",
             hint="Terraform would misread this code. Set `engine: {use: tofu}` for this stack.",
         )
-    asked, constraints = _constraints(wish)
+    asked, constraints = _constraints(requirement)
     fitting = [
         engine
         for engine in engines
-        if _fits(engine, use, tofu=wish.tofu_because is not None)
+        if _fits(engine, use, tofu=requirement.tofu_reason is not None)
         and all_allow(constraints, Version.parse(engine.version))
     ]
     if not fitting:
-        raise _no_engine(wish, use, asked, engines)
+        raise _no_engine(requirement, use, asked, engines)
     best = min(fitting, key=lambda engine: _rank(engine, engines))
-    return Choice(engine=best, why=_why(wish, use, asked))
+    return EngineSelection(engine=best, why=_why(requirement, use, asked))
 
 
-def _use(wish: Wish) -> EngineUse:
-    pinned = wish.stack_pin.use if wish.stack_pin else EngineUse.AUTO
-    return pinned if pinned is not EngineUse.AUTO else wish.config_pin.use
+def _use(requirement: EngineRequirement) -> EngineUse:
+    pinned = requirement.stack_pin.use if requirement.stack_pin else EngineUse.AUTO
+    return pinned if pinned is not EngineUse.AUTO else requirement.config_pin.use
 
 
-def _constraints(wish: Wish) -> tuple[list[str], list[Constraint]]:
-    asked = [f"required_version {text}" for text in wish.required]
-    texts = list(wish.required)
-    if wish.stack_pin and wish.stack_pin.version:
-        asked.append(f"engine.version {wish.stack_pin.version} of the stack")
-        texts.append(wish.stack_pin.version)
-    elif wish.version_file and wish.version_file[1][:1].isdigit():
-        asked.append(f"{wish.version_file[0]} {wish.version_file[1]}")
-        texts.append(wish.version_file[1])
-    elif wish.config_pin.version:
-        asked.append(f"engine.version {wish.config_pin.version}")
-        texts.append(wish.config_pin.version)
+def _constraints(requirement: EngineRequirement) -> tuple[list[str], list[Constraint]]:
+    asked = [f"required_version {text}" for text in requirement.required]
+    texts = list(requirement.required)
+    if requirement.stack_pin and requirement.stack_pin.version:
+        asked.append(f"engine.version {requirement.stack_pin.version} of the stack")
+        texts.append(requirement.stack_pin.version)
+    elif requirement.version_file and requirement.version_file[1][:1].isdigit():
+        asked.append(f"{requirement.version_file[0]} {requirement.version_file[1]}")
+        texts.append(requirement.version_file[1])
+    elif requirement.config_pin.version:
+        asked.append(f"engine.version {requirement.config_pin.version}")
+        texts.append(requirement.config_pin.version)
     return asked, [Constraint.parse(text) for text in texts]
 
 
@@ -93,20 +94,22 @@ def _rank(engine: EngineId, engines: tuple[EngineId, ...]) -> tuple[bool, bool, 
     return engine.kind is not EngineKind.EMBEDDED, engine.product is Product.TOFU, engines.index(engine)
 
 
-def _why(wish: Wish, use: EngineUse, asked: list[str]) -> str:
+def _why(requirement: EngineRequirement, use: EngineUse, asked: list[str]) -> str:
     reasons = []
-    if wish.tofu_because:
-        reasons.append(wish.tofu_because)
+    if requirement.tofu_reason:
+        reasons.append(requirement.tofu_reason)
     if use is not EngineUse.AUTO:
         reasons.append(f"`use: {use}`")
     reasons += asked
     return "; ".join(reasons) or "the first engine found"
 
 
-def _no_engine(wish: Wish, use: EngineUse, asked: list[str], engines: tuple[EngineId, ...]) -> UsageError:
+def _no_engine(
+    requirement: EngineRequirement, use: EngineUse, asked: list[str], engines: tuple[EngineId, ...]
+) -> UsageError:
     wants = (
         "OpenTofu"
-        if wish.tofu_because
+        if requirement.tofu_reason
         else {
             EngineUse.AUTO: "an engine",
             EngineUse.BINARY: "a terraform or tofu program",
@@ -116,10 +119,10 @@ def _no_engine(wish: Wish, use: EngineUse, asked: list[str], engines: tuple[Engi
         }[use]
     )
     demands = f" for {', '.join(asked)}" if asked else ""
-    because = f" ({wish.tofu_because})" if wish.tofu_because else ""
+    because = f" ({requirement.tofu_reason})" if requirement.tofu_reason else ""
     installed = ", ".join(str(engine) for engine in engines) or "none"
     return UsageError(
         "HF-ENG-1",
-        f"{wish.stack}: needs {wants}{because}{demands}; installed: {installed}",
+        f"{requirement.stack}: needs {wants}{because}{demands}; installed: {installed}",
         hint="Put the program on PATH or run `holdfast tools add`. `holdfast doctor` lists the engines.",
     )

@@ -11,14 +11,14 @@ from typing import Self
 
 from holdfast.system import clock, processes
 from holdfast.terraform.engine.interface import (
-    Answer,
     CancelSequence,
+    CancelTimeouts,
     Command,
+    CommandResult,
     LineSplitter,
     Listen,
-    Patience,
     Stop,
-    Told,
+    SupervisorReport,
 )
 
 CRASHED = 11
@@ -60,8 +60,8 @@ class WorkerClient:
         return message
 
     async def run(
-        self, command: Command, *, stop: Stop, listen: Listen | None, patience: Patience | None = None
-    ) -> Answer:
+        self, command: Command, *, stop: Stop, listen: Listen | None, timeouts: CancelTimeouts | None = None
+    ) -> CommandResult:
         name = clock.random_token(8)
         lines = LineSplitter(listen) if listen is not None else None
         message = {
@@ -76,7 +76,7 @@ class WorkerClient:
             except OSError:
                 return await self._crashed()
             out.hand_over()
-            cancel = CancelSequence(patience)
+            cancel = CancelSequence(timeouts)
             cancelling = asyncio.create_task(
                 cancel.run(command, stop, lambda: self._cancel(name), self._child.kill_group)
             )
@@ -107,11 +107,11 @@ class WorkerClient:
         if sent < len(message):
             await asyncio.get_running_loop().sock_sendall(self._channel, message[sent:])
 
-    async def _crashed(self, cancel: CancelSequence | None = None, errors: bytes = b"") -> Answer:
+    async def _crashed(self, cancel: CancelSequence | None = None, errors: bytes = b"") -> CommandResult:
         code = await self._child.wait()
         self._child.kill_group()
         errors += self._log.content(last=_CHUNK)
-        return Answer(
+        return CommandResult(
             code=code or 1,
             err=errors,
             interrupted=cancel is not None and cancel.interrupted,
@@ -146,10 +146,10 @@ class WorkerClient:
         self._log.close()
 
 
-def _answer(done: dict[str, object], cancel: CancelSequence, out: bytes, err: bytes) -> Answer:
+def _answer(done: dict[str, object], cancel: CancelSequence, out: bytes, err: bytes) -> CommandResult:
     code = int(str(done["code"]))
     crashed = code < 0 or code == CRASHED
-    return Answer(
+    return CommandResult(
         code=code,
         out=out,
         err=err,
@@ -158,7 +158,7 @@ def _answer(done: dict[str, object], cancel: CancelSequence, out: bytes, err: by
         timed_out=cancel.timed_out,
         killed=crashed,
         log=err.decode(errors="replace")[-4000:] if crashed else None,
-        told=Told(
+        report=SupervisorReport(
             not_started=_text(done.get("not_started")),
             journal_failed=_text(done.get("journal_failed")),
             unshipped=bool(done.get("unshipped")),

@@ -44,11 +44,11 @@ class NotKnown:
     note: str | None = None
 
 
-Answer = ImportId | NotImportable | NotKnown
+ImportIdResult = ImportId | NotImportable | NotKnown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeAgain:
+class RecreatableType:
     """A type of which nothing is lost when an object is made again."""
 
     type: str
@@ -59,13 +59,13 @@ class MadeAgain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ImportIdTable:
     templates: Mapping[str, str] = field(repr=False)
     never: frozenset[str] = field(repr=False)
     looked_up: frozenset[str] = field(repr=False)
     since: Mapping[str, str] = field(repr=False)
     notes: Mapping[str, str] = field(repr=False)
-    made_again: tuple[MadeAgain, ...]
+    made_again: tuple[RecreatableType, ...]
 
     def template(self, type_: str) -> str | None:
         """A type's own rule wins over one with a *."""
@@ -74,7 +74,7 @@ class Table:
         fits = (text for name, text in self.templates.items() if "*" in name and fnmatchcase(type_, name))
         return next(fits, None)
 
-    def row(self, type_: str) -> MadeAgain | None:
+    def row(self, type_: str) -> RecreatableType | None:
         return next((row for row in self.made_again if fnmatchcase(type_, row.type)), None)
 
     def note(self, type_: str) -> str | None:
@@ -83,10 +83,10 @@ class Table:
         return self.notes.get(type_)
 
 
-def read_table(text: str) -> Table:
+def read_table(text: str) -> ImportIdTable:
     """Raises ValueError for a table that must not be used: it is ours, so a test finds it, not a user."""
     document = json.loads(text)
-    table = Table(
+    table = ImportIdTable(
         templates=document.get("templates", {}),
         never=frozenset(document.get("never", ())),
         looked_up=frozenset(document.get("looked_up", ())),
@@ -102,12 +102,12 @@ def read_table(text: str) -> Table:
 
 
 @cache
-def shipped_table() -> Table:
+def shipped_table() -> ImportIdTable:
     """Read as a file: `importlib.resources` would cost every apply ten milliseconds."""
     return read_table(Path(__file__).with_name("import_ids.json").read_text("utf-8"))
 
 
-def find_import_id(*, type_: str, id_: str | None, attributes: Mapping[str, object]) -> Answer:
+def find_import_id(*, type_: str, id_: str | None, attributes: Mapping[str, object]) -> ImportIdResult:
     """`id_` is what the engine named when the object was made, `attributes` what is known of it.
 
     In `attributes` null is empty, and what is missing is not known.
@@ -144,10 +144,10 @@ def attributes_needed(type_: str) -> frozenset[str]:
     return needed - {"id", "base"}
 
 
-def _made_again(row: Mapping[str, Any]) -> MadeAgain:
+def _made_again(row: Mapping[str, Any]) -> RecreatableType:
     if not row["type"].strip("*") or not row["why"]:
         raise ValueError(f"a row of made_again that says nothing: {row['type']}")
-    return MadeAgain(
+    return RecreatableType(
         type=row["type"],
         why=row["why"],
         template=parse(row["import"]) if "import" in row else None,
@@ -155,7 +155,7 @@ def _made_again(row: Mapping[str, Any]) -> MadeAgain:
     )
 
 
-def _again(row: MadeAgain, known: Mapping[str, object]) -> Answer:
+def _again(row: RecreatableType, known: Mapping[str, object]) -> ImportIdResult:
     if row.template is not None and (row.unless is None or known.get(row.unless, "not known") in (None, {})):
         made = fill(row.template, known)
         if isinstance(made, Filled):

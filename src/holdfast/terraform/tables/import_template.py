@@ -52,18 +52,18 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Alternatives:
     alternatives: tuple[Literal | Value, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    parts: tuple[Literal | Choice, ...]
+    parts: tuple[Literal | Alternatives, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    parts: tuple[Literal | Choice | Group, ...]
+    parts: tuple[Literal | Alternatives | Group, ...]
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -84,10 +84,10 @@ class Missing:
 
 def parse(text: str) -> Template:
     """Raises ValueError for a template that says nothing or is not closed: it is ours, so a test finds it."""
-    parts: list[Literal | Choice | Group] = []
+    parts: list[Literal | Alternatives | Group] = []
     for piece, grouped in _pieces(text):
         inner = tuple(_parts(piece))
-        if grouped and not any(isinstance(part, Choice) for part in inner):
+        if grouped and not any(isinstance(part, Alternatives) for part in inner):
             raise ValueError(f"[{piece}] has no attribute that could leave it out")
         parts.extend((Group(parts=inner),) if grouped else inner)
     if not parts:
@@ -109,7 +109,7 @@ def fill(template: Template, values: Mapping[str, object]) -> Filled | Missing:
                     missing += (name for each in part.parts for name in _unknown_names(each, values))
                 elif all(inside):
                     texts += (text for text in inside if text is not _UNKNOWN)
-            case Choice():
+            case Alternatives():
                 text = _part(part, values)
                 if text:
                     texts.append(text)
@@ -136,7 +136,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
         yield text[start:], False
 
 
-def _parts(text: str) -> Iterator[Literal | Choice]:
+def _parts(text: str) -> Iterator[Literal | Alternatives]:
     end = 0
     for found in _PLACEHOLDER.finditer(text):
         if found.start() > end:
@@ -147,7 +147,7 @@ def _parts(text: str) -> Iterator[Literal | Choice]:
         yield Literal(text=text[end:])
 
 
-def _choice(text: str) -> Choice:
+def _choice(text: str) -> Alternatives:
     """A regular expression may hold `|`, so it is the last in its placeholder."""
     alternatives: list[Literal | Value] = []
     more = "|"
@@ -157,7 +157,7 @@ def _choice(text: str) -> Choice:
             first, more = text, ""
         alternatives.append(_alternative(first))
         text = rest
-    return Choice(alternatives=tuple(alternatives))
+    return Alternatives(alternatives=tuple(alternatives))
 
 
 def _alternative(text: str) -> Literal | Value:
@@ -173,22 +173,22 @@ def _alternative(text: str) -> Literal | Value:
     return value
 
 
-def _values(part: Literal | Choice | Group) -> Iterator[Value]:
+def _values(part: Literal | Alternatives | Group) -> Iterator[Value]:
     match part:
         case Literal():
             return
-        case Choice():
+        case Alternatives():
             yield from (each for each in part.alternatives if isinstance(each, Value))
         case Group():
             for each in part.parts:
                 yield from _values(each)
 
 
-def _unknown_names(part: Literal | Choice, values: Mapping[str, object]) -> Iterator[str]:
+def _unknown_names(part: Literal | Alternatives, values: Mapping[str, object]) -> Iterator[str]:
     return (value.name for value in _values(part) if _read(value, values) is _UNKNOWN)
 
 
-def _part(part: Literal | Choice, values: Mapping[str, object]) -> str | None:
+def _part(part: Literal | Alternatives, values: Mapping[str, object]) -> str | None:
     if isinstance(part, Literal):
         return part.text
     known = True

@@ -28,7 +28,7 @@ RETRIED: frozenset[Phase] = frozenset({Phase.INIT, Phase.PLAN, Phase.SHOW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TransientRow:
     id: str
     patterns: tuple[re.Pattern[str], ...]
     """All of them must be found."""
@@ -40,16 +40,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    permanent: tuple[Row, ...]
-    transient: tuple[Row, ...]
+class TransientTable:
+    permanent: tuple[TransientRow, ...]
+    transient: tuple[TransientRow, ...]
 
-    def permanent_row(self, text: str) -> Row | None:
+    def permanent_row(self, text: str) -> TransientRow | None:
         """The row that says "never", or None."""
         flat = _BLANKS.sub(" ", text)
         return next((row for row in self.permanent if row.matches(flat)), None)
 
-    def transient_row(self, text: str, phase: Phase) -> Row | None:
+    def transient_row(self, text: str, phase: Phase) -> TransientRow | None:
         """The row that says "try again", or None. A permanent row anywhere in the text wins."""
         flat = _BLANKS.sub(" ", text)
         if self.permanent_row(flat) is not None:
@@ -57,10 +57,10 @@ class Table:
         return next((row for row in self.transient if phase in row.phases and row.matches(flat)), None)
 
 
-def read_table(text: str) -> Table:
+def read_table(text: str) -> TransientTable:
     """Raises ValueError for a table that must not be used: it is ours, so a test finds it, not a user."""
     document = tomllib.loads(text)
-    table = Table(
+    table = TransientTable(
         permanent=tuple(_row(row, frozenset()) for row in document.get("permanent", ())),
         transient=tuple(_row(row, _phases(row)) for row in document.get("transient", ())),
     )
@@ -71,7 +71,7 @@ def read_table(text: str) -> Table:
 
 
 @cache
-def shipped_table() -> Table:
+def shipped_table() -> TransientTable:
     return read_table(Path(__file__).with_name("transient.toml").read_text("utf-8"))
 
 
@@ -81,11 +81,11 @@ def transient_row_id(text: str, phase: Phase) -> str | None:
     return row.id if row is not None else None
 
 
-def _row(row: dict[str, Any], phases: frozenset[Phase]) -> Row:
+def _row(row: dict[str, Any], phases: frozenset[Phase]) -> TransientRow:
     patterns = tuple(re.compile(pattern, re.IGNORECASE) for pattern in row["all"])
     if not patterns:
         raise ValueError(f"row {row['id']} matches everything")
-    return Row(id=row["id"], patterns=patterns, phases=phases, why=row["why"])
+    return TransientRow(id=row["id"], patterns=patterns, phases=phases, why=row["why"])
 
 
 def _phases(row: dict[str, Any]) -> frozenset[Phase]:

@@ -1,4 +1,4 @@
-"""Room on the disk: a run is refused where there is too little to finish it and to save a state."""
+"""Free space on the disk: a run is refused where there is too little to finish it and to save a state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLOOR = 200_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class FreeSpace:
     path: Path
     free: int
 
@@ -29,9 +29,9 @@ def free_bytes(path: Path) -> int | None:
 
 def fullest_disk(
     places: Iterable[Path], *, free: Callable[[Path], int | None] = free_bytes, floor: int = FLOOR
-) -> Room | None:
+) -> FreeSpace | None:
     """The place with the least room, if that is too little."""
-    rooms = [Room(path=path, free=known) for path in places if (known := free(path)) is not None]
+    rooms = [FreeSpace(path=path, free=known) for path in places if (known := free(path)) is not None]
     least = min(rooms, key=lambda room: room.free, default=None)
     return least if least is not None and least.free < floor else None
 

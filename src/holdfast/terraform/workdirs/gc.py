@@ -21,7 +21,7 @@ from holdfast.kernel.values import dataclass, field
 from holdfast.system import clock, files, process_table
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.workdirs import scratch
-from holdfast.terraform.workdirs.gc_policy import Entry, decide
+from holdfast.terraform.workdirs.gc_policy import WorkdirUsage, decide
 from holdfast.terraform.workdirs.workdir import IN_USE_FILE, WORK_FILE
 
 _STAMP = ".cleaned"
@@ -39,16 +39,16 @@ _LEFTOVERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class GcItem:
     path: Path
     size: int
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
-    removed: tuple[Item, ...]
-    kept: tuple[Item, ...]
+class GcResult:
+    removed: tuple[GcItem, ...]
+    kept: tuple[GcItem, ...]
     repositories: tuple[tuple[str, int], ...]
     """What the work directories of each repository hold now."""
 
@@ -62,7 +62,7 @@ class Cleaned:
 
 
 @dataclass(slots=True, kw_only=True)
-class Cleaner:
+class GarbageCollector:
     home: Path
     temporary: tuple[Path, ...]
     limits: Work
@@ -85,7 +85,7 @@ class Cleaner:
         stamp.touch(mode=files.PRIVATE_FILE)
         return True
 
-    def clean(self, *, everything: bool = False) -> Cleaned:
+    def clean(self, *, everything: bool = False) -> GcResult:
         removed = [*self._scratch(), *self._marks(everything=everything), *self._leftovers()]
         self._read_sizes()
         entries = {entry.path: entry for entry in self._look()}
@@ -98,7 +98,7 @@ class Cleaner:
                 path = verdict.entry.path
                 met = self._remove(verdict.entry)
                 if met is None:
-                    removed.append(Item(path=path, size=verdict.entry.size, why=verdict.why))
+                    removed.append(GcItem(path=path, size=verdict.entry.size, why=verdict.why))
                     del entries[path]
                 else:
                     entries[path] = met
@@ -107,16 +107,16 @@ class Cleaner:
                 break
         self._write_sizes(entries)
         decision = decide(entries.values(), self.limits, now=self.now, everything=everything)
-        return Cleaned(
+        return GcResult(
             removed=tuple(removed),
             kept=tuple(
-                Item(path=one.entry.path, size=one.entry.size, why=one.why)
+                GcItem(path=one.entry.path, size=one.entry.size, why=one.why)
                 for one in (*decision.keep, *decision.remove)
             ),
             repositories=_by_repository(entries.values()) if self.thorough else (),
         )
 
-    def _look(self) -> Iterator[Entry]:
+    def _look(self) -> Iterator[WorkdirUsage]:
         """Every work directory that holds something, measured as far as there is time, the oldest first."""
         found: list[tuple[int, Path]] = []
         for slot in (self.home / "work").glob("*/*/*"):
@@ -125,7 +125,7 @@ class Cleaner:
                     about = slot / WORK_FILE
                     found.append(((about if about.exists() else slot).stat().st_mtime_ns, slot))
         for used, slot in sorted(found):
-            entry = Entry(path=slot, used=used / 1e9)
+            entry = WorkdirUsage(path=slot, used=used / 1e9)
             known = self._sizes.get(self._key(slot))
             if known is not None and known[0] == used:
                 yield replace(entry, size=known[1])
@@ -136,7 +136,7 @@ class Cleaner:
                 # The plan of a run that is at work, or of one that was killed: the lock knows.
                 yield replace(entry, in_use=entry.unfinished and _in_use(slot))
 
-    def _remove(self, entry: Entry) -> Entry | None:
+    def _remove(self, entry: WorkdirUsage) -> WorkdirUsage | None:
         """None when it is gone, else the entry with the reason why it must stay."""
         try:
             return self._remove_unless_needed(entry)
@@ -144,7 +144,7 @@ class Cleaner:
             return replace(entry, resists=error.strerror or str(error))
 
     @staticmethod
-    def _remove_unless_needed(entry: Entry) -> Entry | None:
+    def _remove_unless_needed(entry: WorkdirUsage) -> WorkdirUsage | None:
         slot = entry.path
         with files.locked(slot / IN_USE_FILE, wait=False) as ours:
             if not ours or process_table.any_process_in(slot):
@@ -163,13 +163,13 @@ class Cleaner:
                     _remove_tree(one)
         return None
 
-    def _scratch(self) -> Iterator[Item]:
+    def _scratch(self) -> Iterator[GcItem]:
         old = self.now - self.limits.max_age
         for place in self.temporary:
             for folder, size in scratch.remove_abandoned(place, older_than=old):
-                yield Item(path=folder, size=size, why="its command was killed")
+                yield GcItem(path=folder, size=size, why="its command was killed")
 
-    def _marks(self, *, everything: bool) -> Iterator[Item]:
+    def _marks(self, *, everything: bool) -> Iterator[GcItem]:
         """Modules that were found valid: asked again after a month."""
         count = size = 0
         room = self.home / "validated"
@@ -180,9 +180,9 @@ class Cleaner:
                     mark.unlink()
                     count, size = count + 1, size + about.st_size
         if count:
-            yield Item(path=room, size=size, why=f"{count} old answers of validate")
+            yield GcItem(path=room, size=size, why=f"{count} old answers of validate")
 
-    def _leftovers(self) -> Iterator[Item]:
+    def _leftovers(self) -> Iterator[GcItem]:
         """What killed commands left half-made among providers and tools, and what was found damaged."""
         for room, shape in _LEFTOVERS:
             for entry in sorted((self.home / room).glob(".*")):
@@ -191,7 +191,7 @@ class Cleaner:
                     if old and entry.is_dir() and shape.fullmatch(entry.name):
                         size = _walk(entry)[0]
                         _remove_tree(entry)
-                        yield Item(path=entry, size=size, why="damaged or half-made")
+                        yield GcItem(path=entry, size=size, why="damaged or half-made")
 
     def _key(self, slot: Path) -> str:
         return slot.relative_to(self.home / "work").as_posix()
@@ -203,7 +203,7 @@ class Cleaner:
                 str(key): [int(used), int(size)] for key, (used, size) in dict(known).items() if size
             }
 
-    def _write_sizes(self, entries: dict[Path, Entry]) -> None:
+    def _write_sizes(self, entries: dict[Path, WorkdirUsage]) -> None:
         """Only of those that rest, and hold nothing that may be taken away by hand."""
         known: dict[str, list[int]] = {}
         for path, entry in entries.items():
@@ -221,7 +221,7 @@ def _in_use(slot: Path) -> bool:
         return not ours
 
 
-def _measured(entry: Entry) -> Entry:
+def _measured(entry: WorkdirUsage) -> WorkdirUsage:
     size, names = _walk(entry.path)
     return replace(entry, size=size, unsaved=UNSAVED_FILE in names, unfinished=PLAN_FILE in names)
 
@@ -249,7 +249,7 @@ def _remove_tree(folder: Path) -> None:
             shutil.rmtree(folder)
 
 
-def _by_repository(entries: Iterable[Entry]) -> tuple[tuple[str, int], ...]:
+def _by_repository(entries: Iterable[WorkdirUsage]) -> tuple[tuple[str, int], ...]:
     """The largest first."""
     together: dict[str, int] = {}
     for entry in entries:
@@ -264,7 +264,7 @@ def _root_of(slot: Path) -> str:
     return slot.parent.parent.name
 
 
-def collect_garbage_quickly(home: Path, limits: Work) -> Cleaned | None:
+def collect_garbage_quickly(home: Path, limits: Work) -> GcResult | None:
     """At the end of every run: at most once a minute, for a moment only, and never a reason to fail."""
     end = clock.monotonic() + _MOMENT
     cleaner = _cleaner(home, limits, hurry=lambda: clock.monotonic() > end, thorough=False)
@@ -274,12 +274,14 @@ def collect_garbage_quickly(home: Path, limits: Work) -> Cleaned | None:
         return None
 
 
-def collect_garbage(home: Path, limits: Work, *, everything: bool = False) -> Cleaned:
+def collect_garbage(home: Path, limits: Work, *, everything: bool = False) -> GcResult:
     return _cleaner(home, limits, hurry=lambda: False).clean(everything=everything)
 
 
-def _cleaner(home: Path, limits: Work, *, hurry: Callable[[], bool], thorough: bool = True) -> Cleaner:
-    return Cleaner(
+def _cleaner(
+    home: Path, limits: Work, *, hurry: Callable[[], bool], thorough: bool = True
+) -> GarbageCollector:
+    return GarbageCollector(
         home=home,
         temporary=scratch.temporary_roots(),
         limits=limits,

@@ -14,7 +14,7 @@ from holdfast.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class WorkdirUsage:
     """One work directory as it was found."""
 
     path: Path
@@ -31,45 +31,45 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    entry: Entry
+class GcDecision:
+    entry: WorkdirUsage
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    remove: tuple[Verdict, ...]
+class GcPlan:
+    remove: tuple[GcDecision, ...]
     """The oldest first."""
-    keep: tuple[Verdict, ...]
+    keep: tuple[GcDecision, ...]
 
 
-def decide(entries: Iterable[Entry], limits: Work, *, now: float, everything: bool = False) -> Decision:
+def decide(entries: Iterable[WorkdirUsage], limits: Work, *, now: float, everything: bool = False) -> GcPlan:
     """`everything` ignores age and size, and nothing else."""
-    remove: list[Verdict] = []
-    keep: list[Verdict] = []
-    may_go: list[Entry] = []
+    remove: list[GcDecision] = []
+    keep: list[GcDecision] = []
+    may_go: list[WorkdirUsage] = []
     total = 0
     for entry in sorted(entries, key=lambda one: (one.used, str(one.path))):
         if reason := protected(entry, limits, now=now):
-            keep.append(Verdict(entry=entry, why=reason))
+            keep.append(GcDecision(entry=entry, why=reason))
             total += entry.size
         elif everything:
-            remove.append(Verdict(entry=entry, why="everything was asked for"))
+            remove.append(GcDecision(entry=entry, why="everything was asked for"))
         elif now - entry.used > limits.max_age:
-            remove.append(Verdict(entry=entry, why=f"not used for {ago(entry, now)}"))
+            remove.append(GcDecision(entry=entry, why=f"not used for {ago(entry, now)}"))
         else:
             may_go.append(entry)
             total += entry.size
     for entry in may_go:
         if total > limits.max_size and entry.size:
-            remove.append(Verdict(entry=entry, why=f"together more than {size_in_words(limits.max_size)}"))
+            remove.append(GcDecision(entry=entry, why=f"together more than {size_in_words(limits.max_size)}"))
             total -= entry.size
         else:
-            keep.append(Verdict(entry=entry, why=f"used {ago(entry, now)} ago"))
-    return Decision(remove=tuple(remove), keep=tuple(keep))
+            keep.append(GcDecision(entry=entry, why=f"used {ago(entry, now)} ago"))
+    return GcPlan(remove=tuple(remove), keep=tuple(keep))
 
 
-def protected(entry: Entry, limits: Work, *, now: float) -> str | None:
+def protected(entry: WorkdirUsage, limits: Work, *, now: float) -> str | None:
     """Why it stays whatever is asked, or None."""
     if entry.in_use:
         return "in use"
@@ -82,7 +82,7 @@ def protected(entry: Entry, limits: Work, *, now: float) -> str | None:
     return None
 
 
-def ago(entry: Entry, now: float) -> str:
+def ago(entry: WorkdirUsage, now: float) -> str:
     """How long ago it was used, to the largest unit that says it."""
     passed = max(0, int(now - entry.used))
     for length, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):

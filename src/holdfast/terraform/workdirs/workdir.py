@@ -34,7 +34,7 @@ WORK_FILE = "work.json"
 IN_USE_FILE = "in-use"
 """Locked as long as a run holds the directory; never removed, so that its lock always means the same."""
 
-Seen = frozenset[tuple[str, int, int]]
+FileStamps = frozenset[tuple[str, int, int]]
 """Files with their size and the time of their last change."""
 _BUNDLES = "change.sealed"
 """A folder with this file holds saved plans: made from the tree, and no part of it."""
@@ -225,7 +225,7 @@ def _copy(source: Path, target: Path) -> bytes:
     return hashlib.sha256(content).digest() + (b"x" if executable else b"-")
 
 
-def archive_new_files(work: WorkDirectory, before: Seen) -> bytes | None:
+def archive_new_files(work: WorkDirectory, before: FileStamps) -> bytes | None:
     """What a plan made or changed beside the code (an archive, say), as a tar file, for the apply."""
     made = sorted(name for name, _, _ in list_files(work) - before)
     if not made:
@@ -249,7 +249,7 @@ def restore_files(work: WorkDirectory, archive: bytes) -> None:
         made.extractall(work.tree, filter="data")
 
 
-def list_files(work: WorkDirectory) -> Seen:
+def list_files(work: WorkDirectory) -> FileStamps:
     """Every file that is there now, but Terraform's own and ours."""
     found: set[tuple[str, int, int]] = set()
     for folder, folders, names in os.walk(work.tree):

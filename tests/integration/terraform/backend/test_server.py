@@ -23,7 +23,7 @@ from holdfast.system.environment import Environment
 from holdfast.terraform.backend.server import StateBackend, StateServer, variables
 from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import child_environment
-from holdfast.terraform.engine.interface import Answer, Command, Stop
+from holdfast.terraform.engine.interface import Command, CommandResult, Stop
 from holdfast.terraform.engine.pool import WorkerPool
 
 MODULE = """
@@ -66,7 +66,7 @@ class Terraform:
         self.engine = WorkerPool(identity, scratch=scratch, limit=1)
         stack.callback(lambda: self._runner.run(self.engine.close()))
 
-    def run(self, folder: Path, *argv: str) -> Answer:
+    def run(self, folder: Path, *argv: str) -> CommandResult:
         command = Command(phase=argv[0], argv=argv, folder=folder, environment=self._environment)
         return self._runner.run(self.engine.run(command, stop=Stop()))
 
@@ -89,7 +89,7 @@ class Stack:
         self.backend = backend
         self._terraform = terraform
 
-    def run(self, *argv: str) -> Answer:
+    def run(self, *argv: str) -> CommandResult:
         self._terraform.server.serve_state(self.backend)
         try:
             return self._terraform.run(self.folder, *argv)

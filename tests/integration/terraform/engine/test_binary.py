@@ -15,7 +15,15 @@ from program import Program, eventually, launcher
 from holdfast.kernel.errors import EngineError
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.discovery import InstalledEngines
-from holdfast.terraform.engine.interface import Answer, Command, EngineId, EngineKind, Patience, Product, Stop
+from holdfast.terraform.engine.interface import (
+    CancelTimeouts,
+    Command,
+    CommandResult,
+    EngineId,
+    EngineKind,
+    Product,
+    Stop,
+)
 from holdfast.terraform.engine.pool import WorkerPool
 
 
@@ -26,9 +34,9 @@ def script(path: Path, text: str, *, interpreter: str = sys.executable, mode: in
     return path
 
 
-def engine(path: Path, patience: Patience | None = None) -> WorkerPool:
+def engine(path: Path, timeouts: CancelTimeouts | None = None) -> WorkerPool:
     identity = EngineId(kind=EngineKind.BINARY, product=Product.TERRAFORM, version="1.9.0", path=str(path))
-    return WorkerPool(identity, scratch=path.parent, limit=2, patience=patience)
+    return WorkerPool(identity, scratch=path.parent, limit=2, timeouts=timeouts)
 
 
 def command(folder: Path, **environment: str) -> Command:
@@ -36,8 +44,8 @@ def command(folder: Path, **environment: str) -> Command:
     return Command(phase="plan", argv=("plan", "-json"), folder=folder, environment=given)
 
 
-def run(one: WorkerPool, given: Command, lines: list[bytes] | None = None) -> Answer:
-    async def work() -> Answer:
+def run(one: WorkerPool, given: Command, lines: list[bytes] | None = None) -> CommandResult:
+    async def work() -> CommandResult:
         listen = lines.append if lines is not None else None
         try:
             return await asyncio.wait_for(one.run(given, stop=Stop(), listen=listen), 60)
@@ -147,10 +155,10 @@ def test_a_program_that_hears_no_interrupt_is_killed_with_its_children(tmp_path:
     """The last step of the ladder takes the whole group: nothing of it stays behind."""
     deaf = engine(
         script(tmp_path / "deaf", _DEAF),
-        Patience(apply=0.05, reading=0.05, otherwise=0.05, before_kill=0.05),
+        CancelTimeouts(apply=0.05, reading=0.05, otherwise=0.05, before_kill=0.05),
     )
 
-    async def work() -> Answer:
+    async def work() -> CommandResult:
         stop = Stop()
         running = asyncio.create_task(deaf.run(command(tmp_path), stop=stop))
         await asyncio.to_thread(eventually, (tmp_path / "ready").exists, what="ready")

@@ -20,7 +20,7 @@ from program import Program, eventually
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import child_environment
-from holdfast.terraform.engine.interface import Answer, Command, Stop
+from holdfast.terraform.engine.interface import Command, CommandResult, Stop
 from holdfast.terraform.engine.pool import Recycling, WorkerPool
 from provider.service import Fault, LabService
 
@@ -80,7 +80,7 @@ def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(work())
 
 
-def version_of(answer: Answer) -> str:
+def version_of(answer: CommandResult) -> str:
     assert answer.code == 0, answer.err
     return str(json.loads(answer.out)["terraform_version"])
 

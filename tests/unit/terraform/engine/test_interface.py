@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.terraform.engine.interface import CancelSequence, Command, LineSplitter, Patience, Stop
+from holdfast.terraform.engine.interface import CancelSequence, CancelTimeouts, Command, LineSplitter, Stop
 
 LONG = 3600.0
-QUICK = Patience(apply=0.0, reading=0.0, otherwise=0.0, before_kill=0.0)
-PATIENT = Patience(apply=LONG, reading=LONG, otherwise=LONG, before_kill=LONG)
+QUICK = CancelTimeouts(apply=0.0, reading=0.0, otherwise=0.0, before_kill=0.0)
+PATIENT = CancelTimeouts(apply=LONG, reading=LONG, otherwise=LONG, before_kill=LONG)
 
 
 def command(phase: str = "apply", *, seconds: float | None = None, cancel_level: int = 1) -> Command:
@@ -30,10 +30,10 @@ def command(phase: str = "apply", *, seconds: float | None = None, cancel_level:
 class Climb:
     """A ladder beside a command that never ends, and what was done to that command."""
 
-    def __init__(self, patience: Patience, stop: Stop, given: Command) -> None:
+    def __init__(self, timeouts: CancelTimeouts, stop: Stop, given: Command) -> None:
         self.done: list[str] = []
         self._more = asyncio.Event()
-        self.ladder = CancelSequence(patience)
+        self.ladder = CancelSequence(timeouts)
         self.task = asyncio.create_task(
             self.ladder.run(given, stop, lambda: self._note("interrupt"), lambda: self._note("kill"))
         )
@@ -184,7 +184,7 @@ def test_what_must_be_done_after_a_stop_is_not_stopped_by_it() -> None:
 )
 def test_only_what_changes_something_is_waited_for(phase: str, expected: float) -> None:
     """An apply has an hour to end well; what changes nothing has seconds."""
-    assert Patience().before_second(phase) == expected
+    assert CancelTimeouts().before_second(phase) == expected
 
 
 def test_the_end_of_a_command_ends_the_climb_whatever_else_happens() -> None:

@@ -7,7 +7,7 @@ import pytest
 from holdfast.config.engine import EnginePin, EngineUse
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
-from holdfast.terraform.engine.selection import Wish, select_engine
+from holdfast.terraform.engine.selection import EngineRequirement, select_engine
 
 
 def engine(kind: EngineKind, product: Product, version: str) -> EngineId:
@@ -29,71 +29,81 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
 @pytest.mark.parametrize(
     ("wish", "engines", "expected", "why"),
     [
+        pytest.param(EngineRequirement(stack="s"), ALL, EMBEDDED, "the first engine found", id="embedded"),
         pytest.param(
-            Wish(stack="s"), ALL, EMBEDDED, "the first engine found", id="embedded"
-        ),
-        pytest.param(
-            Wish(stack="s"),
+            EngineRequirement(stack="s"),
             (NEW, TOFU, OLD),
             NEW,
             "the first engine found",
             id="highest-binary",
         ),
         pytest.param(
-            Wish(stack="s"),
+            EngineRequirement(stack="s"),
             (TOFU, OLD),
             OLD,
             "the first engine found",
             id="terraform-before-tofu",
         ),
         pytest.param(
-            Wish(stack="s"),
+            EngineRequirement(stack="s"),
             (TOFU,),
             TOFU,
             "the first engine found",
             id="tofu-if-alone",
         ),
         pytest.param(
-            Wish(stack="s", required=("~> 1.15.0",)), ALL, EMBEDDED, "required_version ~> 1.15.0", id="suits"
+            EngineRequirement(stack="s", required=("~> 1.15.0",)),
+            ALL,
+            EMBEDDED,
+            "required_version ~> 1.15.0",
+            id="suits",
         ),
         pytest.param(
-            Wish(stack="s", required=(">= 1.16",)), ALL, NEW, "required_version >= 1.16", id="too-old"
+            EngineRequirement(stack="s", required=(">= 1.16",)),
+            ALL,
+            NEW,
+            "required_version >= 1.16",
+            id="too-old",
         ),
         pytest.param(
-            Wish(stack="s", required=(">= 1.9", "< 1.12")),
+            EngineRequirement(stack="s", required=(">= 1.9", "< 1.12")),
             ALL,
             OLD,
             "required_version >= 1.9; required_version < 1.12",
             id="two-demands",
         ),
         pytest.param(
-            Wish(stack="s", version_file=(".terraform-version", "1.11.4")),
+            EngineRequirement(stack="s", version_file=(".terraform-version", "1.11.4")),
             ALL,
             OLD,
             ".terraform-version 1.11.4",
             id="version-file",
         ),
         pytest.param(
-            Wish(stack="s", version_file=(".terraform-version", "latest")),
+            EngineRequirement(stack="s", version_file=(".terraform-version", "latest")),
             ALL,
             EMBEDDED,
             "the first engine found",
             id="version-file-without-a-version",
         ),
         pytest.param(
-            Wish(stack="s", tofu_because="main.tofu"), ALL, TOFU, "main.tofu", id="tofu-before-everything"
+            EngineRequirement(stack="s", tofu_reason="main.tofu"),
+            ALL,
+            TOFU,
+            "main.tofu",
+            id="tofu-before-everything",
         ),
         pytest.param(
-            Wish(stack="s", tofu_because="encryption", config_pin=pin(EngineUse.BINARY)),
+            EngineRequirement(stack="s", tofu_reason="encryption", config_pin=pin(EngineUse.BINARY)),
             ALL,
             TOFU,
             "encryption; `use: binary`",
             id="tofu-binary",
         ),
         pytest.param(
-            Wish(
+            EngineRequirement(
                 stack="s",
-                tofu_because=".opentofu-version",
+                tofu_reason=".opentofu-version",
                 version_file=(".opentofu-version", "1.8.0"),
             ),
             ALL,
@@ -102,34 +112,44 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
             id="opentofu-version",
         ),
         pytest.param(
-            Wish(stack="s", stack_pin=pin(EngineUse.TOFU)), ALL, TOFU, "`use: tofu`", id="stack-says-tofu"
+            EngineRequirement(stack="s", stack_pin=pin(EngineUse.TOFU)),
+            ALL,
+            TOFU,
+            "`use: tofu`",
+            id="stack-says-tofu",
         ),
         pytest.param(
-            Wish(stack="s", stack_pin=pin(EngineUse.TERRAFORM)),
+            EngineRequirement(stack="s", stack_pin=pin(EngineUse.TERRAFORM)),
             ALL,
             NEW,
             "`use: terraform`",
             id="stack-says-terraform",
         ),
         pytest.param(
-            Wish(stack="s", config_pin=pin(EngineUse.BINARY)), ALL, NEW, "`use: binary`", id="config-binary"
+            EngineRequirement(stack="s", config_pin=pin(EngineUse.BINARY)),
+            ALL,
+            NEW,
+            "`use: binary`",
+            id="config-binary",
         ),
         pytest.param(
-            Wish(stack="s", stack_pin=pin(EngineUse.EMBEDDED), config_pin=pin(EngineUse.BINARY)),
+            EngineRequirement(stack="s", stack_pin=pin(EngineUse.EMBEDDED), config_pin=pin(EngineUse.BINARY)),
             ALL,
             EMBEDDED,
             "`use: embedded`",
             id="stack-before-config",
         ),
         pytest.param(
-            Wish(stack="s", stack_pin=pin(version="1.16.4"), config_pin=pin(EngineUse.BINARY, "1.11.4")),
+            EngineRequirement(
+                stack="s", stack_pin=pin(version="1.16.4"), config_pin=pin(EngineUse.BINARY, "1.11.4")
+            ),
             ALL,
             NEW,
             "`use: binary`; engine.version 1.16.4 of the stack",
             id="stacks-version-before-configs",
         ),
         pytest.param(
-            Wish(
+            EngineRequirement(
                 stack="s",
                 stack_pin=pin(version="1.16.4"),
                 version_file=(".terraform-version", "1.11.4"),
@@ -140,7 +160,7 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
             id="stacks-version-before-file",
         ),
         pytest.param(
-            Wish(
+            EngineRequirement(
                 stack="s",
                 version_file=(".terraform-version", "1.11.4"),
                 config_pin=pin(version="1.16.4"),
@@ -151,7 +171,7 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
             id="file-before-configs-version",
         ),
         pytest.param(
-            Wish(stack="s", config_pin=pin(version="< 1.12")),
+            EngineRequirement(stack="s", config_pin=pin(version="< 1.12")),
             ALL,
             OLD,
             "engine.version < 1.12",
@@ -159,7 +179,9 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
         ),
     ],
 )
-def test_the_order(wish: Wish, engines: tuple[EngineId, ...], expected: EngineId, why: str) -> None:
+def test_the_order(
+    wish: EngineRequirement, engines: tuple[EngineId, ...], expected: EngineId, why: str
+) -> None:
     """OpenTofu's code goes to tofu; then the stack's pin, the configuration's, the embedded one, a binary."""
     choice = select_engine(wish, engines)
     assert choice.engine == expected
@@ -170,9 +192,9 @@ def test_the_order(wish: Wish, engines: tuple[EngineId, ...], expected: EngineId
 @pytest.mark.parametrize("by_stack", [True, False])
 def test_tofu_code_is_never_given_to_terraform(use: EngineUse, *, by_stack: bool) -> None:
     """Terraform would misread OpenTofu's code: a configuration that asks for that is a mistake."""
-    wish = Wish(
+    wish = EngineRequirement(
         stack="net",
-        tofu_because="main.tofu",
+        tofu_reason="main.tofu",
         stack_pin=pin(use) if by_stack else None,
         config_pin=pin() if by_stack else pin(use),
     )
@@ -187,40 +209,43 @@ def test_tofu_code_is_never_given_to_terraform(use: EngineUse, *, by_stack: bool
 @pytest.mark.parametrize(
     ("wish", "engines", "says"),
     [
-        (Wish(stack="s"), (), "s: needs an engine; installed: none"),
+        (EngineRequirement(stack="s"), (), "s: needs an engine; installed: none"),
         (
-            Wish(stack="s", tofu_because="main.tofu"),
+            EngineRequirement(stack="s", tofu_reason="main.tofu"),
             (EMBEDDED, OLD),
             "s: needs OpenTofu (main.tofu); installed: embedded Terraform 1.15.5, Terraform 1.11.4",
         ),
         (
-            Wish(stack="s", config_pin=pin(EngineUse.BINARY)),
+            EngineRequirement(stack="s", config_pin=pin(EngineUse.BINARY)),
             (EMBEDDED,),
             "s: needs a terraform or tofu program; installed: embedded Terraform 1.15.5",
         ),
         (
-            Wish(stack="s", config_pin=pin(EngineUse.TOFU)),
+            EngineRequirement(stack="s", config_pin=pin(EngineUse.TOFU)),
             (OLD,),
             "s: needs a tofu program; installed: Terraform 1.11.4",
         ),
         (
-            Wish(stack="s", config_pin=pin(EngineUse.TERRAFORM)),
+            EngineRequirement(stack="s", config_pin=pin(EngineUse.TERRAFORM)),
             (TOFU,),
             "s: needs a terraform program; installed: OpenTofu 1.12.6",
         ),
         (
-            Wish(stack="s", config_pin=pin(EngineUse.EMBEDDED)),
+            EngineRequirement(stack="s", config_pin=pin(EngineUse.EMBEDDED)),
             (OLD,),
             "s: needs the embedded Terraform; installed: Terraform 1.11.4",
         ),
         (
-            Wish(stack="s", required=(">= 2",), version_file=(".terraform-version", "1.9")),
+            EngineRequirement(stack="s", required=(">= 2",), version_file=(".terraform-version", "1.9")),
             (OLD,),
-            "s: needs an engine for required_version >= 2, .terraform-version 1.9; installed: Terraform 1.11.4",
+            (
+                "s: needs an engine for required_version >= 2, .terraform-version 1.9; "
+                "installed: Terraform 1.11.4"
+            ),
         ),
     ],
 )
-def test_none_that_suits(wish: Wish, engines: tuple[EngineId, ...], says: str) -> None:
+def test_none_that_suits(wish: EngineRequirement, engines: tuple[EngineId, ...], says: str) -> None:
     """When nothing suits, the error says what is needed, why, and what there is."""
     with pytest.raises(UsageError) as caught:
         select_engine(wish, engines)
@@ -233,4 +258,4 @@ def test_none_that_suits(wish: Wish, engines: tuple[EngineId, ...], says: str) -
 def test_a_prerelease_is_not_met_by_accident() -> None:
     """`>= 1.9` does not select a release candidate, as Terraform itself would refuse it."""
     candidate = engine(EngineKind.BINARY, Product.TERRAFORM, "1.17.0-rc1")
-    assert select_engine(Wish(stack="s", required=(">= 1.9",)), (candidate, OLD)).engine == OLD
+    assert select_engine(EngineRequirement(stack="s", required=(">= 1.9",)), (candidate, OLD)).engine == OLD

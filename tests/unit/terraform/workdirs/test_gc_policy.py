@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.settings import Work
-from holdfast.terraform.workdirs.gc_policy import Decision, Entry, decide, size_in_words
+from holdfast.terraform.workdirs.gc_policy import GcPlan, WorkdirUsage, decide, size_in_words
 
 NOW = 1_000_000.0
 HOUR = 3600.0
@@ -22,8 +22,8 @@ def entry(
     in_use: bool = False,
     unsaved: bool = False,
     unfinished: bool = False,
-) -> Entry:
-    return Entry(
+) -> WorkdirUsage:
+    return WorkdirUsage(
         path=Path(name),
         used=NOW - hours * HOUR,
         size=size,
@@ -33,7 +33,7 @@ def entry(
     )
 
 
-def names(decision: Decision) -> list[str]:
+def names(decision: GcPlan) -> list[str]:
     return [str(one.entry.path) for one in decision.remove]
 
 
@@ -54,7 +54,7 @@ def names(decision: Decision) -> list[str]:
         (entry("a", -5), False, False, "used 0 s ago"),
     ],
 )
-def test_one_directory(one: Entry, everything: bool, goes: bool, why: str) -> None:  # noqa: FBT001 - a row of the table
+def test_one_directory(one: WorkdirUsage, everything: bool, goes: bool, why: str) -> None:  # noqa: FBT001 - a row of the table
     """Age and size decide, and what must not be lost stays whatever is asked."""
     decision = decide([one], LIMITS, now=NOW, everything=everything)
     (verdict,) = decision.remove if goes else decision.keep
@@ -64,7 +64,7 @@ def test_one_directory(one: Entry, everything: bool, goes: bool, why: str) -> No
 
 def test_what_resists_stays_with_the_reason() -> None:
     """What the system did not let us remove is kept and says why."""
-    one = Entry(path=Path("a"), used=0, size=1, resists="Operation not permitted")
+    one = WorkdirUsage(path=Path("a"), used=0, size=1, resists="Operation not permitted")
     (verdict,) = decide([one], LIMITS, now=NOW, everything=True).keep
     assert verdict.why == "cannot be removed: Operation not permitted"
 
