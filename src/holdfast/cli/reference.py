@@ -1,4 +1,4 @@
-"""The page of the command line, written from the command line itself: docs/cli.md is never out of date."""
+"""Generates docs/cli.md from the command line itself."""
 
 from __future__ import annotations
 
@@ -12,44 +12,45 @@ from holdfast.cli.app import app, run
 
 _INTRODUCTION = """# The command line
 
-This page is written from the program (`make docs`). Every command takes `--json` (one document on standard
-output, everything else on standard error), `--config FILE`, `--quiet`, `--verbose` and `--no-color`, and
-respects `NO_COLOR` and `CI` (set, and not empty, `0` or `false`).
+This page is generated (`make docs`). Every command takes `--json` (one document on standard output, everything
+else on standard error), `--config FILE`, `--quiet`, `--verbose` and `--no-color`, and respects `NO_COLOR` and
+`CI` (set, and not empty, `0` or `false`).
 
 `STACK` is a name or a glob (`prod/*`), or a filter: `env:prod`, `account:…`, `region:…`, `target:…`.
 
 | exit code | meaning |
 |---|---|
-| 0 | done, or nothing to do |
-| 1 | failed, or cancelled |
+| 0 | done, or no changes |
+| 1 | failed, or cancelled; `secrets check`: a secret cannot be read; `policy test`: a test fails |
 | 2 | changes found (`plan --detailed-exitcode`) |
 | 3 | refused: by a check, the guard or a policy; a used, changed or mismatched bundle |
 | 4 | locked or busy |
 | 5 | waiting for approval |
-| 6 | unknown outcome: a person must look |
-| 64 | wrong usage or configuration; nothing was run |
+| 6 | unknown outcome, or a state could not be saved: `runs reconcile`; `audit verify`: the audit log was changed |
+| 64 | invalid usage or configuration, nothing was run; `doctor`: the same, or a stack has no engine |
 
-Of several stacks the gravest wins: 6, 1, 3, 4, 5, 2, 0. `blocked` and `removed` stacks add nothing.
+With several stacks, the most severe result sets the exit code: 6, 1, 3, 4, 5, 2, 0. `blocked` and `removed` stacks
+add nothing. `doctor` without a `holdfast.yaml` describes the machine and exits 0.
 """
 
 
 def document() -> str:
     """The whole page as Markdown."""
     pages = [_INTRODUCTION]
-    for words in _commands(app, ()):
+    for names in _commands(app, ()):
         text = io.StringIO()
         with redirect_stdout(text):
-            run([*words, "--help"])
+            run([*names, "--help"])
         plain = "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
-        pages.append(f"## holdfast {' '.join(words)}\n\n```\n{plain}\n```\n")
+        pages.append(f"## holdfast {' '.join(names)}\n\n```\n{plain}\n```\n")
     return "\n".join(pages)
 
 
-def _commands(command: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _commands(command: click.Group, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     context = click.Context(command)
     for name in command.list_commands(context):
         inner = command.get_command(context, name)
         if isinstance(inner, click.Group):
-            yield from _commands(inner, (*words, name))
+            yield from _commands(inner, (*names, name))
         else:
-            yield (*words, name)
+            yield (*names, name)

@@ -1,17 +1,16 @@
-"""One base for every error a user can see: a code, a message, a hint, and the exit code it leads to.
+"""One base class for every error a user can see: a code, a message, a hint, and an exit code.
 
     HoldfastError
-    ├── UsageError          64  wrong usage or configuration, nothing was run
-    │   └── ConfigError         one or many mistakes in a file, each with its place
-    ├── Refused              3  a check, the guard or a policy said no; a used or changed bundle
-    ├── Busy                 4  somebody else is at work: a lock, a lane, a stack
+    ├── UsageError          64  invalid usage or configuration, nothing was run
+    │   └── ConfigError         one or more mistakes in a file, each with its place
+    ├── Refused              3  by a check, the guard or a policy; a used or changed bundle
+    ├── Busy                 4  another run holds a lock, a lane or a stack
     ├── Waiting              5  an approval is missing
-    ├── UnknownOutcome       6  nobody can say what happened; a person must look
+    ├── UnknownOutcome       6  an apply was interrupted; reconcile it
     └── Failed               1  it was tried and did not work
         └── EngineError         Terraform, or the process it runs in, gave no usable answer
 
-Leaves live with their stage. The CLI, and later the API and the pages, show the same fields.
-Every code is described in docs/errors.md; a test keeps that page complete.
+Subclasses live with their stage. docs/errors.md describes every code; a test keeps that page complete.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from holdfast.kernel.values import dataclass
 
 
 class Exit(IntEnum):
-    """What the program answers to the one who started it."""
+    """Exit codes of the program."""
 
     DONE = 0
     FAILED = 1
@@ -35,7 +34,7 @@ class Exit(IntEnum):
     USAGE = 64
 
 
-GRAVEST_FIRST: tuple[Exit, ...] = (
+MOST_SEVERE_FIRST: tuple[Exit, ...] = (
     Exit.UNKNOWN,
     Exit.FAILED,
     Exit.REFUSED,
@@ -46,14 +45,14 @@ GRAVEST_FIRST: tuple[Exit, ...] = (
 )
 
 
-def gravest(exits: list[Exit]) -> Exit:
-    """Of several stacks the gravest wins; of none, there was nothing to do."""
-    return next((exit_ for exit_ in GRAVEST_FIRST if exit_ in exits), Exit.DONE)
+def most_severe(exits: list[Exit]) -> Exit:
+    """With several stacks, the most severe result sets the exit code; without any it is 0."""
+    return next((exit_ for exit_ in MOST_SEVERE_FIRST if exit_ in exits), Exit.DONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where something stands in a file, counted from one. The file is relative to the root if it can be."""
+    """A position in a file, counted from one. The file is relative to the root if possible."""
 
     file: str
     line: int | None = None
@@ -65,7 +64,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong, as it is shown: on a console, in JSON, on a page."""
+    """One problem as it is shown on a console or in JSON."""
 
     code: str
     message: str
@@ -94,7 +93,7 @@ class UsageError(HoldfastError):
 
 
 class ConfigError(UsageError):
-    """Every mistake at once: a person mends them all before the next try."""
+    """All mistakes at once, so that a user can fix them before the next try."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         if not problems:
@@ -104,7 +103,7 @@ class ConfigError(UsageError):
         self.problems = problems
 
 
-class Refused(HoldfastError):  # noqa: N818 - the words of the design: a refusal is an answer
+class Refused(HoldfastError):  # noqa: N818 - a refusal is an answer, not a failure
     exit = Exit.REFUSED
 
 
@@ -125,4 +124,4 @@ class Failed(HoldfastError):  # noqa: N818
 
 
 class EngineError(Failed):
-    """Terraform, or the process around it, gave no answer that can be believed."""
+    """Terraform, or the process it runs in, gave no usable answer."""

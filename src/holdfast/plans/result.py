@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from holdfast.guard.decision import Allow, Decision
-from holdfast.kernel.errors import Exit, Place, gravest
+from holdfast.kernel.errors import Exit, Place, most_severe
 from holdfast.kernel.values import dataclass, field
 from holdfast.plans.status import EXITS, Status
 from holdfast.stacks.stack import Stack
@@ -64,4 +64,4 @@ def exit_of(results: tuple[StackResult, ...], *, detailed: bool = False) -> Exit
         Exit.CHANGES if detailed and result.status is Status.PLANNED else EXITS[result.status]
         for result in results
     ]
-    return gravest(exits)
+    return most_severe(exits)

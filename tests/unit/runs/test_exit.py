@@ -5,7 +5,7 @@ import itertools
 import pytest
 from results_made import result, stack
 
-from holdfast.kernel.errors import Exit, gravest
+from holdfast.kernel.errors import Exit
 from holdfast.plans.result import exit_of
 from holdfast.plans.status import EXITS, STATUS_OF_EXIT, Status
 
