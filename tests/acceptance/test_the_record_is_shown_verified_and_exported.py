@@ -70,7 +70,7 @@ def test_a_record_that_was_touched_is_told_with_its_place(recorded: Program) -> 
     exported = recorded.ok("audit", "export").out.encode().splitlines()
     assert whole["last"] == {"seq": 3, "hash": hashlib.sha256(exported[-1]).hexdigest()}
     pieces(recorded)[1].write_bytes(b"something else")
-    assert "line 2 cannot be opened" in recorded.ok("audit", "show").err
+    assert "cannot read entry 2" in recorded.ok("audit", "show").err
     pieces(recorded)[0].unlink()
     broken = recorded.ok("audit", "verify", code=6)
     assert "HF-AUDIT-1  line 1 is not there" in broken.err

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from results_made import result, stack
 
 from holdfast.changes.dependencies import needs, with_dependencies
-from holdfast.kernel.errors import GRAVEST_FIRST
+from holdfast.kernel.errors import MOST_SEVERE_FIRST
 from holdfast.plans.result import exit_of
 from holdfast.plans.status import SETTLED, STOPS_DEPENDENTS, Status
 from holdfast.stacks.order import dependents_of, waves
@@ -46,7 +46,7 @@ def test_no_exit_gets_better(given_: tuple[tuple[Stack, ...], dict[str, Status]]
     after = with_dependencies(before, stacks)
     assert after.keys() == before.keys()
     was, is_ = exit_of(tuple(before.values())), exit_of(tuple(after.values()))
-    assert GRAVEST_FIRST.index(is_) <= GRAVEST_FIRST.index(was)
+    assert MOST_SEVERE_FIRST.index(is_) <= MOST_SEVERE_FIRST.index(was)
     waits = needs([by_name[name] for name in statuses], stacks)
     for name, one in after.items():
         stopped = [other for other in waits[name] if after[other].status in STOPS_DEPENDENTS]

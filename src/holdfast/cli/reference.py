@@ -12,9 +12,9 @@ from holdfast.cli.app import app, run
 
 _INTRODUCTION = """# The command line
 
-This page is generated (`make docs`). Every command takes `--json` (one document on standard output, everything
-else on standard error), `--config FILE`, `--quiet`, `--verbose` and `--no-color`, and respects `NO_COLOR` and
-`CI` (set, and not empty, `0` or `false`).
+This page is generated (`make docs`). Every command takes `--json` (one document on standard output,
+everything else on standard error), `--config FILE`, `--quiet`, `--verbose` and `--no-color`, and respects
+`NO_COLOR` and `CI` (set, and not empty, `0` or `false`).
 
 `STACK` is a name or a glob (`prod/*`), or a filter: `env:prod`, `account:…`, `region:…`, `target:…`.
 
@@ -26,10 +26,10 @@ else on standard error), `--config FILE`, `--quiet`, `--verbose` and `--no-color
 | 3 | refused: by a check, the guard or a policy; a used, changed or mismatched bundle |
 | 4 | locked or busy |
 | 5 | waiting for approval |
-| 6 | unknown outcome, or a state could not be saved: `runs reconcile`; `audit verify`: the audit log was changed |
+| 6 | unknown outcome or unsaved state, see `runs reconcile`; `audit verify`: the log was changed |
 | 64 | invalid usage or configuration, nothing was run; `doctor`: the same, or a stack has no engine |
 
-With several stacks, the most severe result sets the exit code: 6, 1, 3, 4, 5, 2, 0. `blocked` and `removed` stacks
+With several stacks, the most severe result sets the exit code: 6, 1, 3, 4, 5, 2, 0. `blocked` and `removed`
 add nothing. `doctor` without a `holdfast.yaml` describes the machine and exits 0.
 """
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from results_made import result, stack
 
-from holdfast.kernel.errors import Exit
+from holdfast.kernel.errors import Exit, most_severe
 from holdfast.plans.result import exit_of
 from holdfast.plans.status import EXITS, STATUS_OF_EXIT, Status
 
@@ -22,7 +22,7 @@ EXPECTED = {
     "blocked": 0,
     "removed": 0,
 }
-GRAVE = [6, 1, 3, 4, 5, 2, 0]
+SEVERE_FIRST = [6, 1, 3, 4, 5, 2, 0]
 
 
 def test_the_statuses_are_the_closed_set() -> None:
@@ -30,11 +30,11 @@ def test_the_statuses_are_the_closed_set() -> None:
     assert {one.value: int(EXITS[one]) for one in Status} == EXPECTED
 
 
-@pytest.mark.parametrize(("one", "other"), tuple(itertools.product(GRAVE, GRAVE)))
+@pytest.mark.parametrize(("one", "other"), tuple(itertools.product(SEVERE_FIRST, SEVERE_FIRST)))
 def test_of_two_the_gravest_wins(one: int, other: int) -> None:
     """6, 1, 3, 4, 5, 2, 0: in this order, whichever stack comes first."""
-    wins = GRAVE[min(GRAVE.index(one), GRAVE.index(other))]
-    assert gravest([Exit(one), Exit(other)]) == wins
+    wins = SEVERE_FIRST[min(SEVERE_FIRST.index(one), SEVERE_FIRST.index(other))]
+    assert most_severe([Exit(one), Exit(other)]) == wins
 
 
 def test_nothing_selected_is_nothing_to_do() -> None:
