@@ -311,8 +311,8 @@ class GuardKeys(GuardRules, frozen=True, kw_only=True):
     except_types: tuple[str, ...] = ()
     environments: Mapping[str, GuardRules] = key(
         named(GuardRules),
-        "A mapping of environments to rules that replace those of `guard` there; lists are added. Each takes "
-        "the keys of `guard`.",
+        "A mapping of environments to their own rules. Each takes the keys of `guard`; values replace those "
+        "of `guard`, lists are added.",
     )
 
     @classmethod

@@ -167,7 +167,7 @@ class StackRule(Section, frozen=True, kw_only=True):
     environment: str | None = key(
         FILLED,
         "The value to look up in `environments`.",
-        default_doc="[see above](configuration.md#environments)",
+        default_doc="[see Environments](configuration.md#environments)",
     )
     account: str | None = key(FILLED, "The stack's account.", default_doc="`{account}` of the pattern")
     region: str | None = key(FILLED, "The stack's region.", default_doc="`{region}` of the pattern")

@@ -1,0 +1,52 @@
+"""The reference page of all configuration keys, from the same declarations as the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.config.declarations import Group, Key, walk
+from holdfast.config.settings import Config
+
+_HEAD = """\
+# Configuration keys
+
+Every key of `holdfast.yaml`. [Configuration](configuration.md) explains how they work together. This page is generated: `make docs` writes it.
+
+`*` stands for a name that you choose, `[]` for each item of a list. Durations are `90s`, `30m`, `24h`, `1h30m`, `90d` or plain seconds; sizes are `500MB`, `5GB`, `1GiB` or plain bytes.
+"""  # noqa: E501 - one paragraph is one line, as on every page
+_TABLE_HEAD = ("| key | default | meaning |", "|---|---|---|")
+
+
+def document() -> str:
+    """The page as committed in docs/."""
+    sections: dict[str, list[str]] = {"The file": []}
+    for path, key in keys_once():
+        top = path.partition(".")[0].removesuffix("[]")
+        alone = not any(walk(Config.keys[top].shape))
+        title = "The file" if alone else f"`{top}`"
+        row = f"| `{path}` | {_default(key)} | {key.doc} |"
+        sections.setdefault(title, []).append(row)
+    tables = ("\n".join((f"\n## {title}\n", *_TABLE_HEAD, *rows)) for title, rows in sections.items())
+    return _HEAD + "\n".join(tables) + "\n"
+
+
+def keys_once() -> Iterator[tuple[str, Key]]:
+    """Each key under its shortest path: what `guard.environments` repeats is listed in `guard` only."""
+    shortest: dict[object, str] = {}
+    for path, key in walk(Config):
+        known = shortest.setdefault(_identity(key), path)
+        if path.count(".") < known.count("."):
+            shortest[_identity(key)] = path
+    return ((path, key) for path, key in walk(Config) if shortest[_identity(key)] == path)
+
+
+def _identity(key: Key) -> object:
+    return (key.path, key.doc) if isinstance(key.shape, Group) else id(key)
+
+
+def _default(key: Key) -> str:
+    if key.required or key.default_doc is not None:
+        return "required" if key.required else key.default_doc or ""
+    if isinstance(key.default, bool):
+        return f"`{str(key.default).lower()}`"
+    return "" if key.default is None else f"`{key.default}`"
