@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +143,7 @@ def out_of_sight(store: RunStore, run: str) -> None:
     """What was on this machine was on another one, and was last heard of a while ago."""
     (claim,) = store.claims.all()
     store.claims.release(claim.stack, claim.run)
-    store.claims.take(replace(claim, intent=claim.intent | {"process": elsewhere(claim.intent["process"])}))
+    store.claims.take(claim._replace(intent=claim.intent | {"process": elsewhere(claim.intent["process"])}))
     lease = store.encrypted.read("leases/lanes/default")
     assert lease is not None
     record: dict[str, Any] = lease.document()

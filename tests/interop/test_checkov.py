@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import other_tools
 import pytest
 import sarif_read
+from msgspec.structs import replace
 from program import Program
 from tools_made import asked, found
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from audit_made import act, applied, audit_on, store_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from holdfast.audit.break_glass import open_acts
 from holdfast.audit.chain import End, Piece, beginning, linked
@@ -54,7 +53,7 @@ def test_a_changed_byte_is_found(log: Log, data: st.DataObject) -> None:
     line = bytearray(lines[which])
     line[data.draw(st.integers(0, len(line) - 1))] ^= data.draw(st.integers(1, 255))
     lines[which] = bytes(line)
-    pieces[at] = dataclasses.replace(pieces[at], lines=tuple(lines))
+    pieces[at] = structs.replace(pieces[at], lines=tuple(lines))
     assert not whole(pieces, end)
 
 
@@ -65,7 +64,7 @@ def test_a_removed_line_or_piece_is_found(log: Log, data: st.DataObject) -> None
     at = data.draw(st.integers(0, len(pieces) - 1))
     lines = list(pieces[at].lines or ())
     del lines[data.draw(st.integers(0, len(lines) - 1))]
-    without_line = [*pieces[:at], dataclasses.replace(pieces[at], lines=tuple(lines)), *pieces[at + 1 :]]
+    without_line = [*pieces[:at], structs.replace(pieces[at], lines=tuple(lines)), *pieces[at + 1 :]]
     assert not whole(without_line, end)
     assert not whole([*pieces[:at], *pieces[at + 1 :]], end)
     assert not whole(pieces[:at], end)
@@ -81,7 +80,7 @@ def test_swapped_lines_are_found(log: Log, data: st.DataObject) -> None:
     one, other = data.draw(st.lists(st.sampled_from(places), min_size=2, max_size=2, unique=True))
     lines = [list(piece.lines or ()) for piece in pieces]
     lines[one[0]][one[1]], lines[other[0]][other[1]] = lines[other[0]][other[1]], lines[one[0]][one[1]]
-    swapped = [dataclasses.replace(piece, lines=tuple(new)) for piece, new in zip(pieces, lines, strict=True)]
+    swapped = [structs.replace(piece, lines=tuple(new)) for piece, new in zip(pieces, lines, strict=True)]
     assert not whole(swapped, end)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from guard_made import ALL_LOSING, RANK, plan, provisioned, resource, situation
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, strictest
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, with_override
@@ -279,7 +279,7 @@ def test_production_is_never_milder(
 
     def judged(*, production: bool) -> int:
         policy = policy_for(said, environment=None, production=production)
-        return RANK[type(judge(made, policy, dataclasses.replace(case, production=production)))]
+        return RANK[type(judge(made, policy, structs.replace(case, production=production)))]
 
     assert judged(production=True) >= judged(production=False)
 

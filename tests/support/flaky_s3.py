@@ -12,58 +12,52 @@ What no fault is told for passes through unchanged. Faults are used up in the or
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import http.client
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
 from moto.server import ThreadedMotoServer
+from msgspec import Struct, structs
+
+from holdfast.kernel.values import MaskedStruct
 
 _OF_THE_CONNECTION = frozenset({"connection", "content-length", "transfer-encoding", "server", "date"})
 _A_LONG_TIME = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class LateAnswer:
+class LateAnswer(Struct, frozen=True):
     """It is done at once, and the answer comes after so many seconds (or when all is calm again)."""
 
     seconds: float = _A_LONG_TIME
 
 
-@dataclass(frozen=True, slots=True)
-class LateArrival:
+class LateArrival(Struct, frozen=True):
     """The request is held up on its way: it is done, and answered, after so many seconds (or when calm)."""
 
     seconds: float = _A_LONG_TIME
 
 
-@dataclass(frozen=True, slots=True)
-class LostAnswer:
+class LostAnswer(Struct, frozen=True):
     """It is done, and the connection breaks before the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class LostRequest:
+class LostRequest(Struct, frozen=True):
     """The connection breaks before anything is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class HalfAnswer:
+class HalfAnswer(Struct, frozen=True):
     """It is done, and the connection breaks in the middle of the answer's body."""
 
 
-@dataclass(frozen=True, slots=True)
-class Twice:
+class Twice(Struct, frozen=True):
     """It is done twice; the second answer is the one that comes back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fails:
+class Fails(Struct, frozen=True):
     """An answer of S3's own that says no; with `done`, although it was done."""
 
     status: int = 503
@@ -71,8 +65,7 @@ class Fails:
     done: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Deaf:
+class Deaf(Struct, frozen=True):
     """A service that does not know some headers, and does as if they were not there."""
 
     to: tuple[str, ...] = ("If-None-Match", "If-Match")
@@ -81,26 +74,23 @@ class Deaf:
 Fault = LateAnswer | LateArrival | LostAnswer | LostRequest | HalfAnswer | Twice | Fails | Deaf
 
 
-@dataclass(slots=True)
-class _Told:
+class _Told(Struct):
     fault: Fault
     method: str | None
     path: str
     left: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(MaskedStruct, frozen=True, kw_only=True):
     method: str
     path: str
-    headers: dict[str, str] = field(repr=False)
+    headers: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
+class _Answer(MaskedStruct, frozen=True, kw_only=True):
     status: int
     headers: list[tuple[str, str]]
-    body: bytes = field(repr=False)
+    body: bytes
     cut: bool = False
 
 
@@ -262,7 +252,7 @@ def _given(fault: Fault | None, answer: _Answer) -> _Answer | None:
         case LostAnswer() | LostRequest():
             return None
         case HalfAnswer():
-            return dataclasses.replace(answer, cut=True)
+            return structs.replace(answer, cut=True)
         case Fails(status=status, code=code):
             words = f"<Error><Code>{code}</Code><Message>as the test wants it</Message></Error>"
             return _Answer(status=status, headers=[("Content-Type", "application/xml")], body=words.encode())

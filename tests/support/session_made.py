@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.config.settings import Config
@@ -25,7 +24,7 @@ from holdfast.terraform.engine.selection import EngineSelection
 
 KEY = Key.of(b"k" * 32)
 ALIVE = process_table.this_process()
-DEAD = replace(ALIVE, started="1")
+DEAD = ALIVE._replace(started="1")
 """Another process had the number of this one before."""
 ELSEWHERE = ProcessId(host="runner-7", boot="b", pid=4711, started="1", machine="m", space="s")
 LONG_AGO = "2020-01-02T03:04:05+00:00"

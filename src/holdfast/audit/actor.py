@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+
 from holdfast.system.environment import Environment
 
 PERSON: Final = "person"
@@ -32,8 +33,7 @@ CLAIMS: Final = (
 _UNKNOWN: Final = "somebody"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
+class Who(Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     """A person's login; in GitHub Actions the actor."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
+from msgspec import Struct
+
 from holdfast.audit.entry import BREAK_GLASS
-from holdfast.kernel.values import dataclass
 
 _CLOSING: Final = frozenset({"apply", "destroy"})
 _WELL: Final = frozenset({"applied", "unchanged"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class Act(Struct, frozen=True, kw_only=True):
     seq: int
     what: str
     at: str

@@ -12,22 +12,22 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct
+
+from holdfast.kernel.values import MaskedStruct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(Struct, frozen=True, kw_only=True):
     """The last line of a chain, or of its beginning: its number and its SHA-256."""
 
     seq: int
     hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(MaskedStruct, frozen=True, kw_only=True):
     seq: int
     """As its name says: the number of its first line."""
-    lines: tuple[bytes, ...] | None = field(repr=False)
+    lines: tuple[bytes, ...] | None
     """None where it cannot be opened; `why` says why."""
     why: str = ""
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from holdfast.audit.actor import Who
-from holdfast.kernel.values import dataclass
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.redact_document import Structure, clean_document
 
@@ -41,8 +42,7 @@ _STRUCTURE: Final = Structure(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """Absent is None: a field that does not concern the act is left out by its writer, never made up."""
 
     what: What

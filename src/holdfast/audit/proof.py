@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from holdfast.audit.actor import CLAIMS, GITHUB_ACTIONS, Who
-from holdfast.kernel.values import dataclass
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 
@@ -32,8 +33,7 @@ _PARTS: Final = 3
 _OK: Final = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unproved:
+class Unproved(Struct, frozen=True, kw_only=True):
     why: str
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
+
+from msgspec import structs
 
 from holdfast.audit.break_glass import open_acts
 from holdfast.audit.chain import End, Piece, beginning, documents_in, read
@@ -59,7 +60,7 @@ def verify(store: RunStore) -> Verdict:
         return _NOTHING
     verdict = check(pieces, head=head, unreadable_head=unreadable, begins=beginning(store.id()))
     breaks, notes = _marks(store, documents_in(pieces), head)
-    return dataclasses.replace(
+    return structs.replace(
         verdict,
         breaks=tuple(sorted((*verdict.breaks, *breaks), key=lambda one: one.seq)),
         notes=(*verdict.notes, *notes),

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.audit.chain import Piece, content_of, read
 from holdfast.audit.layout import HEAD, SHIPPED, head_in, read_piece
 from holdfast.kernel.errors import Failed, HoldfastError
-from holdfast.kernel.values import dataclass
 from holdfast.store.blobs import BlobStore, encode_name
 from holdfast.store.encrypted_blobs import to_json
 from holdfast.store.place import open_blobs
@@ -27,8 +28,7 @@ _DAY: Final = 10
 """Letters of a time that say the day."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shipped:
+class Shipped(Struct, frozen=True, kw_only=True):
     waiting: int
     """Lines that are not there yet."""
     why: str | None = None

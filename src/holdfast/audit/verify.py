@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 from holdfast.audit.chain import End, Piece, hash_of, read
 from holdfast.audit.entry import HEAD_LOST
-from holdfast.kernel.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Break:
+class Break(Struct, frozen=True, kw_only=True):
     """A place where the record is not what was written."""
 
     seq: int
@@ -21,8 +21,7 @@ class Break:
     found: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     lines: int
     """How many could be read."""
     end: End

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
+
+from msgspec import structs
 
 from holdfast.audit.entry import What
 from holdfast.changes.apply_rules import may_apply, refusal
@@ -332,7 +333,7 @@ async def apply_bundles(
 
 
 def _warned(result: StackResult, warning: str | None) -> StackResult:
-    return dataclasses.replace(result, notes=(*result.notes, warning)) if warning else result
+    return structs.replace(result, notes=(*result.notes, warning)) if warning else result
 
 
 def _require_store(session: Session, stack: Stack, bundle: Bundle) -> str | None:

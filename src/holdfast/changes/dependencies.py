@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
+
+from msgspec import structs
 
 from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import STOPS_DEPENDENTS, Status
@@ -69,7 +70,7 @@ def _beside(result: StackResult, needed: list[StackResult]) -> StackResult:
     if stopping is not None and result.status is Status.WAITING:
         # That it waits for people must not be hidden either.
         note = f"its dependency {stopping.stack.name} is {stopping.status}"
-        return dataclasses.replace(result, notes=(*result.notes, note))
+        return structs.replace(result, notes=(*result.notes, note))
     if stopping is not None:
         return blocked(result, stopping.stack.name, f"is {stopping.status}")
     pending = [one.stack.name for one in needed if one.status in _PENDING]
@@ -78,7 +79,7 @@ def _beside(result: StackResult, needed: list[StackResult]) -> StackResult:
     if for_want_of_it:
         return blocked(result, pending[0], "is not applied yet")
     note = f"planned before its dependency {', '.join(pending)} is applied; the plan may change then"
-    return dataclasses.replace(result, notes=(*result.notes, note))
+    return structs.replace(result, notes=(*result.notes, note))
 
 
 def _only_the_plan_failed(result: StackResult) -> bool:
@@ -90,7 +91,7 @@ def blocked(result: StackResult, dependency: str, why: str, *, ends: bool = Fals
     relation = "is needed by" if ends else "needs"
     hint = f"Destroy {dependency} first." if ends else f"Mend or apply {dependency} first."
     reason = f" ({result.error.message})" if result.error is not None else ""
-    return dataclasses.replace(
+    return structs.replace(
         result,
         status=Status.BLOCKED,
         digest=None,

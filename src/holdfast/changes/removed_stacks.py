@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place
-from holdfast.kernel.values import dataclass
 from holdfast.plans.backend_config import kept_place
 from holdfast.plans.context import Session
 from holdfast.plans.result import ErrorShown, StackResult
@@ -13,8 +14,7 @@ from holdfast.stacks.stack import RemovedStack, Stack
 from holdfast.states.operations import pull, resources_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class Gone(Struct, frozen=True, kw_only=True):
     """`resources` None: nobody could look, and `note` says why."""
 
     removed: RemovedStack

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.audit.actor import current_actor
 from holdfast.changes.selection import (
     Selection,
@@ -21,7 +23,6 @@ from holdfast.config import read as config_read
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.values import dataclass
 from holdfast.secrets.keys import Key, load_or_create_key
 from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import CodeBackend
@@ -39,8 +40,7 @@ from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.selection import EngineRequirement, EngineSelection, select_engine
 
 
-@dataclass(kw_only=True)
-class Repository:
+class Repository(Struct, kw_only=True, dict=True):
     config: Config
     environment: Environment
     code: Code

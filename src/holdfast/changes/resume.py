@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable
+
+from msgspec import structs
 
 from holdfast.changes.apply_rules import require_owner
 from holdfast.kernel.errors import Busy, Refused
@@ -43,7 +44,7 @@ async def _rest(run: StackRun, intent: Intent, ask: Ask | None) -> StackResult:
     more = beyond(intent, result)
     if ask is None and more:
         note = f"not applied: the plan goes beyond what the run meant to do ({', '.join(more)})"
-        return dataclasses.replace(result, notes=(*result.notes, note))
+        return structs.replace(result, notes=(*result.notes, note))
     if ask is not None and not await ask(result):
         run.decline()
         return run.result

@@ -8,6 +8,8 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec import Struct
+
 from holdfast.config import read as config_read
 from holdfast.config.checks import Use
 from holdfast.config.settings import Config
@@ -15,7 +17,6 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import HoldfastError, UsageError
-from holdfast.kernel.values import dataclass
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree, Listing
@@ -37,8 +38,7 @@ _ESCAPES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     selected: tuple[Selected, ...]
     gone: tuple[RemovedStack, ...]
     total: int

@@ -18,9 +18,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import click
+from msgspec import Struct
 
 from holdfast.kernel.errors import Exit, Failed, HoldfastError
-from holdfast.kernel.values import dataclass
 from holdfast.system import environment as system_environment
 from holdfast.system import streams
 from holdfast.system.environment import Environment
@@ -32,8 +32,7 @@ if TYPE_CHECKING:  # Rich is not loaded for a command that prints a document.
 Handler = Callable[..., Exit]
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """`--name VALUE` or a flag, by the type of the parameter."""
 
     name: str
@@ -42,14 +41,12 @@ class Option:
     help: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Struct, frozen=True):
     metavar: str
     help: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class Invocation:
+class Invocation(Struct, kw_only=True):
     """The common options of one command line, its environment and its console."""
 
     as_json: bool

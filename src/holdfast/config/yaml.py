@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import yaml
+from msgspec import Struct, field
 
 from holdfast.config.problems import Problems
 from holdfast.kernel.errors import Place
-from holdfast.kernel.values import dataclass, field
 
 MAX_BYTES: Final = 1_000_000
 MAX_DEPTH: Final = 32
@@ -35,35 +35,30 @@ _BARE_PLACEHOLDER: Final = re.compile(r"(?:[:,\[-]\s+|\[)\{\w+\}\S")
 _FAST_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalarNode:
+class ScalarNode(Struct, frozen=True, kw_only=True):
     place: Place
     value: str | int | float | bool | None
     text: str
     """As it was written, without quotes: where text is wanted, `1.10` is not 1.1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListNode:
+class ListNode(Struct, frozen=True, kw_only=True):
     place: Place
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     key: str
     place: Place
     value: Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapNode:
+class MapNode(Struct, frozen=True, kw_only=True):
     place: Place
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenNode:
+class BrokenNode(Struct, frozen=True, kw_only=True):
     """Something here was refused already; whoever meets it says nothing more."""
 
     place: Place
@@ -145,8 +140,7 @@ class _TooMuchError(Exception):
     """The document is larger than any configuration; the mistake has been noted."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Open:
+class _Open(Struct, kw_only=True):
     """A list or mapping that has begun and not ended."""
 
     place: Place

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.contract.schema import Contract, Part, Type
 from holdfast.hcl.reader import UNKNOWN, Unknown
-from holdfast.kernel.values import dataclass
 
 _LONGEST: Final = 60
 _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
@@ -28,8 +29,7 @@ class Kind(StrEnum):
     """It cannot be told yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(Struct, frozen=True, kw_only=True):
     """An output as it is: text, numbers, bools, None, lists, mappings, and unknowns anywhere inside."""
 
     value: object
@@ -37,8 +37,7 @@ class Given:
     """Nothing of it may be shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     kind: Kind
     output: str
     path: str

@@ -7,12 +7,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.config import yaml
 from holdfast.config.problems import Problems, did_you_mean, listed
 from holdfast.config.yaml import BrokenNode, Entry, ListNode, MapNode, Node, ScalarNode
 from holdfast.contract.schema import Contract, Part, Type, Unless
 from holdfast.kernel.errors import Place, Problem
-from holdfast.kernel.values import dataclass
 
 BUILT_IN: Final = ("platform-v1",)
 """Contracts that come with Holdfast: each a file beside this one, never changed once it was out."""
@@ -33,8 +34,7 @@ PART_KEYS: Final = (
 _TEXTS: Final = frozenset(Type) - {Type.ANY, Type.NUMBER, Type.BOOL, Type.LIST, Type.MAP, Type.OBJECT}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class Broken(Struct, frozen=True, kw_only=True):
     """A contract that cannot be used, and why."""
 
     problems: tuple[Problem, ...]

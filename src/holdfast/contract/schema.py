@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct, field
 
 
 class Type(StrEnum):
@@ -56,16 +56,14 @@ WANTED: Mapping[Type, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unless:
+class Unless(Struct, frozen=True, kw_only=True):
     """The part may be missing where another output has one of these values."""
 
     output: str
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """An output, or a part of one."""
 
     type: Type
@@ -93,7 +91,6 @@ class Part:
         return WANTED[self.type]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contract:
+class Contract(Struct, frozen=True, kw_only=True):
     name: str
     outputs: Mapping[str, Part]

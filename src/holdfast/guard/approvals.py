@@ -6,18 +6,17 @@ for the digest it was given for: the caller passes what was said about one diges
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
+
+from msgspec import Struct, structs
 
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, with_override
-from holdfast.kernel.values import dataclass
 
 REJECTED = "HF-GUARD-17"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """One word about a plan, as far as the guard must know it."""
 
     kind: str
@@ -57,6 +56,6 @@ def still_needed(decision: Decision, words: Iterable[Said]) -> int:
 
 def _approved(decision: NeedApproval) -> Decision:
     return decided(
-        dataclasses.replace(one, effect=Effect.WARN) if one.effect is Effect.APPROVE else one
+        structs.replace(one, effect=Effect.WARN) if one.effect is Effect.APPROVE else one
         for one in decision.reasons
     )

@@ -6,17 +6,16 @@ is the gravest of them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 
+from msgspec import Struct, structs
+
 from holdfast.config.guard import Effect
-from holdfast.kernel.values import dataclass
 
 NOT_UNDERSTOOD = "HF-GUARD-0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class Reason(Struct, frozen=True, kw_only=True):
     code: str
     message: str
     """What would happen, to what, and why; a sentence without its end."""
@@ -28,21 +27,18 @@ class Reason:
     """The id of the check finding that it repeats, if it repeats one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allow:
+class Allow(Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...] = ()
     """What to be warned of."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeedApproval:
+class NeedApproval(Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...]
     approvals: int = 1
     """How many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deny:
+class Deny(Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...]
     approvals: int = 0
     """How many would be needed still, if what was denied were overridden."""
@@ -82,7 +78,7 @@ def with_override(decision: Decision) -> Decision:
     What was not understood is never overridden: nobody can answer for what nobody can read.
     """
     lifted = (
-        dataclasses.replace(one, effect=Effect.WARN)
+        structs.replace(one, effect=Effect.WARN)
         if one.effect is Effect.DENY and one.code != NOT_UNDERSTOOD
         else one
         for one in decision.reasons

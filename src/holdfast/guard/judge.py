@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from msgspec import Struct
+
 from holdfast.config.guard import ANY
 from holdfast.guard import change_rules, deletion_rules, finding_rules
 from holdfast.guard.decision import Decision, Reason, decided
 from holdfast.guard.plan_context import Case, Situation, case_of
 from holdfast.guard.policy import EVERYWHERE, Policy
-from holdfast.kernel.values import dataclass
 from holdfast.terraform.plan.model import Plan
 
 Rule = Callable[[Case], Iterator[Reason]]
@@ -45,8 +46,7 @@ def judge(plan: Plan, policy: Policy, situation: Situation) -> Decision:
     return decided((reason for rule in RULES for reason in rule(case)), approvals=policy.approvals)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackLosses:
+class StackLosses(Struct, frozen=True, kw_only=True):
     """How much one stack of a change would lose, of how much."""
 
     stack: str

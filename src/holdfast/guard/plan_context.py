@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from msgspec import Struct
+
 from holdfast.guard.policy import Policy
-from holdfast.kernel.values import dataclass
 from holdfast.terraform.plan.model import Plan, ResourceChange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """An error that the checks found in a stack or in its plan, and that nobody waived."""
 
     rule: str
@@ -26,8 +26,7 @@ class Found:
     """Of the finding in the report of the checks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Situation(Struct, frozen=True, kw_only=True):
     stack: str
     environment: str | None
     production: bool
@@ -52,8 +51,7 @@ class Situation:
         return self.environment or "this environment"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """All that a rule may look at."""
 
     plan: Plan

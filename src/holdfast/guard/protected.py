@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import re
 
+from msgspec import Struct
+
 from holdfast.guard.policy import Policy
-from holdfast.kernel.values import dataclass
 from holdfast.terraform.plan.model import ResourceChange
 from holdfast.terraform.tables.stateful_types import stateful_types
 
@@ -32,8 +33,7 @@ def protecting_type(type_: str, policy: Policy) -> str | None:
     return type_ if type_ in stateful_types() and type_ not in policy.except_types else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProtectingTag:
+class ProtectingTag(Struct, frozen=True, kw_only=True):
     name: str | None
     """None: the object has tags of which nothing can be read."""
     clear: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
 from tree_sitter import Node
 
 from holdfast.hcl.nodes import (
@@ -21,11 +22,9 @@ from holdfast.hcl.nodes import (
     Unary,
 )
 from holdfast.hcl.templates import Pieces, dedent, template, unmark, unquote
-from holdfast.kernel.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """The bytes that were parsed. Everything but ASCII needs its columns counted in characters."""
 
     data: bytes

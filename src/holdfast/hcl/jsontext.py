@@ -6,7 +6,7 @@ import bisect
 import re
 from json import JSONDecodeError, JSONDecoder
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
@@ -17,8 +17,7 @@ _MOST_DIGITS = 400
 _STRINGS = JSONDecoder()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonValue:
+class JsonValue(Struct, frozen=True, kw_only=True):
     """`content`: text, number, bool or None; a tuple of values; or, as members, pairs of key and value."""
 
     line: int
@@ -26,8 +25,7 @@ class JsonValue:
     content: Content
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class Members(Struct, frozen=True, kw_only=True):
     """In the order of the file, doubles included: Terraform allows the same block twice."""
 
     pairs: tuple[tuple[JsonValue, JsonValue], ...]

@@ -16,9 +16,7 @@ Subclasses live with their stage. docs/errors.md describes every code; a test ke
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import ClassVar
-
-from holdfast.kernel.values import dataclass
+from typing import ClassVar, NamedTuple
 
 
 class Exit(IntEnum):

@@ -43,3 +43,8 @@ def revealed(value: object) -> object:
             return [revealed(one) for one in value]
         case _:
             return value
+
+
+def masked_repr(value: object) -> str:
+    """The `__repr__` of values that hold a secret, a state or output of Terraform: no field is shown."""
+    return f"{type(value).__name__}(…)"

@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import Problem
 from holdfast.kernel.secret import Secret
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.system.environment import Environment
 
 API = "https://api.github.com"
@@ -19,21 +21,19 @@ _SHA = re.compile(r"[0-9a-f]{40,64}\Z")
 _LARGEST_EVENT = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullRequest:
+class PullRequest(Struct, frozen=True, kw_only=True):
     number: int
     head: str | None = None
     """The commit under review. What Actions calls the commit is a merge that nobody made."""
     fork: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionsRun:
+class ActionsRun(MaskedStruct, frozen=True, kw_only=True):
     """One run of a job."""
 
     repository: str | None
     api: str
-    token: Secret | None = field(repr=False)
+    token: Secret | None
     pull_request: PullRequest | None
     name: str
     """Which report this is: each has a comment of its own."""

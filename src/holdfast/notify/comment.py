@@ -6,21 +6,21 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct
+
+from holdfast.kernel.values import MaskedStruct
 
 _MARKER = re.compile(r"<!-- holdfast ([0-9a-f]{16}) ([0-9]{1,18})\.([0-9]{1,18}) -->\Z")
 REPLACED = "This report was replaced by a newer one, in an earlier comment here."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comment:
+class Comment(MaskedStruct, frozen=True, kw_only=True):
     id: int
     author: str
-    body: str = field(repr=False)
+    body: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Todo:
+class Todo(Struct, frozen=True, kw_only=True):
     """What to do with the comments that are there."""
 
     update: int | None = None

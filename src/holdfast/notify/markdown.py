@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+
 from holdfast.notify.action_items import WIDEST_NAME, WIDEST_TEXT, add_concerns, is_ours, status_text
 from holdfast.notify.report import ChangeReport, StackReport, Trouble, counts_text
 from holdfast.notify.size_budget import ANYWHERE, Page, Room
@@ -26,8 +27,7 @@ _MOST_FINDINGS = 30
 _OUR_WORDS = re.compile(r"([0-9]{1,6}|[a-z]{1,12})( ([0-9]{1,6}|[a-z]{1,12}))*\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """What of the report is not of the change: made by us, and already Markdown."""
 
     where: str = ""

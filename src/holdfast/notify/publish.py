@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import Problem
-from holdfast.kernel.values import dataclass
 from holdfast.notify.actions import ActionsRun
 from holdfast.notify.commands import annotation_lines
 from holdfast.notify.comment import REPLACED, marker, to_do
@@ -32,8 +33,7 @@ _NOT_TAKEN = 422
 _SMALLEST_SUMMARY = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class Telling(Struct, frozen=True, kw_only=True):
     """One report, and all that is needed to tell it."""
 
     report: ChangeReport

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct, field
+
+from holdfast.kernel.values import MaskedStruct
 
 GRAVE_FIRST = (
     "unknown", "failed", "cancelled", "refused", "locked", "waiting",
@@ -24,8 +26,7 @@ _COUNTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Risk:
+class Risk(Struct, frozen=True, kw_only=True):
     """An object that would be lost, or of which this version cannot say what would happen to it."""
 
     address: str
@@ -33,8 +34,7 @@ class Risk:
     """`deleted because it is no longer in the configuration`"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """What the guard said, and by which rule."""
 
     code: str
@@ -44,8 +44,7 @@ class Rule:
     """The rule in a few words: `protected type aws_db_instance`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Trouble(Struct, frozen=True, kw_only=True):
     """An error, with its place in the source where there is one."""
 
     code: str
@@ -55,8 +54,7 @@ class Trouble:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackReport:
+class StackReport(MaskedStruct, frozen=True, kw_only=True):
     name: str
     status: str
     environment: str | None = None
@@ -70,7 +68,7 @@ class StackReport:
     notes: tuple[str, ...] = ()
     remains: tuple[str, ...] = ()
     """Of a removed stack: what its state still holds."""
-    diff: tuple[str, ...] = field(default=(), repr=False)
+    diff: tuple[str, ...] = ()
     """The plan, line by line; each begins with a sign."""
     diff_cut: bool = False
     """There is more of the plan than stands here."""
@@ -88,8 +86,7 @@ class StackReport:
         return grave or bool(self.rules) or bool(self.risks and self.status == "planned")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeReport:
+class ChangeReport(Struct, frozen=True, kw_only=True):
     operation: str
     """`plan`, `apply` or `destroy`."""
     headline: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 COMMENT_ROOM = 65_000
 """GitHub takes 65,536 characters in a comment; ours are counted so that no way of counting finds more."""
@@ -12,8 +12,7 @@ SUMMARY_ROOM = 1024 * 1024 - 4096
 """A job summary may have 1 MiB per step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Struct, frozen=True, kw_only=True):
     """How much there is, and how it is counted."""
 
     size: int | None

@@ -6,7 +6,8 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+
 from holdfast.onboarding.scan import Look, Module
 from holdfast.onboarding.starter_entries import Entry, Found
 from holdfast.onboarding.starter_state import Home, missing
@@ -18,8 +19,7 @@ _PLACES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mend:
+class Mend(Struct, frozen=True, kw_only=True):
     """One thing to do: what kind of thing, where, and one sentence."""
 
     title: str

@@ -5,13 +5,14 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.placeholders import MalformedError, escape
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import is_own_variables
-from holdfast.kernel.values import dataclass
 from holdfast.onboarding.naming import is_environment, is_hint, is_region, shape
 from holdfast.onboarding.scan import Look, Module
 from holdfast.onboarding.starter_entries import Entry, Found, alone, literal, named
@@ -28,8 +29,7 @@ _LIBRARIES: Final = frozenset(("modules", "module", "_modules", "tf-modules", "t
 _MANY_TOPS: Final = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Item:
+class _Item(Struct, frozen=True, kw_only=True):
     """A stack before its pattern is known. `up`: how many parts of its path lead to its module."""
 
     path: str
@@ -41,8 +41,7 @@ class _Item:
     part: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
     library: tuple[str, ...]
     """Modules that nobody calls and that were still taken for building blocks."""

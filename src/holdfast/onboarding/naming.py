@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.config.settings import PRODUCTION_NAMES, Environment
-from holdfast.kernel.values import dataclass
 from holdfast.stacks.environment import recognise
 
 _BEFORE_PRODUCTION: Final = frozenset(
@@ -60,8 +61,7 @@ _SAYS_NOTHING: Final = frozenset(("terraform", "main", "variables", "vars", "val
 """Names of files that say nothing about the stack they are for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Word(Struct, frozen=True, kw_only=True):
     text: str
     """As it is written in the value: `dev`, `Prod`."""
     production: bool

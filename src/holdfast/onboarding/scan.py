@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+
 from holdfast.hcl.eval.code import Code, ModuleCode, is_code, is_own_variables
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Expression, Literal, Template
 from holdfast.hcl.reader import constant, read, values
 from holdfast.kernel.errors import HoldfastError, Place, Problem
-from holdfast.kernel.values import dataclass, field
 from holdfast.onboarding.scan_atlantis import FILE_NAMES, Atlantis, read_atlantis
 from holdfast.onboarding.scan_scripts import LARGEST, Passed, is_script, passed_settings, written_backend
 from holdfast.stacks.backend import CodeBackend
@@ -33,8 +34,7 @@ _ASIDE: Final = frozenset(("examples", "example", "tests", "testdata", "fixtures
 _WORKSPACE: Final = re.compile(r"^(?!\s*(?:#|//)).*\bterraform\.workspace\b", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Module:
+class Module(Struct, frozen=True, kw_only=True):
     """A folder with code."""
 
     folder: str
@@ -63,32 +63,28 @@ class Module:
         return tuple(path.split("/")[-2] for path in self.states if "terraform.tfstate.d/" in path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariablesFile:
+class VariablesFile(Struct, frozen=True, kw_only=True):
     path: str
     sets: frozenset[str] = frozenset()
     environment: str | None = None
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendFile:
+class BackendFile(Struct, frozen=True, kw_only=True):
     """Settings meant for `-backend-config`."""
 
     path: str
     settings: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Glue:
+class Glue(Struct, frozen=True, kw_only=True):
     """Something that Terraform runs on the machine it stands on."""
 
     what: str
     place: Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """Paths are relative to the root and use `/`; the root itself is `.`."""
 
     name: str

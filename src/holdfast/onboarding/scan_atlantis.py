@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
-
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 FILE_NAMES: Final = ("atlantis.yaml", "atlantis.yml")
 DEFAULT_WORKSPACE: Final = "default"
@@ -26,8 +25,7 @@ _NOT_CARRIED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(Struct, frozen=True, kw_only=True):
     folder: str
     name: str | None = None
     workspace: str = DEFAULT_WORKSPACE
@@ -41,8 +39,7 @@ class Project:
     """What Holdfast has no place for, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Atlantis:
+class Atlantis(Struct, frozen=True, kw_only=True):
     path: str
     projects: tuple[Project, ...] = ()
     problem: str | None = None

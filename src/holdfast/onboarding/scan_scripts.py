@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import Place
-from holdfast.kernel.values import dataclass
 
 LARGEST: Final = 512 * 1024
 
@@ -29,8 +30,7 @@ _VARIABLE: Final = re.compile(
 _SAME: Final = {"env": "environment", "aws_region": "region", "location": "region", "stage": "environment"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
+class Passed(Struct, frozen=True, kw_only=True):
     """One `-backend-config` of a script: a setting, or a file when `setting` is None."""
 
     path: str

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.placeholders import parse
 from holdfast.config.stack_rules import RuleKind
-from holdfast.kernel.values import dataclass
 from holdfast.onboarding.adoption import Mend, mends
 from holdfast.onboarding.layout import Layout, layout
 from holdfast.onboarding.naming import environments_for, word_in
@@ -20,8 +21,7 @@ from holdfast.onboarding.starter_text import text_of
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Starter:
+class Starter(Struct, frozen=True, kw_only=True):
     text: str
     stacks: tuple[str, ...]
     """The names that discovery must find with this text: no more, no fewer."""
@@ -59,8 +59,7 @@ def starter(look: Look) -> Starter:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
+class _View(Struct, frozen=True, kw_only=True):
     """What the repository is taken for, before its states are looked at."""
 
     entries: tuple[Entry, ...]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.placeholders import escape
 from holdfast.config.stack_rules import RuleKind
-from holdfast.kernel.values import dataclass
 from holdfast.onboarding.naming import is_environment, word_in
 from holdfast.onboarding.scan import Look
 from holdfast.onboarding.scan_atlantis import DEFAULT_WORKSPACE, Atlantis, Project
@@ -16,8 +17,7 @@ from holdfast.onboarding.starter_entries import Entry, Found, literal, plain_nam
 from holdfast.stacks.listing import ROOT, joined
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class Carried(Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
     lost: tuple[str, ...]
     """What of the file has no place here, in sentences."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.config.placeholders import escape
 from holdfast.config.stack_rules import RuleKind
-from holdfast.kernel.values import dataclass, field
 from holdfast.onboarding.naming import is_environment, is_region, word_in
 from holdfast.stacks import names
 from holdfast.stacks.listing import ROOT
 from holdfast.stacks.pattern import compiled
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """One stack to be: its code, its variables, and what its path says."""
 
     name: str
@@ -40,8 +40,7 @@ class Found:
         return posixpath.basename(names.without_suffix(self.file) if self.file else self.module)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One entry of `stacks:`. Texts hold placeholders of its pattern."""
 
     kind: RuleKind

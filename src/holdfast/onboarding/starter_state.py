@@ -11,13 +11,14 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.config.placeholders import escape, parse
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
-from holdfast.kernel.values import dataclass, field
 from holdfast.onboarding.scan import BackendFile, Look, Module
 from holdfast.onboarding.scan_scripts import as_template, one_value_each
 from holdfast.onboarding.starter_entries import Entry, Found, literal
@@ -45,8 +46,7 @@ _GENERIC: Final = frozenset(
 _MOST_PLACEHOLDERS: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class Home(Struct, frozen=True, kw_only=True):
     """What the configuration says about one stack's state."""
 
     settings: Mapping[str, object] = field(default_factory=dict)

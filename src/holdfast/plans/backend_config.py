@@ -12,9 +12,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import field
+
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret, revealed
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.stacks.backend import CodeBackend, state_place
 from holdfast.stacks.stack import Stack
 
@@ -34,16 +36,15 @@ by environment, the backend's identity would silently become the provider's, and
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateHome:
+class StateHome(MaskedStruct, frozen=True, kw_only=True):
     type: str
     kept: bool = False
     """By Holdfast, because the code names no backend."""
     override: str | None = None
     """The text of a file that gives the code a backend it does not name."""
-    settings: Mapping[str, object] = field(default_factory=dict, repr=False)
+    settings: Mapping[str, object] = field(default_factory=dict)
     """For the backend's own private file."""
-    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    variables: Mapping[str, str] = field(default_factory=dict)
     """Secrets, by environment."""
     secret_on_disk: bool = False
     """A secret had to go by file: what init remembers of it must not stay."""

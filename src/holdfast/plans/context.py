@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from holdfast.audit.actor import current_actor
 from holdfast.audit.log import Audit
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
-from holdfast.kernel.values import dataclass, field
 from holdfast.plans.events import Listener, nobody
 from holdfast.plans.retry import Retrying
 from holdfast.secrets.keys import Key
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from holdfast.review.plan_checks import PlanChecks
 
 
-@dataclass(slots=True, kw_only=True)
-class Session:
+class Session(Struct, kw_only=True):
     """One change in this process. Opened with `opened`, which also ends every engine process."""
 
     config: Config

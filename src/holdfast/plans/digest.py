@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+from msgspec.structs import asdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DigestParts:
+class DigestParts(Struct, frozen=True, kw_only=True):
     plan: str
     """SHA-256 of the plan file."""
     lineage: str

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+
 from holdfast.plans.result import StackResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class Begun(Struct, frozen=True, kw_only=True):
     stacks: tuple[str, ...]
     operation: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entered:
+class Entered(Struct, frozen=True, kw_only=True):
     """A stack came to its next phase: layout, init, validate, plan, show, checks, apply."""
 
     stack: str
     phase: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class Resource(Struct, frozen=True, kw_only=True):
     """Terraform began or ended something with one resource."""
 
     stack: str
@@ -36,20 +34,17 @@ class Resource:
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(Struct, frozen=True, kw_only=True):
     result: StackResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopping:
+class Stopping(Struct, frozen=True, kw_only=True):
     """The person asked to stop; `level` 2 is at once."""
 
     level: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Struct, frozen=True, kw_only=True):
     """Something a person should know that changes no result."""
 
     stack: str | None

@@ -12,12 +12,14 @@ import contextlib
 import shutil
 import stat
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.checks.model.subjects import CheckedStack, Checkout, EngineSaid
 from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Problem
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import Session
 from holdfast.plans.errors import Cancelled, TerraformFailed, tail
 from holdfast.plans.failures import problem_of
@@ -38,8 +40,7 @@ _FORMATTED = {
 """How the names of files end that `fmt` formats."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
+class _Group(Struct, frozen=True, kw_only=True):
     """The stacks of one root module that one engine runs: one of them is asked for all."""
 
     engine: EngineId
@@ -54,16 +55,14 @@ class _Group:
         return self.stacks[0].stack.module
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Validity:
+class _Validity(Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...] = ()
     initialised: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    formatted: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+class Format(MaskedStruct, frozen=True, kw_only=True):
+    formatted: Mapping[str, bytes] = field(default_factory=dict)
     mended: tuple[str, ...] = ()
     why_not: str | None = None
 

@@ -20,9 +20,10 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.reader import constant
-from holdfast.kernel.values import dataclass
 from holdfast.plans.context import Session
 from holdfast.plans.workdir import Prepared
 from holdfast.system import files
@@ -39,8 +40,7 @@ def platform_name() -> str:
     return f"{sys.platform}_{_MACHINES.get(platform.machine(), platform.machine())}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Initialised:
+class Initialised(Struct, frozen=True, kw_only=True):
     """What an init left behind, and what the commands after it need to know."""
 
     lock: bytes | None

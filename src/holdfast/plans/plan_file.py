@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import zipfile
 
+from msgspec import structs
+
 from holdfast.kernel.errors import HoldfastError, Refused
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import Session
 from holdfast.plans.digest import DigestParts, sha256
@@ -29,11 +30,10 @@ from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.workdirs.workdir import archive_new_files, restore_files
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyPlan:
+class ReadyPlan(MaskedStruct, frozen=True, kw_only=True):
     terraform: Terraform
     plan: Plan
-    json: bytes = field(repr=False)
+    json: bytes
     parts: DigestParts
     prior: StateSeen
     """The state it was made against."""
@@ -67,13 +67,13 @@ async def make(
     lock_note = _lock_note(ready, terraform.lock)
     await terraform.validate()
     made = await _planned(session, stack, terraform, options)
-    return dataclasses.replace(made, notes=(*ready.notes, *lock_note, *terraform.warnings))
+    return structs.replace(made, notes=(*ready.notes, *lock_note, *terraform.warnings))
 
 
 async def make_again(session: Session, stack: Stack, before: ReadyPlan, options: PlanOptions) -> ReadyPlan:
     """A new plan of the same code in the same place, after an apply: what init left is still right."""
     made = await _planned(session, stack, before.terraform, options)
-    return dataclasses.replace(made, notes=before.notes)
+    return structs.replace(made, notes=before.notes)
 
 
 async def _planned(session: Session, stack: Stack, terraform: Terraform, options: PlanOptions) -> ReadyPlan:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report, Reported

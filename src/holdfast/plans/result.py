@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from msgspec import Struct, field
+
 from holdfast.guard.decision import Allow, Decision
 from holdfast.kernel.errors import Exit, Place, most_severe
 from holdfast.kernel.values import dataclass, field
@@ -14,28 +16,25 @@ from holdfast.terraform.engine.interface import EngineId
 from holdfast.terraform.plan.model import Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorShown:
+class ErrorShown(Struct, frozen=True, kw_only=True):
     code: str
     message: str
     hint: str | None = None
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    value: object = field(repr=False)
+class Output(MaskedStruct, frozen=True, kw_only=True):
+    value: object
     sensitive: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackResult:
+class StackResult(MaskedStruct, frozen=True, kw_only=True):
     stack: Stack
     status: Status
     engine: EngineId | None = None
     run: str | None = None
     digest: str | None = None
-    plan: Plan | None = field(default=None, repr=False)
+    plan: Plan | None = None
     decision: Decision = field(default_factory=Allow)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     duration: float = 0.0

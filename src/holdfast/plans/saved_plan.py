@@ -18,11 +18,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 
+from msgspec import Struct, to_builtins
+
 from holdfast.kernel.errors import HoldfastError, Refused, UsageError
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.digest import DigestParts, canonical, sha256
 from holdfast.secrets.encryption import WrongKey, decrypt, encrypt, key_id_of
 from holdfast.secrets.keys import Key
@@ -35,16 +36,14 @@ CHANGE_SEALED = "change.sealed"
 _FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateSeen:
+class StateSeen(Struct, frozen=True, kw_only=True):
     """A state's identity at one moment."""
 
     lineage: str
     serial: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class Bundle(MaskedStruct, frozen=True, kw_only=True):
     """What is in it, once it was found whole."""
 
     stack: str
@@ -67,10 +66,10 @@ class Bundle:
     ephemeral: bool
     destroy: bool
     targeted: bool
-    plan: bytes = field(repr=False)
-    json: bytes = field(repr=False)
-    lock: bytes | None = field(repr=False, default=None)
-    made: bytes | None = field(repr=False, default=None)
+    plan: bytes
+    json: bytes
+    lock: bytes | None = None
+    made: bytes | None = None
 
 
 _FILES = {"plan": "plan.sealed", "json": "json.sealed", "lock": "lock.sealed", "made": "made.sealed"}
@@ -96,7 +95,7 @@ def write(out: Path, bundle: Bundle, summary: dict[str, object], key: Key) -> Pa
     ).encode()
     contents = {name: getattr(bundle, name) for name in _FILES}
     document = {
-        **{name: value for name, value in asdict(bundle).items() if name not in _FILES},
+        **{name: value for name, value in to_builtins(bundle).items() if name not in _FILES},
         "version": _FORMAT,
         "summary": sha256(readable),
         "contents": {name: sha256(data) if data is not None else None for name, data in contents.items()},

@@ -5,7 +5,7 @@ A state that was there and is gone is never taken for a new one: Terraform would
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec import structs
 
 from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.plans.backend_config import StateHome, kept_place
@@ -112,5 +112,5 @@ def _write(store: RunStore, stack: str, place: str, lineage: str, serial: int, r
         resources=resources,
         seen=clock.now().isoformat(),
     )
-    if known is None or dataclasses.replace(known, seen=seen.seen) != seen:
+    if known is None or structs.replace(known, seen=seen.seen) != seen:
         store.record(stack, seen)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+
 from holdfast.plans.context import Session
 from holdfast.plans.workdir import Prepared
 from holdfast.store.place import describe
 from holdfast.store.run_records import SPOOL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writing:
+class Writing(Struct, frozen=True, kw_only=True):
     """A command that may write the state, and the run it does so for."""
 
     run: str

@@ -8,14 +8,15 @@ import hashlib
 import json
 import posixpath
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import ConfigError, Problem, Refused, UsageError
 from holdfast.kernel.secret import Secret, revealed
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, unasked_home
 from holdfast.plans.context import Session
 from holdfast.plans.events import Entered
@@ -46,15 +47,14 @@ from holdfast.terraform.workdirs.workdir import (
 INLINE_FILE = "holdfast.inline.tfvars.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(MaskedStruct, frozen=True, kw_only=True):
     """A stack that is laid out and may be given to its engine."""
 
     stack: Stack
     engine: Engine
     work: WorkDirectory
     home: StateHome
-    environment: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str]
     variables_files: tuple[str, ...]
     """As Terraform, running in the module, must name them."""
     inputs: str

@@ -16,21 +16,22 @@ NeverStarted        nobody heard of a beginning
 
 from __future__ import annotations
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct, field
+
+from holdfast.kernel.secret import masked_repr
+from holdfast.kernel.values import MaskedStruct
 from holdfast.runs.intent import PlannedChange
 from holdfast.terraform.apply_log import Label
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """A place in the state: the current object of an address, or a deposed one."""
 
     address: str
     deposed: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(Struct, frozen=True, kw_only=True):
     """What stands in the state where a new object is to be recorded. Terraform ignores an import there."""
 
     taken_out: tuple[Record, ...] = ()
@@ -41,28 +42,24 @@ class Standing:
     """An object that this run did not make and did not find stands there: its id, or what can be said."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(MaskedStruct, frozen=True, kw_only=True):
     address: str
-    change: PlannedChange | None = field(repr=False)
+    change: PlannedChange | None
     """None: the plan does not name it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded(Finding):
+class Recorded(Finding, frozen=True, kw_only=True):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftDeposed(Finding):
+class LeftDeposed(Finding, frozen=True, kw_only=True):
     key: str
     old_id: str | None
     forgets: bool
     """The old object was to be forgotten, not deleted: its record must go before the next plan deletes it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MayExist(Finding):
+class MayExist(Finding, frozen=True, kw_only=True):
     """An object may exist that the state does not know."""
 
     standing: Standing = field(default_factory=Standing)
@@ -70,8 +67,7 @@ class MayExist(Finding):
     """A provisioner ran on it: it was made, and making it again runs that again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made(MayExist):
+class Made(MayExist, frozen=True, kw_only=True):
     """An object exists that the state does not know."""
 
     label: Label | None
@@ -83,13 +79,11 @@ class Made(MayExist):
         return self.label.value if self.label is not None and self.label.key == "id" else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatedNotRecorded(Made):
+class CreatedNotRecorded(Made, frozen=True, kw_only=True):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplacedNotRecorded(Made):
+class ReplacedNotRecorded(Made, frozen=True, kw_only=True):
     old_id: str | None
     old_deleted: bool
     """False where it is not certain: the old object is then looked after, not left behind."""
@@ -101,23 +95,19 @@ class ReplacedNotRecorded(Made):
         return self.id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdatedNotRecorded(Finding):
+class UpdatedNotRecorded(Finding, frozen=True, kw_only=True):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedNotRecorded(Finding):
+class DeletedNotRecorded(Finding, frozen=True, kw_only=True):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotReplaced(Finding):
+class NotReplaced(Finding, frozen=True, kw_only=True):
     old_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedEndUnknown(MayExist):
+class StartedEndUnknown(MayExist, frozen=True, kw_only=True):
     action: str
     at: str | None
     """None: only the state shows that it was begun."""
@@ -130,30 +120,28 @@ class StartedEndUnknown(MayExist):
         return self.action not in {"update", "delete"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedThenUnknown(MayExist):
+class DeletedThenUnknown(MayExist, frozen=True, kw_only=True):
     old_id: str | None
     at: str | None
     """None: only the state shows that the old object is gone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedMayExist(MayExist):
+class FailedMayExist(MayExist, frozen=True, kw_only=True):
     at: str | None
     died: bool
     """The provider did not answer: nobody knows what it did."""
-    why: str | None = field(repr=False)
+    why: str | None
     """What the engine said, in short. It may hold secrets: the redactor comes first."""
 
+    __repr__ = masked_repr
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed(Finding):
+
+class Failed(Finding, frozen=True, kw_only=True):
     action: str
     at: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeverStarted(Finding):
+class NeverStarted(Finding, frozen=True, kw_only=True):
     pass
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+
 from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import AnyFinding, Record, Standing
 from holdfast.runs.intent import PlannedChange
@@ -18,8 +19,7 @@ from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.statefile.model import LABELS, StateResource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """All that is known of one planned change."""
 
     change: PlannedChange

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import Session
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import Prepared, prepared, state_at_hand
@@ -19,16 +19,15 @@ from holdfast.terraform.statefile.contents import Contents, read_contents
 from holdfast.terraform.statefile.model import State, read_state
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aftermath:
+class Aftermath(MaskedStruct, frozen=True, kw_only=True):
     claim: Claim
     journal: Journal
     signs: Signs
     intent: Intent
     evidence: Evidence
-    state: bytes | None = field(repr=False)
+    state: bytes | None
     """What is kept now. None: there is none, or nobody could look, as the evidence says."""
-    before: bytes | None = field(repr=False)
+    before: bytes | None
     unsaved: bool
     """Terraform left a state that it could not save."""
 

@@ -8,9 +8,10 @@ neither shows to be ended is not ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import AnyFinding
 from holdfast.recovery.classify import Case, judge
@@ -19,8 +20,7 @@ from holdfast.terraform.apply_log import DELETE, UPDATE, ApplyLog, Operation, Op
 from holdfast.terraform.statefile.contents import NO_STATE, Contents
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     findings: tuple[AnyFinding, ...]
     """One for every planned change, in the plan's order."""
     unplanned: tuple[AnyFinding, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct, field
+
 from holdfast.recovery.change_outcome import (
     AnyFinding,
     FailedMayExist,
@@ -21,8 +22,7 @@ from holdfast.terraform.tables.import_ids import ImportId, NotImportable, NotKno
 _RUNS_AGAIN = "its provisioner has run, and runs again when it is made again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class Import(Struct, frozen=True, kw_only=True):
     address: str
     id: str
     standing: Standing = field(default_factory=Standing)
@@ -32,8 +32,7 @@ class Import:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unresolved:
+class Unresolved(Struct, frozen=True, kw_only=True):
     """An object that may exist, and for which no import can be written."""
 
     address: str
@@ -47,8 +46,7 @@ class Unresolved:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
+class Resolution(Struct, frozen=True, kw_only=True):
     imports: tuple[Import, ...]
     unresolved: tuple[Unresolved, ...]
     unasked: tuple[str, ...]

@@ -11,8 +11,10 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import failures, state_continuity
 from holdfast.plans.context import Session
 from holdfast.plans.errors import StateLocked, TerraformFailed
@@ -58,25 +60,22 @@ T = TypeVar("T")
 _ONLY_THE_RECORD = frozenset({ChangeKind.NO_OP, ChangeKind.UPDATE, ChangeKind.READ})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class Declared(Struct, frozen=True, kw_only=True):
     """A person says that the holder of a stack is dead, and why."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Proposal(MaskedStruct, frozen=True, kw_only=True):
     """What reconcile is about to do, for a person to decide by."""
 
     aftermath: Aftermath
     resolution: Resolution
-    plan: Plan | None = field(repr=False)
+    plan: Plan | None
     """Of the imports; None where nothing is imported."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciled:
+class Reconciled(Struct, frozen=True, kw_only=True):
     claim: Claim
     aftermath: Aftermath | None
     """None: the record proved the end by itself."""

@@ -7,9 +7,10 @@ Terraform's work, and is waited for only where the guard wants to know it too.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import structs
 
 from holdfast.checks.boundary.contracts import in_outputs
 from holdfast.checks.engine.catalogue import rules
@@ -120,7 +121,7 @@ class PlanChecks:
         checked = self._checked(stack)
         given = {name: (one.value, one.sensitive) for name, one in outputs.items()}
         answers = tuple(
-            (_rule(id_), dataclasses.replace(answer, stack=checked.name))
+            (_rule(id_), structs.replace(answer, stack=checked.name))
             for id_, kind in _CONTRACT.items()
             for answer in in_outputs(checked, given, kind)
         )
@@ -133,9 +134,7 @@ class PlanChecks:
         """
         try:
             found = await self._everything()
-            return (
-                found if so_far else dataclasses.replace(found, skipped=(*found.skipped, *self._unplanned()))
-            )
+            return found if so_far else structs.replace(found, skipped=(*found.skipped, *self._unplanned()))
         except Exception as error:  # noqa: BLE001 - see above
             return self._broken(error)
 
@@ -254,7 +253,7 @@ class PlanChecks:
 
     def _bare(self, stacks: tuple[CheckedStack, ...]) -> Checkout:
         """The same, with these stacks and without their code."""
-        return dataclasses.replace(self._checkout, stacks=stacks, modules=(), variables_files=())
+        return structs.replace(self._checkout, stacks=stacks, modules=(), variables_files=())
 
     def _checked(self, stack: Stack) -> CheckedStack:
         return self._by_name[stack.name]
@@ -305,7 +304,7 @@ class PlanChecks:
         """What the code could not tell of a stack, its plan was asked."""
         later = {rule.id for rule in rules() if rule.plan is not None}
         skipped = (one for one in code.skipped if one.rule not in later or one.stack not in self._plans)
-        return dataclasses.replace(code, skipped=tuple(skipped))
+        return structs.replace(code, skipped=tuple(skipped))
 
 
 def _rule(id_: str) -> Rule:

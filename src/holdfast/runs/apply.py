@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from pathlib import Path
+
+from msgspec import structs
 
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
 from holdfast.plans import failures, state_continuity
@@ -112,7 +113,7 @@ async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan
     notes = await _record_after(session, stack, terraform)
     if answer.code != 0:
         raise _failure(session, ready, answer, heard, watch, run)
-    return dataclasses.replace(
+    return structs.replace(
         planned,
         status=Status.APPLIED,
         outputs={
@@ -129,7 +130,7 @@ class ApplyFailed(TerraformFailed):
     def __init__(self, said: TerraformFailed, end: ApplyEnd, doubtful: tuple[str, ...]) -> None:
         first, *others = said.problems
         if doubtful:
-            first = dataclasses.replace(first, hint=_may_exist(doubtful))
+            first = first._replace(hint=_may_exist(doubtful))
         super().__init__(first.code, first.message, problems=(first, *others))
         self.end = end
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
+from msgspec import Struct
+
 from holdfast.audit.actor import Who
 from holdfast.audit.entry import Entry
 from holdfast.kernel.errors import Refused, UsageError
-from holdfast.kernel.values import dataclass
 from holdfast.plans.context import Session
 from holdfast.plans.saved_plan import Bundle
 from holdfast.plans.status import Status
@@ -22,8 +23,7 @@ _SHORTEST = 12
 """As many characters of a digest name it; the whole of it always does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(Struct, frozen=True, kw_only=True):
     """A word that was given."""
 
     word: Word

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import structs
 
 from holdfast.audit.entry import Entry, What
 from holdfast.audit.marks import open_break_glass
@@ -60,10 +61,10 @@ def act(
         yield
     except HoldfastError as error:
         with _told(session, stack):
-            session.audit.record(dataclasses.replace(entry, outcome="failed", error=error.problem.code))
+            session.audit.record(structs.replace(entry, outcome="failed", error=error.problem.code))
         raise
     with _told(session, stack):
-        session.audit.record(dataclasses.replace(entry, outcome="done"))
+        session.audit.record(structs.replace(entry, outcome="done"))
 
 
 def declared_dead(session: Session, stack: str | None, run: str, reason: str) -> None:
@@ -89,7 +90,7 @@ def with_break_glass(session: Session, results: tuple[StackResult, ...]) -> tupl
     if not acts:
         return results
     return tuple(
-        dataclasses.replace(
+        structs.replace(
             result, notes=(*result.notes, *(f"break-glass: {one.shown}" for one in acts[result.stack.name]))
         )
         if result.stack.name in acts

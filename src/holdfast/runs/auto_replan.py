@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
-from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Change, OutputChange, Plan, ResourceChange
@@ -21,8 +21,7 @@ _SEEN_AGAIN = frozenset({"update", "delete", "read"})
 """After these the state knows the object: the next plan looks at it and sees what was done."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyEnd:
+class ApplyEnd(Struct, frozen=True, kw_only=True):
     """How an apply ended that ended by itself, with its state saved."""
 
     errors: tuple[Diagnostic, ...]

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
-from holdfast.kernel.values import dataclass
 from holdfast.plans.context import Session
 from holdfast.stacks.stack import Stack
 from holdfast.store import output_buffer
@@ -91,8 +92,7 @@ def change_of(claim: Claim) -> str | None:
     return str(inner.get("change")) if isinstance(inner, Mapping) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signs:
+class Signs(Struct, frozen=True, kw_only=True):
     """Who may still be at work on a claimed stack, and when they were last heard of."""
 
     asker: Liveness

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import Session
 from holdfast.plans.status import Status
 from holdfast.runs.claims import alive, operation_of, signs
@@ -16,8 +18,7 @@ from holdfast.store.claims import Claim
 from holdfast.store.journal import EMPTY, Journal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunShown:
+class RunShown(Struct, frozen=True, kw_only=True):
     """What is known of one run; None where nothing is."""
 
     id: str
@@ -41,14 +42,13 @@ class RunShown:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDetails:
+class RunDetails(MaskedStruct, frozen=True, kw_only=True):
     run: RunShown
     outcome: Mapping[str, object]
     """As it was written down; empty where nothing was."""
     intent: Mapping[str, object] | None
     """What it meant to do, as long as its end is not settled."""
-    journal: Journal = field(repr=False)
+    journal: Journal
 
     def document(self) -> dict[str, object]:
         named = ("change", "digest", "engine", "changes", "error", "notes")
@@ -104,8 +104,7 @@ def chosen(ids: Iterable[str], wanted: str) -> str:
     return matching[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class Holder(Struct, frozen=True, kw_only=True):
     """Of a run that has its stack still claimed: what is seen of it."""
 
     at_work: bool

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.plan.actions import ChangeKind, change_kind
 from holdfast.terraform.plan.configuration import FALSE
 from holdfast.terraform.plan.model import Plan, ResourceChange
@@ -48,8 +49,7 @@ class _Id(msgspec.Struct, frozen=True):
 _ID = msgspec.json.Decoder(_Id | None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedChange:
+class PlannedChange(MaskedStruct, frozen=True, kw_only=True):
     """One change of a plan that does something to an object or to its record."""
 
     address: str
@@ -64,7 +64,7 @@ class PlannedChange:
     drifted: bool = False
     """The object was not as the state said: the first write of the state changes its record in any case."""
     before_id: str | None = None
-    after: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    after: Mapping[str, Any] = field(default_factory=dict)
     """Of an object to be made: what is known of it. Null is empty, and what is missing is not known yet."""
 
     @property
@@ -80,8 +80,7 @@ class PlannedChange:
         return self.previous_address is not None and self.previous_address != self.address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class Intent(Struct, frozen=True, kw_only=True):
     run: str
     change: str
     stack: str

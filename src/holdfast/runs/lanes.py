@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator, Iterable
+
+from msgspec import structs
 
 from holdfast.kernel.errors import Busy, HoldfastError
 from holdfast.plans.context import Session
@@ -112,9 +113,7 @@ class Holding:
         problem = self.lost.problem
         error = ErrorShown(code=problem.code, message=problem.message, hint=problem.hint)
         return tuple(
-            dataclasses.replace(one, error=error, problems=(error,))
-            if one.status is Status.CANCELLED
-            else one
+            structs.replace(one, error=error, problems=(error,)) if one.status is Status.CANCELLED else one
             for one in results
         )
 

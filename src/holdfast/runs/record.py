@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import zipfile
 
 import msgspec
+from msgspec import structs
 
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
 from holdfast.plans.context import Session
@@ -104,7 +104,7 @@ def _before(ready: ReadyPlan) -> bytes | None:
 
 def failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
     shown = ErrorShown(code=error.problem.code, message=error.problem.message, hint=error.problem.hint)
-    return dataclasses.replace(planned, status=STATUS_OF_EXIT[error.exit], error=shown)
+    return structs.replace(planned, status=STATUS_OF_EXIT[error.exit], error=shown)
 
 
 def ended(session: Session, result: StackResult, *, operation: str, began: str) -> None:

@@ -6,8 +6,9 @@ No error leaves this module: each becomes the stack's own result, so that one fa
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Awaitable
+
+from msgspec import structs
 
 from holdfast.audit.entry import What
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
@@ -72,7 +73,7 @@ class StackRun:
     async def restore(self, bundle: Bundle) -> StackResult:
         """Take a bundle's plan instead of making one."""
         await self._ends_with(self._restore(bundle))
-        self.result = dataclasses.replace(self.result, digest=bundle.digest)
+        self.result = structs.replace(self.result, digest=bundle.digest)
         return self.result
 
     async def apply(self) -> StackResult:
@@ -95,7 +96,7 @@ class StackRun:
                 self.result = await work
             except (HoldfastError, OSError) as error:
                 self.result = self._failed(error)
-            self.result = dataclasses.replace(self.result, duration=spent + clock.monotonic() - began)
+            self.result = structs.replace(self.result, duration=spent + clock.monotonic() - began)
 
     async def _plan(self, options: PlanOptions) -> StackResult:
         self._refuse_when_stopping()
@@ -135,7 +136,7 @@ class StackRun:
                 done = await apply_ready(self.session, now, ready, operation=self.operation)
                 # Written down already, unless more is to be said of it than of the last apply alone.
                 self._closed = number == 1
-                return dataclasses.replace(done, plan=planned.plan, digest=planned.digest, run=self.id)
+                return structs.replace(done, plan=planned.plan, digest=planned.digest, run=self.id)
             except ApplyFailed as failure:
                 rows = may_follow(failure.end, ready.plan, refused_creates(self.session))
                 if rows is None or seconds is None:
@@ -146,7 +147,7 @@ class StackRun:
                 )
                 ready = await self._followed(ready, failure, seconds)
             # A run of its own: each apply has its own journal.
-            now = dataclasses.replace(await self._judged(ready), run=clock.new_id())
+            now = structs.replace(await self._judged(ready), run=clock.new_id())
             if now.status is Status.UNCHANGED:
                 return await self._nothing_left(planned, ready)
         raise AssertionError("the last round returns or raises")
@@ -155,7 +156,7 @@ class StackRun:
         """The plan that follows. Whatever speaks against it, the failure that was stays the answer."""
         options = self._options or PlanOptions()
         left = tuple(one for one in options.replace if one not in failure.end.done)
-        self._options = dataclasses.replace(options, replace=left)
+        self._options = options._replace(replace=left)
         try:
             await self._retrying.wait(seconds, before="plan again")
             after = await plan_file.make_again(self.session, self.stack, before, self._options)
@@ -181,7 +182,7 @@ class StackRun:
         self._retrying.note("the new plan has nothing left to do")
         found = await ready.terraform.outputs()
         self.session.redactor.register_all(sensitive_in_outputs(found))
-        return dataclasses.replace(
+        return structs.replace(
             planned,
             status=Status.APPLIED,
             outputs=read_outputs(found),
@@ -206,7 +207,7 @@ class StackRun:
 
     def _decided(self, result: StackResult, decision: Decision) -> StackResult:
         if isinstance(decision, Allow):
-            return dataclasses.replace(result, decision=decision)
+            return structs.replace(result, decision=decision)
         words = said_of(self.session, str(result.digest))
         error = refusal_of(
             *(self.stack.name, decision, words),
@@ -215,7 +216,7 @@ class StackRun:
             saved=self._saved,
             asked=self._asked(),
         )
-        return dataclasses.replace(
+        return structs.replace(
             result,
             decision=decision,
             status=Status.REFUSED if isinstance(decision, Deny) else Status.WAITING,
@@ -270,7 +271,7 @@ class StackRun:
 
     def decline(self) -> None:
         """The person looked at the plan and said no."""
-        self.result = dataclasses.replace(
+        self.result = structs.replace(
             self.result,
             status=Status.CANCELLED,
             error=ErrorShown(code="HF-RUN-4", message=f"{self.stack.name}: not applied, as you answered"),
@@ -304,7 +305,7 @@ class StackRun:
 
 def _with_plan(failed: StackResult, planned: StackResult) -> StackResult:
     """An apply that failed still had a plan, and people want to see it."""
-    return dataclasses.replace(
+    return structs.replace(
         planned,
         status=failed.status,
         error=failed.error,

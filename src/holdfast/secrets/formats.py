@@ -12,15 +12,15 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+
 from holdfast.secrets.finder import Span
 from holdfast.secrets.trie_regex import any_of
 
 _OPEN = r"[^\s\"']*\Z"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class Format(Struct, frozen=True, kw_only=True):
     """One row of the table; the comment there explains the fields."""
 
     id: str

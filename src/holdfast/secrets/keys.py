@@ -13,9 +13,10 @@ import os
 import stat
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.kernel.errors import Failed, UsageError
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.secret import masked_repr
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment
 
@@ -28,11 +29,13 @@ _MAX_BYTES = 4096
 _CREATE = "Create one with: openssl rand -base64 32"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(NamedTuple):
     id: str
     """Identifies the key without revealing it: stored unencrypted beside what it encrypts."""
-    secret: bytes = field(repr=False, compare=False)
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
 
     @classmethod
     def of(cls, secret: bytes) -> Key:
@@ -50,8 +53,7 @@ class Source(StrEnum):
     """Holdfast's own, in its home on this machine."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obtained:
+class Obtained(NamedTuple):
     key: Key
     source: Source
     """What outlives this machine needs a configured key: Holdfast's own key file stays here."""

@@ -14,9 +14,10 @@ import functools
 import json
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
-from holdfast.kernel.values import dataclass
 from holdfast.secrets import entropy, formats
 from holdfast.secrets.encodings import SHORTEST, encodings_of
 from holdfast.secrets.finder import Finder, Span, merge_spans
@@ -28,8 +29,7 @@ MASK = "***"
 ENTROPY = "entropy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedactionSettings:
+class RedactionSettings(Struct, frozen=True, kw_only=True):
     off: frozenset[str] = frozenset()
     """Ids of disabled layers."""
     words: tuple[str, ...] = ()
@@ -38,8 +38,7 @@ class RedactionSettings:
     """Bits per character from which on a value under such a name counts as a secret."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(Struct, frozen=True, kw_only=True):
     id: str
     what: str
 
@@ -66,8 +65,7 @@ def redaction_settings(off: Iterable[str], words: Iterable[str], bits: float | N
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _On:
+class _On(Struct, frozen=True, kw_only=True):
     """The enabled layers."""
 
     formats: formats.FormatTable

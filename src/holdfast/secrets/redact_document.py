@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
+
 from holdfast.secrets.redact import MASK, Redactor
 
 _LONGEST_FIELD = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Structure:
+class Structure(Struct, frozen=True, kw_only=True):
     fields: Mapping[str, str]
     """From a field, or `parent.field`, to the reason to keep it. The items of a list have the list's name."""
     values: frozenset[str]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.stacks.stack import Stack

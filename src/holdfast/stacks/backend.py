@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
+from msgspec import Struct, field
+
 from holdfast.config.secret_refs import SecretRef
-from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.stack import Stack
 
 DEFAULT_WORKSPACE: Final = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeBackend:
+class CodeBackend(Struct, frozen=True, kw_only=True):
     """The `backend` (or `cloud`) block of a root module."""
 
     type: str
@@ -29,8 +29,7 @@ ReadBackend = Callable[[str], CodeBackend | None]
 """From a module's folder to what its code says; None where it names no backend."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
+class _Kind(Struct, frozen=True, kw_only=True):
     """What decides where a backend of this type keeps the state."""
 
     needs: tuple[str, ...]
@@ -67,8 +66,7 @@ _SHOWN: Final = ("bucket", "storage_account_name", "container_name", "prefix", "
 Identity = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatePlace:
+class StatePlace(Struct, frozen=True, kw_only=True):
     """Equal `identity`, one state. `shown` is for people and holds nothing secret."""
 
     identity: Identity

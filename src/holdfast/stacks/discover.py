@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.placeholders import Needs
 from holdfast.config.problems import Problems, did_you_mean
@@ -15,7 +17,6 @@ from holdfast.config.settings import Config, Target
 from holdfast.config.stack_rules import Backend, RuleKind, StackRule
 from holdfast.hcl.eval.code import is_own_variables
 from holdfast.kernel.errors import Place
-from holdfast.kernel.values import dataclass
 from holdfast.stacks import names, order
 from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_place, type_mismatch
 from holdfast.stacks.listing import Listing, Tree, has_file
@@ -29,8 +30,7 @@ _CODE: Final = (".tf", ".tofu", ".tf.json", ".tofu.json")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
+class _Draft(Struct, frozen=True, kw_only=True):
     stack: Stack
     wishes: tuple[order.Wish, ...]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from holdfast.config.settings import PRODUCTION_NAMES, Environment
-from holdfast.kernel.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(Struct, frozen=True, kw_only=True):
     """What a value was recognised as."""
 
     name: str
@@ -18,8 +18,7 @@ class Match:
     how: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     environment: str | None
     production: bool
     reason: str

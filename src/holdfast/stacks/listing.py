@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import Failed
-from holdfast.kernel.values import dataclass
 
 ROOT = "."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """The names in one folder."""
 
     files: frozenset[str] = frozenset()

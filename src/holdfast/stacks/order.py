@@ -5,9 +5,10 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.kernel.errors import Place
-from holdfast.kernel.values import dataclass
 from holdfast.stacks.stack import Stack
 
 Graph = Mapping[str, Collection[str]]
@@ -16,8 +17,7 @@ Graph = Mapping[str, Collection[str]]
 _SEE = "See `holdfast stacks` for the names there are."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(Struct, frozen=True, kw_only=True):
     """One text of `depends_on`, filled in for one stack."""
 
     stack: str

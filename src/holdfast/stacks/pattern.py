@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.config.patterns import Deep, Named, Segment, names_in, parse_pattern
 from holdfast.config.placeholders import Literal, Placeholder
-from holdfast.kernel.values import dataclass
 from holdfast.stacks.listing import ROOT, Tree, joined
 
 _VISIBLE: Final = r"(?!\.|node_modules(?:/|\Z))"
@@ -21,8 +22,7 @@ _MANY: Final = rf"(?:{_VISIBLE}[^/]+/)*"
 _MANY_LAST: Final = rf"{_VISIBLE}[^/]+(?:/{_VISIBLE}[^/]+)*"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class Pattern(Struct, frozen=True, kw_only=True):
     text: str
     segments: tuple[Segment, ...]
     whole: re.Pattern[str]

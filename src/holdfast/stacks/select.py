@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code

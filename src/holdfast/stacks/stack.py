@@ -5,21 +5,22 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping
 
+from msgspec import Struct, field
+
 from holdfast.config.engine import EnginePin
 from holdfast.config.secret_refs import Value, frozen
 from holdfast.config.settings import ContractUse, Target
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import PlacedStruct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class Stack(PlacedStruct, frozen=True, kw_only=True):
     """Every path is relative to the root and uses `/`. Placeholders are filled in."""
 
     name: str
     kind: RuleKind
-    place: Place = field(compare=False)
+    place: Place
     """The entry of holdfast.yaml that it comes from. One that only moved in the file is the same stack."""
     module: str
     """The folder of the root module; `.` for the root itself."""
@@ -66,8 +67,7 @@ class Stack:
         return use
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedStack:
+class RemovedStack(Struct, frozen=True, kw_only=True):
     """A stack whose variables file or folder is gone; its state may still hold resources."""
 
     stack: Stack | None
@@ -77,8 +77,7 @@ class RemovedStack:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
+class Selected(Struct, frozen=True, kw_only=True):
     """A stack and why it is in the selection."""
 
     stack: Stack

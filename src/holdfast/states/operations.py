@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Failed, Refused, UsageError
-from holdfast.kernel.values import dataclass
 from holdfast.plans import state_continuity
 from holdfast.plans.backend_config import leftovers
 from holdfast.plans.context import Session
@@ -170,8 +171,7 @@ def _damage_aside(file: Path | None) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adopted:
+class Adopted(Struct, frozen=True, kw_only=True):
     source: Path
     renamed: Path
     resources: int | None

@@ -7,9 +7,10 @@ were made before are void by themselves, for the serial has moved.
 from __future__ import annotations
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.kernel.errors import Busy, Exit, Failed, HoldfastError, Refused, UnknownOutcome, UsageError
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import Session
 from holdfast.plans.status import STATUS_OF_EXIT, Status
@@ -31,8 +32,7 @@ from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(MaskedStruct, frozen=True, kw_only=True):
     """What is there before the way back. `lost`: a local file that is empty, damaged or gone."""
 
     lineage: str
@@ -41,11 +41,10 @@ class Standing:
     """Of a kept state: its version."""
     lost: bool = False
     encrypted: bool = False
-    content: bytes = field(default=b"", repr=False)
+    content: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolledBack:
+class RolledBack(Struct, frozen=True, kw_only=True):
     run: str
     goal: str
     """The version whose content is back."""
@@ -58,8 +57,7 @@ class RolledBack:
     """What was there before: the name of a version or a copy. None: there was nothing to copy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(Struct, frozen=True, kw_only=True):
     goal: Loaded
     serial: int | None
     """Of the state as it is now; the way back is refused when it has moved meanwhile."""

@@ -7,18 +7,19 @@ A version is named by its number, a copy by its name or an unambiguous beginning
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import Failed, HoldfastError, UsageError
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import Session
 from holdfast.runs.run_secrets import know_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.states import operations
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateCopy
-from holdfast.store.states import Backup, Version
 from holdfast.system import clock
 from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.retention import Aged, expired, too_old
@@ -28,8 +29,7 @@ CURRENT = "current"
 _SERIAL = "serial:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One version. `at`, `who`, `why` and `run` are None for what was just read from the backend."""
 
     name: str
@@ -50,14 +50,12 @@ class Entry:
         return f"version {self.name} (serial {self.serial}){', the current one' if self.current else ''}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Loaded(MaskedStruct, frozen=True, kw_only=True):
     entry: Entry
-    content: bytes = field(repr=False)
+    content: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
+class Versions(Struct, frozen=True, kw_only=True):
     kept: bool
     """By Holdfast; else these are copies."""
     entries: tuple[Entry, ...]
@@ -90,7 +88,7 @@ class _Row:
         return tuple(reversed(self._store.backups.names(self._stack)))
 
     def read(self, name: str) -> Loaded | None:
-        found: Version | Backup | None = (
+        found: StateCopy | None = (
             self._store.states.version(self._stack, int(name))
             if self.kept
             else self._store.backups.read(self._stack, name)

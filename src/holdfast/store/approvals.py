@@ -6,11 +6,12 @@ Each word is a thing of its own, created and never changed. Another digest is an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from enum import StrEnum
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.kernel.values import dataclass
 from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
 from holdfast.system import clock
 
@@ -23,8 +24,7 @@ class Word(StrEnum):
     OVERRIDE = "override"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consent:
+class Consent(Struct, frozen=True, kw_only=True):
     word: Word
     digest: str
     stack: str

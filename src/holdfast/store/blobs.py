@@ -6,17 +6,19 @@ that cannot be read is an error, never "absent".
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.secret import masked_repr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    data: bytes = field(repr=False)
+class Item(NamedTuple):
+    data: bytes
     tag: str
     """Changes with every write; `replace` and `remove` compare it."""
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
 
 
 class BlobStore(Protocol):

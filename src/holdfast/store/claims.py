@@ -7,20 +7,23 @@ run that the outcome is unknown.
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.secret import masked_repr
 from holdfast.store.blobs import decode_name, encode_name
 from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     """`intent` is the run's own document; the store does not interpret it."""
 
     stack: str
     run: str
-    intent: dict[str, object] = field(repr=False)
+    intent: dict[str, object]
     tag: str = ""
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
 
 
 class Claims:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import NamedTuple
 
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.secret import masked_repr
 from holdfast.secrets.encryption import Damaged, WrongKey, decrypt, encrypt, key_id_of
 from holdfast.secrets.keys import Key
 from holdfast.store.blobs import BlobStore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    data: bytes = field(repr=False)
+class Opened(NamedTuple):
+    data: bytes
     tag: str
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
 
     def document(self) -> dict[str, object]:
         document: object = json.loads(self.data)

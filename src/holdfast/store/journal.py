@@ -12,11 +12,12 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.secret import masked_repr
 from holdfast.secrets.encryption import WrongKey
 from holdfast.secrets.keys import Key, derive
 
@@ -101,17 +102,19 @@ def _temporary_path(path: str, salt: bytes) -> str:
     return os.path.join(folder, f".{name}.{salt.hex()[:8]}")  # noqa: PTH118 - as above
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Journal:
+class Journal(NamedTuple):
     """The readable part of a journal."""
 
     started: dict[str, object] | None
     """The supervisor. None: Terraform was never started."""
-    lines: tuple[bytes, ...] = field(repr=False)
+    lines: tuple[bytes, ...]
     ended: dict[str, object] | None
     """The exit record. None: the supervisor did not see Terraform exit."""
     whole: bool
     """Whether nothing was cut off or damaged."""
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
 
 
 EMPTY = Journal(started=None, lines=(), ended=None, whole=True)

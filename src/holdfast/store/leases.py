@@ -8,13 +8,13 @@ dead; a holder that is known to be alive keeps it in any case.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from holdfast.kernel.errors import Busy, UnknownOutcome
-from holdfast.kernel.values import dataclass
 from holdfast.store.encrypted_blobs import EncryptedBlobs, Opened, to_json
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
@@ -23,8 +23,7 @@ _ATTEMPTS = 30
 """So many conflicting writes in a row are a fault of the store."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class Holder(Struct, frozen=True, kw_only=True):
     change: str
     who: str
     what: str
@@ -36,8 +35,7 @@ class Holder:
         return (self.change, self.process) == (other.change, other.process)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakenFrom:
+class TakenFrom(Struct, frozen=True, kw_only=True):
     """Why the lease changed hands without a release. Recorded while the new holder has it."""
 
     holder: Holder
@@ -45,8 +43,7 @@ class TakenFrom:
     declared: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """Held by this process as far as it knows; `Leases.require` checks."""
 
     name: str
@@ -56,8 +53,7 @@ class Lease:
     taken_from: TakenFrom | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """Another holder: who, the last heartbeat, and whether it is alive."""
 
     holder: Holder
@@ -182,8 +178,7 @@ class Leases:
         return _StoredLease(record=_record(name, blob), tag=blob.tag) if blob is not None else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Record:
+class _Record(Struct, frozen=True, kw_only=True):
     version: Literal[1] = 1
     number: int
     holder: Holder | None
@@ -197,8 +192,7 @@ class _Record:
         return to_json(asdict(self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StoredLease:
+class _StoredLease(Struct, frozen=True, kw_only=True):
     record: _Record
     tag: str
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from holdfast.kernel.errors import UnknownOutcome, UsageError
-from holdfast.kernel.values import dataclass
 from holdfast.secrets.keys import Key
 from holdfast.store.blobs import BlobStore, encode_name
 from holdfast.store.claims import Claims
@@ -29,8 +30,7 @@ IDENTITY = "store.json"
 _VERSION = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateRecord:
+class StateRecord(Struct, frozen=True, kw_only=True):
     """The last known state of a stack. `place` says where it is stored, without secrets."""
 
     place: str

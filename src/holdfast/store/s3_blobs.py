@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.values import dataclass
 from holdfast.store.blobs import Item
 from holdfast.store.s3_errors import (
     DRIVER_ERRORS,
@@ -202,8 +203,7 @@ class _Expected(Exception):  # noqa: N818 - an answer, not an error
         self.tries = tries
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Metadata:
+class _Metadata(Struct, frozen=True, kw_only=True):
     tag: str
     mark: str | None
 

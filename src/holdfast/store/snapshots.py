@@ -6,20 +6,20 @@ One line of JSON describes it; the state follows, byte for byte.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.secret import masked_repr
 from holdfast.system import clock
 
 if TYPE_CHECKING:
     from holdfast.terraform.statefile.model import State
 
 _FORMAT = 1
+_NOT_DESCRIBED = ("state", "number", "name")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateCopy:
+class StateCopy(NamedTuple):
     serial: int
     lineage: str
     resources: int | None
@@ -28,12 +28,21 @@ class StateCopy:
     who: str
     why: str
     """The operation: apply, push, rollback, adopt."""
-    state: bytes = field(repr=False)
+    state: bytes
+    at: str = ""
+    """When it was written; set by the store."""
+    number: int = 0
+    """The version's number, for a managed state."""
+    name: str = ""
+    """The backup's name, which sorts by time."""
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
 
     @classmethod
     def of(cls, content: bytes, state: State, *, run: str | None, who: str, why: str) -> StateCopy:
         """`state` is the decoded `content`."""
-        return StateCopy(
+        return cls(
             serial=state.serial,
             lineage=state.lineage,
             resources=state.managed,
@@ -44,43 +53,17 @@ class StateCopy:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptCopy(StateCopy):
-    at: str
-
-
-class CopyFields(TypedDict):
-    serial: int
-    lineage: str
-    resources: int | None
-    run: str | None
-    who: str
-    why: str
-    at: str
-    state: bytes
-
-
-def pack(new: StateCopy) -> tuple[bytes, CopyFields]:
-    """The bytes, and the fields that reading them gives."""
-    fields: CopyFields = {
-        "serial": new.serial,
-        "lineage": new.lineage,
-        "resources": new.resources,
-        "run": new.run,
-        "who": new.who,
-        "why": new.why,
-        "at": clock.now().isoformat(),
-        "state": new.state,
-    }
-    described = {name: value for name, value in fields.items() if name != "state"}
+def pack(new: StateCopy) -> tuple[bytes, StateCopy]:
+    """The bytes to write, and the copy as it will be read back."""
+    new = new._replace(at=clock.now().isoformat())
+    described = {name: value for name, value in new._asdict().items() if name not in _NOT_DESCRIBED}
     head = json.dumps({"version": _FORMAT, **described}, ensure_ascii=False).encode()
-    return head + b"\n" + new.state, fields
+    return head + b"\n" + new.state, new
 
 
-def unpack(data: bytes, *, what: str) -> CopyFields:
+def unpack(data: bytes, *, what: str, number: int = 0, name: str = "") -> StateCopy:
     head, _, state = data.partition(b"\n")
-    document = json.loads(head)
-    if document.pop("version") != _FORMAT:
+    described = json.loads(head)
+    if described.pop("version") != _FORMAT:
         raise UnknownOutcome("HF-STORE-2", f"{what} has an unknown format")
-    fields: CopyFields = document | {"state": state}
-    return fields
+    return StateCopy(**described, state=state, number=number, name=name)

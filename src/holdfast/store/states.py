@@ -7,16 +7,10 @@ version.
 from __future__ import annotations
 
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.kernel.values import dataclass
 from holdfast.store.blobs import decode_name, encode_name
 from holdfast.store.encrypted_blobs import EncryptedBlobs
-from holdfast.store.snapshots import KeptCopy, StateCopy, pack, unpack
+from holdfast.store.snapshots import StateCopy, pack, unpack
 from holdfast.system import clock
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version(KeptCopy):
-    number: int
 
 
 class ManagedStates:
@@ -26,7 +20,7 @@ class ManagedStates:
     def numbers(self, stack: str) -> tuple[int, ...]:
         return tuple(_number(name) for name in self._encrypted.names(_versions(stack)))
 
-    def current(self, stack: str) -> Version | None:
+    def current(self, stack: str) -> StateCopy | None:
         """None only if there is none: a version that is removed meanwhile has newer ones beside it."""
         while numbers := self.numbers(stack):
             version = self.version(stack, numbers[-1])
@@ -34,22 +28,22 @@ class ManagedStates:
                 return version
         return None
 
-    def version(self, stack: str, number: int) -> Version | None:
+    def version(self, stack: str, number: int) -> StateCopy | None:
         blob = self._encrypted.read(_version_name(stack, number))
         if blob is None:
             return None
-        return Version(number=number, **unpack(blob.data, what=f"version {number} of the state of {stack}"))
+        return unpack(blob.data, what=f"version {number} of the state of {stack}", number=number)
 
-    def add(self, stack: str, new: StateCopy, *, after: int) -> Version | None:
+    def add(self, stack: str, new: StateCopy, *, after: int) -> StateCopy | None:
         """The version after `after`; None if another writer has created it."""
-        data, fields = pack(new)
+        data, copy = pack(new)
         # A number can also be free because its version was removed.
         if (self.numbers(stack) or (0,))[-1] != after:
             return None
         number = after + 1
         if not self._encrypted.create(_version_name(stack, number), data):
             return None
-        return Version(number=number, **fields)
+        return copy._replace(number=number)
 
     def stacks(self) -> tuple[str, ...]:
         names = {name.split("/")[1] for name in self._encrypted.names("states")}
@@ -65,25 +59,19 @@ class ManagedStates:
             self._encrypted.remove(_version_name(stack, number))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backup(KeptCopy):
-    name: str
-    """Sorts by time."""
-
-
 class Backups:
     def __init__(self, encrypted: EncryptedBlobs) -> None:
         self._encrypted = encrypted
 
-    def add(self, stack: str, new: StateCopy, *, name: str | None = None) -> Backup:
+    def add(self, stack: str, new: StateCopy, *, name: str | None = None) -> StateCopy:
         """Durable, because what follows may destroy the original. `name` is the id of its run."""
         name = name or clock.new_id()
-        data, fields = pack(new)
+        data, copy = pack(new)
         if not self._encrypted.create(_backup_name(stack, name), data):
             return self._existing(stack, name, new.state)
-        return Backup(name=name, **fields)
+        return copy._replace(name=name)
 
-    def _existing(self, stack: str, name: str, state: bytes) -> Backup:
+    def _existing(self, stack: str, name: str, state: bytes) -> StateCopy:
         """From an earlier attempt whose answer was lost. It must have the same content."""
         backup = self.read(stack, name)
         if backup is None or backup.state != state:
@@ -96,13 +84,13 @@ class Backups:
             name.rpartition("/")[2] for name in self._encrypted.names(f"backups/{encode_name(stack)}")
         )
 
-    def read(self, stack: str, name: str) -> Backup | None:
+    def read(self, stack: str, name: str) -> StateCopy | None:
         blob = self._encrypted.read(_backup_name(stack, name))
         if blob is None:
             return None
-        return Backup(name=name, **unpack(blob.data, what=f"the backup {name} of {stack}"))
+        return unpack(blob.data, what=f"the backup {name} of {stack}", name=name)
 
-    def last(self, stack: str) -> Backup | None:
+    def last(self, stack: str) -> StateCopy | None:
         names = self.names(stack)
         return self.read(stack, names[-1]) if names else None
 

@@ -11,7 +11,6 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,10 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 from botocore.session import Session
+from msgspec import Struct
+from msgspec.structs import asdict
 
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.system import aws_caller, aws_programs, clock
 
 _PROGRAM = Path(aws_caller.__file__)
@@ -34,8 +35,7 @@ _FILE_VARIABLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Patience(Struct, frozen=True, kw_only=True):
     """How long to wait for S3 and how often to try. Holdfast retries; the library does not."""
 
     connect: float = 5.0
@@ -48,19 +48,18 @@ class Patience:
         return float(self.pause * 2 ** (tries - 1) * (0.5 + clock.chance()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Known(MaskedStruct, frozen=True, kw_only=True):
     """Settings and credentials of the caller's own AWS session."""
 
-    settings: Mapping[str, object] = field(repr=False)
+    settings: Mapping[str, object]
     s3: Mapping[str, object]
-    proxies_config: Mapping[str, object] = field(repr=False)
+    proxies_config: Mapping[str, object]
     endpoint: str | None
-    proxies: Mapping[str, str] = field(repr=False)
+    proxies: Mapping[str, str]
     verify: str | None
-    key: str = field(repr=False)
-    secret: str = field(repr=False)
-    token: str | None = field(repr=False)
+    key: str
+    secret: str
+    token: str | None
     expires: str | None
 
     def document(self) -> dict[str, object]:

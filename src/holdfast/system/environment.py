@@ -8,15 +8,18 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.secret import masked_repr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class Environment(NamedTuple):
     """What the program was started with, read once and handed on as a value."""
 
-    variables: Mapping[str, str] = field(repr=False)
+    variables: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
 
     def get(self, name: str) -> str | None:
         """An empty variable counts as unset: that is how CI systems unset them."""

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.system import processes
 
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
@@ -21,8 +23,7 @@ _FILE = "100"
 """How the modes of files begin; links and submodules are none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
+class Added(Struct, frozen=True, kw_only=True):
     """The paths that a commit added, and the contents that it brought."""
 
     commit: str
@@ -40,12 +41,11 @@ class Blob(NamedTuple):
     why_not: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Git:
+class Git(MaskedStruct, frozen=True, kw_only=True):
     """A working tree. `top` is its root; every path in and out is relative to that root."""
 
     top: Path
-    environment: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str]
 
     def _ask(self, *arguments: str, seconds: float = 60.0) -> processes.Finished:
         return processes.run(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from holdfast import __version__
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.system.environment import Environment
 
 if TYPE_CHECKING:
@@ -40,13 +40,12 @@ class HttpError(Exception):
         """The same request would fail again: asking once more is of no use."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(MaskedStruct, frozen=True, kw_only=True):
     """An answer, whatever its status. Names of headers are in lower case."""
 
     status: int
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
+    headers: Mapping[str, str]
+    body: bytes
 
 
 def request(

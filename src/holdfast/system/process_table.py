@@ -6,9 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Self
-
-from holdfast.kernel.values import dataclass
+from typing import NamedTuple, Self
 
 _PROCESSES = Path("/proc")
 _BOOT = _PROCESSES / "sys/kernel/random/boot_id"
@@ -26,8 +24,7 @@ class Liveness(Enum):
     """It is out of sight: on another machine, or in another container."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessId:
+class ProcessId(NamedTuple):
     """One process of one boot of one machine. A number alone is given out again; empty is not known."""
 
     host: str
@@ -105,8 +102,7 @@ def _is_there(of: ProcessId) -> bool:
     return not seen.over and (not of.started or seen.started == of.started)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _Seen(NamedTuple):
     session: int
     started: str
     over: bool

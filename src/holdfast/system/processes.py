@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 
 _CHUNK = 1 << 18
 _DISPENSABLE: set[int] = set()
@@ -22,13 +22,12 @@ _ENDED = threading.Event()
 """Nobody wants to hear what is background any more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(MaskedStruct, frozen=True, kw_only=True):
     """How a process ended. A negative code is the signal that killed it."""
 
     code: int
-    out: bytes = field(repr=False)
-    err: bytes = field(repr=False)
+    out: bytes
+    err: bytes
 
 
 class Child:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from enum import StrEnum
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from holdfast.terraform import events
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.stream import read_line
@@ -36,16 +37,14 @@ class OperationStatus(StrEnum):
     ERRORED = "errored"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class Label(Struct, frozen=True, kw_only=True):
     """How the engine names an object: by its `id`, else by its `name` or a tag."""
 
     key: str
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Struct, frozen=True, kw_only=True):
     action: str
     end: OperationStatus
     began: str | None
@@ -77,8 +76,7 @@ class ApplyLog:
     """When the last word was heard."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Ear:
+class _Ear(Struct, kw_only=True):
     operations: dict[str, list[Operation]] = field(default_factory=dict)
     endings: dict[str, int] = field(default_factory=dict)
     """Deletions of an address that are complete, while it is not clear which ones."""

@@ -5,7 +5,7 @@ The program's own name and `-chdir` are the engine's business: these start with 
 
 from __future__ import annotations
 
-from holdfast.kernel.values import dataclass
+from typing import NamedTuple
 
 PLAN_FILE = "holdfast.tfplan"
 BACKEND_FILE = "holdfast.tfbackend.json"
@@ -15,8 +15,7 @@ UNSAVED_FILE = "errored.tfstate"
 Argv = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
+class PlanOptions(NamedTuple):
     """What the user asked of a plan, beside the stack itself."""
 
     destroy: bool = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct, field
+
 from holdfast.terraform import events, stream
 from holdfast.terraform.diagnostics import Diagnostic
 

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.kernel.errors import EngineError, Place
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 
 _VALIDATE_FORMATS = ("0.1", "1.0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnostic:
+class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
     """One finding of the engine. Its texts may hold secrets: they pass the redactor before they are shown."""
 
     severity: str
     """`error` or `warning`."""
     summary: str
-    detail: str = field(default="", repr=False)
+    detail: str = ""
     address: str | None = None
     file: str | None = None
     line: int | None = None
     column: int | None = None
     end_line: int | None = None
-    snippet: str | None = field(default=None, repr=False)
+    snippet: str | None = None
     """The code it is about, as it stands in the file."""
     context: str | None = None
     """The block around that code: `resource "aws_instance" "web"`."""
-    values: tuple[str, ...] = field(default=(), repr=False)
+    values: tuple[str, ...] = ()
     """What the expressions in the code were at that moment: `var.size is 3`."""
 
     @property
@@ -40,8 +40,7 @@ class Diagnostic:
         return Place(file=self.file, line=self.line, column=self.column) if self.file is not None else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
+class Validation(Struct, frozen=True, kw_only=True):
     """What `validate` found. A configuration can be valid and still have warnings."""
 
     valid: bool

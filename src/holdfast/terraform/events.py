@@ -8,7 +8,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.secret import masked_repr
+from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.diagnostics import Diagnostic
 
 
@@ -16,7 +17,7 @@ from holdfast.terraform.diagnostics import Diagnostic
 class StreamEvent:
     """What every event has: Terraform's own sentence, and when it said it (RFC 3339), if it did."""
 
-    message: str = field(default="", repr=False)
+    message: str = ""
     at: str | None = None
 
 
@@ -39,8 +40,7 @@ class PlannedChange(StreamEvent):
     previous_address: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceDrift(PlannedChange):
+class ResourceDrift(PlannedChange, frozen=True, kw_only=True):
     """Something was changed outside of Terraform."""
 
 
@@ -68,18 +68,15 @@ class ApplyEvent(ResourceEvent):
     """Seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyStart(ApplyEvent):
+class ApplyStart(ApplyEvent, frozen=True, kw_only=True):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyProgress(ApplyEvent):
+class ApplyProgress(ApplyEvent, frozen=True, kw_only=True):
     """Comes every ten seconds while a resource is at work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyComplete(ApplyEvent):
+class ApplyComplete(ApplyEvent, frozen=True, kw_only=True):
     """With the id of what was made: what a crash must not lose."""
 
 
@@ -124,13 +121,12 @@ class ChangeSummary(StreamEvent):
     action_invocation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(MaskedStruct, frozen=True, kw_only=True):
     name: str
     sensitive: bool
     action: str | None
     has_value: bool
-    value: Any = field(repr=False)
+    value: Any
     """None where it is sensitive or not known yet."""
 
 
@@ -149,7 +145,9 @@ class Log(StreamEvent):
     """`Interrupt received`, `Stopping operation`; also the emergency dump of a state that cannot be saved."""
 
     level: str
-    state: str | None = field(default=None, repr=False)
+    state: str | None = None
+
+    __repr__ = masked_repr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +161,7 @@ class UnknownEvent(StreamEvent):
 class UnparsedLine:
     """Not a line of the stream: what a provider, a wrapper or a crash printed between."""
 
-    text: str = field(repr=False)
+    text: str
 
 
 Event = (

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 
+from msgspec import Struct
+
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.reader import constant, read
-from holdfast.kernel.values import dataclass
 from holdfast.terraform.versions import Version
 
 NO_PROVIDERS = "none"
 """The digest of a stack that uses built-in providers only."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockedProvider:
+class LockedProvider(Struct, frozen=True, kw_only=True):
     address: str
     version: str
     constraints: str | None = None

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import StrEnum
-from functools import total_ordering
+
+from msgspec import Struct
 
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.values import dataclass, field
 
 _VERSION = re.compile(
     r"v?(?P<numbers>[0-9]{1,9}(?:\.[0-9]{1,9}){0,7})"
@@ -24,9 +24,7 @@ _TERM = re.compile(r"(?P<operator>=|!=|>=|<=|~>|>|<)?\s*(?P<version>[^\s=!<>~].*
 _PADDED = 3
 
 
-@total_ordering
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Version:
+class Version(Struct, frozen=True, kw_only=True, eq=False):
     """Ordered as semantic versioning orders them; what follows a `+` is kept and never compared."""
 
     numbers: tuple[int, ...]
@@ -61,8 +59,20 @@ class Version:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Version) and self._rank == other._rank
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __lt__(self, other: Version) -> bool:
         return self._rank < other._rank
+
+    def __le__(self, other: Version) -> bool:
+        return self._rank <= other._rank
+
+    def __gt__(self, other: Version) -> bool:
+        return self._rank > other._rank
+
+    def __ge__(self, other: Version) -> bool:
+        return self._rank >= other._rank
 
     def __hash__(self) -> int:
         return hash(self._rank)
@@ -96,8 +106,7 @@ class Operator(StrEnum):
     PESSIMISTIC = "~>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class Term(Struct, frozen=True, kw_only=True):
     """One comparison of a constraint."""
 
     operator: Operator
@@ -136,12 +145,20 @@ class Term:
                 return version >= self.version and version.numbers[:fixed] == self.version.numbers[:fixed]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constraint:
+class Constraint(Struct, frozen=True, kw_only=True):
     """Terms that must all hold."""
 
     terms: tuple[Term, ...]
-    text: str = field(compare=False)
+    text: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constraint) and other.terms == self.terms
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
 
     @classmethod
     def parse(cls, text: str) -> Constraint:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from pathlib import Path
 
 import msgspec
 import pytest
 from guard_made import codes, situation, with_code
+from msgspec import structs
 
 from holdfast.config.guard import ANY, Budget, Effect
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
@@ -195,7 +195,7 @@ def a_budget_counts_what_the_state_holds(plan: Plan) -> None:
 
 def a_removed_output_is_seen(plan: Plan) -> None:
     """Of those that others read."""
-    reading = dataclasses.replace(IN_DEV, read_outputs=frozenset({"address"}))
+    reading = structs.replace(IN_DEV, read_outputs=frozenset({"address"}))
     assert "HF-GUARD-2" in codes(judge(plan, ELSEWHERE, reading))
     assert "HF-GUARD-2" not in codes(judge(plan, ELSEWHERE, IN_DEV))
 

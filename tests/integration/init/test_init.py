@@ -7,11 +7,11 @@ import os
 import stat
 import subprocess
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from holdfast.cli.command import Group
 from holdfast.cli.commands import init

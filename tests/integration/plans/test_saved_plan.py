@@ -4,12 +4,12 @@ import json
 import shutil
 import stat
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bundle_made import KEY, OTHER_KEY, bundle, written
+from msgspec.structs import asdict
 
 from holdfast.kernel.errors import Exit, HoldfastError, Refused, UsageError
 from holdfast.plans import saved_plan as bundles

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,7 +173,7 @@ def test_what_terraform_said_last_is_taken_into_the_store(tmp_path: Path, spill:
     assert journal_of(at, claim(DEAD)).lines == (b"one", b"two")
 
 
-@pytest.mark.parametrize("supervisor", [ELSEWHERE, ALIVE, replace(DEAD, boot="before", space="container")])
+@pytest.mark.parametrize("supervisor", [ELSEWHERE, ALIVE, DEAD._replace(boot="before", space="container")])
 def test_words_of_one_who_may_live_are_left_alone(tmp_path: Path, spill: Path, supervisor: ProcessId) -> None:
     """A file of the same name may belong to somebody else, or still be written to."""
     at = session(tmp_path)

@@ -6,10 +6,10 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from results_made import result, stack
 from session_made import ALIVE, DEAD, ELSEWHERE, claim, journal, session
 

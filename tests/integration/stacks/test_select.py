@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from holdfast.config.secret_refs import frozen
 from holdfast.config.settings import ContractUse, Target

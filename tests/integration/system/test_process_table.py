@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -51,20 +50,20 @@ def test_a_number_given_out_again_is_another_process() -> None:
     here = process_table.this_process()
     if not here.started:
         pytest.skip("this system does not say when a process started")
-    assert process_table.life(replace(here, started="1")) is Liveness.DEAD
+    assert process_table.life(here._replace(started="1")) is Liveness.DEAD
 
 
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
         (HERE, Liveness.ALIVE),
-        (replace(HERE, host="other"), Liveness.UNKNOWN),
-        (replace(HERE, machine="other"), Liveness.UNKNOWN),
-        (replace(HERE, space="pid:[1]"), Liveness.UNKNOWN),
-        (replace(HERE, pid=0), Liveness.UNKNOWN),
-        (replace(HERE, boot="b0"), Liveness.DEAD),
-        (replace(HERE, boot=""), Liveness.UNKNOWN),
-        (replace(HERE, boot="b0", space="pid:[1]"), Liveness.UNKNOWN),
+        (HERE._replace(host="other"), Liveness.UNKNOWN),
+        (HERE._replace(machine="other"), Liveness.UNKNOWN),
+        (HERE._replace(space="pid:[1]"), Liveness.UNKNOWN),
+        (HERE._replace(pid=0), Liveness.UNKNOWN),
+        (HERE._replace(boot="b0"), Liveness.DEAD),
+        (HERE._replace(boot=""), Liveness.UNKNOWN),
+        (HERE._replace(boot="b0", space="pid:[1]"), Liveness.UNKNOWN),
     ],
 )
 def test_only_the_same_machine_can_prove_a_death(of: ProcessId, expected: Liveness) -> None:
@@ -74,10 +73,10 @@ def test_only_the_same_machine_can_prove_a_death(of: ProcessId, expected: Livene
 
 def test_a_container_that_moved_proves_nothing() -> None:
     """Same name, another boot: the old one may go on elsewhere."""
-    here = replace(HERE, space="pid:[1]")
-    assert process_table.life(replace(here, boot="b0"), here=here) is Liveness.UNKNOWN
-    nameless = replace(HERE, machine="")
-    assert process_table.life(replace(nameless, boot="b0"), here=nameless) is Liveness.UNKNOWN
+    here = HERE._replace(space="pid:[1]")
+    assert process_table.life(here._replace(boot="b0"), here=here) is Liveness.UNKNOWN
+    nameless = HERE._replace(machine="")
+    assert process_table.life(nameless._replace(boot="b0"), here=nameless) is Liveness.UNKNOWN
 
 
 def test_what_a_killed_leader_left_behind_is_found() -> None:

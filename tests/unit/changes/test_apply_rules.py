@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import msgspec
 import pytest
 from memory_blobs import MemoryBlobs
+from msgspec import structs
 from results_made import stack
 from session_made import session
 
@@ -34,7 +34,7 @@ def a_stack(
     module = folder / "a"
     module.mkdir(exist_ok=True)
     (module / "main.tf").write_text("" if kept else 'terraform {\n  backend "http" {}\n}\n')
-    return dataclasses.replace(stack("a"), production=production, target=target)
+    return structs.replace(stack("a"), production=production, target=target)
 
 
 def code(session: Session, of: Stack) -> str | None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from pathlib import Path
 
 import pytest
 from bundle_made import bundle
 from memory_blobs import MemoryBlobs
+from msgspec import structs
 from results_made import stack
 from session_made import session
 
@@ -45,12 +45,12 @@ def opened(tmp_path: Path) -> Session:
 
 
 def of_store(store: str, **more: bool) -> Bundle:
-    return dataclasses.replace(bundle("a"), store=store, **more)  # type: ignore[arg-type]
+    return structs.replace(bundle("a"), store=store, **more)
 
 
-PLAIN = dataclasses.replace(stack("a"), production=False)
-OF_CI = dataclasses.replace(PLAIN, target=Target(name="aws", owner=Owner.CI))
-OF_PEOPLE = dataclasses.replace(PLAIN, target=Target(name="aws"))
+PLAIN = structs.replace(stack("a"), production=False)
+OF_CI = structs.replace(PLAIN, target=Target(name="aws", owner=Owner.CI))
+OF_PEOPLE = structs.replace(PLAIN, target=Target(name="aws"))
 
 
 def test_a_plan_of_this_store_is_applied_once(opened: Session) -> None:
@@ -66,7 +66,7 @@ def test_a_plan_of_this_store_is_applied_once(opened: Session) -> None:
 
 @pytest.mark.parametrize(
     ("of", "planned_for_production"),
-    [(dataclasses.replace(PLAIN, production=True), False), (PLAIN, True), (OF_CI, False)],
+    [(structs.replace(PLAIN, production=True), False), (PLAIN, True), (OF_CI, False)],
     ids=["is production", "was production", "is for CI"],
 )
 def test_a_plan_of_another_store_is_refused_where_it_matters(

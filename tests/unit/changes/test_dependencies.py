@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 from results_made import result, stack
 
 from holdfast.changes.dependencies import blocked, needs, the_other_way, with_dependencies
@@ -124,7 +123,7 @@ def test_one_fault_of_its_own_among_several_is_enough() -> None:
     """Only where nothing but the plan failed can a dependency be to blame."""
     failed = result(EKS, Status.FAILED, "HF-TF-3")
     for more in ((*failed.problems, ErrorShown(code="HF-TF-2", message="bad code")), ()):
-        own = dataclasses.replace(failed, problems=more)
+        own = structs.replace(failed, problems=more)
         assert settled(result(NETWORK, Status.PLANNED), own)["eks"].status is Status.FAILED
 
 

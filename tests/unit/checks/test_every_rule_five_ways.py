@@ -6,7 +6,6 @@ The rows stand in `tests/support/ways_*.py`; a rule without one fails here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import ways_5xx
 import ways_6xx_9xx
 from checks_made import UNUSED, check
 from five_ways import Says, Way, Ways, all_ways
+from msgspec.structs import replace
 
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, NO_PLAN, NO_STACKS, NO_STATE

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from checks_made import check, checkout, lines, messages, of, plan_of, skips
 from five_ways import change
+from msgspec.structs import replace
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import AtHand, Seen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -133,7 +132,7 @@ def test_imports_do_not_make_a_budget_larger() -> None:
     imported = [resource(f"x.i[{number}]", "no-op", importing={"id": "1"}) for number in range(90)]
     found = plan(*imported, *(resource(f"x.y[{number}]", "delete") for number in range(5)), prior=100)
     assert isinstance(production(found, per_stack=Budget(percent=10)), Deny)
-    assert isinstance(judge(found, ELSEWHERE, dataclasses.replace(DEV, prior_resources=5)), Allow)
+    assert isinstance(judge(found, ELSEWHERE, structs.replace(DEV, prior_resources=5)), Allow)
 
 
 def test_without_a_known_number_a_share_is_nothing() -> None:
@@ -215,14 +214,14 @@ def test_a_destroy_of_everything_is_a_kind_of_its_own() -> None:
         judge(
             plan(resource("x.a", "delete"), prior=9),
             structs.replace(IN_PRODUCTION, per_stack=ANY),
-            dataclasses.replace(PROD, destroy=True),
+            structs.replace(PROD, destroy=True),
         ),
     ):
         assert isinstance(decision, Deny)
         assert codes(decision)[0] == "HF-GUARD-10"
     assert ("HF-GUARD-10", Effect.WARN) in effects(elsewhere(gone))
     assert isinstance(elsewhere(gone, destroy=Effect.APPROVE), NeedApproval)
-    assert judge(plan(prior=0), IN_PRODUCTION, dataclasses.replace(PROD, destroy=True)) == Allow()
+    assert judge(plan(prior=0), IN_PRODUCTION, structs.replace(PROD, destroy=True)) == Allow()
 
 
 def test_a_stack_whose_objects_are_all_replaced_is_not_destroyed() -> None:
@@ -236,14 +235,14 @@ def test_an_output_that_others_read_is_not_removed_in_production() -> None:
     outputs = {"vpc": {"actions": ["delete"], "before": "v", "after": None}}
     found = plan(output_changes=outputs)
     reading = frozenset({"vpc"})
-    refused = judge(found, IN_PRODUCTION, dataclasses.replace(PROD, read_outputs=reading))
+    refused = judge(found, IN_PRODUCTION, structs.replace(PROD, read_outputs=reading))
     assert isinstance(refused, Deny)
     assert codes(refused) == ["HF-GUARD-2"]
-    warned = judge(found, ELSEWHERE, dataclasses.replace(DEV, read_outputs=reading))
+    warned = judge(found, ELSEWHERE, structs.replace(DEV, read_outputs=reading))
     assert effects(warned) == {("HF-GUARD-2", Effect.WARN)}
     assert production(found) == Allow()
     changed = plan(output_changes={"vpc": {"actions": ["update"], "before": "v", "after": "w"}})
-    assert judge(changed, IN_PRODUCTION, dataclasses.replace(PROD, read_outputs=reading)) == Allow()
+    assert judge(changed, IN_PRODUCTION, structs.replace(PROD, read_outputs=reading)) == Allow()
 
 
 def test_actions_need_an_approval_in_production() -> None:
@@ -294,12 +293,12 @@ def test_provisioners_in_modules_are_found() -> None:
 def test_a_plan_of_a_part_needs_an_approval_in_production() -> None:
     """With --target, or because Terraform says that more is to come."""
     made = plan(resource("x.y", "create"), prior=0)
-    targeted = judge(made, IN_PRODUCTION, dataclasses.replace(PROD, targeted=True))
+    targeted = judge(made, IN_PRODUCTION, structs.replace(PROD, targeted=True))
     assert isinstance(targeted, NeedApproval)
     assert codes(targeted) == ["HF-GUARD-11"]
     assert isinstance(production(plan(resource("x.y", "create"), complete=False)), NeedApproval)
     assert isinstance(elsewhere(plan(resource("x.y", "create"), complete=False)), Allow)
-    assert judge(plan(KEPT), IN_PRODUCTION, dataclasses.replace(PROD, targeted=True)) == Allow()
+    assert judge(plan(KEPT), IN_PRODUCTION, structs.replace(PROD, targeted=True)) == Allow()
 
 
 WEDNESDAYS = Freeze(

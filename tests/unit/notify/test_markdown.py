@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 from reports_made import DIGEST, checked, failed, losing, plain, ready, refused, report
 
 from holdfast.notify.markdown import Surroundings, markdown
@@ -57,7 +56,7 @@ def test_what_only_plans_showed_is_told_even_where_it_only_warns() -> None:
     assert text.count("- ⚠️ `rego.main.warn` `mind (a)`") == 1
     assert text.index("- ⛔ `HF1`") < text.index("- ⚠️ `rego.main.warn`")
     assert "more things that need a person" not in text
-    assert verdict_of(dataclasses.replace(found, findings=())) is Verdict.READY
+    assert verdict_of(structs.replace(found, findings=())) is Verdict.READY
 
 
 def test_what_the_checks_found_stands_behind_the_rows() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ from typing import Any, cast
 import pytest
 from bundle_made import bundle
 from memory_blobs import MemoryBlobs
+from msgspec import structs
 from plans_made import change
 from results_made import stack
 from session_made import session
@@ -28,7 +28,7 @@ from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.workdirs.workdir import WorkDirectory, archive_new_files, list_files
 
-STACK = dataclasses.replace(stack("a"), module="module")
+STACK = structs.replace(stack("a"), module="module")
 SECRET = "hunter2-hunter2"
 PLAN = json.dumps(
     {
@@ -76,7 +76,7 @@ class Case:
             "inputs": "i",
             "work": self.work,
         }
-        self.bundle: Bundle = dataclasses.replace(bundle("a"), json=PLAN, made=None)
+        self.bundle: Bundle = structs.replace(bundle("a"), json=PLAN, made=None)
         self.stack = STACK
 
     def restore(self) -> ReadyPlan:
@@ -101,14 +101,14 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
 
 def test_a_bundle_comes_back_as_it_was(case: Case) -> None:
     """Its plan, its lock file, what it was asked for, the state it was made against; secrets are known."""
-    case.bundle = dataclasses.replace(case.bundle, destroy=True, targeted=True, ephemeral=True)
+    case.bundle = structs.replace(case.bundle, destroy=True, targeted=True, ephemeral=True)
     ready = case.restore()
     assert (case.work.module / PLAN_FILE).read_bytes() == case.bundle.plan
     assert case.work.lock_file.read_bytes() == case.bundle.lock
     assert (ready.digest, ready.prior) == (case.bundle.digest, StateSeen(lineage="l", serial=7))
     assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (True, True, True, True)
     assert case.session.redactor.clean(f"it is {SECRET}") == "it is ***"
-    plain = dataclasses.replace(case.bundle, destroy=False, targeted=False, ephemeral=False, changes=False)
+    plain = structs.replace(case.bundle, destroy=False, targeted=False, ephemeral=False, changes=False)
     case.bundle = plain
     ready = case.restore()
     assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (False, False, False, False)
@@ -120,7 +120,7 @@ def test_what_the_plan_made_beside_the_code_comes_back(case: Case, tmp_path: Pat
     other.module.mkdir(parents=True)
     before = list_files(other)
     (other.module / "built.zip").write_bytes(b"an archive")
-    case.bundle = dataclasses.replace(case.bundle, made=archive_new_files(other, before))
+    case.bundle = structs.replace(case.bundle, made=archive_new_files(other, before))
     case.restore()
     assert (case.work.module / "built.zip").read_bytes() == b"an archive"
 
@@ -136,7 +136,7 @@ def test_other_providers_are_refused(case: Case, monkeypatch: pytest.MonkeyPatch
 def test_a_plan_without_a_lock_file_needs_none(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """There were no providers to choose."""
     monkeypatch.setattr(FakeTerraform, "chooses", b"a lock")
-    case.bundle = dataclasses.replace(case.bundle, lock=None)
+    case.bundle = structs.replace(case.bundle, lock=None)
     case.restore()
     assert not case.work.lock_file.exists()
 
@@ -154,7 +154,7 @@ def test_a_local_state_that_is_gone_is_noticed_before_anything_else(case: Case, 
 @pytest.mark.parametrize(("product", "version"), [("terraform", "1.15.6"), ("tofu", "1.15.5")])
 def test_a_plan_belongs_to_one_engine(case: Case, product: str, version: str) -> None:
     """Another version or another product does not apply it."""
-    case.bundle = dataclasses.replace(case.bundle, engine={"product": product, "version": version})
+    case.bundle = structs.replace(case.bundle, engine={"product": product, "version": version})
     assert case.refused().problem.code == "HF-BUND-5"
 
 
@@ -176,8 +176,8 @@ def test_what_the_plan_was_made_from_is_the_same_or_it_is_refused(
     """Each by itself is enough, and is named."""
     parts: dict[str, Any] = {name: text for name, text in changed.items() if name in ("inputs", "policy")}
     fields: dict[str, Any] = {name: text for name, text in changed.items() if name not in parts}
-    digested = dataclasses.replace(case.bundle.parts, **parts)
-    case.bundle = dataclasses.replace(case.bundle, parts=digested, **fields)
+    digested = structs.replace(case.bundle.parts, **parts)
+    case.bundle = structs.replace(case.bundle, parts=digested, **fields)
     error = case.refused()
     assert isinstance(error, Refused)
     assert error.problem.code == "HF-BUND-6"

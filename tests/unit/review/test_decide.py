@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ import msgspec
 import pytest
 from guard_made import plan, resource
 from memory_blobs import MemoryBlobs
+from msgspec import structs
 from results_made import stack
 from session_made import session
 
@@ -27,7 +27,7 @@ from holdfast.store.approvals import Consent, Word
 from holdfast.system import clock
 from holdfast.terraform.plan.model import Plan
 
-NET = dataclasses.replace(stack("net"), production=True, environment="prod")
+NET = structs.replace(stack("net"), production=True, environment="prod")
 GONE = plan(
     output_changes={name: {"actions": ["delete"], "before": 1, "after": None} for name in ("id", "x")}
 )
@@ -168,7 +168,7 @@ def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Sessi
     with_budget(opened, per_change=Budget(number=1))
     names = ("a", "b", "c")
     plans = {"a": LOST, "b": LOST, "c": CREATED}
-    stacks = {name: dataclasses.replace(stack(name), production=False, environment="dev") for name in names}
+    stacks = {name: structs.replace(stack(name), production=False, environment="dev") for name in names}
     losses = {name: decide.lost_in(opened, stacks[name], ready(plans[name])) for name in names}
     assert {name: one.lost for name, one in losses.items()} == {"a": 1, "b": 1, "c": 0}
     say(opened, Word.OVERRIDE, hours=1, digest="digest of a")

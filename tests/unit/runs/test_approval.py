@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from bundle_made import bundle
 from memory_blobs import MemoryBlobs
+from msgspec.structs import replace
 from session_made import session
 
 from holdfast.audit import proof

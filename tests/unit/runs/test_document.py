@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 from documents import CHANGE, ERRORS, STATUSES, require
+from msgspec import structs
 from results_made import result, stack
 
 from holdfast.kernel.errors import Place, Problem
@@ -34,7 +34,7 @@ def test_every_status_gives_the_promised_document(status: Status) -> None:
 
 def test_a_sensitive_output_has_no_value() -> None:
     """Even where the value came along by mistake, the document does not hold it."""
-    applied = dataclasses.replace(
+    applied = structs.replace(
         result(stack("a"), Status.APPLIED),
         engine=ENGINE,
         outputs={
@@ -54,7 +54,7 @@ def test_a_sensitive_output_has_no_value() -> None:
 
 def test_every_text_passes_the_redactor() -> None:
     """Messages, hints, notes and reasons are cleaned before they leave."""
-    failed = dataclasses.replace(
+    failed = structs.replace(
         result(stack("a"), Status.FAILED),
         error=ErrorShown(code="HF-TF-4", message="hunter2 is wrong", hint="not hunter2"),
         problems=(ErrorShown(code="HF-TF-4", message="hunter2 is wrong", place=Place(file="x.tf", line=3)),),
@@ -77,7 +77,7 @@ def test_the_summary_counts_statuses_and_changes() -> None:
             }
         ).encode()
     )
-    planned = [dataclasses.replace(result(stack(name), Status.PLANNED), plan=plan) for name in ("a", "b")]
+    planned = [structs.replace(result(stack(name), Status.PLANNED), plan=plan) for name in ("a", "b")]
     results = (*planned, result(stack("c"), Status.FAILED))
     document = change_document(results)
     require(document, CHANGE)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Who
 from holdfast.kernel.errors import Refused
@@ -24,7 +23,7 @@ def test_a_proved_maker_cannot_approve() -> None:
 
 def test_one_of_the_same_name_and_another_kind_can() -> None:
     """A job that is called like a person is somebody else."""
-    person = dataclasses.replace(who("ada", proved=True), kind=PERSON)
+    person = structs.replace(who("ada", proved=True), kind=PERSON)
     assert require_not_own(person, "db", who("ada", proved=True).document()) == ()
 
 

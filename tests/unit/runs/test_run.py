@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -16,6 +15,7 @@ import pytest
 from apply_made import PLAN, STACK, FakeTerraform, ready_plan
 from bundle_made import bundle
 from memory_blobs import MemoryBlobs
+from msgspec import structs
 from plans_made import change
 from session_made import session
 
@@ -82,9 +82,9 @@ class World:
 
     def planning(self, found: list[dict[str, Any]], *, made: str = "m") -> ReadyPlan:
         document = {**json.loads(PLAN), "resource_changes": found}
-        parts = dataclasses.replace(self.first.parts, made=made)
+        parts = structs.replace(self.first.parts, made=made)
         plan = read_plan(json.dumps(document).encode())
-        return dataclasses.replace(self.first, plan=plan, parts=parts, changes=bool(found))
+        return structs.replace(self.first, plan=plan, parts=parts, changes=bool(found))
 
     async def _settled(self, *_: object) -> tuple[str, ...]:
         if self.unsettled is not None:
@@ -117,13 +117,13 @@ class World:
         end = self.ends.pop(0) if self.ends else None
         if end is not None:
             raise end
-        return dataclasses.replace(planned, status=Status.APPLIED)
+        return structs.replace(planned, status=Status.APPLIED)
 
     def plan(self, **options: Any) -> StackResult:
         return asyncio.run(self.run.plan(PlanOptions(**options)))
 
     def restore(self) -> StackResult:
-        return asyncio.run(self.run.restore(dataclasses.replace(bundle("a"), digest=self.first.digest)))
+        return asyncio.run(self.run.restore(structs.replace(bundle("a"), digest=self.first.digest)))
 
     def apply(self) -> StackResult:
         return asyncio.run(self.run.apply())
@@ -180,7 +180,7 @@ def test_what_is_not_allowed_is_not_applied(
     world.decisions = [decision]
     assert begin(world).status is status
     assert world.apply().status is status
-    world.run.result = dataclasses.replace(world.run.result, status=Status.PLANNED)
+    world.run.result = structs.replace(world.run.result, status=Status.PLANNED)
     world.apply()
     assert world.applied == []
     assert world.run.result.error is not None
@@ -237,7 +237,7 @@ def test_an_apply_that_recorded_itself_is_not_recorded_again(world: World) -> No
 def test_a_failure_that_nobody_knows_to_pass_is_the_end(world: World) -> None:
     """A person looks first."""
     said = throttled()
-    said.end = dataclasses.replace(said.end, open=frozenset({"lab_object.other"}))
+    said.end = structs.replace(said.end, open=frozenset({"lab_object.other"}))
     world.ends = [said]
     world.plan()
     assert world.apply().status is Status.FAILED
@@ -337,7 +337,7 @@ def test_an_override_that_has_expired_is_no_reason_for_what_was_done(
 def test_a_failed_apply_still_shows_its_plan(world: World) -> None:
     """With the digest and the counts that people looked at."""
     failure = throttled()
-    failure.end = dataclasses.replace(failure.end, steps_failed=True)
+    failure.end = structs.replace(failure.end, steps_failed=True)
     world.ends = [failure]
     planned = world.plan()
     result = world.apply()

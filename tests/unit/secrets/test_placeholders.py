@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef
 from holdfast.config.stack_rules import Backend, RuleKind

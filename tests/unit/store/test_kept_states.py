@@ -11,7 +11,7 @@ from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.snapshots import StateCopy
-from holdfast.store.states import Backups, ManagedStates, Version
+from holdfast.store.states import Backups, ManagedStates
 from holdfast.terraform.statefile.model import State, read_state
 
 KEY = Key.of(b"k" * 32)
@@ -36,7 +36,7 @@ def new(serial: int, state: bytes = b"{}") -> StateCopy:
     return StateCopy(serial=serial, lineage="l", resources=1, run="r", who="ann", why="apply", state=state)
 
 
-def added(states: ManagedStates, serial: int, *, after: int, state: bytes = b"{}") -> Version:
+def added(states: ManagedStates, serial: int, *, after: int, state: bytes = b"{}") -> StateCopy:
     version = states.add("a/b", new(serial, state), after=after)
     assert version is not None
     return version

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.checks.backends.backend_types import BACKEND_TYPES, MANAGED, BackendType
 from holdfast.checks.code.argument_values import values_at
@@ -18,15 +20,13 @@ from holdfast.hcl.eval.values import bool_of, known
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place
-from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.backend import CodeBackend, StatePlace, state_place
 
 _HOST: Final = "app.terraform.io"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class Home(Struct, frozen=True, kw_only=True):
     """Where a state lies. A setting is a plain value, `UNKNOWN`, or a reference to a secret."""
 
     type: str

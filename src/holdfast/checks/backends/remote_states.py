@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.checks.backends.backends import state_place_for, state_place_of_stack
 from holdfast.checks.model.subjects import ABSENT, CheckedStack, Checkout, Resource, value
 from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import pairs
-from holdfast.kernel.values import dataclass
 from holdfast.stacks.backend import DEFAULT_WORKSPACE, Identity, StatePlace
 from holdfast.stacks.stack import Stack
 
 TYPE: Final = "terraform_remote_state"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteRead:
+class RemoteRead(Struct, frozen=True, kw_only=True):
     """One read of a state, as one stack makes it."""
 
     resource: Resource

@@ -6,11 +6,10 @@ import difflib
 import io
 from collections.abc import Iterator
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hunk:
+class Hunk(Struct, frozen=True, kw_only=True):
     """Lines that stand together and become others."""
 
     line: int

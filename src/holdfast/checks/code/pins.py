@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from urllib.parse import parse_qs
+
+from msgspec.structs import replace
 
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.patterns import pattern

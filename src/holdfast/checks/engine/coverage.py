@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped
 from holdfast.checks.model.report import Unseen
 from holdfast.checks.model.subjects import CheckedStack
-from holdfast.kernel.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """A rule and what it was asked about."""
 
     rule: Rule

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.coverage import Asked, Coverage

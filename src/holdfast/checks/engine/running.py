@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
+
 from holdfast.checks.engine import report_builder
 from holdfast.checks.engine.coverage import Asked, Coverage
 from holdfast.checks.engine.levels import is_enabled
@@ -21,7 +23,6 @@ from holdfast.checks.model.subjects import (
     History,
 )
 from holdfast.kernel.errors import Problem
-from holdfast.kernel.values import dataclass
 
 T = TypeVar("T")
 
@@ -32,16 +33,14 @@ NO_HISTORY = "the Git history was not searched: use --history"
 NO_STACKS = "the stacks could not be discovered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen(Generic[T]):
+class Seen(Struct, Generic[T], frozen=True, kw_only=True):
     """What there is to look at, and why it is not all that there should be."""
 
     items: tuple[T, ...] = ()
     unseen: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AtHand:
+class AtHand(Struct, frozen=True, kw_only=True):
     """What the rules can look at beside the repository itself."""
 
     plans: Seen[CheckedPlan] = Seen(unseen=NO_PLAN)

@@ -16,13 +16,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
+from msgspec import Struct
+
 from holdfast.checks.engine.catalogue import removal_note
 from holdfast.checks.model.globs import is_name, is_path, is_rule
 from holdfast.checks.model.report import Reported, Waiver
 from holdfast.config.checks import ConfigWaiver
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
-from holdfast.kernel.values import dataclass
 
 MARK = "holdfast:ignore"
 _COMMENT = pattern(rf"(?:#|//|/\*)\s*{MARK}\b(.*)")
@@ -39,8 +40,7 @@ _GAP = pattern(r"\s{2,}")
 _OURS = pattern(r"HF[0-9][0-9A-Z]*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineWaiver:
+class LineWaiver(Struct, frozen=True, kw_only=True):
     """A waiver written in a file: of one rule, for one line."""
 
     waiver: Waiver
@@ -58,8 +58,7 @@ class LineWaiver:
         return one.line <= self.line <= (one.end_line or one.line) or one.line == self.block
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class Broken(Struct, frozen=True, kw_only=True):
     """A waiver that says too little, or what cannot be."""
 
     place: Place

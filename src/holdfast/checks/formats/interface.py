@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
-from holdfast.kernel.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """A report, and what its showing needs to know. Nothing in it is secret any more."""
 
     report: Report

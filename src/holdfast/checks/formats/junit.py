@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
+from msgspec import Struct
+
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.model.report import Reported
-from holdfast.kernel.values import dataclass
 from holdfast.system.markup import one_line
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -28,8 +29,7 @@ def show(shown: Shown) -> str:
     return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _Case(Struct, frozen=True, kw_only=True):
     rule: str
     title: str
     failures: list[Reported]

@@ -30,6 +30,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from holdfast.checks.model.subjects import (
     CheckedPlan,
     CheckedStack,
@@ -42,7 +44,6 @@ from holdfast.checks.model.subjects import (
 )
 from holdfast.hcl.nodes import Attribute, Block, Expression, File
 from holdfast.kernel.errors import Place
-from holdfast.kernel.values import dataclass
 
 T = TypeVar("T")
 
@@ -63,8 +64,7 @@ _MOST_SEVERE_FIRST = tuple(Severity)
 _FEW = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One thing that is wrong, as a rule says it. `finding` makes one from a piece of code."""
 
     message: str
@@ -82,8 +82,7 @@ class Finding:
     """Only where it is not the rule's own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class Skipped(Struct, frozen=True, kw_only=True):
     """The rule could not look, or not at everything."""
 
     reason: str
@@ -109,8 +108,7 @@ class CheckTarget(StrEnum):
     STATE = "state"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True, dict=True):
     """A rule, its page, and its functions: each is called once for each thing of its kind."""
 
     id: str
@@ -211,8 +209,7 @@ def place_of(expression: Expression, file: str | File) -> Place:
     return Place(file=path, line=expression.line, column=expression.column)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(Struct, frozen=True, kw_only=True):
     """A program of other people's whose findings come into the same report, under their own ids.
 
     `run` is not pure: it starts the program through the doors. A program that is missing is `Skipped` while

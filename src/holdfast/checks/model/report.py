@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import date
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.kernel.errors import Exit, Place
-from holdfast.kernel.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiver:
+class Waiver(Struct, frozen=True, kw_only=True):
     """A finding of `rule` that somebody answers for, until a day."""
 
     rule: str
@@ -25,8 +25,7 @@ class Waiver:
     owner: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
+class Reported(Struct, frozen=True, kw_only=True):
     """One finding of the report."""
 
     rule: Rule
@@ -52,8 +51,7 @@ class Reported:
         return self.waiver is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unseen:
+class Unseen(Struct, frozen=True, kw_only=True):
     """A rule that could not look at something, and why."""
 
     rule: str
@@ -62,8 +60,7 @@ class Unseen:
     stack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     findings: tuple[Reported, ...]
     """By file and line; those in no file last."""
     skipped: tuple[Unseen, ...]

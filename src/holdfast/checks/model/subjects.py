@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Final
 
+from msgspec import Struct, field
+
 from holdfast.checks.code.bodies import ABSENT, Absent, bodies, nested, value
 from holdfast.checks.model.traces import Trace, Unread
 from holdfast.config.settings import Config
@@ -18,7 +20,7 @@ from holdfast.hcl.eval.evaluate import Scope
 from holdfast.hcl.nodes import Block, Body, File
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, values
 from holdfast.kernel.errors import Place, Problem
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.stacks.reads.walk import Visited, visits
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.plan.model import Plan
@@ -29,8 +31,7 @@ MODES: Final = {"resource": "managed", "data": "data", "ephemeral": "ephemeral"}
 """The types of blocks that are objects of a provider, with the mode that plans and states give them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Resource:
+class Resource(Struct, frozen=True, kw_only=True, eq=False):
     """A `resource`, `data` or `ephemeral` block."""
 
     mode: str
@@ -54,8 +55,7 @@ class Resource:
         return f"{prefix}{self.type}.{self.name}"
 
 
-@dataclass(kw_only=True, eq=False)
-class Module:
+class Module(Struct, kw_only=True, eq=False, dict=True):
     """One folder of code. Several stacks may use it, or none."""
 
     checkout: Checkout
@@ -145,8 +145,7 @@ class Module:
         )
 
 
-@dataclass(kw_only=True, eq=False)
-class VariablesFile:
+class VariablesFile(Struct, kw_only=True, eq=False, dict=True):
     """A `.tfvars` or `.tfvars.json`."""
 
     checkout: Checkout
@@ -160,8 +159,7 @@ class VariablesFile:
         return values(self.file)
 
 
-@dataclass(kw_only=True, eq=False)
-class CheckedStack:
+class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
     """A selected stack: `stack` says what it is, `folders` which code it is made of."""
 
     checkout: Checkout
@@ -209,8 +207,7 @@ class CheckedStack:
         return Place(file=self.stack.own_file) if self.stack.own_file is not None else self.stack.place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendSeen:
+class BackendSeen(Struct, frozen=True, kw_only=True):
     """Where a stack keeps its state: what code and configuration say together."""
 
     type: str
@@ -238,13 +235,12 @@ def _backend(checked: CheckedStack) -> BackendSeen:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSaid:
+class EngineSaid(MaskedStruct, frozen=True, kw_only=True):
     """What Terraform said about the code of one folder."""
 
     stack: CheckedStack
     folder: str
-    formatted: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    formatted: Mapping[str, bytes] = field(default_factory=dict)
     """Path to content as `fmt` would have it, for every file of the folder that it looked at."""
     problems: tuple[Problem, ...] = ()
     """What `validate` said, with places in the source."""
@@ -260,16 +256,14 @@ class EngineSaid:
     """Folders that no stack uses: only their format was asked for, beside that of this one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedPlan:
+class CheckedPlan(MaskedStruct, frozen=True, kw_only=True):
     stack: CheckedStack
     plan: Plan
-    document: bytes = field(repr=False)
+    document: bytes
     """The plan as `show -json` gave it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedState:
+class CheckedState(MaskedStruct, frozen=True, kw_only=True):
     stack: CheckedStack
     contents: Contents
     """By address, with attributes; `contents.unseen` says why the state could not be read."""
@@ -284,8 +278,7 @@ class CheckedState:
         return (self.file.outputs or ()) if isinstance(self.file, State) else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(Struct, frozen=True, kw_only=True):
     id: str
     date: str
     paths: tuple[str, ...]
@@ -294,8 +287,7 @@ class Commit:
     """Path and object id of every content that it brought."""
 
 
-@dataclass(kw_only=True, eq=False)
-class History:
+class History(Struct, kw_only=True, eq=False, dict=True):
     checkout: Checkout
     commits: tuple[Commit, ...]
     """Newest first. A shallow clone cuts them off: `shallow` says so."""
@@ -306,8 +298,7 @@ class History:
     """Old contents that nobody could look into."""
 
 
-@dataclass(kw_only=True, eq=False)
-class Checkout:
+class Checkout(Struct, kw_only=True, eq=False, dict=True):
     """The repository as it stands, and what of it was selected."""
 
     config: Config

@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from msgspec import Struct
+
 from holdfast.checks.tools.interface import how_it_ended
-from holdfast.kernel.values import dataclass
 from holdfast.system.processes import Finished
 
 SEEN: Final = "HOLDFAST_SEEN"
@@ -30,8 +31,7 @@ _ENDS: Final = (0, 1)
 """Nothing failed, and something did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class Checked(Struct, frozen=True, kw_only=True):
     """A check of Checkov's that failed, or that somebody wants to be passed over, as its report says."""
 
     id: str
@@ -45,8 +45,7 @@ class Checked:
     """Why it is passed over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     failed: tuple[Checked, ...]
     skipped: tuple[Checked, ...]
     unread: tuple[str, ...]

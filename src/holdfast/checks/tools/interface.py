@@ -19,15 +19,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.checks.engine.running import crash_location
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
 from holdfast.config.checks import Use
-from holdfast.kernel.values import dataclass
 from holdfast.system import environment as environment_door
 from holdfast.system.environment import Environment
 from holdfast.system.processes import Finished
@@ -36,8 +37,7 @@ Said = tuple[Rule, CheckResult]
 _SHOWN = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What a tool is asked about, and how much its absence matters."""
 
     name: str

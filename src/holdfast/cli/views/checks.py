@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from holdfast.checks.formats.interface import Shown
 from holdfast.checks.formats.text import finding_lines

@@ -12,11 +12,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import Struct
+
 from holdfast.hcl.eval.worktree import Kind, Worktree
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File
 from holdfast.hcl.reader import constant, read
 from holdfast.kernel.errors import Place, Problem
-from holdfast.kernel.values import dataclass
 
 T = TypeVar("T")
 
@@ -46,8 +47,7 @@ def is_own_variables(name: str) -> bool:
     return name in ("terraform.tfvars", "terraform.tfvars.json") or bool(_AUTO.search(name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class Variable(Struct, frozen=True, kw_only=True):
     name: str
     place: Place
     type: Expression | None = None
@@ -55,8 +55,7 @@ class Variable:
     nullable: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleCall:
+class ModuleCall(Struct, frozen=True, kw_only=True):
     name: str
     place: Place
     source: Expression | None
@@ -65,8 +64,7 @@ class ModuleCall:
     """The block as written, for `for_each` and `count`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendCode:
+class BackendCode(Struct, frozen=True, kw_only=True):
     """`settings` holds what the code says in plain values; `UNKNOWN` for what is computed."""
 
     type: str
@@ -74,16 +72,14 @@ class BackendCode:
     place: Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class Pin(Struct, frozen=True, kw_only=True):
     """A version asked for by a file such as `.terraform-version`."""
 
     version: str
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleCode:
+class ModuleCode(Struct, frozen=True, kw_only=True):
     folder: str
     exists: bool
     files: tuple[File, ...]
@@ -221,8 +217,7 @@ def pin_places(folder: str, name: str) -> tuple[str, ...]:
     return tuple("/".join((*parts[:depth], name)) for depth in range(len(parts), -1, -1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Settings:
+class _Settings(Struct, frozen=True, kw_only=True):
     versions: tuple[str, ...]
     providers: Mapping[str, object]
     backend: BackendCode | None

@@ -10,6 +10,8 @@ import posixpath
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import Struct, field
+
 from holdfast.hcl.eval.functions import FUNCTIONS, PARTIAL
 from holdfast.hcl.eval.operators import arithmetic, logic
 from holdfast.hcl.eval.values import bool_of, known, pairs, parts_of, same, strings, text_of, unknown_of
@@ -29,7 +31,6 @@ from holdfast.hcl.nodes import (
     Unary,
 )
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
-from holdfast.kernel.values import dataclass, field
 
 Listing = Callable[[str, str], object]
 """`fileset`: the files of a folder that match a pattern, as a set, or unknown."""
@@ -54,8 +55,7 @@ def _no_listing(_folder: str, _pattern: str) -> object:
     return UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(Struct, frozen=True, kw_only=True):
     """What names mean at one place of one module."""
 
     variables: Mapping[str, object] = field(default_factory=dict)

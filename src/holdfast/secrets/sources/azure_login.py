@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from holdfast.kernel.errors import Failed
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.secrets.sources import errors
 from holdfast.secrets.sources.http_session import HttpSession, json_body
 from holdfast.system import clock, processes
@@ -84,9 +84,8 @@ def cloud_from(environment: Environment) -> Cloud:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AzureToken:
-    value: str = field(repr=False)
+class AzureToken(MaskedStruct, frozen=True, kw_only=True):
+    value: str
     owner: str
     """For messages."""
     until: float

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.secrets.sources import errors
 from holdfast.secrets.sources.http_session import HttpSession, json_body
 from holdfast.system.environment import Environment
@@ -28,10 +28,9 @@ _LOGIN_HINT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VaultToken:
+class VaultToken(MaskedStruct, frozen=True, kw_only=True):
     address: str
-    value: str = field(repr=False)
+    value: str
     namespace: str | None
     description: str
     """For messages: where the token came from, never the token."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from holdfast.hcl.nodes import (
     Attribute,
     Block,
@@ -21,7 +23,6 @@ from holdfast.hcl.nodes import (
     Tuple,
     walk,
 )
-from holdfast.kernel.values import dataclass
 from holdfast.stacks.reads.path_expressions import TAGS, TAKES_PATHS, Point, foldery, points_of
 
 _PROSE = frozenset(("description", "error_message"))
@@ -41,8 +42,7 @@ def pathlike(text: str) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     """An expression whose value must be looked at for each stack."""
 
     expression: Expression
@@ -50,8 +50,7 @@ class Site:
     points: tuple[Point, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     """A block: what it repeats over, and the sites inside that see `each`, `count` or an iterator."""
 
     for_each: Expression | None = None
@@ -66,8 +65,7 @@ class Group:
     """Reasons why any file may be read here, whatever the values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sites:
+class Sites(Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
     words: frozenset[str]
     """Strings of the code that may name a file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 _WILD = {
     "**/": "(?:.*/)?",
@@ -18,8 +18,7 @@ _WILD = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fileset:
+class Fileset(Struct, frozen=True, kw_only=True):
     """The files below a folder that match a pattern, now and later."""
 
     folder: str

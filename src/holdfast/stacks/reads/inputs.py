@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 
+from msgspec import Struct, field
+
 from holdfast.hcl.eval.code import LOCK_FILE, is_code, is_own_variables
-from holdfast.kernel.values import dataclass, field
 from holdfast.stacks.reads.fileset import Fileset
 
 
@@ -30,8 +31,7 @@ class Kind(Enum):
     EVERYTHING = "everything"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Touch:
+class Touch(Struct, frozen=True, kw_only=True):
     """Why one path touches a stack: `subject` is the module, the folder, or the words for `EVERYTHING`."""
 
     kind: Kind
@@ -43,16 +43,14 @@ class Touch:
         return words(self.kind, self.subject, (self.path,))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class Names(Struct, frozen=True, kw_only=True):
     """Paths that strings of the code or of variables may mean. A folder stands for all that is below it."""
 
     paths: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(Struct, frozen=True, kw_only=True):
     """Every path is relative to the root and uses `/`."""
 
     module: str

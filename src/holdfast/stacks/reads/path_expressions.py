@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from holdfast.hcl.nodes import (
     Access,
     Call,
@@ -17,7 +19,6 @@ from holdfast.hcl.nodes import (
     Traversal,
     references,
 )
-from holdfast.kernel.values import dataclass
 
 READERS = frozenset(
     ("file", "filebase64", "fileexists", "filemd5", "filesha1", "filesha256", "filesha512")
@@ -73,8 +74,7 @@ def strong(name: str) -> bool:
     return bool(_STRONG.match(name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """A string that is made here, or given where a file is expected: it may name something."""
 
     expression: Expression
@@ -84,24 +84,21 @@ class Named:
     """`path.module` or its like is part of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class Read(Struct, frozen=True, kw_only=True):
     """A function that reads files."""
 
     call: Call
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Each:
+class Each(Struct, frozen=True, kw_only=True):
     """Points inside a `for`, seen once for each element."""
 
     expression: For
     inside: tuple[Point, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Either:
+class Either(Struct, frozen=True, kw_only=True):
     """Points of which only one side is seen once the condition is known."""
 
     expression: Conditional

@@ -5,14 +5,15 @@ from __future__ import annotations
 import posixpath
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef
 from holdfast.hcl.eval.code import Code, ModuleCall, ModuleCode, is_own_variables
 from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import convert, number_of, pairs, same, strings
 from holdfast.hcl.reader import UNKNOWN, Unknown, values
-from holdfast.kernel.values import dataclass
 from holdfast.stacks.reads.collector import Gathering
 from holdfast.stacks.reads.file_references import Group, Sites, find_sites
 from holdfast.stacks.reads.inputs import Reach
@@ -66,8 +67,7 @@ def reach(
     return gathering.done()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Visited:
+class Visited(Struct, frozen=True, kw_only=True):
     """A module as one stack calls it, with the values that it has there."""
 
     folder: str
@@ -202,8 +202,7 @@ def _values(module: ModuleCode, given: Mapping[str, object]) -> dict[str, object
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Visit:
+class _Visit(Struct, frozen=True, kw_only=True):
     """One module with one set of values. Dormant: called with `count = 0`, so nothing in it is made."""
 
     folder: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 _LOCK = re.compile(
     r"\bID:\s+(?P<id>\S+).*?\bOperation:\s+(?P<operation>\S*).*?\bWho:\s+(?P<who>\S+).*?"
@@ -18,8 +18,7 @@ _LOCK = re.compile(
 _PREFIX = "OperationType"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockInfo:
+class LockInfo(Struct, frozen=True, kw_only=True):
     id: str
     who: str
     created: str

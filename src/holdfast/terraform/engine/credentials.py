@@ -9,29 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from msgspec import Struct, field
+
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 
 PROFILE = "holdfast"
 _SOURCE = "holdfast-source"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(MaskedStruct, frozen=True, kw_only=True):
     """The credentials of the caller."""
 
-    variables: Mapping[str, str] = field(repr=False)
-    aws_config: str = field(default="", repr=False)
-    aws_credentials: str = field(default="", repr=False)
+    variables: Mapping[str, str]
+    aws_config: str = ""
+    aws_credentials: str = ""
     """The content of the caller's own AWS files, if any."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(MaskedStruct, frozen=True, kw_only=True):
     """Files to write (0600) and variables to set. `{folder}` in a value is the folder of the files."""
 
-    files: Mapping[str, str] = field(default_factory=dict, repr=False)
-    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    files: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def build_identity(credentials: Mapping[str, Mapping[str, str]], caller: Caller) -> Identity:
@@ -76,8 +76,7 @@ def aws_identity(settings: Mapping[str, str], caller: Caller) -> Identity:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
+class _Source(Struct, frozen=True, kw_only=True):
     """Who assumes the role: lines for the profile, the content of both files, variables to pass on."""
 
     profile: Mapping[str, str]

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import HoldfastError, Refused, UsageError
-from holdfast.kernel.values import dataclass
 from holdfast.system import clock, files
 from holdfast.terraform.engine.discovery import MINIMUM
 from holdfast.terraform.engine.interface import Product
@@ -34,8 +35,7 @@ _STAGING = ".new-"
 AskVersion = Callable[[Path], str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(Struct, frozen=True, kw_only=True):
     product: Product
     version: str
     path: Path

@@ -9,7 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct, field
+
+from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.argv import Argv
 
 Listen = Callable[[bytes], None]
@@ -51,8 +53,7 @@ class Product(StrEnum):
     TOFU = "tofu"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineId:
+class EngineId(Struct, frozen=True, kw_only=True):
     """An engine. A saved plan belongs to exactly one product and version."""
 
     kind: EngineKind
@@ -70,13 +71,12 @@ class EngineId:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(MaskedStruct, frozen=True, kw_only=True):
     phase: str
     """init, validate, plan, show, apply, state: decides the time limit and the timeouts of a cancel."""
     argv: Argv
     folder: Path
-    environment: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str]
     providers: str | None = None
     """A digest of the provider versions that the command loads; None for one that loads none (init).
 
@@ -87,7 +87,7 @@ class Command:
     """The number of Ctrl-C that cancels it; 2 for a command that must still run after the first."""
     managed_state: bool = False
     """It reads or writes a managed state: its worker needs a local state backend from the start."""
-    supervision: Mapping[str, object] | None = field(repr=False, default=None)
+    supervision: Mapping[str, object] | None = None
     """For the supervisor: which store, journal and state belong to this command."""
 
 
@@ -110,8 +110,8 @@ class CommandResult:
     """The result of a command."""
 
     code: int
-    out: bytes = field(repr=False, default=b"")
-    err: bytes = field(repr=False, default=b"")
+    out: bytes = b""
+    err: bytes = b""
     interrupted: bool = False
     """It was interrupted."""
     force_cancelled: bool = False

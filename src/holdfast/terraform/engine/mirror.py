@@ -16,8 +16,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import Failed
-from holdfast.kernel.values import dataclass
 from holdfast.system import clock, files, processes
 from holdfast.terraform.lock_file import LockedProvider
 
@@ -32,8 +33,7 @@ _PROBE = {
 _PARTS_WITHOUT_CERTIFICATE = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
+class Package(Struct, frozen=True, kw_only=True):
     """One verified provider package of the mirror."""
 
     folder: Path

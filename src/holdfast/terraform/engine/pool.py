@@ -19,8 +19,9 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import EngineError
-from holdfast.kernel.values import dataclass
 from holdfast.system import clock, processes
 from holdfast.terraform.backend import server
 from holdfast.terraform.engine.interface import (
@@ -42,8 +43,7 @@ _SUPERVISOR = Path(__file__).parents[2] / "supervisor" / "main.py"
 """The entry point of a worker, started by its path: it uses packages above this one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recycling:
+class Recycling(Struct, frozen=True, kw_only=True):
     """When a worker is replaced."""
 
     commands: int = 2000

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec import Struct, field
+
 from holdfast.config.engine import EnginePin, EngineUse
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.values import dataclass, field
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.versions import Constraint, Version, all_allow
 

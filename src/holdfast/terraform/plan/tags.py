@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from holdfast.kernel.values import dataclass
 from holdfast.terraform.plan.model import ResourceChange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tags:
+class Tags(Struct, frozen=True, kw_only=True):
     """Each tag with its value; None stands for a value that is there and is not text."""
 
     found: tuple[tuple[str, str | None], ...] = ()

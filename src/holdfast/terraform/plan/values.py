@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from holdfast.kernel.values import dataclass
 from holdfast.terraform.addresses import Path, Step, path_text
 from holdfast.terraform.plan.configuration import ConfigModule, PriorState
 from holdfast.terraform.plan.model import Plan, PlanDocument, ResourceChange
@@ -24,8 +24,7 @@ _DECODER = msgspec.json.Decoder(float_hook=decimal.Decimal)
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     path: str
     before: str | None
     """None: it is not there, or null."""
@@ -34,8 +33,7 @@ class Difference:
     forces_replacement: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Differences:
+class Differences(Struct, frozen=True, kw_only=True):
     shown: tuple[Difference, ...]
     """What forces a replacement first, then in the order of the attributes."""
     hidden: int
@@ -108,8 +106,7 @@ def sensitive_values(plan: Plan) -> frozenset[str]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sides:
+class _Sides(Struct, frozen=True, kw_only=True):
     """One part of an object, seen from both sides."""
 
     before: Any

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aged:
+class Aged(Struct, frozen=True, kw_only=True):
     """A version or a copy, as far as its age decides about it."""
 
     name: str

@@ -13,22 +13,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.kernel.values import dataclass, field
+from msgspec import Struct
+
+from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.tables.import_template import Filled, Missing, Template, fill, parse
 
 _ID = parse("{id}")
 _AWS = "aws_"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportId:
+class ImportId(Struct, frozen=True, kw_only=True):
     value: str
     note: str | None = None
     """What a person should know when the import does not work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotImportable:
+class NotImportable(Struct, frozen=True, kw_only=True):
     reason: str
     """Without its end: `the provider has no import for it`."""
     harmless: bool = False
@@ -36,8 +36,7 @@ class NotImportable:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotKnown:
+class NotKnown(Struct, frozen=True, kw_only=True):
     needs: tuple[str, ...]
     """The attributes whose values are missing."""
     reason: str

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _QUOTED = re.compile(r'"([^"]*)"')
@@ -34,13 +34,11 @@ class Way(Enum):
     GROUP = "=~"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Literal:
+class Literal(Struct, frozen=True, kw_only=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class Value(Struct, frozen=True, kw_only=True):
     path: tuple[Step, ...]
     way: Way = Way.WHOLE
     with_: str = ""
@@ -71,13 +69,11 @@ class Template:
         return frozenset(str(value.path[0]) for part in self.parts for value in _values(part))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
+class Filled(Struct, frozen=True, kw_only=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class Missing(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
     """What is not known, or empty where something must stand."""
 

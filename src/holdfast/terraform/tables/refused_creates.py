@@ -7,12 +7,12 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.config.engine import MEANINGLESS
-from holdfast.kernel.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedCreate:
+class RefusedCreate(Struct, frozen=True, kw_only=True):
     provider: str
     """Its address, or the end of it: `hashicorp/aws`."""
     text: str

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 _BLANKS = re.compile(r"[\s│╷╵]+")
 

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.kernel.errors import Failed
-from holdfast.kernel.values import dataclass
 from holdfast.terraform.workdirs.gc_policy import size_in_words
 
 FLOOR = 200_000_000

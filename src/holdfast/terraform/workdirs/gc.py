@@ -13,11 +13,12 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from holdfast.config.settings import Work
-from holdfast.kernel.values import dataclass, field
 from holdfast.system import clock, files, process_table
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.workdirs import scratch

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.config.settings import Work
-from holdfast.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import Failed
-from holdfast.kernel.values import dataclass
 from holdfast.system import files
 from holdfast.terraform.argv import UNSAVED_FILE
 
@@ -40,8 +41,7 @@ _BUNDLES = "change.sealed"
 """A folder with this file holds saved plans: made from the tree, and no part of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkDirectory:
+class WorkDirectory(Struct, frozen=True, kw_only=True):
     folder: Path
     module_path: str
     tree: Path

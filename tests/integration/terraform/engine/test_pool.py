@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from lab_stacks import held, in_state, lab_module, left_behind, none_left, one_stack, warm_processes
+from msgspec import structs
 from program import Program, eventually
 
 from holdfast.system.environment import Environment
@@ -73,7 +73,7 @@ def running(pid: int) -> bool:
 
 
 def born_with(command: Command, name: str) -> Command:
-    return dataclasses.replace(command, environment={**command.environment, "WHO": name})
+    return structs.replace(command, environment={**command.environment, "WHO": name})
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -116,8 +116,8 @@ def test_a_process_serves_one_set_of_providers_only(tmp_path: Path, command: Com
 
     async def work() -> None:
         async with warm(tmp_path) as engine:
-            one = dataclasses.replace(command, providers="one")
-            two = dataclasses.replace(command, providers="two")
+            one = structs.replace(command, providers="one")
+            two = structs.replace(command, providers="two")
             await engine.run(command, stop=Stop())
             await engine.run(one, stop=Stop())
             assert engine.started == 1
@@ -224,7 +224,7 @@ def test_output_of_any_size(tmp_path: Path, command: Command) -> None:
 
     async def work() -> None:
         async with warm(tmp_path) as engine:
-            apply = dataclasses.replace(
+            apply = structs.replace(
                 command,
                 phase="apply",
                 argv=("apply", "-auto-approve", "-json", "-input=false"),
@@ -235,7 +235,7 @@ def test_output_of_any_size(tmp_path: Path, command: Command) -> None:
             assert answer.code == 0, lines
             assert answer.out == b""
             assert all(json.loads(line) for line in lines)
-            shown = await engine.run(dataclasses.replace(command, argv=("output", "-json")), stop=Stop())
+            shown = await engine.run(structs.replace(command, argv=("output", "-json")), stop=Stop())
             value = json.loads(shown.out)["big"]["value"]
             assert value == "0123456789abcdef" * 131072
 
@@ -250,9 +250,7 @@ def test_a_name_that_is_no_text_is_answered(tmp_path: Path, command: Command) ->
 
     async def work() -> None:
         async with warm(tmp_path) as engine:
-            validate = dataclasses.replace(
-                command, argv=("validate", "-json"), folder=folder, providers="none"
-            )
+            validate = structs.replace(command, argv=("validate", "-json"), folder=folder, providers="none")
             answer = await engine.run(validate, stop=Stop())
             assert json.loads(answer.out)["valid"] is True
 

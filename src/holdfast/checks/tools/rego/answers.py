@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct, field
+
 from holdfast.checks.tools.rego.policies import is_failure, is_warning
-from holdfast.kernel.values import dataclass, field
 
 _PREFIXES = ("violation", "deny", "warn")
 
@@ -24,8 +25,7 @@ class Kind(StrEnum):
     """The policy gave something that says neither yes nor no."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(Struct, frozen=True, kw_only=True):
     package: str
     rule: str
     kind: Kind

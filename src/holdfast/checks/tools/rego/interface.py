@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 
 SECONDS = 300.0
 INSTALL = "Install `opa` (openpolicyagent.org), or the extra `rego`: pip install 'holdfast[rego]'."
@@ -16,11 +16,10 @@ class NoAnswer(Exception):  # noqa: N818 - what happened
     """The evaluator said nothing that can be believed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(MaskedStruct, frozen=True, kw_only=True):
     """What policies are asked about: a plan, or a file of code."""
 
-    value: Mapping[str, Any] = field(repr=False)
+    value: Mapping[str, Any]
     path: str | None = None
     stack: str | None = None
 

@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from holdfast.kernel.values import dataclass
+from msgspec import Struct
 
 FOLDER = "policy"
 _SUFFIX = ".rego"
@@ -39,8 +39,7 @@ def changes_policies(path: str) -> bool:
     return (is_policy(path) and not _is_test(path)) or "." not in path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """One file."""
 
     path: str

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.checks.tools.interface import how_it_ended
 from holdfast.checks.tools.rego import exact, forbidden_calls
 from holdfast.checks.tools.rego.by_regopy import BROKE, Regopy, regopy_value
@@ -14,7 +16,6 @@ from holdfast.checks.tools.rego.evaluators import Evaluator, find
 from holdfast.checks.tools.rego.interface import NoAnswer
 from holdfast.checks.tools.rego.policies import Policy, tests_of
 from holdfast.checks.tools.rego.programs import Conftest, Opa
-from holdfast.kernel.values import dataclass
 from holdfast.system import processes
 from holdfast.system.environment import Environment
 
@@ -28,8 +29,7 @@ class Outcome(StrEnum):
     BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
+class Test(Struct, frozen=True, kw_only=True):
     package: str
     name: str
     file: str | None
@@ -37,8 +37,7 @@ class Test:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
+class Tested(Struct, frozen=True, kw_only=True):
     by: str
     tests: tuple[Test, ...]
 
