@@ -48,8 +48,7 @@ def most_severe(exits: list[Exit]) -> Exit:
     return next((exit_ for exit_ in MOST_SEVERE_FIRST if exit_ in exits), Exit.DONE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """A position in a file, counted from one. The file is relative to the root if possible."""
 
     file: str
@@ -60,8 +59,7 @@ class Place:
         return ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(NamedTuple):
     """One problem as it is shown on a console or in JSON."""
 
     code: str

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from holdfast.guard.decision import Allow, Decision
 from holdfast.kernel.errors import Exit, Place, most_severe
-from holdfast.kernel.values import dataclass, field
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.status import EXITS, Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine.interface import EngineId

@@ -130,8 +130,7 @@ def _by_address(changes: Iterable[PlannedChange]) -> Mapping[str, tuple[PlannedC
     return planned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scene:
+class _Scene(Struct, frozen=True, kw_only=True):
     heard: ApplyLog
     written: bool
     moved: bool

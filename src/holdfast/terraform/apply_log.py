@@ -59,8 +59,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         return self.action not in _MAKES_NOTHING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyLog:
+class ApplyLog(Struct, frozen=True, kw_only=True):
     operations: Mapping[str, tuple[Operation, ...]]
     provisioned: frozenset[str]
     """Addresses on which a provisioner was started after a create: what it runs on was made."""

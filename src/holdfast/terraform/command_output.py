@@ -10,8 +10,7 @@ from holdfast.terraform import events, stream
 from holdfast.terraform.diagnostics import Diagnostic
 
 
-@dataclass(slots=True)
-class CommandOutput:
+class CommandOutput(Struct):
     """What a stream said so far."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)

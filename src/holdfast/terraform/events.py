@@ -8,21 +8,18 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from holdfast.kernel.secret import masked_repr
 from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.diagnostics import Diagnostic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamEvent:
+class StreamEvent(MaskedStruct, frozen=True, kw_only=True):
     """What every event has: Terraform's own sentence, and when it said it (RFC 3339), if it did."""
 
     message: str = ""
     at: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamVersion(StreamEvent):
+class StreamVersion(StreamEvent, frozen=True, kw_only=True):
     """The first line of a stream."""
 
     engine: str
@@ -31,8 +28,7 @@ class StreamVersion(StreamEvent):
     ui: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedChange(StreamEvent):
+class PlannedChange(StreamEvent, frozen=True, kw_only=True):
     address: str
     action: str
     """Terraform's word in the stream: noop, move, remove (forget), create, read, update, replace, …"""
@@ -44,25 +40,21 @@ class ResourceDrift(PlannedChange, frozen=True, kw_only=True):
     """Something was changed outside of Terraform."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceEvent(StreamEvent):
+class ResourceEvent(StreamEvent, frozen=True, kw_only=True):
     address: str
     id_key: str | None = None
     id_value: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshStart(ResourceEvent):
+class RefreshStart(ResourceEvent, frozen=True, kw_only=True):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshComplete(ResourceEvent):
+class RefreshComplete(ResourceEvent, frozen=True, kw_only=True):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyEvent(ResourceEvent):
+class ApplyEvent(ResourceEvent, frozen=True, kw_only=True):
     action: str
     elapsed: float = 0.0
     """Seconds."""
@@ -80,8 +72,7 @@ class ApplyComplete(ApplyEvent, frozen=True, kw_only=True):
     """With the id of what was made: what a crash must not lose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyErrored(ApplyEvent):
+class ApplyErrored(ApplyEvent, frozen=True, kw_only=True):
     """Says only that it failed; why comes as a `DiagnosticEvent` at the end of the operation."""
 
 
@@ -92,8 +83,7 @@ class Stage(StrEnum):
     ERRORED = "errored"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step(StreamEvent):
+class Step(StreamEvent, frozen=True, kw_only=True):
     """A provisioner, an ephemeral resource or a provider's action at work."""
 
     what: str
@@ -102,15 +92,13 @@ class Step(StreamEvent):
     address: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedAction(StreamEvent):
+class PlannedAction(StreamEvent, frozen=True, kw_only=True):
     """A provider's action that the plan will set off (Terraform 1.14 and later)."""
 
     address: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSummary(StreamEvent):
+class ChangeSummary(StreamEvent, frozen=True, kw_only=True):
     """A replacement is one `add` and one `remove` here; what is forgotten is not counted."""
 
     operation: str
@@ -130,35 +118,28 @@ class Output(MaskedStruct, frozen=True, kw_only=True):
     """None where it is sensitive or not known yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs(StreamEvent):
+class Outputs(StreamEvent, frozen=True, kw_only=True):
     outputs: tuple[Output, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiagnosticEvent(StreamEvent):
+class DiagnosticEvent(StreamEvent, frozen=True, kw_only=True):
     diagnostic: Diagnostic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Log(StreamEvent):
+class Log(StreamEvent, frozen=True, kw_only=True):
     """`Interrupt received`, `Stopping operation`; also the emergency dump of a state that cannot be saved."""
 
     level: str
     state: str | None = None
 
-    __repr__ = masked_repr
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownEvent(StreamEvent):
+class UnknownEvent(StreamEvent, frozen=True, kw_only=True):
     """A kind of line that this version does not know, or a known one in a shape that it does not."""
 
     type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnparsedLine:
+class UnparsedLine(MaskedStruct, frozen=True, kw_only=True):
     """Not a line of the stream: what a provider, a wrapper or a crash printed between."""
 
     text: str

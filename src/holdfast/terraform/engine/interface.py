@@ -18,8 +18,7 @@ Listen = Callable[[bytes], None]
 """Gets each line of standard output as it arrives, without its line end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTimeouts:
+class CancelTimeouts(Struct, frozen=True, kw_only=True):
     """Seconds between the first interrupt, the second one and the kill.
 
     After the first interrupt Terraform waits for running provider calls, without a limit of its own. An apply
@@ -91,8 +90,7 @@ class Command(MaskedStruct, frozen=True, kw_only=True):
     """For the supervisor: which store, journal and state belong to this command."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorReport:
+class SupervisorReport(Struct, frozen=True, kw_only=True):
     """What the supervisor reports beside the exit code."""
 
     not_started: str | None = None
@@ -105,8 +103,7 @@ class SupervisorReport:
     """What the local state backend refused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
+class CommandResult(MaskedStruct, frozen=True, kw_only=True):
     """The result of a command."""
 
     code: int

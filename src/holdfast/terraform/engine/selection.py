@@ -10,8 +10,7 @@ from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.versions import Constraint, Version, all_allow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineRequirement:
+class EngineRequirement(Struct, frozen=True, kw_only=True):
     """What a stack, its code and the configuration require."""
 
     stack: str
@@ -25,8 +24,7 @@ class EngineRequirement:
     config_pin: EnginePin = field(default_factory=EnginePin)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSelection:
+class EngineSelection(Struct, frozen=True, kw_only=True):
     engine: EngineId
     why: str
 

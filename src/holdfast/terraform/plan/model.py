@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast.kernel.errors import EngineError
+from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.addresses import Path, key_text, path_text
 from holdfast.terraform.plan.actions import REASONS, VERBS, ChangeKind, because, change_kind
 from holdfast.terraform.plan.configuration import FALSE, NULL, Check, Configuration, PriorState, Variable
@@ -35,7 +36,7 @@ class Import(msgspec.Struct, frozen=True, gc=False):
         return self.id or identity or "(known after apply)"
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
+class Change(MaskedStruct, frozen=True, gc=False):
     """A resource before and after. The masks are `true`, or follow the shape of the value."""
 
     actions: tuple[str, ...] = ()
@@ -52,7 +53,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return f"Change(actions={self.actions!r}, …)"
 
 
-class ResourceChange(msgspec.Struct, frozen=True, gc=False):
+class ResourceChange(MaskedStruct, frozen=True, gc=False):
     address: str
     change: Change
     mode: str = ""
@@ -136,7 +137,7 @@ class ResourceChange(msgspec.Struct, frozen=True, gc=False):
         return ", ".join(also if also and self.kind is ChangeKind.NO_OP else [doing, *also])
 
 
-class OutputChange(msgspec.Struct, frozen=True, kw_only=True):
+class OutputChange(MaskedStruct, frozen=True, kw_only=True):
     name: str
     change: Change
 
@@ -236,7 +237,7 @@ class PlanDocument(msgspec.Struct, frozen=True, gc=False):
         return f"PlanDocument(format_version={self.format_version!r}, …)"
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(MaskedStruct, frozen=True, kw_only=True):
     terraform_version: str
     """The version of the engine that made it; OpenTofu writes its own number here."""
     format_version: str

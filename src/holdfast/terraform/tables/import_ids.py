@@ -46,8 +46,7 @@ class NotKnown(Struct, frozen=True, kw_only=True):
 ImportIdResult = ImportId | NotImportable | NotKnown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecreatableType:
+class RecreatableType(Struct, frozen=True, kw_only=True):
     """A type of which nothing is lost when an object is made again."""
 
     type: str
@@ -57,13 +56,12 @@ class RecreatableType:
     """With this attribute set, an import would be undone by the next plan."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportIdTable:
-    templates: Mapping[str, str] = field(repr=False)
-    never: frozenset[str] = field(repr=False)
-    looked_up: frozenset[str] = field(repr=False)
-    since: Mapping[str, str] = field(repr=False)
-    notes: Mapping[str, str] = field(repr=False)
+class ImportIdTable(MaskedStruct, frozen=True, kw_only=True):
+    templates: Mapping[str, str]
+    never: frozenset[str]
+    looked_up: frozenset[str]
+    since: Mapping[str, str]
+    notes: Mapping[str, str]
     made_again: tuple[RecreatableType, ...]
 
     def template(self, type_: str) -> str | None:

@@ -49,18 +49,15 @@ class Value(Struct, frozen=True, kw_only=True):
         return ".".join(map(str, self.path))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alternatives:
+class Alternatives(Struct, frozen=True, kw_only=True):
     alternatives: tuple[Literal | Value, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     parts: tuple[Literal | Alternatives, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class Template(Struct, frozen=True, kw_only=True):
     parts: tuple[Literal | Alternatives | Group, ...]
 
     @property

@@ -27,8 +27,7 @@ class Phase(StrEnum):
 RETRIED: frozenset[Phase] = frozenset({Phase.INIT, Phase.PLAN, Phase.SHOW})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransientRow:
+class TransientRow(Struct, frozen=True, kw_only=True):
     id: str
     patterns: tuple[re.Pattern[str], ...]
     """All of them must be found."""
@@ -39,8 +38,7 @@ class TransientRow:
         return all(pattern.search(text) for pattern in self.patterns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransientTable:
+class TransientTable(Struct, frozen=True, kw_only=True):
     permanent: tuple[TransientRow, ...]
     transient: tuple[TransientRow, ...]
 

@@ -15,8 +15,7 @@ FLOOR = 200_000_000
 """Less free space than this, and no run starts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeSpace:
+class FreeSpace(Struct, frozen=True, kw_only=True):
     path: Path
     free: int
 

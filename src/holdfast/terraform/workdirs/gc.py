@@ -39,15 +39,13 @@ _LEFTOVERS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GcItem:
+class GcItem(Struct, frozen=True, kw_only=True):
     path: Path
     size: int
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GcResult:
+class GcResult(Struct, frozen=True, kw_only=True):
     removed: tuple[GcItem, ...]
     kept: tuple[GcItem, ...]
     repositories: tuple[tuple[str, int], ...]
@@ -62,8 +60,7 @@ class GcResult:
         return sum(item.size for item in self.kept)
 
 
-@dataclass(slots=True, kw_only=True)
-class GarbageCollector:
+class GarbageCollector(Struct, kw_only=True):
     home: Path
     temporary: tuple[Path, ...]
     limits: Work

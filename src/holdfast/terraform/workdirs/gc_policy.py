@@ -14,8 +14,7 @@ from msgspec import Struct
 from holdfast.config.settings import Work
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkdirUsage:
+class WorkdirUsage(Struct, frozen=True, kw_only=True):
     """One work directory as it was found."""
 
     path: Path
@@ -31,14 +30,12 @@ class WorkdirUsage:
     """What the system said when it was to be removed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GcDecision:
+class GcDecision(Struct, frozen=True, kw_only=True):
     entry: WorkdirUsage
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GcPlan:
+class GcPlan(Struct, frozen=True, kw_only=True):
     remove: tuple[GcDecision, ...]
     """The oldest first."""
     keep: tuple[GcDecision, ...]
