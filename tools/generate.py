@@ -1,6 +1,6 @@
-"""Writes the files that are made from the code, or (`--check`) says which of them are stale.
+"""Write the files that are generated from the code; with `--check`, list the stale ones.
 
-A new generated file is one more row in GENERATED.
+To add a generated file, add a row to GENERATED.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ GENERATED: tuple[Generated, ...] = (
 
 
 def stale(root: Path, generated: Sequence[Generated] = GENERATED) -> tuple[Generated, ...]:
-    """Those whose content on disk is not what the code makes today."""
-    return tuple(one for one in generated if _content(root / one.path) != one.make())
+    """The files whose content differs from what the code generates."""
+    return tuple(file for file in generated if _content(root / file.path) != file.make())
 
 
 def _content(path: Path) -> str | None:
@@ -54,16 +54,16 @@ def main(arguments: Sequence[str], root: Path = ROOT, generated: Sequence[Genera
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
     check = parser.parse_args(arguments).check
-    found = stale(root, generated)
-    for one in found:
+    outdated = stale(root, generated)
+    for file in outdated:
         if check:
-            print(f"{one.path} is stale: `make docs` writes it again", file=sys.stderr)
+            print(f"{file.path} is stale; regenerate it with: make docs", file=sys.stderr)
             continue
-        path = root / one.path
+        path = root / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(one.make(), encoding="utf-8")
-        print(f"wrote {one.path}")
-    return 1 if check and found else 0
+        path.write_text(file.make(), encoding="utf-8")
+        print(f"wrote {file.path}")
+    return 1 if check and outdated else 0
 
 
 if __name__ == "__main__":

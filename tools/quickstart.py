@@ -1,4 +1,4 @@
-"""A small story in a temporary copy of examples/accounts: find, plan, apply, be stopped, come back."""
+"""A tour in a temporary copy of examples/accounts: select, plan, apply, refuse, recover."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 REFUSED = 3
 KEY = "AKIA" + "Q3EXMNP5TRWZ7HJK"
-"""Of nobody: only the form is that of a real one."""
+"""Not a real key: it only looks like one."""
 UNKNOWN = 6
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
@@ -28,7 +28,7 @@ def styled(text: str, code: str) -> str:
 
 
 class Story:
-    """Tells what it does, does it, and stops at the first thing that is not as it should be."""
+    """Prints and runs each command, and stops at the first unexpected exit code."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class Story:
             "GIT_CONFIG_GLOBAL": "/dev/null",
         }
         if os.environ.get("CI", "").strip().lower() not in {"", "0", "false"}:
-            # In CI what is kept outlives the machine, so the key has to be given; elsewhere one is made.
+            # In CI, Holdfast requires a configured key; elsewhere it creates one.
             self.environment.setdefault("HOLDFAST_KEY", base64.b64encode(os.urandom(32)).decode())
         self.number = 0
 
@@ -59,7 +59,7 @@ class Story:
             sys.exit(f"\nholdfast {' '.join(arguments)} ended with exit code {done.returncode}")
 
     def stopped(self, *arguments: str, code: int) -> str:
-        """A command that must stop with this code; what it said."""
+        """Run a command that must end with this exit code, and return its output."""
         print(styled(f"   $ holdfast {' '.join(arguments)}", "36"), flush=True)
         done = subprocess.run(
             [HOLDFAST, *arguments],
@@ -76,7 +76,7 @@ class Story:
         return done.stdout + done.stderr
 
     def killed_apply(self, stack: str, marker: Path) -> None:
-        """Apply, and kill Terraform with everything it started as soon as the marker is there."""
+        """Apply, and kill Terraform and its children as soon as the marker file exists."""
         print(styled(f"   $ holdfast apply {stack} --yes    (and kill -9 in the middle)", "36"), flush=True)
         process = subprocess.Popen(
             [HOLDFAST, "apply", stack, "--yes", "--quiet"],
@@ -124,7 +124,7 @@ resource "terraform_data" "second" {
 
 
 def children_of(parent: int) -> list[int]:
-    """Every process below a process, the deepest first."""
+    """All descendants of a process, the deepest first."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -137,7 +137,7 @@ def children_of(parent: int) -> list[int]:
 
 
 def crash(story: Story, place: Path) -> None:
-    """What nobody else survives: a kill between "created" and "recorded"."""
+    """Kill an apply between creating a resource and recording it, then recover."""
     marker = place / "second-has-begun"
     folder = story.folder / "crash"
     folder.mkdir()
@@ -146,15 +146,15 @@ def crash(story: Story, place: Path) -> None:
         "holdfast.yaml", "stacks:\n", "stacks:\n  - { name: crash, module: crash, environment: acme-dev-1 }\n"
     )
     story.killed_apply("crash", marker)
-    said = story.stopped("plan", "crash", code=UNKNOWN)
+    output = story.stopped("plan", "crash", code=UNKNOWN)
     (folder / "main.tf").write_text(CRASH.replace("sleep 20", "true") % marker)
-    run = said.split("runs reconcile ")[1].split()[0]
+    run = output.split("runs reconcile ")[1].split()[0]
     story.holdfast("runs", "reconcile", run, "--yes")
     story.holdfast("plan", "crash", "--quiet")
 
 
 def main() -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     place = Path(tempfile.mkdtemp(prefix="holdfast-quickstart-"))
     story = Story(place / "accounts")
     shutil.copytree(ROOT / "examples" / "accounts", story.folder, ignore=shutil.ignore_patterns(".holdfast"))
@@ -163,55 +163,55 @@ def main() -> None:
     story.git("commit", "--quiet", "--message", "The example")
 
     print(styled("Holdfast in a minute", "1"))
-    print("A company keeps one variables file per deployment: Accounts/<account>/<service>/<name>.tfvars.")
-    print("No cloud, no terraform program, no database is needed: Terraform comes with the package.")
+    print("A repository with one variables file per deployment: Accounts/<account>/<service>/<name>.tfvars.")
+    print("It needs no cloud account and no terraform: Holdfast comes with an embedded Terraform.")
 
-    story.chapter("Here are the stacks of the repository")
+    story.chapter("List the stacks of the repository")
     story.holdfast("stacks")
 
-    story.chapter("Plan some of them, by name or by what they are (env:, account:, region:, target:)")
+    story.chapter("Plan some of them, by name, glob or filter (env:, account:, region:, target:)")
     story.holdfast("plan", "acme-dev-1/*")
 
-    story.chapter("Apply everything: each stack is planned, and exactly that plan is applied")
+    story.chapter("Apply all stacks: each is planned, and exactly that plan is applied")
     story.holdfast("apply", "--yes", "--quiet")
 
-    story.chapter("Somebody keeps messages longer and trusts another service. What does that touch?")
+    story.chapter("Change a variable and a trust policy. Which stacks are affected?")
     story.edit("Accounts/acme-dev-1/queue/orders.tfvars", "", "\nretention_days = 14\n")
     story.edit("Accounts/acme-prod-2/role/trust-policy.json", "ecs-tasks", "lambda")
     story.holdfast("stacks", "--since", "HEAD")
 
-    story.chapter("Plan only those, keep the plans, and apply exactly them")
+    story.chapter("Plan only those, save the plans, and apply exactly those plans")
     bundle = str(place / "bundle")
     story.holdfast("plan", "--since", "HEAD", "--out", bundle)
     story.holdfast("apply", "--plan", bundle, "--quiet")
 
-    story.chapter("Plan everything again: nothing is left to do")
+    story.chapter("Plan all stacks again: no changes")
     story.holdfast("plan", "--quiet")
 
-    story.chapter("Somebody writes a key into a variables file: found before anything runs")
+    story.chapter("Put an access key into a variables file: check finds it before anything runs")
     story.edit("Accounts/acme-dev-2/queue/orders.tfvars", "", f'\nbackup_key = "{KEY}"\n')
     story.stopped("check", "acme-dev-2/*", code=REFUSED)
     story.git("checkout", "--quiet", "Accounts/acme-dev-2")
 
-    story.chapter("Another engine for a database in production would replace it: refused, and why")
+    story.chapter("Upgrade a production database, which would replace it: refused, with the reason")
     database = "Accounts/acme-prod-1/database/orders.tfvars"
     story.edit(database, "", 'engine  = "postgres-19"\n')
     saved = str(place / "dangerous")
     story.stopped("plan", "--changed", database, "--out", saved, code=REFUSED)
-    print("   Somebody who means it says so for that one plan, with a reason; the record keeps both:")
+    print("   If it is intentional, override the denial of that one plan; the audit log records the reason:")
     summary = json.loads((place / "dangerous/acme-prod-1/database/orders/summary.json").read_text())
     reason = "moved to 19, copied before"
     story.holdfast("apply", "--plan", saved, "--override", summary["digest"], "--reason", reason, "--quiet")
     story.holdfast("audit", "show", "--limit", "3")
 
     if Path("/proc/self/stat").exists():
-        story.chapter("Something is killed in the middle of an apply. What is known, and the way back")
+        story.chapter("Kill Terraform during an apply: the outcome is unknown, and reconcile recovers it")
         crash(story, place)
 
-    print(f"\nAll that took {time.monotonic() - began:.0f} seconds. What to try next:")
+    print(f"\nThis took {time.monotonic() - started:.0f} seconds. Try next:")
     print(f"  cd {story.folder} && export HOLDFAST_HOME={place / 'home'}")
-    print(f"  {HOLDFAST} plan 'env:prod' --destroy      see what a tear-down would do")
-    print(f"  {HOLDFAST} doctor                         see what would run each stack, and why")
+    print(f"  {HOLDFAST} plan 'env:prod' --destroy      show what a destroy would delete")
+    print(f"  {HOLDFAST} doctor                         show which engine runs each stack, and why")
     print(f"  {HOLDFAST} init                           in a repository of your own")
 
 
