@@ -111,7 +111,7 @@ def test_what_is_too_much_goes_oldest_first(small: Program) -> None:
         file.write("work: { max_size: 1MB }\n")
     document = small.json("clean")
     assert [(one["path"], one["why"]) for one in document["removed"]] == [
-        (str(slot(small, "a")), "together more than 1 MB")
+        (str(slot(small, "a")), "work directories exceed 1 MB")
     ]
     assert [one["path"] for one in document["kept"]] == [str(slot(small, "b"))]
     assert 600_000 < document["disk"]["used_bytes"] <= 1_000_000

@@ -26,7 +26,7 @@ from holdfast.plans.status import Status
 from holdfast.runs.document import change_document
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.workdirs.gc_policy import size_in_words
+from holdfast.terraform.workdirs.gc_policy import format_size
 
 Results = tuple[StackResult, ...]
 Work = Callable[[Session, Progress], Awaitable[Results]]
@@ -253,7 +253,7 @@ class Change:
         show_footer(self.console, results, clock.monotonic() - self._started, destroys=self._destroys)
         cleanup = self.context.cleaned
         if cleanup is not None and cleanup.freed:
-            freed, used = size_in_words(cleanup.freed), size_in_words(cleanup.used)
+            freed, used = format_size(cleanup.freed), format_size(cleanup.used)
             self.console.say((f" Removed {freed} of old work directories; {used} are in use.", "dim"))
 
 

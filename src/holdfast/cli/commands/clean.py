@@ -65,16 +65,16 @@ def _item(item: GcItem) -> dict[str, object]:
 
 
 def _show(invocation: Invocation, cleaned: GcResult, free: int | None) -> None:
-    from holdfast.terraform.workdirs.gc_policy import size_in_words
+    from holdfast.terraform.workdirs.gc_policy import format_size
 
     console = invocation.console
     for item in cleaned.removed:
-        console.say(f" - {item.path}  {size_in_words(item.size)}  ", (item.why, "dim"))
+        console.say(f" - {item.path}  {format_size(item.size)}  ", (item.why, "dim"))
     for item in cleaned.kept:
         if invocation.verbose or not item.why.startswith("used "):
-            console.say(f"   {item.path}  {size_in_words(item.size)}  ", (f"kept: {item.why}", "dim"))
-    console.line(f" freed {size_in_words(cleaned.freed)}")
+            console.say(f"   {item.path}  {format_size(item.size)}  ", (f"kept: {item.why}", "dim"))
+    console.line(f" freed {format_size(cleaned.freed)}")
     for root, size in cleaned.repositories:
-        console.say(f" {root}: {size_in_words(size)} of work directories")
-    free_words = "" if free is None else f", {size_in_words(free)} free"
-    console.line(f" {size_in_words(cleaned.used)} of work directories in all{free_words}")
+        console.say(f" {root}: {format_size(size)} of work directories")
+    free_words = "" if free is None else f", {format_size(free)} free"
+    console.line(f" {format_size(cleaned.used)} of work directories in all{free_words}")

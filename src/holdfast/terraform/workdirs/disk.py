@@ -1,4 +1,4 @@
-"""Free space on the disk: a run is refused where there is too little to finish it and to save a state."""
+"""Free disk space: a run is refused when there is too little to finish it and to save a state."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.kernel.errors import Failed
-from holdfast.terraform.workdirs.gc_policy import size_in_words
+from holdfast.terraform.workdirs.gc_policy import format_size
 
 FLOOR = 200_000_000
-"""Less free space than this, and no run starts."""
+"""No run starts with less free space than this."""
 
 
 class FreeSpace(Struct, frozen=True, kw_only=True):
@@ -21,8 +21,8 @@ class FreeSpace(Struct, frozen=True, kw_only=True):
 
 
 def free_bytes(path: Path) -> int | None:
-    """What this user may still write where the path is or would be; None where the system does not tell."""
-    place = next((one for one in (path, *path.parents) if one.exists()), Path("/"))
+    """What this user may still write where the path is or would be; None where the system does not say."""
+    place = next((parent for parent in (path, *path.parents) if parent.exists()), Path("/"))
     about = os.statvfs(place)
     return about.f_bavail * about.f_frsize if about.f_blocks else None
 
@@ -30,9 +30,9 @@ def free_bytes(path: Path) -> int | None:
 def fullest_disk(
     places: Iterable[Path], *, free: Callable[[Path], int | None] = free_bytes, floor: int = FLOOR
 ) -> FreeSpace | None:
-    """The place with the least room, if that is too little."""
-    rooms = [FreeSpace(path=path, free=known) for path in places if (known := free(path)) is not None]
-    least = min(rooms, key=lambda room: room.free, default=None)
+    """The disk with the least free space, if that is too little."""
+    disks = [FreeSpace(path=path, free=known) for path in places if (known := free(path)) is not None]
+    least = min(disks, key=lambda disk: disk.free, default=None)
     return least if least is not None and least.free < floor else None
 
 
@@ -43,6 +43,6 @@ def require_disk_space(
     if least is not None:
         raise Failed(
             "HF-WORK-4",
-            f"only {size_in_words(least.free)} are free for {least.path}; a run needs {size_in_words(floor)}",
-            hint="Nothing was run. Make room: `holdfast clean --all` removes work directories not in use.",
+            f"only {format_size(least.free)} free for {least.path}; a run needs {format_size(floor)}",
+            hint="Nothing was run. Free disk space: `holdfast clean --all` removes unused work directories.",
         )

@@ -1,8 +1,9 @@
-"""Taking away what old runs left: work directories, dead scratch folders, old marks, leftovers of the mirror.
+"""Garbage collection: work directories, abandoned scratch folders, old validate results, incomplete
+downloads.
 
-A work directory goes under its own lock, and its folder with the lock file stays: a run that waits at the
-door finds an empty room, never a missing one. Sizes of work directories that rest are remembered, so that
-looking costs little on every run.
+A work directory is emptied under its own lock, and its folder with the lock file stays: a run that
+waits for the lock finds an empty directory, never a missing one. Sizes of unused work directories are
+cached, so that a check costs little on every run.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from holdfast.terraform.workdirs.workdir import IN_USE_FILE, WORK_FILE
 
 _STAMP = ".cleaned"
 _SIZES = ".sizes.json"
-_GONE = ".gone-"
-_BETWEEN = 60.0
-_MOMENT = 0.15
-_RESTS = 3600.0
-_MARKS_LAST = 30 * 86400.0
-_LEFTOVERS_LAST = 86400.0
-_LEFTOVERS = (
+_REMOVED = ".gone-"
+_INTERVAL = 60.0
+_QUICK_SECONDS = 0.15
+_UNUSED_AFTER = 3600.0
+_VALIDATED_MAX_AGE = 30 * 86400.0
+_INCOMPLETE_MAX_AGE = 86400.0
+_INCOMPLETE = (
     ("providers", re.compile(r"\.damaged-.+|\.[0-9a-f]{64}\.[0-9a-f]{12}")),
     ("tools", re.compile(r"\.new-[0-9a-f]{12}")),
 )
@@ -49,7 +50,7 @@ class GcResult(Struct, frozen=True, kw_only=True):
     removed: tuple[GcItem, ...]
     kept: tuple[GcItem, ...]
     repositories: tuple[tuple[str, int], ...]
-    """What the work directories of each repository hold now."""
+    """The size of each repository's work directories now."""
 
     @property
     def freed(self) -> int:
@@ -66,80 +67,80 @@ class GarbageCollector(Struct, kw_only=True):
     limits: Work
     now: float
     """Seconds since the epoch."""
-    hurry: Callable[[], bool] = lambda: False
-    """Asked before each step: a run stops here and leaves the rest to the next one."""
-    thorough: bool = True
-    """Also say what belongs to which repository."""
+    out_of_time: Callable[[], bool] = lambda: False
+    """Checked before each step: when true, the rest is left to the next run."""
+    by_repository: bool = True
+    """Also report the size per repository."""
     _sizes: dict[str, list[int]] = field(default_factory=dict)
 
     def due(self) -> bool:
-        """Whether the last look was a while ago. Says so at most once a minute, also to runs side by side."""
+        """Whether the last collection was a while ago; true at most once a minute, for parallel runs too."""
         if not (self.home / "work").is_dir():
             return False
         stamp = self.home / "work" / _STAMP
         with contextlib.suppress(FileNotFoundError):
-            if 0 <= self.now - stamp.stat().st_mtime < _BETWEEN:
+            if 0 <= self.now - stamp.stat().st_mtime < _INTERVAL:
                 return False
         stamp.touch(mode=files.PRIVATE_FILE)
         return True
 
-    def clean(self, *, everything: bool = False) -> GcResult:
-        removed = [*self._scratch(), *self._marks(everything=everything), *self._leftovers()]
+    def collect(self, *, everything: bool = False) -> GcResult:
+        removed = [*self._scratch(), *self._validated(everything=everything), *self._incomplete()]
         self._read_sizes()
-        entries = {entry.path: entry for entry in self._look()}
+        entries = {entry.path: entry for entry in self._workdirs()}
         while True:
             decision = decide(entries.values(), self.limits, now=self.now, everything=everything)
-            learnt = False
-            for verdict in decision.remove:
-                if self.hurry():
+            changed = False
+            for removal in decision.remove:
+                if self.out_of_time():
                     break
-                path = verdict.entry.path
-                met = self._remove(verdict.entry)
-                if met is None:
-                    removed.append(GcItem(path=path, size=verdict.entry.size, why=verdict.why))
+                path = removal.entry.path
+                kept = self._remove(removal.entry)
+                if kept is None:
+                    removed.append(GcItem(path=path, size=removal.entry.size, why=removal.why))
                     del entries[path]
                 else:
-                    entries[path] = met
-                    learnt = True
-            if not learnt or self.hurry():
+                    entries[path] = kept
+                    changed = True
+            if not changed or self.out_of_time():
                 break
         self._write_sizes(entries)
         decision = decide(entries.values(), self.limits, now=self.now, everything=everything)
         return GcResult(
             removed=tuple(removed),
             kept=tuple(
-                GcItem(path=one.entry.path, size=one.entry.size, why=one.why)
-                for one in (*decision.keep, *decision.remove)
+                GcItem(path=kept.entry.path, size=kept.entry.size, why=kept.why)
+                for kept in (*decision.keep, *decision.remove)
             ),
-            repositories=_by_repository(entries.values()) if self.thorough else (),
+            repositories=_by_repository(entries.values()) if self.by_repository else (),
         )
 
-    def _look(self) -> Iterator[WorkdirUsage]:
-        """Every work directory that holds something, measured as far as there is time, the oldest first."""
-        found: list[tuple[int, Path]] = []
+    def _workdirs(self) -> Iterator[WorkdirUsage]:
+        """Every work directory that is not empty, measured while there is time, oldest first."""
+        slots: list[tuple[int, Path]] = []
         for slot in (self.home / "work").glob("*/*/*"):
             if slot.is_dir() and not slot.is_symlink():
                 with contextlib.suppress(FileNotFoundError):
                     about = slot / WORK_FILE
-                    found.append(((about if about.exists() else slot).stat().st_mtime_ns, slot))
-        for used, slot in sorted(found):
+                    slots.append(((about if about.exists() else slot).stat().st_mtime_ns, slot))
+        for used, slot in sorted(slots):
             entry = WorkdirUsage(path=slot, used=used / 1e9)
             known = self._sizes.get(self._key(slot))
             if known is not None and known[0] == used:
                 yield replace(entry, size=known[1])
-            elif self.hurry():
+            elif self.out_of_time():
                 yield entry
-            elif any(one.name != IN_USE_FILE for one in slot.iterdir()):
-                entry = _measured(entry)
-                # The plan of a run that is at work, or of one that was killed: the lock knows.
+            elif any(file.name != IN_USE_FILE for file in slot.iterdir()):
+                entry = _measure(entry)
+                # The plan of a running run, or of a killed one: the lock tells.
                 yield replace(entry, in_use=entry.unfinished and _in_use(slot))
 
     def _remove(self, entry: WorkdirUsage) -> WorkdirUsage | None:
-        """None when it is gone, else the entry with the reason why it must stay."""
+        """None when it was removed, else the entry with the reason why it is kept."""
         try:
             return self._remove_unless_needed(entry)
         except OSError as error:
-            return replace(entry, resists=error.strerror or str(error))
+            return replace(entry, error=error.strerror or str(error))
 
     @staticmethod
     def _remove_unless_needed(entry: WorkdirUsage) -> WorkdirUsage | None:
@@ -147,18 +148,18 @@ class GarbageCollector(Struct, kw_only=True):
         with files.locked(slot / IN_USE_FILE, wait=False) as ours:
             if not ours or process_table.any_process_in(slot):
                 return replace(entry, in_use=True)
-            now = _measured(entry)
+            now = _measure(entry)
             if now.unsaved or (now.unfinished and not entry.unfinished):
                 return now
-            # What says that the tree is complete goes before the tree, and the tree at once.
-            for one in list(slot.iterdir()):
-                if one.name != IN_USE_FILE and (one.is_symlink() or not one.is_dir()):
-                    one.unlink()
+            # The files that mark the tree as complete go before the tree, and the tree in one rename.
+            for file in list(slot.iterdir()):
+                if file.name != IN_USE_FILE and (file.is_symlink() or not file.is_dir()):
+                    file.unlink()
             if (slot / "tree").exists():
-                (slot / "tree").rename(slot / f"{_GONE}{clock.random_token(6)}")
-            for one in slot.iterdir():
-                if one.name != IN_USE_FILE:
-                    _remove_tree(one)
+                (slot / "tree").rename(slot / f"{_REMOVED}{clock.random_token(6)}")
+            for folder in slot.iterdir():
+                if folder.name != IN_USE_FILE:
+                    _remove_tree(folder)
         return None
 
     def _scratch(self) -> Iterator[GcItem]:
@@ -167,29 +168,29 @@ class GarbageCollector(Struct, kw_only=True):
             for folder, size in scratch.remove_abandoned(place, older_than=old):
                 yield GcItem(path=folder, size=size, why="its command was killed")
 
-    def _marks(self, *, everything: bool) -> Iterator[GcItem]:
-        """Modules that were found valid: asked again after a month."""
+    def _validated(self, *, everything: bool) -> Iterator[GcItem]:
+        """Results of `validate`, which are repeated after a month."""
         count = size = 0
-        room = self.home / "validated"
-        for mark in room.iterdir() if room.is_dir() else ():
+        folder = self.home / "validated"
+        for mark in folder.iterdir() if folder.is_dir() else ():
             with contextlib.suppress(FileNotFoundError):
                 about = mark.stat()
-                if everything or self.now - about.st_mtime > _MARKS_LAST:
+                if everything or self.now - about.st_mtime > _VALIDATED_MAX_AGE:
                     mark.unlink()
                     count, size = count + 1, size + about.st_size
         if count:
-            yield GcItem(path=room, size=size, why=f"{count} old answers of validate")
+            yield GcItem(path=folder, size=size, why=f"{count} old validate results")
 
-    def _leftovers(self) -> Iterator[GcItem]:
-        """What killed commands left half-made among providers and tools, and what was found damaged."""
-        for room, shape in _LEFTOVERS:
-            for entry in sorted((self.home / room).glob(".*")):
+    def _incomplete(self) -> Iterator[GcItem]:
+        """Incomplete downloads of killed commands among providers and tools, and damaged entries."""
+        for folder, pattern in _INCOMPLETE:
+            for entry in sorted((self.home / folder).glob(".*")):
                 with contextlib.suppress(OSError):
-                    old = self.now - entry.stat().st_mtime > _LEFTOVERS_LAST
-                    if old and entry.is_dir() and shape.fullmatch(entry.name):
+                    old = self.now - entry.stat().st_mtime > _INCOMPLETE_MAX_AGE
+                    if old and entry.is_dir() and pattern.fullmatch(entry.name):
                         size = _walk(entry)[0]
                         _remove_tree(entry)
-                        yield GcItem(path=entry, size=size, why="damaged or half-made")
+                        yield GcItem(path=entry, size=size, why="damaged or incomplete")
 
     def _key(self, slot: Path) -> str:
         return slot.relative_to(self.home / "work").as_posix()
@@ -202,13 +203,18 @@ class GarbageCollector(Struct, kw_only=True):
             }
 
     def _write_sizes(self, entries: dict[Path, WorkdirUsage]) -> None:
-        """Only of those that rest, and hold nothing that may be taken away by hand."""
+        """Only of unused directories without anything that a person may remove by hand."""
         known: dict[str, list[int]] = {}
         for path, entry in entries.items():
             with contextlib.suppress(OSError):
                 used = (path / WORK_FILE).stat().st_mtime_ns
-                plain = not (entry.unsaved or entry.unfinished or entry.in_use or entry.resists)
-                if plain and entry.size and used / 1e9 == entry.used and self.now - entry.used > _RESTS:
+                plain = not (entry.unsaved or entry.unfinished or entry.in_use or entry.error)
+                if (
+                    plain
+                    and entry.size
+                    and used / 1e9 == entry.used
+                    and self.now - entry.used > _UNUSED_AFTER
+                ):
                     known[self._key(path)] = [used, entry.size]
         if known != self._sizes:
             files.write(self.home / "work" / _SIZES, json.dumps(known), durable=False)
@@ -219,25 +225,25 @@ def _in_use(slot: Path) -> bool:
         return not ours
 
 
-def _measured(entry: WorkdirUsage) -> WorkdirUsage:
+def _measure(entry: WorkdirUsage) -> WorkdirUsage:
     size, names = _walk(entry.path)
     return replace(entry, size=size, unsaved=UNSAVED_FILE in names, unfinished=PLAN_FILE in names)
 
 
 def _walk(folder: Path) -> tuple[int, set[str]]:
-    """What removing it frees (a file with another name elsewhere frees nothing), and the names in it."""
+    """The size that its removal frees (a file with other hard links frees nothing), and the names in it."""
     size, names = 0, set()
-    for place, _, found in os.walk(folder):
-        for name in found:
+    for place, _, files_here in os.walk(folder):
+        for name in files_here:
             with contextlib.suppress(FileNotFoundError):
                 about = os.lstat(os.path.join(place, name))  # noqa: PTH118 - called for every file there is
                 size += about.st_size if about.st_nlink == 1 else 0
-        names.update(found)
+        names.update(files_here)
     return size, names
 
 
 def _remove_tree(folder: Path) -> None:
-    """Also where a folder inside is read-only, as some modules are."""
+    """Also with read-only folders inside, as some modules have."""
     with contextlib.suppress(FileNotFoundError):
         try:
             shutil.rmtree(folder)
@@ -248,12 +254,12 @@ def _remove_tree(folder: Path) -> None:
 
 
 def _by_repository(entries: Iterable[WorkdirUsage]) -> tuple[tuple[str, int], ...]:
-    """The largest first."""
-    together: dict[str, int] = {}
+    """Largest first."""
+    sizes: dict[str, int] = {}
     for entry in entries:
         name = _root_of(entry.path)
-        together[name] = together.get(name, 0) + entry.size
-    return tuple(sorted(together.items(), key=lambda one: (-one[1], one[0])))
+        sizes[name] = sizes.get(name, 0) + entry.size
+    return tuple(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _root_of(slot: Path) -> str:
@@ -263,27 +269,27 @@ def _root_of(slot: Path) -> str:
 
 
 def collect_garbage_quickly(home: Path, limits: Work) -> GcResult | None:
-    """At the end of every run: at most once a minute, for a moment only, and never a reason to fail."""
-    end = clock.monotonic() + _MOMENT
-    cleaner = _cleaner(home, limits, hurry=lambda: clock.monotonic() > end, thorough=False)
+    """At the end of every run: at most once a minute, for a moment only; it never fails the run."""
+    end = clock.monotonic() + _QUICK_SECONDS
+    collector = _collector(home, limits, out_of_time=lambda: clock.monotonic() > end, by_repository=False)
     try:
-        return cleaner.clean() if cleaner.due() else None
+        return collector.collect() if collector.due() else None
     except OSError:
         return None
 
 
 def collect_garbage(home: Path, limits: Work, *, everything: bool = False) -> GcResult:
-    return _cleaner(home, limits, hurry=lambda: False).clean(everything=everything)
+    return _collector(home, limits, out_of_time=lambda: False).collect(everything=everything)
 
 
-def _cleaner(
-    home: Path, limits: Work, *, hurry: Callable[[], bool], thorough: bool = True
+def _collector(
+    home: Path, limits: Work, *, out_of_time: Callable[[], bool], by_repository: bool = True
 ) -> GarbageCollector:
     return GarbageCollector(
         home=home,
         temporary=scratch.temporary_roots(),
         limits=limits,
         now=clock.now().timestamp(),
-        hurry=hurry,
-        thorough=thorough,
+        out_of_time=out_of_time,
+        by_repository=by_repository,
     )

@@ -1,7 +1,7 @@
-"""Which work directories to take away: by age, then by size with the oldest first. A pure decision.
+"""Which work directories to remove: by age, then by total size with the oldest first. Pure.
 
-What is in use, what holds a state that could not be saved and what a killed run left a short while ago stays,
-whatever is asked.
+A directory that is in use, that holds a state that could not be saved, or that a recently killed run left is
+always kept.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from holdfast.config.settings import Work
 
 
 class WorkdirUsage(Struct, frozen=True, kw_only=True):
-    """One work directory as it was found."""
+    """One work directory and how it is used."""
 
     path: Path
     used: float
-    """When a run last took it, in seconds since the epoch."""
+    """When a run last used it, in seconds since the epoch."""
     size: int = 0
     in_use: bool = False
     unsaved: bool = False
-    """It holds a state that Terraform could not save: perhaps the only copy."""
+    """It holds an `errored.tfstate`: perhaps the only copy of the state."""
     unfinished: bool = False
-    """It holds the plan of a run that was killed: what that run started may still be at work in it."""
-    resists: str | None = None
-    """What the system said when it was to be removed."""
+    """It holds the plan of a killed run, whose processes may still use it."""
+    error: str | None = None
+    """Why it could not be removed."""
 
 
 class GcDecision(Struct, frozen=True, kw_only=True):
@@ -37,30 +37,32 @@ class GcDecision(Struct, frozen=True, kw_only=True):
 
 class GcPlan(Struct, frozen=True, kw_only=True):
     remove: tuple[GcDecision, ...]
-    """The oldest first."""
+    """Oldest first."""
     keep: tuple[GcDecision, ...]
 
 
 def decide(entries: Iterable[WorkdirUsage], limits: Work, *, now: float, everything: bool = False) -> GcPlan:
-    """`everything` ignores age and size, and nothing else."""
+    """`everything` ignores age and size only."""
     remove: list[GcDecision] = []
     keep: list[GcDecision] = []
-    may_go: list[WorkdirUsage] = []
+    candidates: list[WorkdirUsage] = []
     total = 0
-    for entry in sorted(entries, key=lambda one: (one.used, str(one.path))):
+    for entry in sorted(entries, key=lambda entry: (entry.used, str(entry.path))):
         if reason := protected(entry, limits, now=now):
             keep.append(GcDecision(entry=entry, why=reason))
             total += entry.size
         elif everything:
-            remove.append(GcDecision(entry=entry, why="everything was asked for"))
+            remove.append(GcDecision(entry=entry, why="--all"))
         elif now - entry.used > limits.max_age:
             remove.append(GcDecision(entry=entry, why=f"not used for {ago(entry, now)}"))
         else:
-            may_go.append(entry)
+            candidates.append(entry)
             total += entry.size
-    for entry in may_go:
+    for entry in candidates:
         if total > limits.max_size and entry.size:
-            remove.append(GcDecision(entry=entry, why=f"together more than {size_in_words(limits.max_size)}"))
+            remove.append(
+                GcDecision(entry=entry, why=f"work directories exceed {format_size(limits.max_size)}")
+            )
             total -= entry.size
         else:
             keep.append(GcDecision(entry=entry, why=f"used {ago(entry, now)} ago"))
@@ -68,20 +70,20 @@ def decide(entries: Iterable[WorkdirUsage], limits: Work, *, now: float, everyth
 
 
 def protected(entry: WorkdirUsage, limits: Work, *, now: float) -> str | None:
-    """Why it stays whatever is asked, or None."""
+    """Why it is always kept, or None."""
     if entry.in_use:
         return "in use"
     if entry.unsaved:
         return "holds a state that could not be saved"
-    if entry.resists is not None:
-        return f"cannot be removed: {entry.resists}"
+    if entry.error is not None:
+        return f"cannot be removed: {entry.error}"
     if entry.unfinished and now - entry.used <= limits.max_age:
         return f"its run was killed {ago(entry, now)} ago"
     return None
 
 
 def ago(entry: WorkdirUsage, now: float) -> str:
-    """How long ago it was used, to the largest unit that says it."""
+    """How long ago it was used, in the largest unit that fits."""
     passed = max(0, int(now - entry.used))
     for length, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if passed >= 2 * length:
@@ -92,7 +94,7 @@ def ago(entry: WorkdirUsage, now: float) -> str:
 _UNITS = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"))
 
 
-def size_in_words(size: int) -> str:
+def format_size(size: int) -> str:
     for unit, name in _UNITS:
         if size >= unit:
             return f"{size / unit:.3g} {name}"

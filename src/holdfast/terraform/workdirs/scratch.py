@@ -1,7 +1,7 @@
-"""Scratch folders: in the temporary directory, with a short path, gone with the command that made them.
+"""Scratch folders: in the temporary directory, with a short path, removed with the command that made them.
 
-They hold sockets, and identities while these are needed. A command that is killed leaves its folder; a lock
-on the file `holdfast-owner` proves whether the owner still lives: the system lets go of it at any end.
+They hold sockets, and credentials while these are needed. A killed command leaves its folder; the lock on its
+file `holdfast-owner` shows whether the owner is alive, because the system releases it when a process ends.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from holdfast.system import files, process_table
 _PREFIX = "hf-"
 _NAME = re.compile(r"hf-[a-z0-9_]{8}")
 _OWNER = "holdfast-owner"
-_LONGEST = 70
+_MAX_LENGTH = 70
 """Characters of a temporary directory: a socket's whole path has 107, and a provider's own part takes 24."""
-_SHORT = Path("/tmp")  # noqa: S108 - a private folder with a name of chance is made in it
+_SHORT = Path("/tmp")  # noqa: S108 - a private folder with a random name is made in it
 
 
 def temporary_root(named: Path | None = None) -> Path:
-    """Where scratch folders are made: in a longer place the sockets of providers could not be opened."""
+    """Where scratch folders are made: providers could not open a socket with a longer path."""
     folder = named or Path(tempfile.gettempdir())
-    return _SHORT if len(str(folder)) > _LONGEST and os.access(_SHORT, os.W_OK | os.X_OK) else folder
+    return _SHORT if len(str(folder)) > _MAX_LENGTH and os.access(_SHORT, os.W_OK | os.X_OK) else folder
 
 
 def temporary_roots() -> tuple[Path, ...]:
-    """Where scratch folders of this user may lie: in the directory that is named, and in the short one."""
+    """Where scratch folders of this user may be: in the configured directory, and in the short one."""
     return tuple(dict.fromkeys((Path(tempfile.gettempdir()), temporary_root())))
 
 
 @contextlib.contextmanager
 def open_scratch_folder() -> Iterator[Path]:
-    """A private folder that is ours as long as this process lives."""
+    """A private folder for the life of this process."""
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=temporary_root()))
     aside = folder / f"{_OWNER}.new"
     try:
         with files.locked(aside):
             aside.write_text(json.dumps({"pid": os.getpid()}) + "\n")
-            # The name appears with the lock on it: nobody ever sees a living folder without one.
+            # The name appears with the lock on it: the folder of a running command always has one.
             aside.rename(folder / _OWNER)
             try:
                 yield folder
@@ -56,10 +56,10 @@ def open_scratch_folder() -> Iterator[Path]:
 
 
 def remove_abandoned(temporary_root: Path, *, older_than: float) -> Iterator[tuple[Path, int]]:
-    """Take away this user's folders whose owner is gone, and give each with its size.
+    """Remove this user's folders whose owner has ended, and yield each with its size.
 
-    A folder without an owner's file is taken only if it is empty and older than a moment (seconds since the
-    epoch): there is nothing of ours in any other.
+    A folder without an owner file is removed only if it is empty and older than `older_than` (seconds
+    since the epoch): any other is not ours.
     """
     for folder in sorted(temporary_root.glob(f"{_PREFIX}*")):
         try:
@@ -75,13 +75,13 @@ def remove_abandoned(temporary_root: Path, *, older_than: float) -> Iterator[tup
                 folder.rmdir()
                 yield folder, 0
         except OSError:
-            # It went meanwhile, or it is not empty: then it is not ours to judge.
+            # It was removed meanwhile, or it is not empty and so not ours.
             continue
 
 
 def _remove_if_dead(folder: Path) -> int | None:
-    with files.locked(folder / _OWNER, wait=False) as gone:
-        if not gone or process_table.any_process_in(folder) or process_table.any_process_mentions(folder):
+    with files.locked(folder / _OWNER, wait=False) as ended:
+        if not ended or process_table.any_process_in(folder) or process_table.any_process_mentions(folder):
             return None
         size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
         shutil.rmtree(folder)

@@ -1,6 +1,7 @@
-"""Work directories: private, outside the source, holding exactly what a stack reads, in its own layout.
+"""Work directories: private, outside the source, with exactly the files that a stack reads, in its own
+layout.
 
-Nothing but Terraform's own `.terraform` is kept from one run to the next, and no state ever lies here.
+Only Terraform's `.terraform` is kept from one run to the next, and no state is ever stored here.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from holdfast.terraform.argv import UNSAVED_FILE
 _KEPT = ".terraform"
 _SKIPPED_FOLDERS = frozenset({".git", ".terraform"})
 _STATES = (".tfstate", ".tfstate.backup")
-_MOST_SLOTS = 64
-_MOST_MADE = 500_000_000
+_MAX_SLOTS = 64
+_MAX_ARCHIVE = 500_000_000
 WORKSPACE_FILE = ".terraform/environment"
-"""Where Terraform remembers the workspace it last worked in: a stack says itself which one it has."""
+"""Where Terraform remembers the last workspace; a stack names its own."""
 WORK_FILE = "work.json"
-"""Written anew whenever a run takes the directory: its time is that of the last use."""
+"""Written whenever a run takes the directory: its time is that of the last use."""
 IN_USE_FILE = "in-use"
-"""Locked as long as a run holds the directory; never removed, so that its lock always means the same."""
+"""Locked while a run holds the directory; never removed, so that the lock stays valid."""
 
 FileStamps = frozenset[tuple[str, int, int]]
-"""Files with their size and the time of their last change."""
+"""Files with size and modification time."""
 _BUNDLES = "change.sealed"
-"""A folder with this file holds saved plans: made from the tree, and no part of it."""
+"""A folder with this file is a bundle: made from the tree, and not part of it."""
 
 
 class WorkDirectory(Struct, frozen=True, kw_only=True):
@@ -58,7 +59,7 @@ class WorkDirectory(Struct, frozen=True, kw_only=True):
         return self.module / LOCK_FILE
 
     def path_of(self, file: str) -> str:
-        """A file of the repository as Terraform, running in the module, must name it."""
+        """The path of a repository file, relative to the module where Terraform runs."""
         return os.path.relpath(self.tree / file, self.module)
 
     def private_file(self, name: str, text: str) -> None:
@@ -67,9 +68,9 @@ class WorkDirectory(Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def hold_workdir(home: Path, root: Path, stack: str, module: str) -> Iterator[WorkDirectory]:
-    """A directory for this stack that nobody else uses as long as we hold it."""
+    """A directory for this stack that no other run uses meanwhile."""
     base = _base(home, root, stack)
-    for slot in range(_MOST_SLOTS):
+    for slot in range(_MAX_SLOTS):
         folder = files.private_folder(base / str(slot))
         with files.locked(folder / IN_USE_FILE, wait=False) as ours:
             if not ours:
@@ -80,8 +81,8 @@ def hold_workdir(home: Path, root: Path, stack: str, module: str) -> Iterator[Wo
             return
     raise Failed(
         "HF-WORK-1",
-        f"{stack}: {_MOST_SLOTS} runs are at work on it already",
-        hint="Wait for some of them to end.",
+        f"{stack}: {_MAX_SLOTS} runs use its work directories already",
+        hint="Wait until some of them have finished.",
     )
 
 
@@ -92,13 +93,13 @@ def _base(home: Path, root: Path, stack: str) -> Path:
 
 @contextlib.contextmanager
 def hold_unsaved_states(home: Path, root: Path, stack: str) -> Iterator[tuple[Path, ...]]:
-    """States that Terraform could not save and that a killed run left here. A run at work keeps its own."""
+    """The `errored.tfstate` files of killed runs, locked. Those of running runs are not included."""
     with contextlib.ExitStack() as held:
-        found: list[Path] = []
+        unsaved: list[Path] = []
         for file in sorted(_base(home, root, stack).glob(f"*/{WORK_FILE}")):
             about = files.content_of(file)
             if about is None:
-                # Cleaned this moment: only what holds no such state is.
+                # Just removed by a collection, which keeps directories with such a state.
                 continue
             module = str(json.loads(about).get("module", "."))
             left = file.parent / "tree" / module / UNSAVED_FILE
@@ -106,8 +107,8 @@ def hold_unsaved_states(home: Path, root: Path, stack: str) -> Iterator[tuple[Pa
                 continue
             ours: bool = held.enter_context(files.locked(file.with_name(IN_USE_FILE), wait=False))
             if ours and left.is_file():
-                found.append(left)
-        yield tuple(found)
+                unsaved.append(left)
+        yield tuple(unsaved)
 
 
 def _note_use(file: Path, about: str) -> None:
@@ -126,9 +127,9 @@ def copy_sources(
     store: Path,
     state: Path | None = None,
 ) -> str:
-    """Copy what the stack reads, take away what it does not, and give a digest of all of it.
+    """Copy the files that the stack reads, remove all others, and return a digest of them.
 
-    `state` is the stack's own, where that is a file: it stays where it is.
+    `state` is the stack's own state file, if it has one: it is not copied.
     """
     wanted = dict(_whole_tree(root, store, root / work.module_path)) if everything else {}
     for file in reached:
@@ -140,7 +141,7 @@ def copy_sources(
         wanted = {file: source for file, source in wanted.items() if source not in own}
     files.private_folder(work.tree)
     files.private_folder(work.module)
-    _take_away(work, wanted)
+    _remove_unwanted(work, wanted)
     digest = hashlib.sha256()
     for file, source in sorted(wanted.items()):
         digest.update(f"{len(file)}:{file}".encode(errors="surrogateescape"))
@@ -149,7 +150,7 @@ def copy_sources(
 
 
 def _whole_tree(root: Path, store: Path, module: Path) -> Iterator[tuple[str, Path]]:
-    """Other stacks' states come too, for one that reads them; what lies beside the module is its own."""
+    """With the states of other stacks, which it may read; those beside the module are its own."""
     for folder, folders, names in os.walk(root):
         here = Path(folder)
         if _BUNDLES in names:
@@ -167,7 +168,7 @@ def _whole_tree(root: Path, store: Path, module: Path) -> Iterator[tuple[str, Pa
             if beside or not (here / name).is_file():
                 continue
             yield os.path.relpath(here / name, root), here / name
-    # Folders that are links: what they point to counts as if it stood here.
+    # The content of a symlinked folder counts as if it were here.
     for folder, folders, _ in os.walk(root):
         here = Path(folder)
         links = [name for name in folders if (here / name).is_symlink()]
@@ -180,15 +181,15 @@ def _whole_tree(root: Path, store: Path, module: Path) -> Iterator[tuple[str, Pa
                         yield os.path.relpath(here / name / path.relative_to(target), root), path
 
 
-def _take_away(work: WorkDirectory, wanted: dict[str, Path]) -> None:
-    """Everything of an earlier run that this one does not want, but Terraform's own folder."""
+def _remove_unwanted(work: WorkDirectory, wanted: dict[str, Path]) -> None:
+    """Remove files of an earlier run, except Terraform's own folder."""
     folders = {str(parent) for file in wanted for parent in Path(file).parents}
     folders |= {work.module_path, *(str(parent) for parent in Path(work.module_path).parents)}
     _clear(str(work.tree), "", wanted, folders, kept=f"{work.module_path}/{_KEPT}".removeprefix("./"))
 
 
 def _clear(folder: str, inside: str, wanted: dict[str, Path], folders: set[str], *, kept: str) -> None:
-    """One folder of the tree and what is below it; paths are text, because this is done for every run."""
+    """One folder of the tree and everything below. Paths are strings, because this runs for every run."""
     with os.scandir(folder) as entries:
         for entry in list(entries):
             path = f"{inside}{entry.name}"
@@ -198,13 +199,13 @@ def _clear(folder: str, inside: str, wanted: dict[str, Path], folders: set[str],
                 _clear(entry.path, f"{path}/", wanted, folders, kept=kept)
                 if path not in folders:
                     with contextlib.suppress(OSError):
-                        os.rmdir(entry.path)  # noqa: PTH106 - text, see above
+                        os.rmdir(entry.path)  # noqa: PTH106 - strings, see above
             elif path not in wanted or (entry.is_symlink() and entry.is_dir()):
-                os.unlink(entry.path)  # noqa: PTH108 - text, see above
+                os.unlink(entry.path)  # noqa: PTH108 - strings, see above
 
 
 def _copy(source: Path, target: Path) -> bytes:
-    """Copy one file and give the digest of what was copied. An unchanged copy is left as it is."""
+    """Copy one file and return its digest. An unchanged copy is not written again."""
     content = source.read_bytes()
     executable = os.access(source, os.X_OK)
     mode = 0o700 if executable else 0o600
@@ -218,7 +219,7 @@ def _copy(source: Path, target: Path) -> bytes:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
         except OSError:
-            # Half of a file on a full disk would take the room from the other stacks.
+            # Half a file on a full disk would take space from other stacks.
             target.unlink()
             raise
     target.chmod(mode)
@@ -226,32 +227,32 @@ def _copy(source: Path, target: Path) -> bytes:
 
 
 def archive_new_files(work: WorkDirectory, before: FileStamps) -> bytes | None:
-    """What a plan made or changed beside the code (an archive, say), as a tar file, for the apply."""
-    made = sorted(name for name, _, _ in list_files(work) - before)
-    if not made:
+    """Files that a plan created or changed (such as an archive), as a tar file for the apply."""
+    names = sorted(name for name, _, _ in list_files(work) - before)
+    if not names:
         return None
-    size = sum((work.tree / name).stat().st_size for name in made)
-    if size > _MOST_MADE:
+    size = sum((work.tree / name).stat().st_size for name in names)
+    if size > _MAX_ARCHIVE:
         raise Failed(
             "HF-WORK-2",
-            f"the plan made {size} bytes of files beside the code; a bundle takes {_MOST_MADE} at most",
-            hint="Build large artefacts before the plan, and name them by path.",
+            f"the plan created {size} bytes of files; a bundle can hold at most {_MAX_ARCHIVE}",
+            hint="Build large artefacts before the plan, and refer to them by path.",
         )
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name in made:
+        for name in names:
             archive.add(work.tree / name, arcname=name, recursive=False)
     return buffer.getvalue()
 
 
 def restore_files(work: WorkDirectory, archive: bytes) -> None:
-    with tarfile.open(fileobj=io.BytesIO(archive)) as made:
-        made.extractall(work.tree, filter="data")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files_archive:
+        files_archive.extractall(work.tree, filter="data")
 
 
 def list_files(work: WorkDirectory) -> FileStamps:
-    """Every file that is there now, but Terraform's own and ours."""
-    found: set[tuple[str, int, int]] = set()
+    """Every file, except Terraform's own and ours."""
+    stamps: set[tuple[str, int, int]] = set()
     for folder, folders, names in os.walk(work.tree):
         here = Path(folder)
         folders[:] = [name for name in folders if name != _KEPT]
@@ -259,12 +260,12 @@ def list_files(work: WorkDirectory) -> FileStamps:
             ours = name.startswith(("holdfast.", "zz_holdfast", ".terraform")) or name == UNSAVED_FILE
             if not ours and (here / name).is_file():
                 about = (here / name).stat()
-                found.add((os.path.relpath(here / name, work.tree), about.st_size, about.st_mtime_ns))
-    return frozenset(found)
+                stamps.add((os.path.relpath(here / name, work.tree), about.st_size, about.st_mtime_ns))
+    return frozenset(stamps)
 
 
 def remove_state_copies(work: WorkDirectory) -> None:
-    """Copies of other stacks' states were there to be read. A state that could not be saved stays."""
+    """Remove the copies of other stacks' states. An `errored.tfstate` stays."""
     for folder, folders, names in os.walk(work.tree):
         folders[:] = [name for name in folders if name != _KEPT]
         for name in names:
@@ -273,6 +274,6 @@ def remove_state_copies(work: WorkDirectory) -> None:
 
 
 def remove_files(work: WorkDirectory, names: Iterable[str]) -> None:
-    """Take away what must not outlive the run: plans, private settings, what init remembers of a secret."""
+    """Remove what must not outlive the run: plans, private settings, secrets that init stored."""
     for name in names:
         (work.module / name).unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.settings import Work
-from holdfast.terraform.workdirs.gc_policy import GcPlan, WorkdirUsage, decide, size_in_words
+from holdfast.terraform.workdirs.gc_policy import GcPlan, WorkdirUsage, decide, format_size
 
 NOW = 1_000_000.0
 HOUR = 3600.0
@@ -44,8 +44,8 @@ def names(decision: GcPlan) -> list[str]:
         (entry("a", 24), False, False, "used 24 h ago"),
         (entry("a", 25), False, True, "not used for 25 h"),
         (entry("a", 80), False, True, "not used for 3 days"),
-        (entry("a", 0.01, size=101), False, True, "together more than 100 B"),
-        (entry("a", 1), True, True, "everything was asked for"),
+        (entry("a", 0.01, size=101), False, True, "work directories exceed 100 B"),
+        (entry("a", 1), True, True, "--all"),
         (entry("a", 900, in_use=True), True, False, "in use"),
         (entry("a", 900, unsaved=True), True, False, "holds a state that could not be saved"),
         (entry("a", 3, unfinished=True), True, False, "its run was killed 3 h ago"),
@@ -64,7 +64,7 @@ def test_one_directory(one: WorkdirUsage, everything: bool, goes: bool, why: str
 
 def test_what_resists_stays_with_the_reason() -> None:
     """What the system did not let us remove is kept and says why."""
-    one = WorkdirUsage(path=Path("a"), used=0, size=1, resists="Operation not permitted")
+    one = WorkdirUsage(path=Path("a"), used=0, size=1, error="Operation not permitted")
     (verdict,) = decide([one], LIMITS, now=NOW, everything=True).keep
     assert verdict.why == "cannot be removed: Operation not permitted"
 
@@ -93,4 +93,4 @@ def test_what_frees_nothing_stays() -> None:
 )
 def test_sizes_read_well(size: int, words: str) -> None:
     """Three digits and a unit."""
-    assert size_in_words(size) == words
+    assert format_size(size) == words
