@@ -59,7 +59,7 @@ def test_what_is_old_goes_with_the_next_run(small: Program) -> None:
     said = small.ok("plan", "b").out
     assert not (old / "tree").exists()
     assert (slot(small, "b") / "tree").exists()
-    assert [line for line in said.splitlines() if "cleaned" in line] == [said.splitlines()[-1]]
+    assert [line for line in said.splitlines() if "Removed" in line] == [said.splitlines()[-1]]
     assert small.results("plan", "a")["a"]["status"] == "planned"
 
 
@@ -68,7 +68,7 @@ def test_quiet_and_documents_say_nothing_of_it(small: Program) -> None:
     """With --quiet no line, and commands whose output is a result add nothing to it."""
     small.ok("apply", "--yes")
     aged(small, "a", 25 * 3600)
-    assert "cleaned" not in small.ok("plan", "b", "--quiet").text
+    assert "Removed" not in small.ok("plan", "b", "--quiet").text
     assert not (slot(small, "a") / "tree").exists()
     small.ok("plan", "a")
     aged(small, "a", 25 * 3600)
