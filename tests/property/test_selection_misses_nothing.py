@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Place
-from holdfast.stacks.reads.walk import reach_of
+from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.select import select
 from holdfast.stacks.stack import Stack
 
@@ -283,7 +283,7 @@ def test_the_layout_holds_every_file_that_the_plan_sees(data: st.DataObject) -> 
         lay_out(repository, Path(place))
         code = Code(Path(place))
         for number, stack in enumerate(stack_values(stacks)):
-            reached = reach_of(code, stack)
+            reached = stack_inputs(code, stack)
             seen = sees(repository, specs, number, stacks[number])
             assert {path for path, content in seen.items() if content is not None} <= reached.files
             assert reached.reasons == ()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.config.read import parse
 from holdfast.onboarding.scan import Look, Module, VariablesFile
-from holdfast.onboarding.starter import starter
+from holdfast.onboarding.starter import starter_from_scan
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
@@ -52,7 +52,7 @@ def test_the_starter_finds_what_it_announces(modules: list[Module], files: list[
         modules=by_folder,
         variables_files={path: VariablesFile(path=path) for path in files},
     )
-    made = starter(look)
+    made = starter_from_scan(look)
     config = parse(made.text, file="holdfast.yaml", root=Path("/r"), path=Path("/r/holdfast.yaml"))
     stacks = discover(
         config,

@@ -30,7 +30,7 @@ from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.stack import Stack
-from holdfast.stacks.variables import values_in
+from holdfast.stacks.variables import variables_reader
 from holdfast.store.place import open_blobs
 from holdfast.store.run_store import RunStore
 from holdfast.system import git as git_door
@@ -212,7 +212,7 @@ def open_repository(
         return code_backend(code, module)
 
     stacks = discover(
-        loaded, files=FolderTree(loaded.root), read_values=values_in(loaded.root), code_backend=backend
+        loaded, files=FolderTree(loaded.root), read_values=variables_reader(loaded.root), code_backend=backend
     )
     return Repository(
         config=loaded,

@@ -21,10 +21,10 @@ from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree, Listing
 from holdfast.stacks.names import without_suffix
-from holdfast.stacks.pattern import compiled
-from holdfast.stacks.select import removed, select
+from holdfast.stacks.pattern import compile_pattern
+from holdfast.stacks.select import removed_stacks, select
 from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches
-from holdfast.stacks.variables import values_in
+from holdfast.stacks.variables import variables_reader
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import terraform_variables
 
@@ -162,7 +162,7 @@ def select_changed(
         old_stacks=old,
         env_variables=terraform_variables(environment.variables),
     )
-    gone = removed(
+    gone = removed_stacks(
         stacks,
         inside,
         code,
@@ -246,7 +246,7 @@ class _Before:
     def _values(self, path: str) -> Mapping[str, object]:
         content = self._old_content(path) if path in self._gone else None
         if content is None:
-            return {} if path in self._gone else values_in(self._config.root)(path)
+            return {} if path in self._gone else variables_reader(self._config.root)(path)
         return values(read(content, path))
 
     def stack_of(self, path: str, old: Mapping[str, Stack] | None) -> Stack | None:
@@ -260,7 +260,7 @@ class _Before:
     def _by_pattern(self, path: str) -> Stack | None:
         """Nobody knows what the stack was; that there was one must still be said."""
         for rule in self._config.stacks:
-            if rule.kind is RuleKind.VARIABLES and rule.pattern and compiled(rule.pattern).match(path):
+            if rule.kind is RuleKind.VARIABLES and rule.pattern and compile_pattern(rule.pattern).match(path):
                 return Stack(
                     name=without_suffix(path),
                     kind=rule.kind,

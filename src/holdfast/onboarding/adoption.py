@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast.onboarding.scan import Look, Module
 from holdfast.onboarding.starter_entries import Entry, Found
-from holdfast.onboarding.starter_state import Home, missing
+from holdfast.onboarding.starter_state import Home, missing_settings
 
 _PLACES: Final = (
     *("bucket", "key", "prefix", "region", "profile", "role_arn", "dynamodb_table", "kms_key_id"),
@@ -28,7 +28,7 @@ class Mend(Struct, frozen=True, kw_only=True):
     what: str
 
 
-def mends(
+def adoption_steps(
     look: Look, entries: Sequence[Entry], homes: Mapping[str, Home], lost: Iterable[str]
 ) -> tuple[Mend, ...]:
     """First what keeps plans from being true, then states, then locks and habits."""
@@ -150,7 +150,11 @@ def _open(stacks: Sequence[Found], homes: Mapping[str, Home], look: Look) -> Ite
     for folder in sorted({stack.module for stack in stacks}):
         module = look.modules[folder]
         given = [homes[stack.name].settings for stack in stacks if stack.module == folder]
-        lacks = [name for name in missing(module.backend) if any(name not in settings for settings in given)]
+        lacks = [
+            name
+            for name in missing_settings(module.backend)
+            if any(name not in settings for settings in given)
+        ]
         if lacks and module.backend_place is not None:
             yield Mend(
                 title="Backend settings that nothing gives",

@@ -12,7 +12,7 @@ from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.stack import Stack
-from holdfast.stacks.variables import values_in
+from holdfast.stacks.variables import variables_reader
 from holdfast.system import files
 
 _MODE = 0o644
@@ -71,7 +71,7 @@ def _discover(text: str, file: Path) -> tuple[Stack, ...]:
         return discover(
             parse(text, file=file.name, root=root, path=file),
             files=FolderTree(root),
-            read_values=values_in(root),
+            read_values=variables_reader(root),
             code_backend=lambda module: code_backend(code, module),
         )
     except ConfigError as error:

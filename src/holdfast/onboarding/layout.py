@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from holdfast.config.placeholders import MalformedError, escape
 from holdfast.config.stack_rules import RuleKind
-from holdfast.hcl.eval.code import is_own_variables
-from holdfast.onboarding.naming import is_environment, is_hint, is_region, shape
+from holdfast.hcl.eval.code import is_auto_loaded
+from holdfast.onboarding.naming import is_environment, is_hint, is_region, path_pattern
 from holdfast.onboarding.scan import Look, Module
-from holdfast.onboarding.starter_entries import Entry, Found, alone, literal, named
+from holdfast.onboarding.starter_entries import Entry, Found, name_entries, root_entry, single_entry
 from holdfast.stacks import names
-from holdfast.stacks.discover import holds_root_module
-from holdfast.stacks.listing import ROOT, ListedTree, joined
-from holdfast.stacks.pattern import compiled, walk
+from holdfast.stacks.discover import has_root_module
+from holdfast.stacks.listing import ROOT, ListedTree, join_path
+from holdfast.stacks.pattern import compile_pattern, matching_paths
 
 _SHARED: Final = frozenset(
     ("common", "shared", "global", "globals", "default", "defaults", "base", "all", "_common", "_shared")
@@ -62,7 +62,7 @@ def is_root(module: Module, *, terragrunt: bool) -> bool:
     return not module.called and not _LIBRARIES & set(module.folder.split("/"))
 
 
-def layout(look: Look) -> Layout:
+def layout_from_scan(look: Look) -> Layout:
     roots = {
         folder for folder, module in look.modules.items() if is_root(module, terragrunt=bool(look.terragrunt))
     }
@@ -82,10 +82,10 @@ def layout(look: Look) -> Layout:
         entries += _entries(group, tree, RuleKind.FOLDER)
     for folder in plain:
         if folder == ROOT or folder in shared_only:
-            entries.append(alone(folder, look.name, tuple(shared_only.get(folder, ()))))
+            entries.append(root_entry(folder, look.name, tuple(shared_only.get(folder, ()))))
     found = {stack.module for entry in entries for stack in entry.stacks}
     return Layout(
-        entries=tuple(named(entries)),
+        entries=tuple(name_entries(entries)),
         library=tuple(
             folder
             for folder, module in sorted(look.modules.items())
@@ -110,7 +110,7 @@ def _variables_items(
         stem = names.without_suffix(name).lower()
         folder = posixpath.dirname(path) or ROOT
         beside = look.modules.get(folder)
-        own = is_own_variables(name) and beside is not None
+        own = is_auto_loaded(name) and beside is not None
         if own or stem in _SAMPLES or (beside is not None and beside.aside):
             continue
         if stem in _SHARED:
@@ -175,7 +175,7 @@ def _by_name(paths: list[str], look: Look, roots: set[str]) -> list[_Item]:
     parents = sorted({posixpath.dirname(folder) or ROOT for folder in look.modules if folder != ROOT})
     for part in reversed(range(len(split[0]))):
         for parent in parents:
-            modules = [joined(parent, parts[part]) for parts in split]
+            modules = [join_path(parent, parts[part]) for parts in split]
             found = [look.modules.get(folder) for folder in modules]
             if all(one is not None and not (one.called or one.aside or one.terragrunt) for one in found):
                 return [
@@ -221,7 +221,7 @@ def _entries(
     if not items:
         return []
     component = items[0].up - 1 if items[0].up else None
-    parts = shape([item.parts for item in items], leaf=_leaf(kind), component=component)
+    parts = path_pattern([item.parts for item in items], leaf=_leaf(kind), component=component)
     entry = _entry(items, parts, kind)
     if entry is not None and _finds(entry, tree) == {item.path for item in items}:
         return [entry]
@@ -229,7 +229,7 @@ def _entries(
         said = {} if entry is None else {_path(stack): stack.captured for stack in entry.stacks}
     if len(items) == 1:
         item = items[0]
-        return [literal(item.path, item.module, item.shared, kind, said.get(item.path))]
+        return [single_entry(item.path, item.module, item.shared, kind, said.get(item.path))]
     column = next(
         index for index in range(len(items[0].parts)) if len({item.parts[index] for item in items}) > 1
     )
@@ -254,13 +254,13 @@ def _entry(items: list[_Item], parts: tuple[str, ...], kind: RuleKind) -> Entry 
     if "{" not in pattern or any(set(item.path) & set("{}*?[]\\") for item in items):
         return None
     try:
-        captured = [compiled(pattern).match(item.path) for item in items]
+        captured = [compile_pattern(pattern).match(item.path) for item in items]
     except MalformedError:
         return None
     module = None
     if kind is RuleKind.VARIABLES:
         module = (
-            joined(escape(first.parent), parts[first.part])
+            join_path(escape(first.parent), parts[first.part])
             if first.up is None
             else "/".join(parts[: first.up]) or ROOT
         )
@@ -287,5 +287,5 @@ def _entry(items: list[_Item], parts: tuple[str, ...], kind: RuleKind) -> Entry 
 
 def _finds(entry: Entry, tree: ListedTree) -> set[str]:
     folders = entry.kind is RuleKind.FOLDER
-    found = walk(compiled(entry.pattern or ""), tree, folders=folders)
-    return {path for path, _ in found if not folders or holds_root_module(tree.listing(path))}
+    found = matching_paths(compile_pattern(entry.pattern or ""), tree, folders=folders)
+    return {path for path, _ in found if not folders or has_root_module(tree.listing(path))}

@@ -67,7 +67,7 @@ class Word(Struct, frozen=True, kw_only=True):
     production: bool
 
 
-def word_in(value: str) -> Word | None:
+def environment_word(value: str) -> Word | None:
     """The environment that a value speaks of; production when it speaks of several."""
     joined_up = _NOT_QUITE.sub(r"\1\2", value)
     tokens = [token for token in re.split(r"[-_.]", joined_up) if token]
@@ -85,7 +85,7 @@ def is_region(value: str) -> bool:
 
 def is_environment(value: str) -> bool:
     """The whole value is a word for an environment."""
-    found = word_in(value)
+    found = environment_word(value)
     return found is not None and found.text == _NOT_QUITE.sub(r"\1\2", value)
 
 
@@ -94,7 +94,9 @@ def is_hint(name: str) -> bool:
     return name.lower() in _HINTS and name.lower().endswith(("s", "env"))
 
 
-def shape(paths: Sequence[tuple[str, ...]], *, leaf: str, component: int | None = None) -> tuple[str, ...]:
+def path_pattern(
+    paths: Sequence[tuple[str, ...]], *, leaf: str, component: int | None = None
+) -> tuple[str, ...]:
     """The pattern that paths of one length share: what varies, or has a known meaning, is a placeholder.
 
     `leaf` is what the last part is called, `component` the part that names a module.
@@ -162,7 +164,7 @@ def _unused(name: str, taken: Collection[str]) -> str:
 
 def environments_for(seen: Iterable[str]) -> tuple[tuple[Environment, ...], tuple[str, ...]]:
     """What to write under `environments`, and the values that no word tells: they count as production."""
-    read = {value: word_in(value) for value in dict.fromkeys(seen)}
+    read = {value: environment_word(value) for value in dict.fromkeys(seen)}
     found: dict[str, tuple[bool, list[str]]] = {}
     for value, word in read.items():
         if word is None or not _NAME.fullmatch(word.text):

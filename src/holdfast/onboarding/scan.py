@@ -11,18 +11,24 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from holdfast.hcl.eval.code import Code, ModuleCode, is_code, is_own_variables
+from holdfast.hcl.eval.code import Code, ModuleCode, is_auto_loaded, is_code
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Expression, Literal, Template
 from holdfast.hcl.reader import constant, read, values
 from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.onboarding.scan_atlantis import FILE_NAMES, Atlantis, read_atlantis
-from holdfast.onboarding.scan_scripts import LARGEST, Passed, is_script, passed_settings, written_backend
+from holdfast.onboarding.scan_scripts import (
+    LARGEST,
+    Passed,
+    backend_config_options,
+    generated_backend,
+    is_script,
+)
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.code_backend import code_backend
-from holdfast.stacks.listing import ROOT, FolderTree, Tree, joined
+from holdfast.stacks.listing import ROOT, FolderTree, Tree, join_path
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
-from holdfast.stacks.variables import ReadValues, plain_text, values_in
+from holdfast.stacks.variables import ReadValues, plain_text, variables_reader
 
 _HIDDEN_BUT_TOLD: Final = (".github", ".circleci")
 _STATE: Final = re.compile(r"\.tfstate(?:\.backup|\.\d+\.backup)?$|(?:^|/)terraform\.tfstate\.d/")
@@ -107,11 +113,11 @@ class Look(Struct, frozen=True, kw_only=True):
     """Paths that are not text: nothing can name them."""
 
 
-def look(root: Path, *, tracked: Iterable[str] = ()) -> Look:
+def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> Look:
     """`tracked`: the paths that Git keeps. Raises only where a folder cannot be read."""
     paths, odd = _paths(FolderTree(root))
     code = Code(root)
-    read_values = values_in(root)
+    read_values = variables_reader(root)
     backend_files = tuple(found for path in paths if (found := _backend_file(root, path)) is not None)
     settings_only = {file.path for file in backend_files}
     variables_files = {
@@ -128,8 +134,10 @@ def look(root: Path, *, tracked: Iterable[str] = ()) -> Look:
         modules=modules,
         variables_files=variables_files,
         backend_files=backend_files,
-        passed=tuple(one for path, text in scripts for one in passed_settings(text, path)),
-        written=tuple(place for path, text in scripts if (place := written_backend(text, path)) is not None),
+        passed=tuple(one for path, text in scripts for one in backend_config_options(text, path)),
+        written=tuple(
+            place for path, text in scripts if (place := generated_backend(text, path)) is not None
+        ),
         atlantis=next(
             (read_atlantis(_text(root / name), name) for name in FILE_NAMES if (root / name).is_file()), None
         ),
@@ -153,9 +161,9 @@ def _paths(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
         for name in listing.folders:
             if name == "node_modules" or (name.startswith(".") and name not in _HIDDEN_BUT_TOLD):
                 continue
-            waiting.append(joined(folder, name))
+            waiting.append(join_path(folder, name))
         for name in listing.files:
-            path = joined(folder, name)
+            path = join_path(folder, name)
             (found if path.isprintable() else odd).append(path)
     shown = (path.encode("utf-8", "backslashreplace").decode() for path in odd if ".tf" in path)
     return tuple(sorted(found)), tuple(sorted(shown))
@@ -209,7 +217,7 @@ def _modules(
     sources = {name for path in terragrunt for name in _terragrunt_source(code, path)}
     beside: defaultdict[str, set[str]] = defaultdict(set)
     for path, file in variables_files.items():
-        if is_own_variables(posixpath.basename(path)):
+        if is_auto_loaded(posixpath.basename(path)):
             beside[posixpath.dirname(path) or ROOT] |= file.sets
     found: dict[str, Module] = {}
     for folder in folders:

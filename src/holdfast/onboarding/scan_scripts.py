@@ -43,7 +43,7 @@ def is_script(path: str) -> bool:
     return bool(_SCRIPT.search(path))
 
 
-def passed_settings(text: str, path: str) -> tuple[Passed, ...]:
+def backend_config_options(text: str, path: str) -> tuple[Passed, ...]:
     found: list[Passed] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.lstrip().startswith(("#", "//")):
@@ -61,7 +61,7 @@ def passed_settings(text: str, path: str) -> tuple[Passed, ...]:
     return tuple(found)
 
 
-def written_backend(text: str, path: str) -> Place | None:
+def generated_backend(text: str, path: str) -> Place | None:
     """Where a script writes a backend block into the code: then the code alone does not tell the place."""
     found = _WRITTEN.search(text)
     return Place(file=path, line=text.count("\n", 0, found.start()) + 1) if found else None
@@ -88,7 +88,7 @@ def _braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def one_value_each(passed: Iterable[Passed]) -> Mapping[str, Passed] | None:
+def consistent_settings(passed: Iterable[Passed]) -> Mapping[str, Passed] | None:
     """Settings by name; None when scripts do not agree, or hand over whole files."""
     found: dict[str, Passed] = {}
     for one in passed:

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from holdfast.config.placeholders import parse
 from holdfast.config.stack_rules import RuleKind
-from holdfast.onboarding.adoption import Mend, mends
-from holdfast.onboarding.layout import Layout, layout
-from holdfast.onboarding.naming import environments_for, word_in
+from holdfast.onboarding.adoption import Mend, adoption_steps
+from holdfast.onboarding.layout import Layout, layout_from_scan
+from holdfast.onboarding.naming import environment_word, environments_for
 from holdfast.onboarding.scan import Look
-from holdfast.onboarding.starter_atlantis import carried
+from holdfast.onboarding.starter_atlantis import convert_projects
 from holdfast.onboarding.starter_entries import Entry, Found
-from holdfast.onboarding.starter_state import Home, homes, with_homes
-from holdfast.onboarding.starter_text import text_of
+from holdfast.onboarding.starter_state import Home, entries_with_states, state_choices
+from holdfast.onboarding.starter_text import render_config
 
 _SHOWN = 3
 
@@ -33,12 +33,12 @@ class Starter(Struct, frozen=True, kw_only=True):
     mend: tuple[Mend, ...]
 
 
-def starter(look: Look) -> Starter:
+def starter_from_scan(look: Look) -> Starter:
     """Pure: the same look, the same starter."""
     view = _view(look)
     drafts = [_with_environment(entry) for entry in view.entries]
-    places = homes(drafts, look)
-    entries = with_homes(drafts, places)
+    places = state_choices(drafts, look)
+    entries = entries_with_states(drafts, places)
     held = {stack.name for entry in entries if entry.held is not None for stack in entry.stacks}
     names = sorted(stack.name for entry in entries for stack in entry.stacks)
     active = tuple(name for name in names if name not in held)
@@ -46,7 +46,7 @@ def starter(look: Look) -> Starter:
     environments, unmatched = environments_for(value for said in values.values() for value in said)
     untold = [name for name in active if not values[name]]
     return Starter(
-        text=text_of(entries, environments, active=frozenset(active)),
+        text=render_config(entries, environments, active=frozenset(active)),
         stacks=active,
         held=tuple(sorted(held)),
         found=(*_terragrunt(look), *view.found) or ("no Terraform code that could be a stack",),
@@ -55,7 +55,7 @@ def starter(look: Look) -> Starter:
                 (*view.guesses, *_about_environments(unmatched, untold), *_about_states(entries, places))
             )
         ),
-        mend=mends(look, entries, places, view.lost),
+        mend=adoption_steps(look, entries, places, view.lost),
     )
 
 
@@ -69,12 +69,12 @@ class _View(Struct, frozen=True, kw_only=True):
 
 
 def _view(look: Look) -> _View:
-    plan = layout(look)
+    plan = layout_from_scan(look)
     if look.atlantis is None or not look.atlantis.projects:
         return _View(
             entries=plan.entries, found=tuple(_found(plan)), guesses=tuple(_about_layout(plan, look))
         )
-    own = carried(look.atlantis, look)
+    own = convert_projects(look.atlantis, look)
     taken = {stack.module for entry in own.entries for stack in entry.stacks}
     others = {stack.module for entry in plan.entries for stack in entry.stacks} - taken
     return _View(
@@ -99,7 +99,7 @@ def _with_environment(entry: Entry) -> Entry:
     if entry.pattern is None or entry.environment or {"environment", "account"} & set(entry.placeholders):
         return entry
     counted = [
-        (sum(1 for stack in entry.stacks if word_in(stack.captured.get(name, ""))), name)
+        (sum(1 for stack in entry.stacks if environment_word(stack.captured.get(name, ""))), name)
         for name in reversed(entry.placeholders)
     ]
     best = max(counted, key=lambda pair: pair[0], default=(0, ""))
@@ -120,7 +120,7 @@ def _environment_values(entry: Entry, look: Look) -> Iterator[tuple[Found, tuple
         values = (captured.get("account"), file.environment if file else None)
         known = tuple(value for value in values if value)
         # An account that says nothing is no loss where the variables say it.
-        yield stack, tuple(value for value in known if word_in(value)) or known
+        yield stack, tuple(value for value in known if environment_word(value)) or known
 
 
 def _filled(text: str, captured: Mapping[str, str]) -> str:

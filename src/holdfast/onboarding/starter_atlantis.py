@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from holdfast.config.placeholders import escape
 from holdfast.config.stack_rules import RuleKind
-from holdfast.onboarding.naming import is_environment, word_in
+from holdfast.onboarding.naming import environment_word, is_environment
 from holdfast.onboarding.scan import Look
 from holdfast.onboarding.scan_atlantis import DEFAULT_WORKSPACE, Atlantis, Project
-from holdfast.onboarding.starter_entries import Entry, Found, literal, plain_name
-from holdfast.stacks.listing import ROOT, joined
+from holdfast.onboarding.starter_entries import Entry, Found, single_entry, valid_name
+from holdfast.stacks.listing import ROOT, join_path
 
 
 class Carried(Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Carried(Struct, frozen=True, kw_only=True):
     """What of the file has no place here, in sentences."""
 
 
-def carried(atlantis: Atlantis, look: Look) -> Carried:
+def convert_projects(atlantis: Atlantis, look: Look) -> Carried:
     """One entry for each project whose folder holds code."""
     there = [project for project in atlantis.projects if project.folder in look.modules]
     called = _names(there, look.name)
@@ -46,7 +46,7 @@ def _names(projects: list[Project], repository: str) -> list[str]:
         name = project.name or (repository if project.folder == ROOT else project.folder)
         if project.name is None and (folders[project.folder] > 1 and project.workspace != DEFAULT_WORKSPACE):
             name = f"{name}/{project.workspace}"
-        plain = plain_name(name)
+        plain = valid_name(name)
         tries = (plain, *(f"{plain}-{count}" for count in range(2, len(projects) + 2)))
         found.append(next(one for one in tries if one not in found))
     return found
@@ -61,12 +61,12 @@ def _needs(project: Project, known: Mapping[str, str], groups: Mapping[int, list
 
 
 def _entry(project: Project, name: str, look: Look, needs: tuple[str, ...]) -> Entry:
-    by_workspace = joined(project.folder, f"env/{project.workspace}.tfvars")
+    by_workspace = join_path(project.folder, f"env/{project.workspace}.tfvars")
     shared = (by_workspace,) if by_workspace in look.variables_files else ()
-    environment = next((one for one in (project.workspace, name) if word_in(one) is not None), None)
+    environment = next((one for one in (project.workspace, name) if environment_word(one) is not None), None)
     if environment is None:
         environment = next((part for part in project.folder.split("/") if is_environment(part)), None)
-    base = literal(project.folder, project.folder, shared, RuleKind.FOLDER)
+    base = single_entry(project.folder, project.folder, shared, RuleKind.FOLDER)
     workspace = project.workspace if project.workspace != DEFAULT_WORKSPACE else None
     module = look.modules[project.folder]
     held = None

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from holdfast.config.placeholders import escape
 from holdfast.config.stack_rules import RuleKind
-from holdfast.onboarding.naming import is_environment, is_region, word_in
+from holdfast.onboarding.naming import environment_word, is_environment, is_region
 from holdfast.stacks import names
 from holdfast.stacks.listing import ROOT
-from holdfast.stacks.pattern import compiled
+from holdfast.stacks.pattern import compile_pattern
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -60,10 +60,10 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        return compiled(self.pattern).names if self.pattern is not None else ()
+        return compile_pattern(self.pattern).names if self.pattern is not None else ()
 
 
-def literal(
+def single_entry(
     path: str,
     module: str,
     shared: tuple[str, ...],
@@ -72,9 +72,9 @@ def literal(
 ) -> Entry:
     """A stack written out by itself, because no pattern finds it and nothing else."""
     bare = names.without_suffix(path) if kind is RuleKind.VARIABLES else path
-    name = plain_name(bare)
+    name = valid_name(bare)
     said = {**_said(bare.split("/")), **(captured or {})}
-    short = plain_name("/".join(captured.values())) if captured else ""
+    short = valid_name("/".join(captured.values())) if captured else ""
     file = path if kind is RuleKind.VARIABLES else None
     stack = Found(name=name, module=module, file=file, shared=shared, captured=said, short=short)
     if file is not None and not set(file) & set("{}*?[]\\"):
@@ -107,22 +107,22 @@ def literal(
 def _said(parts: list[str]) -> dict[str, str]:
     """What the parts of a path say by themselves."""
     environment = next((part for part in parts if is_environment(part)), None)
-    if environment is None and word_in(parts[-1]) is not None:
+    if environment is None and environment_word(parts[-1]) is not None:
         environment = parts[-1]
     region = next((part for part in parts if is_region(part)), None)
     found = {"environment": environment, "region": region}
     return {key: escape(value) for key, value in found.items() if value is not None}
 
 
-def alone(folder: str, repository: str, shared: tuple[str, ...]) -> Entry:
-    entry = literal(folder, folder, shared, RuleKind.FOLDER)
+def root_entry(folder: str, repository: str, shared: tuple[str, ...]) -> Entry:
+    entry = single_entry(folder, folder, shared, RuleKind.FOLDER)
     if folder != ROOT:
         return entry
-    name = plain_name(repository)
+    name = valid_name(repository)
     return replace(entry, name=name, stacks=tuple(replace(stack, name=name) for stack in entry.stacks))
 
 
-def plain_name(text: str) -> str:
+def valid_name(text: str) -> str:
     """A name that a stack may have, as near to the text as can be."""
     parts = [
         "".join(one if one.isascii() and (one.isalnum() or one in "._@+-") else "-" for one in part).strip(
@@ -133,7 +133,7 @@ def plain_name(text: str) -> str:
     return "/".join(part for part in parts if part)[: names.LONGEST].strip("/") or "main"
 
 
-def named(entries: list[Entry]) -> list[Entry]:
+def name_entries(entries: list[Entry]) -> list[Entry]:
     """Short names made of the placeholders, where they stay different from all others."""
     in_full: set[int] = set()
     while new := _clashing(entries, in_full) - in_full:
@@ -144,7 +144,8 @@ def named(entries: list[Entry]) -> list[Entry]:
         called = _called(entry, in_full=index in in_full)
         if entry.placeholders and (index in still or any(names.fault(name) for name in called)):
             made += [
-                literal(_path(one), one.module, one.shared, entry.kind, one.captured) for one in entry.stacks
+                single_entry(_path(one), one.module, one.shared, entry.kind, one.captured)
+                for one in entry.stacks
             ]
             continue
         template = _short(entry) if index not in in_full else None

@@ -20,10 +20,10 @@ from holdfast.config.placeholders import escape, parse
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.onboarding.scan import BackendFile, Look, Module
-from holdfast.onboarding.scan_scripts import as_template, one_value_each
-from holdfast.onboarding.starter_entries import Entry, Found, literal
+from holdfast.onboarding.scan_scripts import as_template, consistent_settings
+from holdfast.onboarding.starter_entries import Entry, Found, single_entry
 from holdfast.stacks import names
-from holdfast.stacks.backend import CodeBackend, state_place
+from holdfast.stacks.backend import CodeBackend, state_location
 from holdfast.stacks.stack import Stack
 
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -56,7 +56,7 @@ class Home(Struct, frozen=True, kw_only=True):
     """A sentence, where the place is only likely."""
 
 
-def homes(entries: Iterable[Entry], look: Look) -> dict[str, Home]:
+def state_choices(entries: Iterable[Entry], look: Look) -> dict[str, Home]:
     """By the stack's name: no two stacks that are not held back have one state."""
     stacks = [stack for entry in entries for stack in entry.stacks]
     by_module: defaultdict[str, list[Found]] = defaultdict(list)
@@ -70,7 +70,7 @@ def homes(entries: Iterable[Entry], look: Look) -> dict[str, Home]:
     return found
 
 
-def missing(backend: CodeBackend | None) -> tuple[str, ...]:
+def missing_settings(backend: CodeBackend | None) -> tuple[str, ...]:
     """Settings without which nobody knows where the state is, and which the code leaves open."""
     if backend is None:
         return ()
@@ -84,7 +84,7 @@ def _told(stack: Found, look: Look, siblings: Sequence[Found]) -> Home:
     home = Home(workspace=stack.workspace)
     if module.backend is None:
         return replace(home, held=_kept_elsewhere(look))
-    if not missing(module.backend):
+    if not missing_settings(module.backend):
         return home
     file = _backend_file(stack, look, alone=len(siblings) == 1)
     if file is not None:
@@ -95,7 +95,7 @@ def _told(stack: Found, look: Look, siblings: Sequence[Found]) -> Home:
 def _from_scripts(stack: Found, look: Look, home: Home) -> Home:
     first = look.passed[0]
     where = f"{first.path}:{first.line}"
-    passed = one_value_each(look.passed)
+    passed = consistent_settings(look.passed)
     if passed is None:
         return replace(home, held=f"the backend settings come from {where}, which could not be followed")
     settings: dict[str, object] = {}
@@ -114,7 +114,7 @@ def _kept_elsewhere(look: Look) -> str | None:
     """A sign that the backend only comes to the code when a script runs."""
     if look.written:
         return f"the code names no backend, but {look.written[0]} writes one"
-    if look.passed and not any(missing(module.backend) for module in look.modules.values()):
+    if look.passed and not any(missing_settings(module.backend) for module in look.modules.values()):
         first = look.passed[0]
         return f"the code names no backend, but {first.path}:{first.line} hands settings of one to init"
     return None
@@ -155,7 +155,7 @@ def _sharing(stacks: Sequence[Found], found: Mapping[str, Home], look: Look) -> 
     states: defaultdict[object, list[Found]] = defaultdict(list)
     for stack in stacks:
         home = found[stack.name]
-        place = state_place(as_stack(stack, home), look.modules[stack.module].backend)
+        place = state_location(as_stack(stack, home), look.modules[stack.module].backend)
         if place is not None and home.held is None:
             states[place.identity].append(stack)
     return [sharing for sharing in states.values() if len(sharing) > 1]
@@ -175,11 +175,11 @@ def _apart(sharing: list[Found], look: Look) -> dict[str, Home]:
             why = "their states lie in terraform.tfstate.d, each in the workspace of its own name"
         return {stack.name: Home(workspace=stack.label, guessed=why) for stack in sharing}
     key = _KEY.get(backend.type)
-    if key is not None and missing(backend):
+    if key is not None and missing_settings(backend):
         return {
             stack.name: Home(
                 workspace=stack.workspace,
-                settings={key: own_place(backend.type, stack)},
+                settings={key: own_key(backend.type, stack)},
                 guessed=f"the code leaves the backend's `{key}` open, so each gets one of its own name",
             )
             for stack in sharing
@@ -196,7 +196,7 @@ def _apart(sharing: list[Found], look: Look) -> dict[str, Home]:
     return _one_of(sharing, backend)
 
 
-def own_place(kind: str, stack: Found) -> str:
+def own_key(kind: str, stack: Found) -> str:
     return _OWN_PLACE[kind].format(stack.name)
 
 
@@ -226,7 +226,7 @@ def _hold(stacks: Iterable[Found], why: str) -> dict[str, Home]:
     return {stack.name: Home(held=why, workspace=stack.workspace) for stack in stacks}
 
 
-def with_homes(entries: Iterable[Entry], found: Mapping[str, Home]) -> list[Entry]:
+def entries_with_states(entries: Iterable[Entry], found: Mapping[str, Home]) -> list[Entry]:
     """Entries that say what `homes` found; one whose stacks differ in it is taken apart."""
     made: list[Entry] = []
     for entry in entries:
@@ -267,7 +267,7 @@ def _together(entry: Entry, own: Sequence[Home]) -> Entry | None:
 def _single(entry: Entry, stack: Found, home: Home) -> Entry:
     """One stack of an entry, written out with everything its pattern said."""
     kind = RuleKind.VARIABLES if stack.file else RuleKind.FOLDER
-    base = literal(stack.file or stack.module, stack.module, stack.shared, kind)
+    base = single_entry(stack.file or stack.module, stack.module, stack.shared, kind)
     environment = entry.environment
     if environment is not None and stack.captured:
         environment = parse(environment).fill(lambda key: stack.captured[key])

@@ -33,7 +33,9 @@ _HELD: Final = """
 """
 
 
-def text_of(entries: Sequence[Entry], environments: Sequence[Environment], *, active: frozenset[str]) -> str:
+def render_config(
+    entries: Sequence[Entry], environments: Sequence[Environment], *, active: frozenset[str]
+) -> str:
     """`active`: the names of the stacks that are not held back; only these can be depended on."""
     parts = [_HEAD, _environments(environments)]
     live = [entry for entry in entries if entry.held is None]
@@ -47,7 +49,7 @@ def text_of(entries: Sequence[Entry], environments: Sequence[Environment], *, ac
     return "".join(parts)
 
 
-def scalar(value: object) -> str:
+def yaml_value(value: object) -> str:
     """A value as it stands in YAML; text is quoted wherever it could be read as anything else."""
     match value:
         case bool():
@@ -60,10 +62,10 @@ def scalar(value: object) -> str:
             plain = _PLAIN.fullmatch(value) and isinstance(resolve(value), str)
             return value if plain else json.dumps(value, ensure_ascii=False)
         case Mapping():
-            inside = ", ".join(f"{scalar(str(key))}: {scalar(one)}" for key, one in value.items())
+            inside = ", ".join(f"{yaml_value(str(key))}: {yaml_value(one)}" for key, one in value.items())
             return f"{{ {inside} }}" if inside else "{}"
         case Iterable():
-            return f"[{', '.join(scalar(one) for one in value)}]"
+            return f"[{', '.join(yaml_value(one) for one in value)}]"
         case _:
             raise TypeError(f"{type(value).__name__} has no place in a configuration")
 
@@ -75,12 +77,12 @@ def _environments(environments: Sequence[Environment]) -> str:
     for one in environments:
         settings: dict[str, object] = {"match": list(one.match)} if one.match else {}
         settings["production"] = one.production
-        lines.append(f"  {scalar(one.name)}: {scalar(settings)}")
+        lines.append(f"  {yaml_value(one.name)}: {yaml_value(settings)}")
     return "\n".join(lines) + "\n"
 
 
 def _entry(entry: Entry, active: frozenset[str]) -> str:
-    lines = [f"{key}: {scalar(value)}" for key, value in _keys(entry, active).items()]
+    lines = [f"{key}: {yaml_value(value)}" for key, value in _keys(entry, active).items()]
     first, *rest = lines
     return "".join((f"  # {entry.why}\n", f"  - {first}\n", *(f"    {line}\n" for line in rest)))
 

@@ -17,7 +17,7 @@ from msgspec import field
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret, revealed
 from holdfast.kernel.values import MaskedStruct
-from holdfast.stacks.backend import CodeBackend, state_place
+from holdfast.stacks.backend import CodeBackend, state_location
 from holdfast.stacks.stack import Stack
 
 OVERRIDE_FILE = "zz_holdfast_override.tf"
@@ -192,7 +192,7 @@ def _remote(
 
 def _place(stack: Stack, kind: str, code: CodeBackend | None) -> str:
     """Words for people and a digest of what decides the place: equal text, equal state, no secret in it."""
-    place = state_place(stack, code)
+    place = state_location(stack, code)
     if place is None:
         return f"{kind} backend of {stack.module}, workspace {stack.workspace}"
     return f"{place.shown} [{hashlib.sha256(repr(place.identity).encode()).hexdigest()[:12]}]"

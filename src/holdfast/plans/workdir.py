@@ -24,7 +24,7 @@ from holdfast.plans.orphan_states import keep_forgotten, refuse_leftovers, refus
 from holdfast.secrets.sources.catalogue import is_local
 from holdfast.secrets.stack_secrets import references_of
 from holdfast.stacks.reads.inputs import Reach
-from holdfast.stacks.reads.walk import reach_of
+from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import Stack
 from holdfast.system import files
 from holdfast.terraform.argv import PLAN_FILE
@@ -99,7 +99,7 @@ async def prepared(
     environment = _environment(session, stack, home)
     inline = {key: revealed(_filled(session, value)) for key, value in stack.variables.items()}
     _register_variables(session, stack, environment, inline)
-    reached = reach_of(session.code, stack, terraform_variables(environment))
+    reached = stack_inputs(session.code, stack, terraform_variables(environment))
     if not for_state:
         _refuse_beyond(stack, reached)
     name = stack.name if unasked is None else f"{stack.name}~"  # No stack is called so.

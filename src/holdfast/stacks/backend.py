@@ -73,7 +73,7 @@ class StatePlace(Struct, frozen=True, kw_only=True):
     shown: str
 
 
-def state_place(stack: Stack, code: CodeBackend | None) -> StatePlace | None:
+def state_location(stack: Stack, code: CodeBackend | None) -> StatePlace | None:
     """None where the stack has a state of its own by its name, or where nobody can tell before init."""
     configured = stack.backend
     kind_of = code.type if code is not None else configured.type if configured is not None else None

@@ -15,12 +15,12 @@ from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.secret_refs import Value
 from holdfast.config.settings import Config, Target
 from holdfast.config.stack_rules import Backend, RuleKind, StackRule
-from holdfast.hcl.eval.code import is_own_variables
+from holdfast.hcl.eval.code import is_auto_loaded
 from holdfast.kernel.errors import Place
 from holdfast.stacks import names, order
-from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_place, type_mismatch
+from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_location, type_mismatch
 from holdfast.stacks.listing import Listing, Tree, has_file
-from holdfast.stacks.pattern import compiled, walk
+from holdfast.stacks.pattern import compile_pattern, matching_paths
 from holdfast.stacks.scope import MissingValueError, PathError, Scope, VariablesFiles, needs_of
 from holdfast.stacks.stack import Stack
 from holdfast.stacks.variables import ReadValues
@@ -45,13 +45,13 @@ def discover(
     return _Discovery(config, files, read_values, code_backend).run()
 
 
-def without_stacks(config: Config, stacks: tuple[Stack, ...]) -> tuple[StackRule, ...]:
+def rules_without_stacks(config: Config, stacks: tuple[Stack, ...]) -> tuple[StackRule, ...]:
     """Entries that found nothing: no mistake by itself, but worth a word."""
     fruitful = {stack.place for stack in stacks}
     return tuple(rule for rule in config.stacks if rule.place not in fruitful)
 
 
-def holds_root_module(listing: Listing | None) -> bool:
+def has_root_module(listing: Listing | None) -> bool:
     return listing is not None and any(
         name.endswith(_CODE) and not name.startswith((".", "#")) for name in listing.files
     )
@@ -91,11 +91,13 @@ class _Discovery:
         if rule.pattern is None:
             yield self._scope(rule, {}, None, None, needs_of(rule, ()))
             return
-        pattern = compiled(rule.pattern)
+        pattern = compile_pattern(rule.pattern)
         folders = rule.kind is RuleKind.FOLDER
         needs = needs_of(rule, pattern.names)
-        for path, captured in sorted(walk(pattern, self._tree, folders=folders), key=lambda pair: pair[0]):
-            if folders and not holds_root_module(self._tree.listing(path)):
+        for path, captured in sorted(
+            matching_paths(pattern, self._tree, folders=folders), key=lambda pair: pair[0]
+        ):
+            if folders and not has_root_module(self._tree.listing(path)):
                 continue
             if not folders and self._read_by_itself(path):
                 continue
@@ -105,7 +107,7 @@ class _Discovery:
     def _read_by_itself(self, path: str) -> bool:
         """`terraform.tfvars` and `*.auto.tfvars` beside code belong to every stack of that code."""
         folder, _, name = path.rpartition("/")
-        return is_own_variables(name) and holds_root_module(self._tree.listing(folder or "."))
+        return is_auto_loaded(name) and has_root_module(self._tree.listing(folder or "."))
 
     def _scope(
         self,
@@ -225,7 +227,7 @@ class _Discovery:
 
     def _check_files(self, stack: Stack, rule: StackRule) -> None:
         listing = self._tree.listing(stack.module)
-        if not holds_root_module(listing):
+        if not has_root_module(listing):
             what = "is not there" if listing is None else "holds no Terraform files"
             self._problems.add(
                 "HF-STACK-4",
@@ -269,7 +271,7 @@ class _Discovery:
                     hint="Let both say the same; without `type` the code alone decides.",
                 )
                 continue
-            where = state_place(stack, code)
+            where = state_location(stack, code)
             if where is not None:
                 by_state[where.identity].append((stack, where.shown))
         for same in by_state.values():

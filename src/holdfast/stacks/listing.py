@@ -35,7 +35,7 @@ def has_file(tree: Tree, path: str) -> bool:
     return listing is not None and name in listing.files
 
 
-def joined(folder: str, name: str) -> str:
+def join_path(folder: str, name: str) -> str:
     return name if folder == ROOT else f"{folder}/{name}"
 
 

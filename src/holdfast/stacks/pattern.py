@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from holdfast.config.patterns import Deep, Named, Segment, names_in, parse_pattern
 from holdfast.config.placeholders import Literal, Placeholder
-from holdfast.stacks.listing import ROOT, Tree, joined
+from holdfast.stacks.listing import ROOT, Tree, join_path
 
 _VISIBLE: Final = r"(?!\.|node_modules(?:/|\Z))"
 _MANY: Final = rf"(?:{_VISIBLE}[^/]+/)*"
@@ -40,7 +40,7 @@ class Pattern(Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def compiled(text: str) -> Pattern:
+def compile_pattern(text: str) -> Pattern:
     segments = parse_pattern(text)
     return Pattern(
         text=text,
@@ -83,7 +83,7 @@ def _segment(segment: Segment, seen: set[str], *, again: bool) -> str:
     return text
 
 
-def walk(pattern: Pattern, tree: Tree, *, folders: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
+def matching_paths(pattern: Pattern, tree: Tree, *, folders: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Every file (or folder) of the tree that matches, with its values. Goes only where a match can be."""
     last = len(pattern.segments) - 1
     seen: set[tuple[str, int]] = set()
@@ -99,7 +99,7 @@ def walk(pattern: Pattern, tree: Tree, *, folders: bool) -> Iterator[tuple[str, 
         if index < last:
             continue
         for name in _matching(pattern, index, listing.folders if folders else listing.files):
-            path = joined(folder, name)
+            path = join_path(folder, name)
             values = pattern.match(path)
             if values is not None:
                 yield path, values
@@ -111,7 +111,7 @@ def _onward(pattern: Pattern, step: tuple[str, int], folders: frozenset[str]) ->
     deep = isinstance(pattern.segments[index], Deep)
     last = index == len(pattern.segments) - 1
     below = [] if last and not deep else _matching(pattern, index, folders)
-    steps = [(joined(folder, name), index if deep else index + 1) for name in below]
+    steps = [(join_path(folder, name), index if deep else index + 1) for name in below]
     return [*steps, (folder, index + 1)] if deep and not last else steps
 
 

@@ -15,7 +15,7 @@ from holdfast.config.shapes import shortest_path
 from holdfast.config.stack_rules import RuleKind, StackRule
 from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.stacks import environment
-from holdfast.stacks.listing import Tree, has_file, joined
+from holdfast.stacks.listing import Tree, has_file, join_path
 from holdfast.stacks.variables import ReadValues, plain_text
 
 ENVIRONMENT_VARIABLES: Final = ("environment", "env")
@@ -58,7 +58,7 @@ class VariablesFiles:
             names = listing.files if listing is not None else frozenset()
             first = [name for name in ("terraform.tfvars", "terraform.tfvars.json") if name in names]
             auto = sorted(name for name in names if name.endswith((".auto.tfvars", ".auto.tfvars.json")))
-            self._beside[module] = tuple(joined(module, name) for name in (*first, *auto))
+            self._beside[module] = tuple(join_path(module, name) for name in (*first, *auto))
         return self._beside[module]
 
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.worktree import Kind as FileKind
-from holdfast.stacks.reads.inputs import Kind, Reach, touched, words
-from holdfast.stacks.reads.walk import reach_of
+from holdfast.stacks.reads.inputs import Kind, Reach, affecting_change, reason_text
+from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import RemovedStack, Selected, Stack
 
 _ORDER = tuple(Kind)
@@ -38,7 +38,7 @@ def select(
     found: list[Selected] = []
     for stack in stacks:
         reasons = list(_configured(stack, config_file, old_stacks)) if config_file in changed else []
-        reasons.extend(reasons_for(reach_of(code, stack, env_variables), changed))
+        reasons.extend(reasons_for(stack_inputs(code, stack, env_variables), changed))
         reasons.extend(_held_against(stack, changed))
         if reasons:
             found.append(Selected(stack=stack, reasons=tuple(dict.fromkeys(reasons))))
@@ -49,13 +49,13 @@ def reasons_for(reach: Reach, changed: Iterable[str]) -> tuple[str, ...]:
     """One reason for each thing that changed, the most direct first, with the paths that show it."""
     grouped: dict[tuple[Kind, str], set[str]] = {}
     for path in changed:
-        touch = touched(reach, path)
+        touch = affecting_change(reach, path)
         if touch is None:
             continue
         one_by_one = touch.kind not in (Kind.MODULE, Kind.FOLDER, Kind.EVERYTHING)
         grouped.setdefault((touch.kind, "" if one_by_one else touch.subject), set()).add(path)
     ordered = sorted(grouped.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1]))
-    return tuple(words(kind, subject, paths) for (kind, subject), paths in ordered)
+    return tuple(reason_text(kind, subject, paths) for (kind, subject), paths in ordered)
 
 
 def _configured(stack: Stack, config_file: str, old_stacks: Mapping[str, Stack] | None) -> Iterable[str]:
@@ -76,7 +76,7 @@ def _held_against(stack: Stack, changed: frozenset[str]) -> Iterable[str]:
         yield f"its contract {file} changed"
 
 
-def removed(
+def removed_stacks(
     stacks: Iterable[Stack],
     changed: frozenset[str],
     code: Code,

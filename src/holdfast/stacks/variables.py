@@ -14,7 +14,7 @@ ReadValues = Callable[[str], Mapping[str, object]]
 LARGEST = 16 * 1024 * 1024
 
 
-def values_in(root: Path) -> ReadValues:
+def variables_reader(root: Path) -> ReadValues:
     """Reads `.tfvars` and `.tfvars.json` below this root. What a file computes is the reader's `UNKNOWN`."""
 
     def read_values(path: str) -> Mapping[str, object]:

@@ -17,8 +17,8 @@ from holdfast.cli.command import Group
 from holdfast.cli.commands import init
 from holdfast.kernel.errors import ConfigError, Failed
 from holdfast.onboarding.config_file import write_verified
-from holdfast.onboarding.scan import look
-from holdfast.onboarding.starter import Starter, starter
+from holdfast.onboarding.scan import scan_repository
+from holdfast.onboarding.starter import Starter, starter_from_scan
 from holdfast.stacks.stack import Stack
 
 CODE = 'resource "terraform_data" "x" {}\n'
@@ -42,7 +42,7 @@ def lay(root: Path, files: Mapping[str, str]) -> Path:
 
 def started(root: Path) -> tuple[Starter, dict[str, Stack]]:
     """Look, write, and read back: what discovery finds is what was announced."""
-    made = starter(look(root))
+    made = starter_from_scan(scan_repository(root))
     stacks = write_verified(made, root / "holdfast.yaml")
     return made, {stack.name: stack for stack in stacks}
 
@@ -243,7 +243,9 @@ def test_what_to_mend_in_order(tmp_path: Path) -> None:
             'data "external" "y" {\n  program = ["z"]\n}\nvariable "needed" {}\n',
         },
     )
-    made = starter(look(tmp_path, tracked=("b/terraform.tfstate", "old.tfplan", "b/main.tf")))
+    made = starter_from_scan(
+        scan_repository(tmp_path, tracked=("b/terraform.tfstate", "old.tfplan", "b/main.tf"))
+    )
     assert list(dict.fromkeys(one.title for one in made.mend)) == [
         "States beside the code: take them over",
         "State and plan files in Git",
@@ -264,7 +266,7 @@ def test_what_to_mend_in_order(tmp_path: Path) -> None:
 def test_nothing_is_written_when_the_starter_is_wrong(tmp_path: Path) -> None:
     """A starter that does not find what it announced, or cannot be read, never reaches the disk."""
     lay(tmp_path, {"main.tf": CODE})
-    made = starter(look(tmp_path))
+    made = starter_from_scan(scan_repository(tmp_path))
     file = tmp_path / "holdfast.yaml"
     for wrong in (replace(made, stacks=("another",)), replace(made, text="version: 1\nstakcs: []\n")):
         with pytest.raises(Failed) as caught:
@@ -361,7 +363,7 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """A file that cannot be written is an error with a code, not a traceback."""
     lay(tmp_path, {"main.tf": CODE})
-    made = starter(look(tmp_path))
+    made = starter_from_scan(scan_repository(tmp_path))
     (tmp_path / "holdfast.yaml").mkdir()
     with pytest.raises(Failed) as caught:
         write_verified(made, tmp_path / "holdfast.yaml")

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.kernel.errors import Failed
 from holdfast.stacks.listing import FolderTree, ListedTree, Listing, Tree, has_file
-from holdfast.stacks.pattern import compiled, walk
+from holdfast.stacks.pattern import compile_pattern, matching_paths
 
 FILES = ("main.tf", "a/x.tfvars", "a/b/y.tfvars", "c/z.txt")
 
@@ -46,7 +46,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
     (tmp_path / "a" / "self").symlink_to(tmp_path / "a")
     (tmp_path / "a" / "to_c").symlink_to(tmp_path / "c")
     (tmp_path / "c" / "to_a").symlink_to(tmp_path / "a")
-    found = {path for path, _ in walk(compiled("**/{n}.tfvars"), tree, folders=False)}
+    found = {path for path, _ in matching_paths(compile_pattern("**/{n}.tfvars"), tree, folders=False)}
     assert found == {"a/x.tfvars", "a/b/y.tfvars", "c/to_a/x.tfvars", "c/to_a/b/y.tfvars"}
 
 
@@ -57,7 +57,7 @@ def test_links_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
     (outside / "x.tfvars").write_text("")
     tree = on_disk(root)
     (root / "link").symlink_to(outside)
-    assert list(walk(compiled("link/{n}.tfvars"), tree, folders=False)) == []
+    assert list(matching_paths(compile_pattern("link/{n}.tfvars"), tree, folders=False)) == []
     assert tree.listing("link") is None
 
 

@@ -11,7 +11,7 @@ from holdfast.config.settings import ContractUse, Target
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Place
-from holdfast.stacks.select import removed, select
+from holdfast.stacks.select import removed_stacks, select
 from holdfast.stacks.stack import Stack
 
 
@@ -106,7 +106,7 @@ def test_env_of_a_stack_may_set_a_variable(code: Code) -> None:
 def test_a_deleted_variables_file_is_a_removed_stack(code: Code) -> None:
     """A stack whose variables file is gone is reported, once, and one that is still there is not."""
     changed = frozenset(("Accounts/old.tfvars", "Accounts/a.tfvars", "gone.tf"))
-    found = removed((stack("a"), stack("b")), changed, code, of_path)
+    found = removed_stacks((stack("a"), stack("b")), changed, code, of_path)
     assert [(gone.name, gone.variables, gone.reason) for gone in found] == [
         ("old", "Accounts/old.tfvars", "its variables file Accounts/old.tfvars is gone")
     ]
@@ -116,7 +116,7 @@ def test_a_deleted_variables_file_is_a_removed_stack(code: Code) -> None:
 def test_a_folder_without_code_is_a_removed_stack(code: Code) -> None:
     """A folder that was a root module and holds no code any more is a removed stack."""
     was = replace(stack("live"), kind=RuleKind.FOLDER, module="live/net", variables_files=())
-    found = removed(
+    found = removed_stacks(
         (), frozenset(("live/net/main.tf", "live/net/x.tf")), code, lambda p: was if "net" in p else None
     )
     assert [(gone.name, gone.variables, gone.reason) for gone in found] == [
@@ -127,7 +127,7 @@ def test_a_folder_without_code_is_a_removed_stack(code: Code) -> None:
 def test_a_stack_that_the_configuration_gave_up_is_removed(code: Code) -> None:
     """A stack that only the old configuration gives is a removed stack."""
     old = {"a": stack("a"), "c": stack("c")}
-    found = removed((stack("a"),), frozenset(("holdfast.yaml",)), code, of_path, old_stacks=old)
+    found = removed_stacks((stack("a"),), frozenset(("holdfast.yaml",)), code, of_path, old_stacks=old)
     assert [(gone.name, gone.stack, gone.reason) for gone in found] == [
         ("c", stack("c"), "holdfast.yaml does not give it any more")
     ]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.onboarding.naming import environments_for, is_region, shape, word_in
+from holdfast.onboarding.naming import environment_word, environments_for, is_region, path_pattern
 from holdfast.stacks.environment import recognise
 
 
@@ -11,7 +11,7 @@ from holdfast.stacks.environment import recognise
 )
 def test_words_before_production(value: str) -> None:
     """What clearly is no production is read as such."""
-    word = word_in(value)
+    word = environment_word(value)
     assert word is not None
     assert not word.production
 
@@ -19,7 +19,7 @@ def test_words_before_production(value: str) -> None:
 @pytest.mark.parametrize("value", ["prod", "acme-prd", "live", "PRODUCTION", "dev-prod"])
 def test_words_of_production(value: str) -> None:
     """A value that speaks of production is production, whatever else it speaks of."""
-    word = word_in(value)
+    word = environment_word(value)
     assert word is not None
     assert word.production
 
@@ -27,7 +27,7 @@ def test_words_of_production(value: str) -> None:
 @pytest.mark.parametrize("value", ["shared", "mgmt", "devices", "product", "contest", ""])
 def test_other_words(value: str) -> None:
     """A word that only begins like an environment is none."""
-    assert word_in(value) is None
+    assert environment_word(value) is None
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_no_regions(value: str) -> None:
 def test_shape_names_the_parts() -> None:
     """Parts of a path get the names people use for them."""
     paths = [("Accounts", "a", "net", "x"), ("Accounts", "b", "db", "y")]
-    assert shape(paths, leaf="name") == ("Accounts", "{account}", "{service}", "{name}")
+    assert path_pattern(paths, leaf="name") == ("Accounts", "{account}", "{service}", "{name}")
     paths = [("live", "dev", "eu-west-1", "net"), ("live", "prod", "us-east-1", "db")]
-    assert shape(paths, leaf="component") == ("live", "{environment}", "{region}", "{component}")
+    assert path_pattern(paths, leaf="component") == ("live", "{environment}", "{region}", "{component}")
 
 
 def test_one_account_is_still_a_place_for_others() -> None:
     """A part whose meaning is known stays open although it has one value today."""
-    assert shape([("accounts", "acme", "net", "x")], leaf="name") == (
+    assert path_pattern([("accounts", "acme", "net", "x")], leaf="name") == (
         "accounts",
         "{account}",
         "{service}",
@@ -64,7 +64,7 @@ def test_one_account_is_still_a_place_for_others() -> None:
 
 def test_a_file_name_that_says_nothing_stays() -> None:
     """`envs/prod/terraform.tfvars` is about `prod`, not about `terraform`."""
-    assert shape([("envs", "prod", "terraform"), ("envs", "dev", "terraform")], leaf="name") == (
+    assert path_pattern([("envs", "prod", "terraform"), ("envs", "dev", "terraform")], leaf="name") == (
         "envs",
         "{environment}",
         "terraform",
@@ -77,7 +77,7 @@ def test_environments_agree_with_the_words() -> None:
     environments, unmatched = environments_for(values)
     assert unmatched == ("mgmt",)
     for value in values[:-1]:
-        word, found = word_in(value), recognise(value, environments)
+        word, found = environment_word(value), recognise(value, environments)
         assert word is not None
         assert found is not None
         assert found.production == word.production, value

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.onboarding.scan_scripts import Passed, as_template, is_script, one_value_each, passed_settings
+from holdfast.onboarding.scan_scripts import (
+    Passed,
+    as_template,
+    backend_config_options,
+    consistent_settings,
+    is_script,
+)
 
 
 @pytest.mark.parametrize(
@@ -16,14 +22,14 @@ from holdfast.onboarding.scan_scripts import Passed, as_template, is_script, one
 )
 def test_settings_are_found(line: str, setting: str | None, value: str) -> None:
     """Each way in which scripts hand a setting over is seen, with its line."""
-    assert passed_settings(f"# nothing\n{line}\n", "run.sh") == (
+    assert backend_config_options(f"# nothing\n{line}\n", "run.sh") == (
         Passed(path="run.sh", line=2, setting=setting, value=value),
     )
 
 
 def test_a_comment_says_nothing() -> None:
     """A line that does not run is not what is done today."""
-    assert passed_settings('# terraform init -backend-config="key=a"\n', "run.sh") == ()
+    assert backend_config_options('# terraform init -backend-config="key=a"\n', "run.sh") == ()
 
 
 def test_variables_become_placeholders() -> None:
@@ -43,9 +49,9 @@ def test_what_cannot_be_followed(value: str) -> None:
 
 def test_scripts_that_disagree() -> None:
     """Two scripts with two places tell nothing."""
-    found = passed_settings("init -backend-config=key=a\ninit -backend-config=key=b\n", "run.sh")
-    assert one_value_each(found) is None
-    assert one_value_each(found[:1]) == {"key": found[0]}
+    found = backend_config_options("init -backend-config=key=a\ninit -backend-config=key=b\n", "run.sh")
+    assert consistent_settings(found) is None
+    assert consistent_settings(found[:1]) == {"key": found[0]}
 
 
 def test_where_scripts_are() -> None:

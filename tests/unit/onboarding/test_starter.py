@@ -8,8 +8,8 @@ import pytest
 from holdfast.config.read import parse
 from holdfast.onboarding.scan import BackendFile, Look, Module, VariablesFile
 from holdfast.onboarding.scan_scripts import Passed
-from holdfast.onboarding.starter import Starter, starter
-from holdfast.onboarding.starter_text import scalar
+from holdfast.onboarding.starter import Starter, starter_from_scan
+from holdfast.onboarding.starter_text import yaml_value
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
@@ -52,7 +52,7 @@ def found(made: Starter, look: Look) -> tuple[Stack, ...]:
 
 
 def made_for(look: Look) -> tuple[Starter, dict[str, Stack]]:
-    made = starter(look)
+    made = starter_from_scan(look)
     return made, {stack.name: stack for stack in found(made, look)}
 
 
@@ -231,4 +231,4 @@ def test_many_odd_names_become_one() -> None:
 )
 def test_values_as_yaml(value: object, text: str) -> None:
     """Text that could be read as something else is quoted."""
-    assert scalar(value) == text
+    assert yaml_value(value) == text

@@ -9,7 +9,7 @@ import pytest
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
-from holdfast.stacks.backend import CodeBackend, state_place
+from holdfast.stacks.backend import CodeBackend, state_location
 from holdfast.stacks.stack import Stack
 
 
@@ -32,7 +32,7 @@ def stack(
 
 
 def same(one: Stack, first: CodeBackend | None, two: Stack, second: CodeBackend | None) -> bool:
-    left, right = state_place(one, first), state_place(two, second)
+    left, right = state_location(one, first), state_location(two, second)
     return left is not None and right is not None and left.identity == right.identity
 
 
@@ -88,12 +88,12 @@ def test_one_state_or_two(
 def test_a_computed_setting_is_not_judged() -> None:
     """OpenTofu may compute the key: nobody is accused of what nobody can tell."""
     computed = CodeBackend(type="s3", settings={"bucket": "b"}, computed=("key",))
-    assert state_place(stack(), computed) is None
-    assert state_place(stack(settings={"key": "k"}), computed) is not None
+    assert state_location(stack(), computed) is None
+    assert state_location(stack(settings={"key": "k"}), computed) is not None
 
 
 def test_a_connection_string_is_never_shown() -> None:
     """The message about a state may be read by anyone."""
-    found = state_place(stack(settings={"conn_str": "postgres://u:pa55@h/d"}), CodeBackend(type="pg"))
+    found = state_location(stack(settings={"conn_str": "postgres://u:pa55@h/d"}), CodeBackend(type="pg"))
     assert found is not None
     assert "pa55" not in found.shown

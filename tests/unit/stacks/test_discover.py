@@ -11,7 +11,7 @@ from holdfast.config.read import parse
 from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import ConfigError, Failed, Problem
 from holdfast.stacks.backend import CodeBackend
-from holdfast.stacks.discover import discover, without_stacks
+from holdfast.stacks.discover import discover, rules_without_stacks
 from holdfast.stacks.listing import ListedTree
 from holdfast.stacks.stack import Stack
 
@@ -294,7 +294,7 @@ def test_an_entry_that_finds_nothing_is_no_mistake_but_known() -> None:
     stacks = discover(
         config, files=ListedTree(["main.tf"]), read_values=lambda _: {}, code_backend=lambda _: None
     )
-    assert without_stacks(config, stacks) == (config.stacks[0],)
+    assert rules_without_stacks(config, stacks) == (config.stacks[0],)
 
 
 def test_a_stack_that_only_moved_in_the_file_is_the_same() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.stacks.listing import ListedTree, Listing
-from holdfast.stacks.pattern import compiled, walk
+from holdfast.stacks.pattern import compile_pattern, matching_paths
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from holdfast.stacks.pattern import compiled, walk
 )
 def test_matching(pattern: str, path: str, values: dict[str, str] | None) -> None:
     """A path that need not exist gives the values, or none."""
-    assert compiled(pattern).match(path) == values
+    assert compile_pattern(pattern).match(path) == values
 
 
 FILES = (
@@ -67,14 +67,14 @@ FILES = (
 )
 def test_walking_files(pattern: str, found: set[str]) -> None:
     """A walk finds each file that matches, once, and no other."""
-    paths = [path for path, _ in walk(compiled(pattern), ListedTree(FILES), folders=False)]
+    paths = [path for path, _ in matching_paths(compile_pattern(pattern), ListedTree(FILES), folders=False)]
     assert len(paths) == len(set(paths))
     assert set(paths) == found
 
 
 def test_walking_folders() -> None:
     """Folders are found by the same patterns."""
-    found = {path for path, _ in walk(compiled("A/**"), ListedTree(FILES), folders=True)}
+    found = {path for path, _ in matching_paths(compile_pattern("A/**"), ListedTree(FILES), folders=True)}
     assert found == {"A/x", "A/x/deep", "A/y"}
 
 
@@ -93,5 +93,5 @@ class Watched:
 def test_a_walk_goes_only_where_a_match_can_be() -> None:
     """Folders that cannot lead to a match are not read."""
     watched = Watched()
-    list(walk(compiled("A/{a}/{n}.tfvars"), watched, folders=False))
+    list(matching_paths(compile_pattern("A/{a}/{n}.tfvars"), watched, folders=False))
     assert watched.seen == {".", "A", "A/x", "A/y"}

@@ -20,7 +20,7 @@ from holdfast.hcl.eval.values import bool_of, known
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place
-from holdfast.stacks.backend import CodeBackend, StatePlace, state_place
+from holdfast.stacks.backend import CodeBackend, StatePlace, state_location
 
 _HOST: Final = "app.terraform.io"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -289,7 +289,7 @@ def state_place_for(
     told = {name: value for name, value in plain.items() if known(value)}
     bare = replace(stack.stack, backend=None, workspace=workspace)
     code = CodeBackend(type=type_, settings=told, computed=tuple(name for name in plain if name not in told))
-    return state_place(bare, code)
+    return state_location(bare, code)
 
 
 def _hosted(settings: Mapping[str, object]) -> StatePlace | None:

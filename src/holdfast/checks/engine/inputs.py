@@ -7,7 +7,7 @@ from datetime import date
 
 from holdfast.checks.model.subjects import CheckedStack, Checkout, VariablesFile
 from holdfast.config.settings import Config
-from holdfast.hcl.eval.code import Code, is_code, is_own_variables
+from holdfast.hcl.eval.code import Code, is_auto_loaded, is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.hcl.nodes import File
 from holdfast.stacks.stack import Stack
@@ -70,7 +70,7 @@ def _variables_files(checkout: Checkout, alone: Iterable[str]) -> Iterable[Varia
     for stack in checkout.stacks:
         folder = stack.stack.module
         names = checkout.code.tree.names(folder)
-        own = [checkout.code.tree.join(folder, name) for name in names if is_own_variables(name)]
+        own = [checkout.code.tree.join(folder, name) for name in names if is_auto_loaded(name)]
         for path in dict.fromkeys((*own, *stack.stack.variables_files)):
             users.setdefault(path, []).append(stack)
     for path in alone:

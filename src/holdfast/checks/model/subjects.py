@@ -21,7 +21,7 @@ from holdfast.hcl.nodes import Block, Body, File
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, values
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.values import MaskedStruct
-from holdfast.stacks.reads.walk import Visited, visits
+from holdfast.stacks.reads.walk import Visited, module_instances
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.contents import Contents
@@ -179,7 +179,7 @@ class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
 
         `value(resource.body, "name", visited.scope)` then knows variables, locals and arguments of calls.
         """
-        return tuple(visits(self.checkout.code, self.stack))
+        return tuple(module_instances(self.checkout.code, self.stack))
 
     @property
     def scope(self) -> Scope:

@@ -29,8 +29,8 @@ def init(
 ) -> Exit:
     """Scan this repository and write a starter holdfast.yaml; show what was guessed and what to fix."""
     from holdfast.onboarding.config_file import config_path, require_new, write_verified
-    from holdfast.onboarding.scan import look
-    from holdfast.onboarding.starter import starter
+    from holdfast.onboarding.scan import scan_repository
+    from holdfast.onboarding.starter import starter_from_scan
     from holdfast.system import git as system_git
 
     here = Path.cwd()
@@ -49,7 +49,7 @@ def init(
         "" if git is None or root == git.top else root.resolve().relative_to(git.top.resolve()).as_posix()
     )
     tracked = () if git is None else _below(git.tracked(), prefix)
-    made = starter(look(root, tracked=tracked))
+    made = starter_from_scan(scan_repository(root, tracked=tracked))
     stacks = write_verified(made, file)
     if invocation.as_json:
         invocation.document(document(made, os.path.relpath(file, here)))

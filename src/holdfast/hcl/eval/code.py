@@ -42,7 +42,7 @@ def is_override(name: str) -> bool:
     return bool(_OVERRIDE.search(name))
 
 
-def is_own_variables(name: str) -> bool:
+def is_auto_loaded(name: str) -> bool:
     """A variables file that is read without being asked for, when it stands beside the root module."""
     return name in ("terraform.tfvars", "terraform.tfvars.json") or bool(_AUTO.search(name))
 
@@ -198,7 +198,7 @@ class Code:
 
     def _pin(self, folder: str, name: str) -> Pin | None:
         """In the folder or the nearest one above it, as the version managers look for it."""
-        for place in pin_places(folder, name):
+        for place in pin_paths(folder, name):
             if self.tree.kind(place) is not Kind.FILE:
                 continue
             try:
@@ -211,7 +211,7 @@ class Code:
         return None
 
 
-def pin_places(folder: str, name: str) -> tuple[str, ...]:
+def pin_paths(folder: str, name: str) -> tuple[str, ...]:
     """Where a version file counts: beside the root module, or in any folder above it."""
     parts = [] if folder == "." else folder.split("/")
     return tuple("/".join((*parts[:depth], name)) for depth in range(len(parts), -1, -1))

@@ -10,15 +10,15 @@ from holdfast.hcl.eval.code import (
     OPENTOFU_VERSION,
     TERRAFORM_VERSION,
     Code,
+    is_auto_loaded,
     is_code,
-    is_own_variables,
-    pin_places,
+    pin_paths,
 )
 from holdfast.hcl.eval.values import SetOf, set_of
 from holdfast.hcl.eval.worktree import Kind
 from holdfast.hcl.reader import UNKNOWN
-from holdfast.stacks.reads.file_references import pathlike
-from holdfast.stacks.reads.fileset import Fileset, pattern_of
+from holdfast.stacks.reads.file_references import may_be_path
+from holdfast.stacks.reads.fileset import Fileset, fileset_pattern
 from holdfast.stacks.reads.inputs import Names, Reach, ancestors
 
 _NESTED = re.compile(r"\b(?:file\w*|templatefile|templatestring)\s*\(")
@@ -46,7 +46,7 @@ class Gathering:
         self._reasons: dict[str, None] = {}
 
     def done(self) -> Reach:
-        pins = [p for name in (TERRAFORM_VERSION, OPENTOFU_VERSION) for p in pin_places(self.module, name)]
+        pins = [p for name in (TERRAFORM_VERSION, OPENTOFU_VERSION) for p in pin_paths(self.module, name)]
         for pin in pins:
             self._add_file(pin)
         own = Names(paths=frozenset(self._paths), folders=frozenset(self._folders))
@@ -101,7 +101,7 @@ class Gathering:
             self.modules.setdefault(alias, folder)
         root = folder == self.module
         for name in self.tree.names(folder):
-            if is_code(name) or (root and (is_own_variables(name) or name == LOCK_FILE)):
+            if is_code(name) or (root and (is_auto_loaded(name) or name == LOCK_FILE)):
                 path = self.tree.join(folder, name)
                 self._reads.update(alias for alias in self.tree.aliases(path) if alias != path)
                 self._add_file(path)
@@ -140,13 +140,13 @@ class Gathering:
         for alias in self.tree.aliases(found):
             if self.tree.links(alias):
                 self._add_folder(alias)
-            self._filesets[Fileset(folder=alias, pattern=pattern_of(pattern))] = None
+            self._filesets[Fileset(folder=alias, pattern=fileset_pattern(pattern))] = None
 
     def add_names(self, texts: Iterable[str], bases: Iterable[str], *, folders: bool) -> None:
         """Strings that may name something: every place they may mean counts, there or not."""
         places = tuple(dict.fromkeys(bases))
         for text in texts:
-            dots = not pathlike(text)
+            dots = not may_be_path(text)
             if dots and not (folders and len(text) > 0 and not text.strip("./")):
                 continue
             for base in places:
@@ -185,7 +185,7 @@ class Gathering:
     def listing(self, folder: str, pattern: str) -> object:
         """`fileset` as a value; unknown where links or the pattern make it unsure."""
         found = None if folder.startswith("~") else self.tree.inside(self.module, folder)
-        matcher = pattern_of(pattern)
+        matcher = fileset_pattern(pattern)
         if found is None or matcher is None or self.tree.links(found):
             return UNKNOWN
         cut = 0 if found == "." else len(found) + 1

@@ -23,7 +23,7 @@ from holdfast.hcl.nodes import (
     Tuple,
     walk,
 )
-from holdfast.stacks.reads.path_expressions import TAGS, TAKES_PATHS, Point, foldery, points_of
+from holdfast.stacks.reads.path_expressions import TAGS, TAKES_PATHS, Point, may_name_folder, path_expressions
 
 _PROSE = frozenset(("description", "error_message"))
 _PLAIN_PROVISIONERS = frozenset(("file", "remote-exec"))
@@ -31,7 +31,7 @@ _PASSED_OVER = frozenset(("backend", "cloud", "required_providers", "provider_me
 _LONGEST_PATH = 1024
 
 
-def pathlike(text: str) -> bool:
+def may_be_path(text: str) -> bool:
     """Whether a string may name a file at all. Dots and slashes alone are separators far more often."""
     return (
         0 < len(text) <= _LONGEST_PATH
@@ -75,7 +75,7 @@ class Sites(Struct, frozen=True, kw_only=True):
     """Files that could only be read in part."""
 
 
-def find_sites(files: tuple[File, ...]) -> Sites:
+def find_references(files: tuple[File, ...]) -> Sites:
     words: set[str] = set()
     folder_words: set[str] = set()
     groups: list[Group] = []
@@ -111,9 +111,9 @@ def _words(block: Block, words: set[str], folder_words: set[str]) -> None:
         if attribute.name in _PROSE or _settles_the_module(block, attribute):
             continue
         for name, literal in _literals(attribute.name, attribute.expression):
-            if foldery(name):
+            if may_name_folder(name):
                 folder_words.add(literal)
-            elif pathlike(literal):
+            elif may_be_path(literal):
                 words.add(literal)
     for inner in block.body.blocks:
         _words(inner, words, folder_words)
@@ -215,7 +215,7 @@ def _points(block: Block, attribute: Attribute) -> tuple[Point, ...]:
     """A plain reference brings nothing new: its value was looked at where it was made."""
     if _settles_the_module(block, attribute):
         return ()
-    return points_of(attribute.expression, attribute.name)
+    return path_expressions(attribute.expression, attribute.name)
 
 
 def _runs_a_program(block: Block) -> bool:

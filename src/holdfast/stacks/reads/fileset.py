@@ -33,7 +33,7 @@ class Fileset(Struct, frozen=True, kw_only=True):
         return self.pattern is None or bool(self.pattern.fullmatch(path))
 
 
-def pattern_of(glob: str) -> re.Pattern[str] | None:
+def fileset_pattern(glob: str) -> re.Pattern[str] | None:
     """`*`, `**`, `?` and `{a,b}` as Terraform's `fileset` means them; None for anything beyond that."""
     if re.search(r"[\[\]\\]", glob) or glob.startswith("/"):
         return None

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from msgspec import Struct, field
 
-from holdfast.hcl.eval.code import LOCK_FILE, is_code, is_own_variables
+from holdfast.hcl.eval.code import LOCK_FILE, is_auto_loaded, is_code
 from holdfast.stacks.reads.fileset import Fileset
 
 
@@ -40,7 +40,7 @@ class Touch(Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        return words(self.kind, self.subject, (self.path,))
+        return reason_text(self.kind, self.subject, (self.path,))
 
 
 class Names(Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class Reach(Struct, frozen=True, kw_only=True):
         return bool(self.reasons)
 
 
-def touched(reach: Reach, path: str) -> Touch | None:
+def affecting_change(reach: Reach, path: str) -> Touch | None:
     """Whether a changed path (changed, new, or gone) touches the stack, and why."""
     return next(_touches(reach, path), None)
 
@@ -94,7 +94,7 @@ def _touches(reach: Reach, path: str) -> Iterator[Touch]:
         yield Touch(kind=Kind.VARIABLES, subject=path, path=path)
     if own and name == LOCK_FILE:
         yield Touch(kind=Kind.LOCK, subject=path, path=path)
-    if own and (is_code(name) or is_own_variables(name)):
+    if own and (is_code(name) or is_auto_loaded(name)):
         yield Touch(kind=Kind.OWN, subject=path, path=path)
     if path in reach.pins:
         yield Touch(kind=Kind.PIN, subject=path, path=path)
@@ -143,7 +143,7 @@ _WORDS: Mapping[Kind, str] = MappingProxyType(
 )
 
 
-def words(kind: Kind, subject: str, paths: Iterable[str]) -> str:
+def reason_text(kind: Kind, subject: str, paths: Iterable[str]) -> str:
     """A reason for people; of many paths only the first are named."""
     listed = sorted(paths)
     shown = ", ".join(listed[:_MOST_PATHS])

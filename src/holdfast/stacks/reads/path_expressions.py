@@ -64,12 +64,12 @@ _NEVER_TEXT = (
 _BUILDERS = frozenset(("format", "formatlist", "join", "replace", "pathexpand", "dirname", "abspath"))
 
 
-def foldery(name: str) -> bool:
+def may_name_folder(name: str) -> bool:
     """An attribute whose plain word may well name a folder: `chart = "web"`, not `environment = "dev"`."""
     return bool(_FOLDERY.search(name))
 
 
-def strong(name: str) -> bool:
+def expects_file(name: str) -> bool:
     """An attribute that all but certainly names a file: if its value is unknown, any file may be meant."""
     return bool(_STRONG.match(name))
 
@@ -79,7 +79,7 @@ class Named(Struct, frozen=True, kw_only=True):
 
     expression: Expression
     folder: bool
-    strong: bool
+    expects_file: bool
     of_path: bool
     """`path.module` or its like is part of it."""
 
@@ -109,7 +109,7 @@ class Either(Struct, frozen=True, kw_only=True):
 Point = Named | Read | Each | Either
 
 
-def points_of(expression: Expression, name: str) -> tuple[Point, ...]:
+def path_expressions(expression: Expression, name: str) -> tuple[Point, ...]:
     """`name`: the attribute, or the key of an object, that the expression is given to."""
     return tuple(_points(expression, name))
 
@@ -162,9 +162,14 @@ def _own(expression: Expression, name: str | None) -> Iterator[Point]:
     made = isinstance(expression, Template) or (
         isinstance(expression, Call) and expression.name not in _NEVER_TEXT
     )
-    given = isinstance(expression, Traversal | Access) and (foldery(name) or strong(name))
+    given = isinstance(expression, Traversal | Access) and (may_name_folder(name) or expects_file(name))
     if made or given:
-        yield Named(expression=expression, folder=foldery(name), strong=strong(name), of_path=of_path)
+        yield Named(
+            expression=expression,
+            folder=may_name_folder(name),
+            expects_file=expects_file(name),
+            of_path=of_path,
+        )
 
 
 def _inner_name(expression: Expression, at: int, name: str | None) -> str | None:

@@ -9,7 +9,7 @@ from holdfast.hcl.eval.values import text_of
 from holdfast.hcl.nodes import Expression, Template
 from holdfast.hcl.reader import UNKNOWN, Unknown
 from holdfast.stacks.reads.collector import Gathering, reads_files
-from holdfast.stacks.reads.file_references import Site, pathlike
+from holdfast.stacks.reads.file_references import Site, may_be_path
 from holdfast.stacks.reads.path_expressions import READERS, Each, Either, Named, Point, Read
 
 
@@ -62,7 +62,7 @@ class Inspection:
         if isinstance(value, str):
             self._into.add_names((value,), self._bases, folders=point.folder)
         elif isinstance(value, Unknown):
-            if value is UNKNOWN and (point.strong or point.of_path):
+            if value is UNKNOWN and (point.expects_file or point.of_path):
                 self._computed(point.expression, file)
             elif isinstance(point.expression, Template):
                 self._beginning(point.expression, scope, of_path=point.of_path)
@@ -76,7 +76,7 @@ class Inspection:
                 break
             text += part
         folder = text.rpartition("/")[0]
-        if pathlike(folder) or (folder and of_path):
+        if may_be_path(folder) or (folder and of_path):
             self._into.add_names((folder,), self._bases, folders=True)
 
     def _read(self, point: Read, scope: Scope, file: str) -> None:

@@ -10,12 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef
-from holdfast.hcl.eval.code import Code, ModuleCall, ModuleCode, is_own_variables
+from holdfast.hcl.eval.code import Code, ModuleCall, ModuleCode, is_auto_loaded
 from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import convert, number_of, pairs, same, strings
 from holdfast.hcl.reader import UNKNOWN, Unknown, values
 from holdfast.stacks.reads.collector import Gathering
-from holdfast.stacks.reads.file_references import Group, Sites, find_sites
+from holdfast.stacks.reads.file_references import Group, Sites, find_references
 from holdfast.stacks.reads.inputs import Reach
 from holdfast.stacks.reads.resolve import Inspection
 from holdfast.stacks.stack import Stack
@@ -26,10 +26,10 @@ _DEEPEST = 30
 _TF_VAR = "TF_VAR_"
 
 
-def reach_of(code: Code, stack: Stack, env_variables: frozenset[str] = frozenset()) -> Reach:
+def stack_inputs(code: Code, stack: Stack, env_variables: frozenset[str] = frozenset()) -> Reach:
     """What decides a stack. `env_variables`: variables that a TF_VAR_ of the caller's environment may set."""
     from_env = {name.removeprefix(_TF_VAR) for name in stack.env if name.startswith(_TF_VAR)}
-    return reach(
+    return module_inputs(
         code,
         stack.module,
         stack.variables_files,
@@ -40,7 +40,7 @@ def reach_of(code: Code, stack: Stack, env_variables: frozenset[str] = frozenset
     )
 
 
-def reach(
+def module_inputs(
     code: Code,
     module: str,
     variables_files: tuple[str, ...] = (),
@@ -78,7 +78,7 @@ class Visited(Struct, frozen=True, kw_only=True):
     """Called with `count = 0`: nothing in it is made."""
 
 
-def visits(code: Code, stack: Stack) -> Iterator[Visited]:
+def module_instances(code: Code, stack: Stack) -> Iterator[Visited]:
     """The stack's root module, then every local module that it calls, once for each instance."""
     gathering = Gathering(code, stack.module)
     from_env = frozenset(name.removeprefix(_TF_VAR) for name in stack.env if name.startswith(_TF_VAR))
@@ -156,7 +156,7 @@ def _given(
 ) -> dict[str, object]:
     """What files and the configuration set, the last one winning; every string in them may name a file."""
     code, module = gathering.code, gathering.module
-    own = [code.tree.join(module, name) for name in code.tree.names(module) if is_own_variables(name)]
+    own = [code.tree.join(module, name) for name in code.tree.names(module) if is_auto_loaded(name)]
     # terraform.tfvars, terraform.tfvars.json, then *.auto.tfvars and *.auto.tfvars.json by name.
     own.sort(key=lambda path: (path.rpartition("/")[2] not in _FIRST, path.rpartition("/")[2]))
     found: dict[str, object] = {}
@@ -239,7 +239,7 @@ class _Walk:
             self._call(call, scope, visit)
 
     def _sites(self, folder: str, module: ModuleCode) -> Sites:
-        sites = self._code.once(("sites", folder), lambda: find_sites(module.files))
+        sites = self._code.once(("sites", folder), lambda: find_references(module.files))
         if folder not in self._into.modules:
             self._into.add_module(folder)
             self._into.add_words(folder, sites.words, sites.folder_words)

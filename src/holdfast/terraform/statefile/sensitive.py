@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.hcl.eval.code import Code, is_own_variables
+from holdfast.hcl.eval.code import Code, is_auto_loaded
 from holdfast.hcl.reader import Unknown, constant, values
 from holdfast.terraform.plan.values import marked_texts, part_of_mask, texts
 from holdfast.terraform.statefile.model import (
@@ -84,7 +84,7 @@ def sensitive_variables(
     for block in declared.values():
         default = block.body.attribute("default")
         found.update(_known_texts(constant(default.expression)) if default is not None else ())
-    own = [code.tree.join(module, name) for name in code.tree.names(module) if is_own_variables(name)]
+    own = [code.tree.join(module, name) for name in code.tree.names(module) if is_auto_loaded(name)]
     for file in filter(None, map(code.file, (*own, *files))):
         found.update(
             text for name, value in values(file).items() if name in declared for text in _known_texts(value)

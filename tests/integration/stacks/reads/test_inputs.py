@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import UNKNOWN
-from holdfast.stacks.reads.inputs import Reach, touched
-from holdfast.stacks.reads.walk import reach
+from holdfast.stacks.reads.inputs import Reach, affecting_change
+from holdfast.stacks.reads.walk import module_inputs
 
 
 def repository(root: Path, files: dict[str, str]) -> Code:
@@ -19,7 +19,7 @@ def repository(root: Path, files: dict[str, str]) -> Code:
 
 
 def reason(reached: Reach, path: str) -> str | None:
-    touch = touched(reached, path)
+    touch = affecting_change(reached, path)
     return touch.reason if touch else None
 
 
@@ -37,7 +37,7 @@ def test_the_root_module_and_what_stands_beside_it(tmp_path: Path) -> None:
             ".terraform-version": "1.9.0\n",
         },
     )
-    found = reach(code, "live", ("shared.tfvars",))
+    found = module_inputs(code, "live", ("shared.tfvars",))
     assert found.files == {
         "live/main.tf",
         "live/terraform.tfvars",
@@ -69,7 +69,7 @@ def test_local_modules_are_followed_to_the_end(tmp_path: Path) -> None:
             "modules/c/main.tf": "",
         },
     )
-    found = reach(code, "live")
+    found = module_inputs(code, "live")
     assert found.files == {"live/main.tf", "live/far.tf", "modules/a/main.tf", "modules/b/main.tf.json"}
     assert reason(found, "modules/b/x.tf") == "module modules/b changed (modules/b/x.tf)"
     assert reason(found, "modules/c/main.tf") is None
@@ -110,7 +110,7 @@ resource "x" "y" {
             "live/policies/trust.json": "{}",
         },
     )
-    found = reach(code, "live", inline={"files": ("k1", "k2")})
+    found = module_inputs(code, "live", inline={"files": ("k1", "k2")})
     assert found.reads == {
         "live/policies/trust.json",
         "live/pairs/one",
@@ -137,7 +137,7 @@ def test_a_string_that_names_a_file_counts(tmp_path: Path) -> None:
             "Accounts/a/trust-policy.json": "{}",
         },
     )
-    found = reach(code, ".", ("Accounts/a/db.tfvars",))
+    found = module_inputs(code, ".", ("Accounts/a/db.tfvars",))
     assert "Accounts/a/trust-policy.json" in found.files
     for path in ("trust-policy.json", "Accounts/a/sub/x.txt", "sub/x.txt", "policies/p.json"):
         assert reason(found, path) == f"names {path}"
@@ -151,7 +151,7 @@ def test_a_plain_word_does_not_name_a_folder(tmp_path: Path) -> None:
         "dev/net/terraform.tfvars": 'environment = "dev"\n',
         "dev/db/main.tf": "",
     }
-    found = reach(repository(tmp_path / "a", files), "dev/net")
+    found = module_inputs(repository(tmp_path / "a", files), "dev/net")
     assert reason(found, "dev/db/main.tf") is None
     assert found.files == {"dev/net/main.tf", "dev/net/terraform.tfvars"}
     code = repository(
@@ -162,7 +162,7 @@ def test_a_plain_word_does_not_name_a_folder(tmp_path: Path) -> None:
             "tpl/t": "",
         },
     )
-    found = reach(code, ".")
+    found = module_inputs(code, ".")
     assert {"src/deep/a.py", "tpl/t"} <= found.files
     assert reason(found, "src/new.py") == "reads files of src (src/new.py)"
     assert reason(found, "tpl/new") == "reads files of tpl (tpl/new)"
@@ -183,7 +183,7 @@ resource "x" "y" {
             "live/rules/2.yaml": "",
         },
     )
-    found = reach(code, "live")
+    found = module_inputs(code, "live")
     assert found.files == {"live/main.tf", "live/rules/a/1.json"}
     assert found.reads == {"live/rules/a/1.json"}
     assert reason(found, "live/rules/b/new.json") == "reads files of live/rules (live/rules/b/new.json)"
@@ -238,10 +238,10 @@ resource "x" "y" {
 def test_what_cannot_be_followed_makes_every_file_count(tmp_path: Path, text: str, words: str) -> None:
     """Where a path cannot be followed, everything counts, and the reason says where and why."""
     code = repository(tmp_path, {"main.tf": text, "t.tpl": '${file("x")}'})
-    found = reach(code, ".")
+    found = module_inputs(code, ".")
     assert found.everything
     assert found.reasons[0] == words
-    touch = touched(found, "any/thing.txt")
+    touch = affecting_change(found, "any/thing.txt")
     assert touch is not None
     assert touch.reason == f"{words}: every file counts (any/thing.txt)"
 
@@ -264,16 +264,16 @@ def test_what_reads_nothing_does_not_make_every_file_count(tmp_path: Path, text:
     code = repository(
         tmp_path, {"main.tf": text, "m/main.tf": 'variable "f" {}\nlocals {\n a = file(var.f)\n}\n'}
     )
-    found = reach(code, ".")
+    found = module_inputs(code, ".")
     assert not found.everything
-    assert touched(found, "any/thing.txt") is None
-    assert touched(found, "state/x.tfstate") is None
+    assert affecting_change(found, "any/thing.txt") is None
+    assert affecting_change(found, "state/x.tfstate") is None
 
 
 def test_a_path_that_begins_in_a_folder_and_is_computed_counts_the_folder(tmp_path: Path) -> None:
     """Of a name that only its resource knows, the folder it begins with counts."""
     code = repository(tmp_path, {"main.tf": 'locals {\n  a = "policies/${random_id.x.hex}.json"\n}\n'})
-    found = reach(code, ".")
+    found = module_inputs(code, ".")
     assert reason(found, "policies/new.json") == "reads files of policies (policies/new.json)"
 
 
@@ -283,10 +283,10 @@ def test_the_environment_counts_for_less_than_files(tmp_path: Path) -> None:
         tmp_path,
         {"main.tf": 'variable "f" { default = "a" }\nlocals { x = file(var.f) }\n', "v.tfvars": 'f = "b"\n'},
     )
-    assert reach(code, ".").reads == {"a"}
-    assert reach(code, ".", env_variables=frozenset(("f",))).everything
-    assert reach(code, ".", ("v.tfvars",), env_variables=frozenset(("f",))).reads == {"b"}
-    assert reach(code, ".", ("v.tfvars",), {"f": "c"}).everything
+    assert module_inputs(code, ".").reads == {"a"}
+    assert module_inputs(code, ".", env_variables=frozenset(("f",))).everything
+    assert module_inputs(code, ".", ("v.tfvars",), env_variables=frozenset(("f",))).reads == {"b"}
+    assert module_inputs(code, ".", ("v.tfvars",), {"f": "c"}).everything
 
 
 def test_what_is_outside_the_repository_is_noted(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_what_is_outside_the_repository_is_noted(tmp_path: Path) -> None:
     code = repository(
         tmp_path / "repo", {"live/main.tf": 'locals {\n  a = file("../../x")\n  b = file("/etc/hosts")\n}\n'}
     )
-    assert reach(code, "live").outside == (
+    assert module_inputs(code, "live").outside == (
         "live/main.tf:2 reads ../../x, which is outside the repository",
         "live/main.tf:3 reads /etc/hosts, which is outside the repository",
     )
@@ -311,7 +311,7 @@ def test_a_link_counts_with_its_target(tmp_path: Path) -> None:
     repository(tmp_path, code_files)
     (tmp_path / "modules").symlink_to("shared")
     (tmp_path / "live/provider.tf").symlink_to("../shared/provider.tf")
-    found = reach(Code(tmp_path), "live")
+    found = module_inputs(Code(tmp_path), "live")
     assert {
         "modules/vpc/main.tf",
         "shared/vpc/main.tf",
@@ -325,8 +325,8 @@ def test_a_link_counts_with_its_target(tmp_path: Path) -> None:
         "modules",
         "live/provider.tf",
     ):
-        assert touched(found, path) is not None, path
-    assert touched(found, "shared/other.txt") is None
+        assert affecting_change(found, path) is not None, path
+    assert affecting_change(found, "shared/other.txt") is None
 
 
 def test_code_says_what_the_engine_must_know(tmp_path: Path) -> None:
@@ -378,5 +378,5 @@ def test_a_module_is_read_once_for_many_stacks(tmp_path: Path) -> None:
     code = repository(tmp_path, {"main.tf": 'variable "f" {}\nlocals { a = file(var.f) }\n'})
     first = code.module(".")
     (tmp_path / "main.tf").unlink()
-    assert all(reach(code, ".", inline={"f": f"f{n}"}).reads == {f"f{n}"} for n in range(200))
+    assert all(module_inputs(code, ".", inline={"f": f"f{n}"}).reads == {f"f{n}"} for n in range(200))
     assert code.module(".") is first

@@ -6,7 +6,7 @@ from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import SetOf, convert, known
 from holdfast.hcl.nodes import Expression
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, read
-from holdfast.stacks.reads.fileset import Fileset, pattern_of
+from holdfast.stacks.reads.fileset import Fileset, fileset_pattern
 
 
 def expression(text: str) -> Expression:
@@ -208,7 +208,7 @@ def test_a_variable_holds_what_its_type_makes_of_the_value(
 )
 def test_patterns_of_fileset(glob: str, yes: list[str], no: list[str]) -> None:
     """A pattern of `fileset` holds the files that Terraform would find."""
-    fileset = Fileset(folder="f", pattern=pattern_of(glob))
+    fileset = Fileset(folder="f", pattern=fileset_pattern(glob))
     assert fileset.pattern is not None
     assert [path for path in (*yes, *no) if fileset.holds(f"f/{path}")] == yes
     assert not fileset.holds("g/a.json")
@@ -217,7 +217,7 @@ def test_patterns_of_fileset(glob: str, yes: list[str], no: list[str]) -> None:
 @pytest.mark.parametrize("glob", ["[a-z]*", "a\\*", "../*", "**.json", "{a", "a,b", "/x"])
 def test_patterns_that_are_not_followed(glob: str) -> None:
     """A pattern beyond the simple ones is not guessed at: every file of the folder counts."""
-    assert pattern_of(glob) is None
+    assert fileset_pattern(glob) is None
     assert Fileset(folder="f", pattern=None).holds("f/anything/at/all")
 
 
