@@ -61,7 +61,7 @@ def test_a_link_that_leads_to_no_file_is_refused(holdfast: Program) -> None:
     (holdfast.folder / "one/shared.tf").symlink_to("../not/checked/out.tf")
     refused = holdfast.results("plan", code=3)["one"]
     assert refused["error"]["code"] == "HF-WORK-3"
-    assert "one/shared.tf is a link that leads to no file" in refused["error"]["message"]
+    assert "one/shared.tf is a broken symbolic link" in refused["error"]["message"]
     found = holdfast.json("check", code=3)["findings"]
     assert [one["file"] for one in found if one["rule"] == "HF904"] == ["one/shared.tf"]
 

@@ -300,10 +300,10 @@ def _text(value: object) -> str:
 
 def _refuse_beyond(stack: Stack, reached: Reach) -> None:
     """A file that is missing must never change a plan, and no work directory can hold these."""
-    if reached.beyond:
+    if reached.broken:
         raise Refused(
             "HF-WORK-3",
-            f"{stack.name}: {reached.beyond[0]}",
+            f"{stack.name}: {reached.broken[0]}",
             hint="Put holdfast.yaml at the root, name the file by an absolute path, or mend the link.",
         )
 

@@ -53,7 +53,7 @@ def test_a_stack_is_selected_with_its_reasons(code: Code) -> None:
     """Each touched stack says why, in words, the most direct reason first."""
     assert chosen(code, "README.md") == {}
     assert chosen(code, "policies/a.json", "Accounts/a.tfvars") == {
-        "a": ("variables file Accounts/a.tfvars changed", "names policies/a.json")
+        "a": ("variables file Accounts/a.tfvars changed", "refers to policies/a.json")
     }
     several = [f"vpc/{n}.tf" for n in range(5)]
     why = "module vpc changed (vpc/0.tf, vpc/1.tf, vpc/2.tf and 2 more)"

@@ -1,7 +1,7 @@
-"""What a module's folder says: variables, locals, calls of other modules, backend, versions.
+"""The code of a module: variables, locals, module calls, backend, versions.
 
-A `Code` reads each folder and each file once, however many stacks share them. It never raises for what a
-file holds: what could not be read stands in `problems`.
+A `Code` reads each folder and each file once, however many stacks share them. It never raises because of a
+file's content: what could not be read is in `problems`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ LOCK_FILE = ".terraform.lock.hcl"
 
 
 def is_code(name: str) -> bool:
-    """A file that Terraform or OpenTofu reads as code, by its name alone; like them, not a backup."""
+    """A file that Terraform or OpenTofu reads as code, by its name; editor backups are ignored as they do."""
     return bool(_CODE.search(name)) and not (name.startswith((".", "#")) or name.endswith("~"))
 
 
 def is_override(name: str) -> bool:
-    """A file of code whose blocks are laid over those of the others."""
+    """A file whose blocks override those of the other files."""
     return bool(_OVERRIDE.search(name))
 
 
 def is_auto_loaded(name: str) -> bool:
-    """A variables file that is read without being asked for, when it stands beside the root module."""
+    """A variables file that Terraform loads by itself when it is in the root module's folder."""
     return name in ("terraform.tfvars", "terraform.tfvars.json") or bool(_AUTO.search(name))
 
 
@@ -61,11 +61,11 @@ class ModuleCall(Struct, frozen=True, kw_only=True):
     source: Expression | None
     arguments: Mapping[str, Expression]
     block: Block
-    """The block as written, for `for_each` and `count`."""
+    """The block itself, for `for_each` and `count`."""
 
 
 class BackendCode(Struct, frozen=True, kw_only=True):
-    """`settings` holds what the code says in plain values; `UNKNOWN` for what is computed."""
+    """The `backend` block: `settings` are constants, or `UNKNOWN` for what is computed."""
 
     type: str
     settings: Mapping[str, object]
@@ -73,7 +73,7 @@ class BackendCode(Struct, frozen=True, kw_only=True):
 
 
 class Pin(Struct, frozen=True, kw_only=True):
-    """A version asked for by a file such as `.terraform-version`."""
+    """A version required by a file such as `.terraform-version`."""
 
     version: str
     path: str
@@ -88,11 +88,11 @@ class ModuleCode(Struct, frozen=True, kw_only=True):
     calls: tuple[ModuleCall, ...]
     required_versions: tuple[str, ...]
     required_providers: Mapping[str, object]
-    """Name to `{source, version}` (or a version), in plain values."""
+    """Name to `{source, version}` (or a version), as constants."""
     backend: BackendCode | None
     cloud: Place | None
     tofu: tuple[str, ...]
-    """Why this is OpenTofu's code, in words; empty when it may be Terraform's."""
+    """Why only OpenTofu can run this code; empty if Terraform may run it."""
     terraform_version: Pin | None
     opentofu_version: Pin | None
 
@@ -105,7 +105,7 @@ class ModuleCode(Struct, frozen=True, kw_only=True):
 
 
 class Code:
-    """The code of one repository, read on demand and kept. Paths are relative to `root`, with `/`."""
+    """The code of one repository, read on demand and cached. Paths are relative to `root`, with `/`."""
 
     def __init__(self, root: Path) -> None:
         self.tree = Worktree(root)
@@ -115,15 +115,15 @@ class Code:
         self._kept: dict[Hashable, object] = {}
 
     def file(self, path: str) -> File | None:
-        """A file of HCL or of its JSON; None when there is none."""
+        """A parsed HCL or JSON file; None if it does not exist."""
         if path not in self._files:
             self._files[path] = self._read(path)
         return self._files[path]
 
     def content(self, path: str) -> bytes | None:
-        """The bytes of a file, read once; None when there is none or it cannot be read."""
-        found = self._content(path)
-        return None if isinstance(found, OSError) else found
+        """The bytes of a file, read once; None if it does not exist or cannot be read."""
+        content = self._content(path)
+        return None if isinstance(content, OSError) else content
 
     def _content(self, path: str) -> bytes | OSError | None:
         if path not in self._contents:
@@ -132,15 +132,15 @@ class Code:
 
     def _read_bytes(self, path: str) -> bytes | OSError | None:
         if self.tree.kind(path) is Kind.OTHER:
-            # A pipe, or a link to a device: reading it may never end.
-            return OSError(errno.EINVAL, "it is neither a file nor a folder")
+            # Reading a pipe or a device may never end.
+            return OSError(errno.EINVAL, "not a regular file")
         place = self.tree.root / path
         try:
             return place.read_bytes()
         except ValueError:
-            return None  # code may name a file by what no name can hold
+            return None  # code may contain a path with characters that no file name can have
         except (FileNotFoundError, NotADirectoryError):
-            return OSError(errno.ENOENT, "it is a link that leads to no file") if place.is_symlink() else None
+            return OSError(errno.ENOENT, "broken symbolic link") if place.is_symlink() else None
         except OSError as error:
             return error
 
@@ -149,21 +149,21 @@ class Code:
         if isinstance(content, OSError):
             problem = Problem(
                 code="HF-HCL-5",
-                message=f"the file cannot be read: {content.strerror}",
-                hint="Check that it is a file and that this user may read it.",
+                message=f"cannot read the file: {content.strerror}",
+                hint="Check that it is a regular file and that you may read it.",
                 place=Place(file=path),
             )
             return File(path=path, body=Body(), problems=(problem,))
         return None if content is None else read(content, path)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Something worked out from the code, kept beside it under a key that says what it is."""
+        """Compute something from the code once and cache it; the key names what it is."""
         if key not in self._kept:
             self._kept[key] = make()
-        return self._kept[key]  # type: ignore[return-value] # one key, one type: the key names its maker
+        return self._kept[key]  # type: ignore[return-value] # each key is used by one caller, with one type
 
     def module(self, folder: str) -> ModuleCode:
-        """The code of a folder; of one that is not there, an empty module with `exists` false."""
+        """The code of a folder; an empty module with `exists` false if there is no such folder."""
         if folder not in self._modules:
             self._modules[folder] = self._module(folder)
         return self._modules[folder]
@@ -174,7 +174,7 @@ class Code:
             for name in self.tree.names(folder)
             if is_code(name) and not self.tree.is_folder(self.tree.join(folder, name))
         )
-        # OpenTofu reads main.tofu instead of main.tf, and override files come last: later ones win below.
+        # Later files win below: OpenTofu prefers main.tofu to main.tf, and override files come last.
         names.sort(key=lambda name: (bool(_OVERRIDE.search(name)), bool(_TOFU.search(name)), name))
         read_ = [self.file(self.tree.join(folder, name)) for name in names]
         files = tuple(file for file in read_ if file is not None)
@@ -197,7 +197,7 @@ class Code:
         )
 
     def _pin(self, folder: str, name: str) -> Pin | None:
-        """In the folder or the nearest one above it, as the version managers look for it."""
+        """The nearest one, looking upwards from the folder as version managers do."""
         for place in pin_paths(folder, name):
             if self.tree.kind(place) is not Kind.FILE:
                 continue
@@ -212,7 +212,7 @@ class Code:
 
 
 def pin_paths(folder: str, name: str) -> tuple[str, ...]:
-    """Where a version file counts: beside the root module, or in any folder above it."""
+    """Where a version file applies: in the root module's folder or in any folder above it."""
     parts = [] if folder == "." else folder.split("/")
     return tuple("/".join((*parts[:depth], name)) for depth in range(len(parts), -1, -1))
 
@@ -233,8 +233,8 @@ def _settings(files: tuple[File, ...]) -> _Settings:
     encryption: Place | None = None
     for block in (block for file in files for block in file.body.blocks_of("terraform")):
         version = block.body.attribute("required_version")
-        if version is not None and isinstance(asked := constant(version.expression), str):
-            versions.append(asked)
+        if version is not None and isinstance(required := constant(version.expression), str):
+            versions.append(required)
         for inner in block.body.blocks:
             match inner.type:
                 case "required_providers":
@@ -264,31 +264,29 @@ def _backend(block: Block) -> BackendCode:
 
 
 def _tofu(files: tuple[File, ...], settings: _Settings, pin: Pin | None) -> tuple[str, ...]:
-    reasons = [f"{file.path} is OpenTofu's" for file in files if _TOFU.search(file.path)]
+    reasons = [f"{file.path} is an OpenTofu file" for file in files if _TOFU.search(file.path)]
     if pin is not None:
-        reasons.append(f"{pin.path} asks for OpenTofu {pin.version}")
+        reasons.append(f"{pin.path} requires OpenTofu {pin.version}")
     if settings.encryption is not None:
         reasons.append(f"{settings.encryption.file}:{settings.encryption.line} encrypts the state")
     return tuple(reasons)
 
 
 def _variables(files: tuple[File, ...]) -> dict[str, Variable]:
-    found: dict[str, Variable] = {}
+    variables: dict[str, Variable] = {}
     for block in (block for file in files for block in file.body.blocks_of("variable")):
         name = block.labels[0] if block.labels else ""
-        before = found.get(name)
-        kind, default = block.body.attribute("type"), block.body.attribute("default")
-        nullable = block.body.attribute("nullable")
-        found[name] = Variable(
+        before = variables.get(name) or Variable(name=name, place=block.place)
+        attributes = {item.name: item.expression for item in block.body.attributes}
+        nullable = attributes.get("nullable")
+        variables[name] = Variable(
             name=name,
             place=block.place,
-            type=kind.expression if kind else (before.type if before else None),
-            default=default.expression if default else (before.default if before else None),
-            nullable=constant(nullable.expression) is not False
-            if nullable
-            else (before.nullable if before else True),
+            type=attributes.get("type", before.type),
+            default=attributes.get("default", before.default),
+            nullable=before.nullable if nullable is None else constant(nullable) is not False,
         )
-    return found
+    return variables
 
 
 def _locals(files: tuple[File, ...]) -> dict[str, Expression]:
@@ -297,17 +295,17 @@ def _locals(files: tuple[File, ...]) -> dict[str, Expression]:
 
 
 def _calls(files: tuple[File, ...]) -> tuple[ModuleCall, ...]:
-    found: dict[str, ModuleCall] = {}
+    calls: dict[str, ModuleCall] = {}
     for block in (block for file in files for block in file.body.blocks_of("module")):
         name = block.labels[0] if block.labels else ""
-        before = found.get(name)
+        before = calls.get(name)
         attributes = {item.name: item.expression for item in block.body.attributes}
-        given = {key: value for key, value in attributes.items() if key not in _META}
-        found[name] = ModuleCall(
+        arguments = {key: value for key, value in attributes.items() if key not in _META}
+        calls[name] = ModuleCall(
             name=name,
             place=block.place,
             source=attributes.get("source", before.source if before else None),
-            arguments={**(before.arguments if before else {}), **given},
+            arguments={**(before.arguments if before else {}), **arguments},
             block=before.block if before and not {"for_each", "count"} & attributes.keys() else block,
         )
-    return tuple(found.values())
+    return tuple(calls.values())

@@ -1,7 +1,7 @@
-"""A small, honest evaluator: the value of an expression, or unknown. It never guesses.
+"""Evaluates an expression to a value or to an unknown. It never guesses.
 
-Unknown spreads: whatever is made of it is unknown too. `COMPUTED` is the unknown that only resources, data
-sources and outputs of modules decide; everything else that cannot be told is `UNKNOWN`.
+Whatever depends on an unknown is unknown too. `COMPUTED` is an unknown that depends only on resources, data
+sources and module outputs; everything else that cannot be determined is `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,18 @@ from typing import Any
 from msgspec import Struct, field
 
 from holdfast.hcl.eval.functions import FUNCTIONS, PARTIAL
-from holdfast.hcl.eval.operators import arithmetic, logic
-from holdfast.hcl.eval.values import bool_of, known, pairs, parts_of, same, strings, text_of, unknown_of
+from holdfast.hcl.eval.values import (
+    arithmetic,
+    bool_of,
+    known,
+    logic,
+    pairs,
+    parts_of,
+    same,
+    strings,
+    text_of,
+    unknown_of,
+)
 from holdfast.hcl.nodes import (
     Access,
     Binary,
@@ -33,19 +43,19 @@ from holdfast.hcl.nodes import (
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
 
 Listing = Callable[[str, str], object]
-"""`fileset`: the files of a folder that match a pattern, as a set, or unknown."""
+"""`fileset`: the files below a folder that match a pattern, as a set, or unknown."""
 
 _MOST_ELEMENTS = 2000
 _MOST_STEPS = 2_000_000
 _STEPS_OF_ELEMENT = 10
 _MOST_PARTS = 100_000
 _LONGEST_TEXT = 5_000_000
-_MADE_OF_PATHS = frozenset(("format", "join", "fileset", "abspath", "tostring", "coalesce", "lookup"))
-"""Functions through which an absolute path may pass without being looked into."""
+_PASS_PATHS = frozenset(("format", "join", "fileset", "abspath", "tostring", "coalesce", "lookup"))
+"""Functions that pass an absolute path on without inspecting it."""
 
 
 class _Absent:
-    """Terraform would report an error here; `try` goes on to its next argument."""
+    """Terraform would report an error here; `try` continues with its next argument."""
 
 
 _ABSENT = _Absent()
@@ -56,24 +66,24 @@ def _no_listing(_folder: str, _pattern: str) -> object:
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """What names mean at one place of one module."""
+    """What names refer to at one point in a module."""
 
     variables: Mapping[str, object] = field(default_factory=dict)
     locals: Mapping[str, Expression] = field(default_factory=dict)
     path_module: str = "."
-    """Relative to the root module's folder, as Terraform has it."""
+    """Relative to the root module's folder, as in Terraform."""
     cwd: str | None = None
-    """The root module's folder as an absolute path of the source tree; None when it cannot be told."""
+    """The absolute path of the root module's folder in the source tree; None if unknown."""
     tree: str | None = None
     """The source tree itself, absolute."""
     workspace: str | None = None
     names: Mapping[str, object] = field(default_factory=dict)
-    """Names bound here: `each`, `count`, iterators of dynamic blocks, names of `for`."""
+    """Names bound here: `each`, `count`, iterators of dynamic blocks, variables of `for`."""
     listing: Listing = _no_listing
-    settled: dict[str, object] = field(default_factory=dict)
-    """Locals whose value is already known, shared by every scope of the same module."""
+    known_locals: dict[str, object] = field(default_factory=dict)
+    """Locals that were already evaluated, shared by every scope of the same module."""
     steps: list[int] = field(default_factory=lambda: [_MOST_STEPS])
-    """What one question may still cost: a few lines of code can ask for more than there is time."""
+    """Steps left for one evaluation: a few lines of code can require more work than there is time for."""
 
     def bind(self, names: Mapping[str, object]) -> Scope:
         return self._with({**self.names, **names})
@@ -91,13 +101,13 @@ class Scope(Struct, frozen=True, kw_only=True):
             workspace=self.workspace,
             names=names,
             listing=self.listing,
-            settled=self.settled,
+            known_locals=self.known_locals,
             steps=self.steps,
         )
 
 
 def evaluate(expression: Expression, scope: Scope) -> object:
-    """A value, unknowns in it where there are any, or an unknown; what grows huge is one. Never raises."""
+    """A value, possibly with unknown parts, or an unknown; a huge value is unknown. Never raises."""
     scope.steps[0] = _MOST_STEPS
     try:
         value = _value(expression, scope)
@@ -109,7 +119,7 @@ def evaluate(expression: Expression, scope: Scope) -> object:
 def _value(expression: Expression, scope: Scope) -> object:
     if type(expression) is Literal:
         return expression.value
-    return _MEANINGS[type(expression)](expression, scope)
+    return _EVALUATORS[type(expression)](expression, scope)
 
 
 def _plain(expression: Expression, scope: Scope) -> object:
@@ -117,7 +127,7 @@ def _plain(expression: Expression, scope: Scope) -> object:
     return UNKNOWN if isinstance(value, _Absent) else value
 
 
-def _named(expression: Traversal, scope: Scope) -> object:  # noqa: PLR0911 - one line for each kind of name
+def _named(expression: Traversal, scope: Scope) -> object:  # noqa: PLR0911 - one line per kind of name
     root = expression.root
     if root in scope.names:
         return scope.names[root]
@@ -138,13 +148,13 @@ def _named(expression: Traversal, scope: Scope) -> object:  # noqa: PLR0911 - on
 def _local(name: str, scope: Scope) -> object:
     if name not in scope.locals:
         return UNKNOWN
-    if name not in scope.settled:
-        scope.settled[name] = UNKNOWN  # a local that refers to itself ends here
+    if name not in scope.known_locals:
+        scope.known_locals[name] = UNKNOWN  # ends the recursion if a local refers to itself
         value = _plain(scope.locals[name], scope.unbound())
         parts = parts_of(value, _MOST_PARTS)
         scope.steps[0] -= parts
-        scope.settled[name] = UNKNOWN if parts > _MOST_PARTS or scope.steps[0] < 0 else value
-    return scope.settled[name]
+        scope.known_locals[name] = UNKNOWN if parts > _MOST_PARTS or scope.steps[0] < 0 else value
+    return scope.known_locals[name]
 
 
 def _steps(value: object, steps: tuple[str | Expression, ...], scope: Scope) -> object:
@@ -176,7 +186,7 @@ def _index(value: object, key: object) -> object:
 def _template(expression: Template, scope: Scope) -> object:
     if len(expression.pieces) == 1:
         return _value(expression.pieces[0], scope)
-    found: list[str] = []
+    texts: list[str] = []
     values = [_value(piece, scope) for piece in expression.pieces]
     for value in values:
         if isinstance(value, _Absent):
@@ -184,26 +194,26 @@ def _template(expression: Template, scope: Scope) -> object:
         text = text_of(value)
         if text is None:
             return unknown_of(*values) if any(isinstance(v, Unknown) for v in values) else UNKNOWN
-        found.append(text)
-    return "".join(found) if sum(map(len, found)) <= _LONGEST_TEXT else UNKNOWN
+        texts.append(text)
+    return "".join(texts) if sum(map(len, texts)) <= _LONGEST_TEXT else UNKNOWN
 
 
 def _object(expression: Object, scope: Scope) -> object:
-    found: dict[str, object] = {}
+    items: dict[str, object] = {}
     for key, item in expression.items:
-        given = _plain(key, scope)
-        name = text_of(given)
+        name_value = _plain(key, scope)
+        name = text_of(name_value)
         if name is None:
-            return unknown_of(given) if isinstance(given, Unknown) else UNKNOWN
-        found[name] = _plain(item, scope)
-    return found
+            return name_value if isinstance(name_value, Unknown) else UNKNOWN
+        items[name] = _plain(item, scope)
+    return items
 
 
 def _conditional(expression: Conditional, scope: Scope) -> object:
-    given = _plain(expression.condition, scope)
-    if isinstance(given, Unknown):
-        return unknown_of(given, _plain(expression.yes, scope), _plain(expression.no, scope))
-    condition = bool_of(given)
+    value = _plain(expression.condition, scope)
+    if isinstance(value, Unknown):
+        return unknown_of(value, _plain(expression.yes, scope), _plain(expression.no, scope))
+    condition = bool_of(value)
     if isinstance(condition, Unknown):
         return UNKNOWN
     return _value(expression.yes if condition else expression.no, scope)
@@ -217,7 +227,7 @@ def _binary(expression: Binary, scope: Scope) -> object:
     if not known(left) or not known(right):
         return unknown_of(left, right)
     if operator in ("==", "!="):
-        equal = None if _inside(scope, (left, right)) else same(left, right)
+        equal = None if _contains_tree_path(scope, (left, right)) else same(left, right)
         return UNKNOWN if equal is None else equal is (operator == "==")
     return arithmetic(operator, left, right)
 
@@ -235,14 +245,14 @@ def _unary(expression: Unary, scope: Scope) -> object:
 
 
 def elements(expression: For, scope: Scope) -> list[Scope] | Unknown:
-    """One scope for each element that a `for` goes through, before its condition."""
+    """One scope per element of a `for`, before its condition."""
     collection = _plain(expression.collection, scope)
-    found = pairs(collection)
-    scope.steps[0] -= len(found or ()) * _STEPS_OF_ELEMENT
-    if found is None or len(found) > _MOST_ELEMENTS or scope.steps[0] < 0:
-        return unknown_of(collection) if isinstance(collection, Unknown) else UNKNOWN
+    items = pairs(collection)
+    scope.steps[0] -= len(items or ()) * _STEPS_OF_ELEMENT
+    if items is None or len(items) > _MOST_ELEMENTS or scope.steps[0] < 0:
+        return collection if isinstance(collection, Unknown) else UNKNOWN
     scopes = []
-    for key, value in found:
+    for key, value in items:
         names = {expression.value_name: value}
         if expression.key_name is not None:
             names[expression.key_name] = key
@@ -258,19 +268,19 @@ def _for(expression: For, scope: Scope) -> object:
     keyed: dict[str, object] = {}
     for inner in scopes:
         if expression.condition is not None:
-            wanted = _plain(expression.condition, inner)
-            if not isinstance(wanted, bool):
-                return unknown_of(wanted) if isinstance(wanted, Unknown) else UNKNOWN
-            if not wanted:
+            condition = _plain(expression.condition, inner)
+            if not isinstance(condition, bool):
+                return condition if isinstance(condition, Unknown) else UNKNOWN
+            if not condition:
                 continue
         value = _plain(expression.value, inner)
         if expression.key is None:
             items.append(value)
             continue
-        given = _plain(expression.key, inner)
-        key = text_of(given)
+        key_value = _plain(expression.key, inner)
+        key = text_of(key_value)
         if key is None:
-            return unknown_of(given) if isinstance(given, Unknown) else UNKNOWN
+            return key_value if isinstance(key_value, Unknown) else UNKNOWN
         if expression.grouped:
             before = keyed.get(key, ())
             keyed[key] = (*before, value) if isinstance(before, tuple) else UNKNOWN
@@ -287,17 +297,17 @@ def _call(expression: Call, scope: Scope) -> object:
     if expression.expand_final:
         last = arguments.pop() if arguments else UNKNOWN
         if not isinstance(last, tuple):
-            return unknown_of(last) if isinstance(last, Unknown) else UNKNOWN
+            return last if isinstance(last, Unknown) else UNKNOWN
         arguments.extend(last)
-    whole = all(known(argument) for argument in arguments)
-    if not whole and (name not in PARTIAL or any(isinstance(value, Unknown) for value in arguments)):
+    all_known = all(known(argument) for argument in arguments)
+    if not all_known and (name not in PARTIAL or any(isinstance(value, Unknown) for value in arguments)):
         return unknown_of(*arguments)
-    if name not in _MADE_OF_PATHS and _inside(scope, tuple(arguments)):
+    if name not in _PASS_PATHS and _contains_tree_path(scope, tuple(arguments)):
         return UNKNOWN
-    return _answer(name, arguments, scope)
+    return _call_result(name, arguments, scope)
 
 
-def _answer(name: str, arguments: list[object], scope: Scope) -> object:
+def _call_result(name: str, arguments: list[object], scope: Scope) -> object:
     try:
         match name, arguments:
             case "fileset", [str() as folder, str() as pattern]:
@@ -312,17 +322,17 @@ def _answer(name: str, arguments: list[object], scope: Scope) -> object:
         return UNKNOWN
 
 
-def _inside(scope: Scope, value: object) -> bool:
-    """Whether an absolute path of the source tree stands in a value.
+def _contains_tree_path(scope: Scope, value: object) -> bool:
+    """Whether a value contains an absolute path of the source tree.
 
-    Terraform runs elsewhere, so such a path may be followed but not taken apart or compared.
+    Terraform runs in another directory, so such a path may be followed but not split or compared.
     """
     return scope.tree is not None and any(scope.tree in text for text in strings(value))
 
 
 def _absolute(path: str, scope: Scope) -> object:
-    found = posixpath.normpath(posixpath.join(scope.cwd or ".", path))
-    return found if scope.tree is not None and f"{found}/".startswith(f"{scope.tree}/") else UNKNOWN
+    absolute = posixpath.normpath(posixpath.join(scope.cwd or ".", path))
+    return absolute if scope.tree is not None and f"{absolute}/".startswith(f"{scope.tree}/") else UNKNOWN
 
 
 def _try(expression: Call, scope: Scope) -> object:
@@ -348,12 +358,12 @@ def _tuple(expression: Tuple, scope: Scope) -> object:
 
 
 def _opaque(expression: Opaque, scope: Scope) -> object:
-    inside = [_plain(part, scope) for part in expression.inside]
-    decided = not expression.unread and not all(known(value) for value in inside)
-    return unknown_of(*inside) if decided else UNKNOWN
+    parts = [_plain(part, scope) for part in expression.inside]
+    only_unknown_parts = not expression.unread and not all(known(value) for value in parts)
+    return unknown_of(*parts) if only_unknown_parts else UNKNOWN
 
 
-_MEANINGS: Mapping[type[Expression], Callable[[Any, Scope], object]] = {
+_EVALUATORS: Mapping[type[Expression], Callable[[Any, Scope], object]] = {
     Access: _access,
     Binary: _binary,
     Call: _call,

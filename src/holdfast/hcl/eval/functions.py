@@ -1,8 +1,8 @@
-"""Terraform's functions, as far as their answer can be told from known arguments. Pure.
+"""Terraform's functions, as far as their result is certain. Pure.
 
-Each takes known arguments and answers a value or an unknown; one that cannot deal with what it was given
-may raise TypeError, ValueError, KeyError or IndexError, which counts as unknown. A function that is not
-in the table is unknown: no answer is ever guessed.
+Each takes known arguments and returns a value or an unknown; for arguments it cannot handle it may raise
+TypeError, ValueError, KeyError or IndexError, which counts as unknown. The result of a function that is not
+in the table is unknown: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -54,9 +54,8 @@ def _format(spec: object, *arguments: object) -> object:
         return _text(value).zfill(int(padding or 0))
 
     template = _text(spec)
-    done = _VERB.sub(fill, template)
-    plain = _VERB.sub("", template)
-    return done if understood and not left and "%" not in plain else UNKNOWN
+    formatted = _VERB.sub(fill, template)
+    return formatted if understood and not left and "%" not in _VERB.sub("", template) else UNKNOWN
 
 
 def _join(separator: object, *lists: object) -> object:
@@ -65,17 +64,13 @@ def _join(separator: object, *lists: object) -> object:
 
 
 def _merge(*maps: object) -> object:
-    found: dict[object, object] = {}
-    for value in maps:
-        if value is not None:
-            found.update(_map(value))
-    return found
+    return {key: item for value in maps if value is not None for key, item in _map(value).items()}
 
 
 def _lookup(value: object, key: object, *default: object) -> object:
-    found = _map(value)
+    items = _map(value)
     name = _text(key)
-    return found[name] if name in found else default[0]
+    return items[name] if name in items else default[0]
 
 
 def _coalesce(*values: object) -> object:
@@ -95,7 +90,7 @@ def _basename(path: object) -> object:
 
 
 def _dirname(path: object) -> object:
-    """Go's filepath.Dir: what stands before the last slash, cleaned."""
+    """Go's filepath.Dir: what precedes the last slash, normalised."""
     return posixpath.normpath(_text(path).rpartition("/")[0] or ("/" if _text(path)[:1] == "/" else "."))
 
 
@@ -108,18 +103,13 @@ def _length(value: object) -> object:
 
 
 def _flatten(value: object) -> object:
-    found: list[object] = []
+    items: list[object] = []
     for item in _list(value):
-        if isinstance(item, Unknown):
-            return item
-        if isinstance(item, tuple):
-            inner = _flatten(item)
-            if isinstance(inner, Unknown):
-                return inner
-            found.extend(_list(inner))
-        else:
-            found.append(item)
-    return tuple(found)
+        inner = _flatten(item) if isinstance(item, tuple) else item
+        if isinstance(inner, Unknown):
+            return inner
+        items.extend(inner if isinstance(inner, tuple) else (inner,))
+    return tuple(items)
 
 
 def _distinct(value: object) -> object:
@@ -142,26 +132,14 @@ def _element(value: object, index: object) -> object:
     return items[at % len(items)]
 
 
-def _keys(value: object) -> object:
-    return tuple(key for key, _ in pairs(_map(value)) or ())
-
-
-def _values(value: object) -> object:
-    return tuple(item for _, item in pairs(_map(value)) or ())
-
-
-def _setunion(*values: object) -> object:
-    return set_of(item for value in values for item in _list(value))
-
-
 def _of_ascii(change: Callable[[str], str]) -> Callable[[object], object]:
-    """Beyond ASCII, Go and Python do not agree on white space and letters."""
+    """Outside ASCII, Go and Python disagree about white space and letters."""
 
-    def changed(value: object) -> object:
+    def apply(value: object) -> object:
         text = _text(value)
         return change(text) if text.isascii() else UNKNOWN
 
-    return changed
+    return apply
 
 
 FUNCTIONS: Mapping[str, Callable[..., object]] = {
@@ -177,7 +155,7 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "flatten": _flatten,
     "format": _format,
     "join": _join,
-    "keys": _keys,
+    "keys": lambda value: tuple(key for key, _ in pairs(_map(value)) or ()),
     "length": _length,
     "lookup": _lookup,
     "lower": _of_ascii(str.lower),
@@ -185,7 +163,7 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "nonsensitive": lambda value: value,
     "replace": _replace,
     "sensitive": lambda value: value,
-    "setunion": _setunion,
+    "setunion": lambda *values: set_of(item for value in values for item in _list(value)),
     "sort": lambda value: tuple(sorted(_text(item) for item in _list(value))),
     "split": lambda separator, text: tuple(_text(text).split(_text(separator))),
     "startswith": lambda text, start: _text(text).startswith(_text(start)),
@@ -199,11 +177,14 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "trimspace": _of_ascii(str.strip),
     "trimsuffix": lambda text, end: _text(text).removesuffix(_text(end)),
     "upper": _of_ascii(str.upper),
-    "values": _values,
+    "values": lambda value: tuple(item for _, item in pairs(_map(value)) or ()),
     "zipmap": lambda names, items: dict(zip(map(_text, _list(names)), _list(items), strict=True)),
 }
 
 PARTIAL = frozenset(
-    ("concat", "element", "flatten", "keys", "length", "lookup", "merge", "nonsensitive", "sensitive")
-) | frozenset(("tolist", "tomap", "values", "zipmap"))
-"""Functions that may be given values with unknowns inside: they only move them about."""
+    (
+        *("concat", "element", "flatten", "keys", "length", "lookup", "merge", "nonsensitive", "sensitive"),
+        *("tolist", "tomap", "values", "zipmap"),
+    )
+)
+"""Functions that accept partly unknown arguments: they only move elements."""

@@ -1,33 +1,45 @@
-"""Values as Terraform would have them, as far as they can be told without running it.
+"""Terraform values, as far as they are known without running it, and operators on them. Pure.
 
-Text, numbers, bools, None, tuples (lists), `SetOf`, dicts (maps and objects), and unknowns anywhere inside.
+Strings, numbers, bools, None, tuples (lists), `SetOf`, dicts (maps and objects); any part may be unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import operator as operators
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from holdfast.hcl.nodes import Call, Expression, Literal, Object, Traversal
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown, constant, read
 
+_LARGEST_NUMBER = 10**30
+_ON_NUMBERS: Mapping[str, Callable[[int, int], object]] = {
+    "+": operators.add,
+    "-": operators.sub,
+    "*": operators.mul,
+    "<": operators.lt,
+    ">": operators.gt,
+    "<=": operators.le,
+    ">=": operators.ge,
+}
+
 
 class SetOf(tuple[object, ...]):
-    """A set, in the order Terraform goes through it. Made by `set_of`."""
+    """A set, in the order in which Terraform iterates over it. Created by `set_of`."""
 
     __slots__ = ()
 
 
 def set_of(items: Iterable[object]) -> SetOf | Unknown:
-    """Strings are sorted and told apart; a set of anything else is not followed."""
-    found = list(items)
-    if not known(tuple(found)):
-        return unknown_of(*found)
-    texts = [item for item in found if isinstance(item, str)]
-    return SetOf(sorted(set(texts))) if len(texts) == len(found) else UNKNOWN
+    """Strings are sorted and deduplicated; a set of anything else is unknown."""
+    elements = tuple(items)
+    if not known(elements):
+        return unknown_of(*elements)
+    texts = [item for item in elements if isinstance(item, str)]
+    return SetOf(sorted(set(texts))) if len(texts) == len(elements) else UNKNOWN
 
 
 def known(value: object) -> bool:
-    """Known through and through."""
+    """Whether the value and all its parts are known."""
     if isinstance(value, Unknown):
         return False
     if isinstance(value, tuple):
@@ -38,23 +50,23 @@ def known(value: object) -> bool:
 
 
 def parts_of(value: object, most: int) -> int:
-    """How many parts it has, counted no further than `most`. One that stands in it twice counts twice."""
+    """How many parts it has, counting no further than `most`. A shared part counts each time."""
     if not isinstance(value, tuple | Mapping):
         return 1
     waiting: list[object] = [value]
     counted = 0
     while waiting and counted <= most:
-        found = waiting.pop()
+        part = waiting.pop()
         counted += 1
-        if isinstance(found, tuple):
-            waiting.extend(found)
-        elif isinstance(found, Mapping):
-            waiting.extend(found.values())
+        if isinstance(part, tuple):
+            waiting.extend(part)
+        elif isinstance(part, Mapping):
+            waiting.extend(part.values())
     return counted
 
 
 def unknown_of(*values: object) -> Unknown:
-    """The unknown that a mixture is: only computed if nothing but computed values make it so."""
+    """The unknown that results from these: `COMPUTED` only if all of their unknown parts are."""
     return UNKNOWN if any(_holds(value, UNKNOWN) for value in values) else COMPUTED
 
 
@@ -67,7 +79,7 @@ def _holds(value: object, which: Unknown) -> bool:
 
 
 def text_of(value: object) -> str | None:
-    """How Terraform writes a simple value inside a string; None when that cannot be told."""
+    """How Terraform renders a primitive value in a string; None if that is not certain."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -81,7 +93,7 @@ def text_of(value: object) -> str | None:
 
 
 def same(left: object, right: object) -> bool | None:
-    """`==` of known values; None when it depends on types that are not told here."""
+    """`==` of known values; None where the result depends on types that are not known here."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if left is None or right is None:
@@ -94,7 +106,7 @@ def same(left: object, right: object) -> bool | None:
 
 
 def strings(value: object) -> Iterator[str]:
-    """Every text inside a value: keys of maps too, for a name of a file may stand there."""
+    """Every string inside a value, including map keys: any of them may be a file name."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, tuple):
@@ -107,7 +119,7 @@ def strings(value: object) -> Iterator[str]:
 
 
 def pairs(collection: object) -> list[tuple[object, object]] | None:
-    """Keys and values in Terraform's order: maps by key, a set's element is its own key. None if not told."""
+    """Keys and values in Terraform's order: maps by key, a set element is its own key. None if unknown."""
     if isinstance(collection, SetOf):
         return [(item, item) for item in collection]
     if isinstance(collection, tuple):
@@ -118,7 +130,7 @@ def pairs(collection: object) -> list[tuple[object, object]] | None:
 
 
 def convert(constraint: Expression | None, value: object) -> object:
-    """The value as a variable of that type holds it: optional attributes filled in, sets made sets."""
+    """The value converted to a variable's type: optional attributes get their defaults, sets become sets."""
     if constraint is None or value is None or isinstance(value, Unknown):
         return value
     if isinstance(constraint, Literal):
@@ -172,7 +184,7 @@ def _collection(kind: str, inner: Expression, value: object) -> object:
 
 
 def _object(inner: Object, value: Mapping[object, object]) -> object:
-    found: dict[str, object] = {}
+    converted: dict[str, object] = {}
     for key, constraint in inner.items:
         name = constant(key)
         if not isinstance(name, str):
@@ -181,6 +193,27 @@ def _object(inner: Object, value: Mapping[object, object]) -> object:
         if isinstance(constraint, Call) and constraint.name == "optional" and constraint.arguments:
             needed = constraint.arguments[0]
             default = constant(constraint.arguments[1]) if len(constraint.arguments) > 1 else None
-        given = value.get(name, default)
-        found[name] = convert(needed, default if given is None else given)
-    return found
+        item = value.get(name, default)
+        converted[name] = convert(needed, default if item is None else item)
+    return converted
+
+
+def logic(operator: str, left: object, right: object) -> object:
+    """`&&` and `||`: one known side can decide the result."""
+    deciding = operator == "||"
+    if left is deciding or right is deciding:
+        return deciding
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return unknown_of(left, right)
+    return not deciding if left is right is (not deciding) else UNKNOWN
+
+
+def arithmetic(operator: str, left: object, right: object) -> object:
+    """Whole numbers only: Terraform's numbers are more precise than floating point."""
+    if type(left) is not int or type(right) is not int or max(abs(left), abs(right)) > _LARGEST_NUMBER:
+        return UNKNOWN
+    if operator == "/":
+        return left // right if right and left % right == 0 else UNKNOWN
+    if operator == "%":
+        return left % right if right > 0 and left >= 0 else UNKNOWN
+    return _ON_NUMBERS[operator](left, right) if operator in _ON_NUMBERS else UNKNOWN

@@ -1,6 +1,6 @@
-"""The files of a repository as they are now: what is there, what a link leads to, what a folder holds.
+"""The files of a repository: what exists, where links lead, what a folder contains.
 
-Answers are kept: while stacks are selected the tree is taken as standing still. Paths are relative to the
+Results are cached: the tree is assumed not to change while stacks are selected. Paths are relative to the
 root and use `/`; the root itself is `.`.
 """
 
@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 NOT_SOURCE = frozenset((".git", ".terraform", ".holdfast"))
-"""Folders that are never part of a repository's content."""
+"""Folders that never belong to a repository's content."""
 
 _DEEPEST = 60
 
@@ -42,7 +42,7 @@ class Worktree:
         return name if folder == "." else f"{folder}/{name}"
 
     def inside(self, folder: str, path: str) -> str | None:
-        """A path as written, seen from a folder, relative to the root; None when it leaves the root."""
+        """A path as written, resolved against a folder; relative to the root, None if it is outside."""
         if path.startswith("/"):
             whole = posixpath.normpath(path)
             if whole != self._top and not whole.startswith(f"{self._top}/"):
@@ -52,7 +52,7 @@ class Worktree:
         return None if joined == ".." or joined.startswith("../") else joined
 
     def kind(self, path: str) -> Kind:
-        """What the path leads to, through links."""
+        """What the path points to, after following links."""
         if path not in self._kinds:
             self._kinds[path] = self._kind(path)
         return self._kinds[path]
@@ -62,7 +62,7 @@ class Worktree:
         if path != "." and name not in self._known(folder or "."):
             return Kind.MISSING
         try:
-            mode = os.stat(f"{self._top}/{path}").st_mode  # noqa: PTH116 - asked for every string of the code
+            mode = os.stat(f"{self._top}/{path}").st_mode  # noqa: PTH116 - called for every string in the code
         except (OSError, ValueError):
             return Kind.MISSING
         if stat.S_ISREG(mode):
@@ -70,17 +70,17 @@ class Worktree:
         return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.OTHER
 
     def _known(self, folder: str) -> frozenset[str]:
-        """Names of a folder that is there: most strings name nothing, and this tells it cheaply."""
+        """The names in an existing folder. Most strings name no file, and this finds out cheaply."""
         if folder not in self._listed:
-            there = folder == "." or self.kind(folder) is Kind.FOLDER
-            self._listed[folder] = frozenset(self.names(folder)) if there else frozenset()
+            exists = folder == "." or self.kind(folder) is Kind.FOLDER
+            self._listed[folder] = frozenset(self.names(folder)) if exists else frozenset()
         return self._listed[folder]
 
     def is_folder(self, path: str) -> bool:
         return self.kind(path) is Kind.FOLDER
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """The names in a folder, sorted; none when it is not there or cannot be read."""
+        """The names in a folder, sorted; empty if it does not exist or cannot be read."""
         if folder not in self._names:
             try:
                 listed = os.listdir(f"{self._top}/{folder}")  # noqa: PTH208 - names only
@@ -90,7 +90,7 @@ class Worktree:
         return self._names[folder]
 
     def real(self, path: str) -> str | None:
-        """Where the path leads once every link is followed, there or not; None when outside the root."""
+        """The path with every link followed, whether it exists or not; None if it is outside the root."""
         if path not in self._real:
             self._real[path] = self._resolved(path)
         return self._real[path]
@@ -106,20 +106,20 @@ class Worktree:
         if name not in self._known(parent):
             return here
         whole = f"{self._top}/{here}"
-        linked = os.path.islink(whole)  # noqa: PTH114 - asked for every string of the code
+        linked = os.path.islink(whole)  # noqa: PTH114 - called for every string in the code
         return self.inside(".", os.path.realpath(whole)) if linked else here
 
     def aliases(self, path: str) -> tuple[str, ...]:
-        """The path, and where it really leads if that is another place in the root."""
+        """The path, and its target if that is another path inside the root."""
         real = self.real(path)
         return (path,) if real is None or real == path else (path, real)
 
-    def leaves(self, path: str) -> bool:
-        """A path inside the root whose links lead out of it."""
+    def leads_outside(self, path: str) -> bool:
+        """Whether links of this path lead out of the root."""
         return self.real(path) is None
 
     def walk(self, folder: str) -> tuple[str, ...]:
-        """Every file below a folder; what is reached through a link counts at both places."""
+        """Every file below a folder; a file behind a link is listed under both paths."""
         if folder not in self._walked:
             self._walked[folder] = tuple(sorted(self._files_below(folder, ())))
         return self._walked[folder]
@@ -141,8 +141,8 @@ class Worktree:
                 case _:
                     pass
 
-    def links(self, folder: str) -> bool:
-        """Whether a link to a folder stands somewhere below: then what a pattern finds is not told here."""
+    def has_folder_links(self, folder: str) -> bool:
+        """Whether a link to a folder exists below: then the matches of `fileset` are not certain."""
         if folder not in self._links:
             self._links[folder] = any(
                 self.real(path) != path

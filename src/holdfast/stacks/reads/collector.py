@@ -1,4 +1,4 @@
-"""Gathers what a stack reads, one finding at a time, and makes a `Reach` of it."""
+"""Collects the files that a stack reads, one at a time, into a `Reach`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from holdfast.hcl.eval.values import SetOf, set_of
 from holdfast.hcl.eval.worktree import Kind
 from holdfast.hcl.reader import UNKNOWN
 from holdfast.stacks.reads.file_references import may_be_path
-from holdfast.stacks.reads.fileset import Fileset, fileset_pattern
-from holdfast.stacks.reads.inputs import Names, Reach, ancestors
+from holdfast.stacks.reads.inputs import Fileset, Names, Reach, ancestors, fileset_pattern
 
 _NESTED = re.compile(r"\b(?:file\w*|templatefile|templatestring)\s*\(")
 _LARGEST_TEMPLATE = 1_000_000
 
 
-class Gathering:
-    """Collects for one stack; `done` makes the frozen answer."""
+class InputCollector:
+    """Collects the inputs of one stack; `inputs` returns the immutable result."""
 
     def __init__(self, code: Code, module: str) -> None:
         self.code = code
@@ -42,10 +41,10 @@ class Gathering:
         self._paths: set[str] = set()
         self._folders: set[str] = set()
         self._outside: dict[str, None] = {}
-        self._beyond: dict[str, None] = {}
+        self._broken: dict[str, None] = {}
         self._reasons: dict[str, None] = {}
 
-    def done(self) -> Reach:
+    def inputs(self) -> Reach:
         pins = [p for name in (TERRAFORM_VERSION, OPENTOFU_VERSION) for p in pin_paths(self.module, name)]
         for pin in pins:
             self._add_file(pin)
@@ -65,38 +64,37 @@ class Gathering:
             filesets=sets,
             names=(*self._names, own),
             outside=tuple(self._outside),
-            beyond=tuple(self._beyond),
+            broken=tuple(self._broken),
             reasons=tuple(self._reasons),
             tofu=tuple(self.tofu),
             above=frozenset(folder for path in ends for folder in ancestors(path)) | {*self.modules},
         )
 
-    # What is found, one kind at a time.
-
-    def everything(self, reason: str) -> None:
+    def add_everything(self, reason: str) -> None:
+        """Any file may be read, so every changed file affects the stack."""
         self._reasons[reason] = None
 
-    def outside(self, path: str, place: str, *, beyond: bool = False) -> None:
-        """`beyond`: a relative path, which leads elsewhere from a work directory."""
-        words = f"{place} reads {path}, which is outside the repository"
-        self._outside[words] = None
-        if beyond and not path.startswith(("/", "~")):
-            self._beyond[words] = None
+    def add_outside(self, path: str, place: str, *, relative: bool = False) -> None:
+        """`relative`: as written, the path is resolved against the work directory."""
+        reason = f"{place} reads {path}, which is outside the repository"
+        self._outside[reason] = None
+        if relative and not path.startswith(("/", "~")):
+            self._broken[reason] = None
 
     def _add_file(self, path: str) -> None:
-        """A file for the layout, if it is one; behind a link, its target too."""
+        """A file that the work directory needs, if it exists; for a link, its target too."""
         if self.tree.kind(path) is Kind.FILE:
             self._files.update(self.tree.aliases(path))
 
     def _add_folder(self, path: str) -> None:
         for alias in self.tree.aliases(path):
             if alias == ".":
-                self.everything("the whole repository is named as a folder")
+                self.add_everything("the code names the whole repository as a folder")
             self._folders.add(alias)
             self._files.update(self.tree.walk(alias))
 
     def add_module(self, folder: str) -> None:
-        """A module's folder: its code; for the root module also what Terraform reads beside it."""
+        """A module's folder: its code; for the root module also auto-loaded variables and the lock file."""
         for alias in self.tree.aliases(folder):
             self.modules.setdefault(alias, folder)
         root = folder == self.module
@@ -105,13 +103,13 @@ class Gathering:
                 path = self.tree.join(folder, name)
                 self._reads.update(alias for alias in self.tree.aliases(path) if alias != path)
                 self._add_file(path)
-                if self._leads_nowhere(path):
-                    self._beyond[f"{path} is a link that leads to no file"] = None
-                elif self.tree.leaves(path):
-                    self.outside(path, path)
+                if self._is_broken_link(path):
+                    self._broken[f"{path} is a broken symbolic link"] = None
+                elif self.tree.leads_outside(path):
+                    self.add_outside(path, path)
 
-    def _leads_nowhere(self, path: str) -> bool:
-        """Terraform would stop there. Without the file there would be another plan, that may delete."""
+    def _is_broken_link(self, path: str) -> bool:
+        """Terraform would stop there; a plan without the file would differ and might delete resources."""
         kind = self.tree.kind(path)
         return kind is not Kind.FILE and (kind is not Kind.FOLDER or self.tree.real(path) != path)
 
@@ -120,30 +118,33 @@ class Gathering:
         self._add_file(path)
 
     def add_read(self, path: str, place: str) -> str | None:
-        """A path given to a function, seen from the root module's folder. Answers where in the root it is."""
-        found = None if path.startswith("~") else self.tree.inside(self.module, path)
-        if found is None or self.tree.leaves(found):
-            self.outside(path, place, beyond=found is None)
-        if found is not None:
-            self._reads.update(self.tree.aliases(found))
-            self._add_file(found)
-        return found
+        """A path passed to a function, relative to the root module. Returns it relative to the root."""
+        inside = self._inside(path)
+        if inside is None or self.tree.leads_outside(inside):
+            self.add_outside(path, place, relative=inside is None)
+        if inside is not None:
+            self._reads.update(self.tree.aliases(inside))
+            self._add_file(inside)
+        return inside
+
+    def _inside(self, path: str) -> str | None:
+        return None if path.startswith("~") else self.tree.inside(self.module, path)
 
     def add_fileset(self, folder: str, pattern: str, place: str) -> None:
         if ".." in pattern.split("/"):
-            self.everything(f"{place} looks for files above a folder")
+            self.add_everything(f"{place} searches for files above a folder")
             return
-        found = None if folder.startswith("~") else self.tree.inside(self.module, folder)
-        if found is None:
-            self.outside(folder, place, beyond=True)
+        inside = self._inside(folder)
+        if inside is None:
+            self.add_outside(folder, place, relative=True)
             return
-        for alias in self.tree.aliases(found):
-            if self.tree.links(alias):
+        for alias in self.tree.aliases(inside):
+            if self.tree.has_folder_links(alias):
                 self._add_folder(alias)
             self._filesets[Fileset(folder=alias, pattern=fileset_pattern(pattern))] = None
 
     def add_names(self, texts: Iterable[str], bases: Iterable[str], *, folders: bool) -> None:
-        """Strings that may name something: every place they may mean counts, there or not."""
+        """Strings that may name a file: every path they may refer to counts, existing or not."""
         places = tuple(dict.fromkeys(bases))
         for text in texts:
             dots = not may_be_path(text)
@@ -152,9 +153,9 @@ class Gathering:
             for base in places:
                 path = self.tree.inside(base, text)
                 if path is not None:
-                    self._name(path, folder=folders or "/" in text)
+                    self._add_name(path, folder=folders or "/" in text)
 
-    def _name(self, path: str, *, folder: bool) -> None:
+    def _add_name(self, path: str, *, folder: bool) -> None:
         kind = self.tree.kind(path)
         if kind is Kind.FOLDER:
             if folder:
@@ -167,43 +168,43 @@ class Gathering:
             self._folders.update(self.tree.aliases(path))
 
     def add_words(self, folder: str, words: frozenset[str], folder_words: frozenset[str]) -> None:
-        """The strings of a module's own code: worked out once for each pair of module and root module."""
+        """The strings of a module's own code: resolved once per pair of module and root module."""
 
-        def work_out() -> tuple[Names, frozenset[str], tuple[str, ...]]:
-            apart = Gathering(self.code, self.module)
+        def resolve() -> tuple[Names, frozenset[str], tuple[str, ...]]:
+            separate = InputCollector(self.code, self.module)
             bases = (folder, self.module, ".")
-            apart.add_names(words, bases, folders=False)
-            apart.add_names(folder_words, bases, folders=True)
-            names = Names(paths=frozenset(apart._paths), folders=frozenset(apart._folders))
-            return names, frozenset(apart._files), tuple(apart._reasons)
+            separate.add_names(words, bases, folders=False)
+            separate.add_names(folder_words, bases, folders=True)
+            names = Names(paths=frozenset(separate._paths), folders=frozenset(separate._folders))
+            return names, frozenset(separate._files), tuple(separate._reasons)
 
-        names, files, reasons = self.code.once(("words", folder, self.module), work_out)
+        names, files, reasons = self.code.once(("words", folder, self.module), resolve)
         self._names[names] = None
         self._files.update(files)
         self._reasons.update(dict.fromkeys(reasons))
 
-    def listing(self, folder: str, pattern: str) -> object:
-        """`fileset` as a value; unknown where links or the pattern make it unsure."""
-        found = None if folder.startswith("~") else self.tree.inside(self.module, folder)
+    def fileset_value(self, folder: str, pattern: str) -> object:
+        """The value of `fileset`; unknown where links or the pattern make it uncertain."""
+        inside = self._inside(folder)
         matcher = fileset_pattern(pattern)
-        if found is None or matcher is None or self.tree.links(found):
+        if inside is None or matcher is None or self.tree.has_folder_links(inside):
             return UNKNOWN
-        cut = 0 if found == "." else len(found) + 1
-        below = (path[cut:] for path in self.tree.walk(found) if path.startswith(f"{found}/") or not cut)
+        cut = 0 if inside == "." else len(inside) + 1
+        below = (path[cut:] for path in self.tree.walk(inside) if path.startswith(f"{inside}/") or not cut)
         matching = [path for path in below if matcher.fullmatch(path)]
         return set_of(matching) if matching else SetOf()
 
     def template_reads_files(self, path: str) -> bool:
-        """Whether a template reads files of its own, which is not followed further."""
+        """Whether a template itself reads files, which are not followed."""
 
-        def look() -> bool:
+        def check() -> bool:
             try:
                 content = (self.tree.root / path).read_bytes()
             except OSError:
                 return False
             return len(content) > _LARGEST_TEMPLATE or reads_files(content.decode(errors="replace"))
 
-        return self.code.once(("template", path), look)
+        return self.code.once(("template", path), check)
 
 
 def reads_files(template: str) -> bool:

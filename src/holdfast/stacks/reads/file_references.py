@@ -1,6 +1,6 @@
-"""The places of a module's code that may read a file, found once for each module. Pure.
+"""Finds the expressions of a module that may read a file, once per module. Pure.
 
-Values differ from stack to stack, the code does not: what can be said without values is said here.
+Values differ from stack to stack, the code does not: this is the part that needs no values.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from holdfast.stacks.reads.path_expressions import TAGS, TAKES_PATHS, Point, may
 
 _PROSE = frozenset(("description", "error_message"))
 _PLAIN_PROVISIONERS = frozenset(("file", "remote-exec"))
-_PASSED_OVER = frozenset(("backend", "cloud", "required_providers", "provider_meta"))
+_IGNORED_BLOCKS = frozenset(("backend", "cloud", "required_providers", "provider_meta"))
 _LONGEST_PATH = 1024
 
 
 def may_be_path(text: str) -> bool:
-    """Whether a string may name a file at all. Dots and slashes alone are separators far more often."""
+    """Whether a string may name a file. Dots and slashes alone are far more often separators."""
     return (
         0 < len(text) <= _LONGEST_PATH
         and "\n" not in text
@@ -43,7 +43,7 @@ def may_be_path(text: str) -> bool:
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """An expression whose value must be looked at for each stack."""
+    """An attribute that may read or name files; it is evaluated for each stack."""
 
     expression: Expression
     file: str
@@ -51,28 +51,28 @@ class Site(Struct, frozen=True, kw_only=True):
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """A block: what it repeats over, and the sites inside that see `each`, `count` or an iterator."""
+    """A block: what it repeats over, and the references inside."""
 
     for_each: Expression | None = None
     count: Expression | None = None
     iterator: str | None = None
-    """The name a dynamic block gives its element; None for a block of the top."""
+    """The name a dynamic block gives its element; None for a top-level block."""
     repeats: bool = False
-    """Whether anything inside asks which element it is."""
+    """Whether anything inside uses `each`, `count` or the iterator."""
     sites: tuple[Site, ...] = ()
     inner: tuple[Group, ...] = ()
     runs: tuple[str, ...] = ()
-    """Reasons why any file may be read here, whatever the values."""
+    """Reasons why any file may be read here, regardless of values."""
 
 
 class Sites(Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
     words: frozenset[str]
-    """Strings of the code that may name a file."""
+    """Strings in the code that may name a file."""
     folder_words: frozenset[str]
-    """Those of them that may name a folder although they look like a plain word."""
+    """Strings that may name a folder although they look like a plain word."""
     unread: tuple[str, ...]
-    """Files that could only be read in part."""
+    """Sentences about files that could only be read in part."""
 
 
 def find_references(files: tuple[File, ...]) -> Sites:
@@ -83,12 +83,12 @@ def find_references(files: tuple[File, ...]) -> Sites:
         f"{problem.place or file.path} cannot be read" for file in files for problem in file.problems[:1]
     ]
     for file in files:
-        for block in _looked_at(file.body):
+        for block in _relevant_blocks(file.body):
             try:
                 groups.append(_group(block, file.path))
-                _words(block, words, folder_words)
+                _add_words(block, words, folder_words)
             except RecursionError:
-                unread.append(f"{file.path}:{block.place.line} nests too deeply to be followed")
+                unread.append(f"{file.path}:{block.place.line} is nested too deeply to be followed")
     return Sites(
         groups=tuple(group for group in groups if group.sites or group.inner or group.runs),
         words=frozenset(words),
@@ -97,18 +97,18 @@ def find_references(files: tuple[File, ...]) -> Sites:
     )
 
 
-def _looked_at(body: Body) -> Iterator[Block]:
-    """All but a module's own settings: a backend's path is no file that decides a plan."""
+def _relevant_blocks(body: Body) -> Iterator[Block]:
+    """All but a module's own settings: a plan does not depend on the file named by a backend's path."""
     for block in body.blocks:
         if block.type == "terraform":
-            yield from (inner for inner in block.body.blocks if inner.type not in _PASSED_OVER)
+            yield from (inner for inner in block.body.blocks if inner.type not in _IGNORED_BLOCKS)
         elif block.type != "moved":
             yield block
 
 
-def _words(block: Block, words: set[str], folder_words: set[str]) -> None:
+def _add_words(block: Block, words: set[str], folder_words: set[str]) -> None:
     for attribute in block.body.attributes:
-        if attribute.name in _PROSE or _settles_the_module(block, attribute):
+        if attribute.name in _PROSE or _handled_elsewhere(block, attribute):
             continue
         for name, literal in _literals(attribute.name, attribute.expression):
             if may_name_folder(name):
@@ -116,16 +116,16 @@ def _words(block: Block, words: set[str], folder_words: set[str]) -> None:
             elif may_be_path(literal):
                 words.add(literal)
     for inner in block.body.blocks:
-        _words(inner, words, folder_words)
+        _add_words(inner, words, folder_words)
 
 
-def _settles_the_module(block: Block, attribute: Attribute) -> bool:
-    """A variable's type and a module's source are followed in their own way."""
+def _handled_elsewhere(block: Block, attribute: Attribute) -> bool:
+    """A variable's type and a module's source are evaluated separately."""
     return (block.type, attribute.name) in (("variable", "type"), ("module", "source"), ("module", "version"))
 
 
 def _literals(name: str, expression: Expression) -> Iterator[tuple[str, str]]:
-    """Every string with the name of the attribute, or of the object's key, that it is given to."""
+    """Every string with the name of the attribute, or of the object key, that it is assigned to."""
     if isinstance(expression, Object) and name not in TAGS:
         for key, value in expression.items:
             if isinstance(key, Literal) and isinstance(key.value, str):
@@ -140,90 +140,71 @@ def _literals(name: str, expression: Expression) -> Iterator[tuple[str, str]]:
         for part in expression.parts():
             yield from _literals(name, part)
     else:
-        taken = isinstance(expression, Call) and expression.name in TAKES_PATHS
+        reads_path = isinstance(expression, Call) and expression.name in TAKES_PATHS
         for part in expression.parts():
-            if not (taken and isinstance(part, Literal)):
+            if not (reads_path and isinstance(part, Literal)):
                 yield from _literals("", part)
 
 
 def _group(block: Block, file: str) -> Group:
-    for_each, count = block.body.attribute("for_each"), block.body.attribute("count")
-    sites, inner, runs = _inside(block, file)
+    """A top-level block, or a dynamic block inside one."""
+    dynamic = block.type == "dynamic"
+    attributes = {item.name: item.expression for item in block.body.attributes}
+    iterator = (block.labels[0] if block.labels else "") if dynamic else None
+    name = attributes.get("iterator")
+    if dynamic and isinstance(name, Traversal):
+        iterator = name.root
+    sites, inner, runs = _contents(block, file)
     return Group(
-        for_each=for_each.expression if for_each else None,
-        count=count.expression if count else None,
-        repeats=_asks(Group(sites=sites, inner=inner), ("each", "count")),
-        sites=sites,
-        inner=inner,
-        runs=runs,
-    )
-
-
-def _dynamic(block: Block, file: str) -> Group:
-    for_each, name = block.body.attribute("for_each"), block.body.attribute("iterator")
-    iterator = block.labels[0] if block.labels else ""
-    if name is not None and isinstance(name.expression, Traversal):
-        iterator = name.expression.root
-    sites, inner, runs = _inside(block, file)
-    return Group(
-        for_each=for_each.expression if for_each else None,
+        for_each=attributes.get("for_each"),
+        count=None if dynamic else attributes.get("count"),
         iterator=iterator,
-        repeats=True,
+        repeats=dynamic or _uses_instance(sites, inner),
         sites=sites,
         inner=inner,
         runs=runs,
     )
 
 
-def _asks(group: Group, names: tuple[str, ...]) -> bool:
-    return any(
-        isinstance(found, Traversal) and found.root in names
-        for site in group.sites
-        for found in walk(site.expression)
-    ) or any(
-        _asks(inner, names) or (inner.for_each is not None and _refers(inner.for_each, names))
-        for inner in group.inner
+def _uses_instance(sites: tuple[Site, ...], inner: tuple[Group, ...]) -> bool:
+    return any(_refers_to_instance(site.expression) for site in sites) or any(
+        _uses_instance(group.sites, group.inner)
+        or (group.for_each is not None and _refers_to_instance(group.for_each))
+        for group in inner
     )
 
 
-def _refers(expression: Expression, names: tuple[str, ...]) -> bool:
-    return any(isinstance(found, Traversal) and found.root in names for found in walk(expression))
+def _refers_to_instance(expression: Expression) -> bool:
+    return any(isinstance(part, Traversal) and part.root in ("each", "count") for part in walk(expression))
 
 
-def _inside(block: Block, file: str) -> tuple[tuple[Site, ...], tuple[Group, ...], tuple[str, ...]]:
+def _contents(block: Block, file: str) -> tuple[tuple[Site, ...], tuple[Group, ...], tuple[str, ...]]:
     sites: list[Site] = []
     groups: list[Group] = []
-    runs = [_program(block, file)] if _runs_a_program(block) else []
+    runs: list[str] = []
+    if _runs_program(block):
+        what = " ".join((block.type, *block.labels[:1]))
+        runs.append(f"{file}:{block.place.line} runs a program ({what}) that may read any file")
     for attribute in block.body.attributes:
-        points = _points(block, attribute)
-        if points:
+        if not _handled_elsewhere(block, attribute) and (
+            points := path_expressions(attribute.expression, attribute.name)
+        ):
             sites.append(Site(expression=attribute.expression, file=file, points=points))
         if any(isinstance(part, Opaque) and part.unread for part in walk(attribute.expression)):
             runs.append(f"{file}:{attribute.place.line} cannot be read")
     for inner in block.body.blocks:
         if inner.type == "dynamic":
-            groups.append(_dynamic(inner, file))
+            groups.append(_group(inner, file))
             continue
-        more_sites, more_groups, more_runs = _inside(inner, file)
+        more_sites, more_groups, more_runs = _contents(inner, file)
         sites.extend(more_sites)
         groups.extend(more_groups)
         runs.extend(more_runs)
     return tuple(sites), tuple(groups), tuple(runs)
 
 
-def _points(block: Block, attribute: Attribute) -> tuple[Point, ...]:
-    """A plain reference brings nothing new: its value was looked at where it was made."""
-    if _settles_the_module(block, attribute):
-        return ()
-    return path_expressions(attribute.expression, attribute.name)
-
-
-def _runs_a_program(block: Block) -> bool:
+def _runs_program(block: Block) -> bool:
+    label = block.labels[0] if block.labels else ""
     if block.type == "provisioner":
-        return block.labels[:1] not in tuple((name,) for name in _PLAIN_PROVISIONERS)
-    return block.type == "data" and block.labels[:1] == ("external",)
-
-
-def _program(block: Block, file: str) -> str:
-    what = " ".join((block.type, *block.labels[:1]))
-    return f"{file}:{block.place.line} runs a program ({what}) that may read any file"
+        return label not in _PLAIN_PROVISIONERS
+    return block.type == "data" and label == "external"

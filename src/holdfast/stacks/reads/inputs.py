@@ -1,12 +1,14 @@
-"""What decides a stack: every file that its plan may depend on, there now or not.
+"""The inputs of a stack: every file that its plan may depend on, existing or not.
 
-Two questions are answered from one value. *Layout*: which files must stand in the work directory
-(`files`; all of them when `everything`). *Selection*: does a changed path touch the stack (`touched`),
-even a path that is new or gone. What cannot be followed makes both answers larger, never smaller.
+One value answers two questions. *Work directory*: which files must be in it (`files`; all of them if
+`everything`). *Selection*: does a changed path affect the stack (`affecting_change`), even a new or deleted
+one. What cannot be followed makes both answers larger, never smaller.
 """
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -14,11 +16,51 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from holdfast.hcl.eval.code import LOCK_FILE, is_auto_loaded, is_code
-from holdfast.stacks.reads.fileset import Fileset
+
+_WILD = {
+    "**/": "(?:.*/)?",
+    "**": ".*",
+    "*": "[^/]*",
+    "?": "[^/]",
+    "{": "(?:",
+    "}": ")",
+    ",": "|",
+}
+
+
+class Fileset(Struct, frozen=True, kw_only=True):
+    """`fileset`: the files below a folder that match a pattern, existing or not."""
+
+    folder: str
+    pattern: re.Pattern[str] | None
+    """None: the pattern is not supported, so every file below the folder counts."""
+
+    def holds(self, path: str) -> bool:
+        if self.folder != ".":
+            if not path.startswith(f"{self.folder}/"):
+                return False
+            path = path[len(self.folder) + 1 :]
+        return self.pattern is None or bool(self.pattern.fullmatch(path))
+
+
+def fileset_pattern(glob: str) -> re.Pattern[str] | None:
+    """`*`, `**`, `?` and `{a,b}` as in Terraform's `fileset`; None for anything else."""
+    if re.search(r"[\[\]\\]", glob) or glob.startswith("/"):
+        return None
+    components = glob.split("/")
+    if ".." in components or any("**" in part and part != "**" for part in components):
+        return None
+    tokens = re.findall(r"\*\*/|\*\*|\*|\?|[{},]|[^*?{},]+", posixpath.normpath(glob))
+    if tokens.count("{") != tokens.count("}") or ("," in tokens and "{" not in tokens):
+        return None
+    try:
+        return re.compile("".join(_WILD.get(token) or re.escape(token) for token in tokens), re.DOTALL)
+    except re.error:
+        return None
 
 
 class Kind(Enum):
-    """How a path comes to matter; the order is that in which reasons are told."""
+    """Why a path matters, in the order in which reasons are listed."""
 
     VARIABLES = "variables"
     OWN = "own"
@@ -32,7 +74,7 @@ class Kind(Enum):
 
 
 class Touch(Struct, frozen=True, kw_only=True):
-    """Why one path touches a stack: `subject` is the module, the folder, or the words for `EVERYTHING`."""
+    """Why one path affects a stack: `subject` is the module, the folder, or the reason for `EVERYTHING`."""
 
     kind: Kind
     subject: str
@@ -44,7 +86,7 @@ class Touch(Struct, frozen=True, kw_only=True):
 
 
 class Names(Struct, frozen=True, kw_only=True):
-    """Paths that strings of the code or of variables may mean. A folder stands for all that is below it."""
+    """Paths that strings in the code or in variables may refer to. A folder includes everything below it."""
 
     paths: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
@@ -55,66 +97,66 @@ class Reach(Struct, frozen=True, kw_only=True):
 
     module: str
     files: frozenset[str]
-    """What is there and decides the stack. A file behind a link stands here under both its paths."""
+    """The existing input files. A file behind a link is listed under both paths."""
     variables_files: frozenset[str]
     modules: Mapping[str, str]
-    """Folders of the root module and of every local module, by their real path too, each with its name."""
+    """Folders of the root module and of every local module, also by real path, with the name as written."""
     pins: frozenset[str]
-    """Where a version file would count."""
+    """Where a version file would apply."""
     reads: frozenset[str]
-    """Files that functions read, there or not."""
+    """Files that functions read, existing or not."""
     filesets: tuple[Fileset, ...]
     names: tuple[Names, ...]
     outside: tuple[str, ...]
-    """What is read from outside the root, in words with the place: no change of the repository shows it."""
-    beyond: tuple[str, ...]
-    """Those of them that a relative path names: from a work directory it would lead elsewhere."""
+    """Sentences with file and line: reads from outside the root, which no change in the repository shows."""
+    broken: tuple[str, ...]
+    """Sentences about paths that fail in a work directory: relative ones outside the root, dead links."""
     reasons: tuple[str, ...]
-    """Why every file counts, in words with the place; empty when all could be followed."""
+    """Why every file counts, with file and line; empty if everything could be followed."""
     tofu: tuple[str, ...] = ()
-    """Why OpenTofu must run this, from any module of it."""
+    """Why only OpenTofu can run this, from any of its modules."""
     above: frozenset[str] = field(default_factory=frozenset)
-    """Folders on the way to anything here: a change *of* one is a link or a submodule that changed."""
+    """Folders above any input: if one itself changed, it is a link or a submodule."""
 
     @property
     def everything(self) -> bool:
         return bool(self.reasons)
 
 
-def affecting_change(reach: Reach, path: str) -> Touch | None:
-    """Whether a changed path (changed, new, or gone) touches the stack, and why."""
-    return next(_touches(reach, path), None)
+def affecting_change(inputs: Reach, path: str) -> Touch | None:
+    """Why a changed, new or deleted path affects the stack; None if it does not."""
+    return next(_affecting_changes(inputs, path), None)
 
 
-def _touches(reach: Reach, path: str) -> Iterator[Touch]:
+def _affecting_changes(inputs: Reach, path: str) -> Iterator[Touch]:
     folder, _, name = path.rpartition("/")
-    module = reach.modules.get(folder or ".")
-    own = module == reach.module
-    if path in reach.variables_files:
+    module = inputs.modules.get(folder or ".")
+    own = module == inputs.module
+    if path in inputs.variables_files:
         yield Touch(kind=Kind.VARIABLES, subject=path, path=path)
     if own and name == LOCK_FILE:
         yield Touch(kind=Kind.LOCK, subject=path, path=path)
     if own and (is_code(name) or is_auto_loaded(name)):
         yield Touch(kind=Kind.OWN, subject=path, path=path)
-    if path in reach.pins:
+    if path in inputs.pins:
         yield Touch(kind=Kind.PIN, subject=path, path=path)
     if module is not None and not own and is_code(name):
         yield Touch(kind=Kind.MODULE, subject=module, path=path)
-    if path in reach.reads or path in reach.above:
+    if path in inputs.reads or path in inputs.above:
         yield Touch(kind=Kind.READ, subject=path, path=path)
-    for fileset in reach.filesets:
+    for fileset in inputs.filesets:
         if fileset.holds(path):
             yield Touch(kind=Kind.FOLDER, subject=fileset.folder, path=path)
-    yield from _named(reach, path)
-    if reach.reasons:
-        yield Touch(kind=Kind.EVERYTHING, subject=reach.reasons[0], path=path)
+    yield from _named(inputs, path)
+    if inputs.reasons:
+        yield Touch(kind=Kind.EVERYTHING, subject=inputs.reasons[0], path=path)
 
 
-def _named(reach: Reach, path: str) -> Iterator[Touch]:
-    if path in reach.files or any(path in names.paths for names in reach.names):
+def _named(inputs: Reach, path: str) -> Iterator[Touch]:
+    if path in inputs.files or any(path in names.paths for names in inputs.names):
         yield Touch(kind=Kind.NAMED, subject=path, path=path)
     for folder in ancestors(path):
-        if any(folder in names.folders for names in reach.names):
+        if any(folder in names.folders for names in inputs.names):
             yield Touch(kind=Kind.FOLDER, subject=folder, path=path)
 
 
@@ -128,7 +170,7 @@ def ancestors(path: str) -> Iterator[str]:
 
 _MOST_PATHS = 3
 
-_WORDS: Mapping[Kind, str] = MappingProxyType(
+_REASONS: Mapping[Kind, str] = MappingProxyType(
     {
         Kind.VARIABLES: "variables file {paths} changed",
         Kind.OWN: "its own code changed ({paths})",
@@ -136,17 +178,17 @@ _WORDS: Mapping[Kind, str] = MappingProxyType(
         Kind.PIN: "its version file {paths} changed",
         Kind.MODULE: "module {subject} changed ({paths})",
         Kind.READ: "reads {paths}",
-        Kind.FOLDER: "reads files of {subject} ({paths})",
-        Kind.NAMED: "names {paths}",
-        Kind.EVERYTHING: "{subject}: every file counts ({paths})",
+        Kind.FOLDER: "reads files in {subject} ({paths})",
+        Kind.NAMED: "refers to {paths}",
+        Kind.EVERYTHING: "{subject}: every changed file counts ({paths})",
     }
 )
 
 
 def reason_text(kind: Kind, subject: str, paths: Iterable[str]) -> str:
-    """A reason for people; of many paths only the first are named."""
+    """The reason as shown to users; of many paths only the first are listed."""
     listed = sorted(paths)
     shown = ", ".join(listed[:_MOST_PATHS])
     if len(listed) > _MOST_PATHS:
         shown += f" and {len(listed) - _MOST_PATHS} more"
-    return _WORDS[kind].format(subject=subject, paths=shown)
+    return _REASONS[kind].format(subject=subject, paths=shown)

@@ -1,4 +1,4 @@
-"""The points of an expression where a file may be read or named, found before any value is known. Pure."""
+"""Finds the parts of an expression that may read or name a file, before any value is known. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from holdfast.hcl.nodes import (
 )
 
 READERS = frozenset(
-    ("file", "filebase64", "fileexists", "filemd5", "filesha1", "filesha256", "filesha512")
-) | frozenset(("filebase64sha256", "filebase64sha512", "templatefile"))
-"""Functions whose first argument is the path of a file, seen from the root module's folder."""
+    (
+        *("file", "filebase64", "fileexists", "filemd5", "filesha1", "filesha256", "filesha512"),
+        *("filebase64sha256", "filebase64sha512", "templatefile"),
+    )
+)
+"""Functions whose first argument is a file path, relative to the root module's folder."""
 TAKES_PATHS = READERS | {"fileset", "templatestring"}
 
 TAGS = frozenset(("tags", "labels", "default_tags", "annotations", "tags_all"))
@@ -36,52 +39,39 @@ _STRONG = re.compile(
     r"^(?:source|sources|filename|chart|scripts?|source_(?:dir|directory|file|path|code)"
     r"|\w+_(?:file|files|dir|directory|script))$"
 )
-_TAKEN_APART = frozenset(
+_USE_AS_TEXT = frozenset(
     ("basename", "dirname", "length", "md5", "replace", "sha1", "sha256", "sha512", "split")
 )
-"""Functions of which only the answer goes on: the path they are given is not read."""
-_NEVER_TEXT = (
-    frozenset(
-        (
-            "alltrue",
-            "anytrue",
-            "can",
-            "compact",
-            "concat",
-            "contains",
-            "distinct",
-            "flatten",
-            "jsonencode",
-            "keys",
-        )
+"""Functions that only use a path as text: the file is not read."""
+_NEVER_PATHS = frozenset(
+    (
+        *("alltrue", "anytrue", "can", "compact", "concat", "contains", "distinct", "flatten", "jsonencode"),
+        *("keys", "length", "max", "merge", "min", "setunion", "sort", "split", "sum", "tobool", "tolist"),
+        *("tomap", "tonumber", "toset", "values", "yamlencode", "zipmap"),
     )
-    | frozenset(
-        ("length", "max", "merge", "min", "setunion", "sort", "split", "sum", "tobool", "tolist", "tomap")
-    )
-    | frozenset(("tonumber", "toset", "values", "yamlencode", "zipmap"))
 )
-"""Functions whose answer is no string that names a file; what goes into them may be."""
+"""Functions whose result is never a file name; their arguments may be."""
 _BUILDERS = frozenset(("format", "formatlist", "join", "replace", "pathexpand", "dirname", "abspath"))
 
 
 def may_name_folder(name: str) -> bool:
-    """An attribute whose plain word may well name a folder: `chart = "web"`, not `environment = "dev"`."""
+    """An attribute whose value may be a folder even if it is a plain word: `chart = "web"`."""
     return bool(_FOLDERY.search(name))
 
 
 def expects_file(name: str) -> bool:
-    """An attribute that all but certainly names a file: if its value is unknown, any file may be meant."""
+    """An attribute that almost certainly names a file: if its value is unknown, it may be any file."""
     return bool(_STRONG.match(name))
 
 
 class Named(Struct, frozen=True, kw_only=True):
-    """A string that is made here, or given where a file is expected: it may name something."""
+    """A string that is built here, or assigned where a file is expected: it may name a file."""
 
     expression: Expression
     folder: bool
     expects_file: bool
     of_path: bool
-    """`path.module` or its like is part of it."""
+    """It contains `path.module`, `path.root` or `path.cwd`."""
 
 
 class Read(Struct, frozen=True, kw_only=True):
@@ -92,14 +82,14 @@ class Read(Struct, frozen=True, kw_only=True):
 
 
 class Each(Struct, frozen=True, kw_only=True):
-    """Points inside a `for`, seen once for each element."""
+    """Path expressions inside a `for`, evaluated once per element."""
 
     expression: For
     inside: tuple[Point, ...]
 
 
 class Either(Struct, frozen=True, kw_only=True):
-    """Points of which only one side is seen once the condition is known."""
+    """Path expressions of a conditional; only one side counts once the condition is known."""
 
     expression: Conditional
     yes: tuple[Point, ...]
@@ -110,12 +100,12 @@ Point = Named | Read | Each | Either
 
 
 def path_expressions(expression: Expression, name: str) -> tuple[Point, ...]:
-    """`name`: the attribute, or the key of an object, that the expression is given to."""
+    """`name`: the attribute or object key that the expression is assigned to."""
     return tuple(_points(expression, name))
 
 
 def _points(expression: Expression, name: str | None) -> Iterator[Point]:
-    """None for a name: what is made here is taken apart by a function, and names nothing."""
+    """`name` is None where a function uses the result as text, so it names no file."""
     match expression:
         case Literal():
             return
@@ -139,7 +129,7 @@ def _points(expression: Expression, name: str | None) -> Iterator[Point]:
                 yield from _points(key, name and "")
                 yield from _points(value, _key_name(key, name))
         case _:
-            yield from _own(expression, name)
+            yield from _direct(expression, name)
             for at, part in enumerate(expression.parts()):
                 yield from _points(part, _inner_name(expression, at, name))
 
@@ -150,7 +140,7 @@ def _key_name(key: Expression, name: str | None) -> str | None:
     return str(key.value) if isinstance(key, Literal) else name
 
 
-def _own(expression: Expression, name: str | None) -> Iterator[Point]:
+def _direct(expression: Expression, name: str | None) -> Iterator[Point]:
     if isinstance(expression, Call):
         function = expression.name.removeprefix("core::")
         if function in TAKES_PATHS:
@@ -158,12 +148,12 @@ def _own(expression: Expression, name: str | None) -> Iterator[Point]:
             return
     if name is None:
         return
-    of_path = _made_of_path(expression)
-    made = isinstance(expression, Template) or (
-        isinstance(expression, Call) and expression.name not in _NEVER_TEXT
+    of_path = _uses_path(expression)
+    built = isinstance(expression, Template) or (
+        isinstance(expression, Call) and expression.name not in _NEVER_PATHS
     )
-    given = isinstance(expression, Traversal | Access) and (may_name_folder(name) or expects_file(name))
-    if made or given:
+    assigned = isinstance(expression, Traversal | Access) and (may_name_folder(name) or expects_file(name))
+    if built or assigned:
         yield Named(
             expression=expression,
             folder=may_name_folder(name),
@@ -173,12 +163,12 @@ def _own(expression: Expression, name: str | None) -> Iterator[Point]:
 
 
 def _inner_name(expression: Expression, at: int, name: str | None) -> str | None:
-    """Inside text or a call nothing has a name; what is taken apart, or read right there, names nothing."""
+    """Inside a template or a call there is no attribute name; None where the argument names no file."""
     match expression:
         case Call(name=function):
             function = function.removeprefix("core::")
-            taken = function in _TAKEN_APART or function == "fileset" or (function in TAKES_PATHS and at == 0)
-            return None if taken or name is None else ""
+            as_text = function in _USE_AS_TEXT or function == "fileset"
+            return None if name is None or as_text or (function in TAKES_PATHS and at == 0) else ""
         case Template():
             return name and ""
         case Traversal() | Access():
@@ -187,13 +177,13 @@ def _inner_name(expression: Expression, at: int, name: str | None) -> str | None
             return name
 
 
-def _made_of_path(expression: Expression) -> bool:
-    """Whether `path.module` and its like stand in it, as text and not inside another call."""
+def _uses_path(expression: Expression) -> bool:
+    """Whether `path.module` or the like is part of the text, not inside another call."""
     match expression:
         case Traversal(root="path"):
             return True
         case Template():
-            return any(_made_of_path(piece) for piece in expression.pieces)
+            return any(_uses_path(piece) for piece in expression.pieces)
         case Call():
             inside = [part for part in expression.arguments if not isinstance(part, Call)]
             return expression.name in _BUILDERS and any(

@@ -1,4 +1,4 @@
-"""Look at the points of a module's code with their values: which files do they read, which do they name?"""
+"""Resolves the path expressions of a module with its values to the files that they read or name."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from holdfast.hcl.eval.evaluate import Scope, elements, evaluate
 from holdfast.hcl.eval.values import text_of
 from holdfast.hcl.nodes import Expression, Template
 from holdfast.hcl.reader import UNKNOWN, Unknown
-from holdfast.stacks.reads.collector import Gathering, reads_files
+from holdfast.stacks.reads.collector import InputCollector, reads_files
 from holdfast.stacks.reads.file_references import Site, may_be_path
 from holdfast.stacks.reads.path_expressions import READERS, Each, Either, Named, Point, Read
 
 
-class Inspection:
-    """Looks at one module with one set of values."""
+class ReferenceResolver:
+    """Resolves the references of one module with one set of values."""
 
-    def __init__(self, gathering: Gathering, folder: str, *, dormant: bool) -> None:
-        self._into = gathering
-        self._bases = (gathering.module, folder, ".")
+    def __init__(self, collector: InputCollector, folder: str, *, dormant: bool) -> None:
+        self._collector = collector
+        self._bases = (collector.module, folder, ".")
         self._dormant = dormant
-        """Nothing of this is made now, so a name that cannot be told is not read either."""
+        """None of these resources exist, so a path that is unknown is not read either."""
 
-    def site(self, site: Site, scope: Scope) -> None:
+    def resolve(self, site: Site, scope: Scope) -> None:
         try:
             for point in site.points:
-                self._look(point, scope, site.file)
+                self._resolve(point, scope, site.file)
         except RecursionError:
-            self._into.everything(f"{site.file}:{site.expression.line} nests too deeply to be followed")
+            self._collector.add_everything(
+                f"{site.file}:{site.expression.line} is nested too deeply to be followed"
+            )
 
-    def _look(self, point: Point, scope: Scope, file: str) -> None:
+    def _resolve(self, point: Point, scope: Scope, file: str) -> None:
         match point:
             case Named():
                 self._named(point, scope, file)
@@ -42,33 +44,32 @@ class Inspection:
                     scopes = [scope.bind({name: scopes for name in names if name is not None})]
                 for inner in scopes:
                     for part in point.inside:
-                        self._look(part, inner, file)
+                        self._resolve(part, inner, file)
             case Either():
                 condition = evaluate(point.expression.condition, scope)
-                for part in point.yes if condition is not False else ():
-                    self._look(part, scope, file)
-                for part in point.no if condition is not True else ():
-                    self._look(part, scope, file)
+                yes = point.yes if condition is not False else ()
+                no = point.no if condition is not True else ()
+                for part in (*yes, *no):
+                    self._resolve(part, scope, file)
             case _:
                 assert_never(point)
 
     def _computed(self, expression: Expression, file: str) -> None:
         if not self._dormant:
-            place = f"{file}:{expression.line}"
-            self._into.everything(f"{place} reads a file whose name is computed")
+            self._collector.add_everything(f"{file}:{expression.line} reads a file whose name is computed")
 
     def _named(self, point: Named, scope: Scope, file: str) -> None:
         value = evaluate(point.expression, scope)
         if isinstance(value, str):
-            self._into.add_names((value,), self._bases, folders=point.folder)
+            self._collector.add_names((value,), self._bases, folders=point.folder)
         elif isinstance(value, Unknown):
             if value is UNKNOWN and (point.expects_file or point.of_path):
                 self._computed(point.expression, file)
             elif isinstance(point.expression, Template):
-                self._beginning(point.expression, scope, of_path=point.of_path)
+                self._add_prefix(point.expression, scope, of_path=point.of_path)
 
-    def _beginning(self, expression: Template, scope: Scope, *, of_path: bool) -> None:
-        """`"policies/${computed}.json"`: any file of the folder it begins with may be meant."""
+    def _add_prefix(self, expression: Template, scope: Scope, *, of_path: bool) -> None:
+        """`"policies/${computed}.json"` may refer to any file in the folder it starts with."""
         text = ""
         for piece in expression.pieces:
             part = text_of(evaluate(piece, scope))
@@ -77,7 +78,7 @@ class Inspection:
             text += part
         folder = text.rpartition("/")[0]
         if may_be_path(folder) or (folder and of_path):
-            self._into.add_names((folder,), self._bases, folders=True)
+            self._collector.add_names((folder,), self._bases, folders=True)
 
     def _read(self, point: Read, scope: Scope, file: str) -> None:
         call = point.call
@@ -86,14 +87,14 @@ class Inspection:
         first = arguments[0] if arguments and not call.expand_final else UNKNOWN
         match point.name, arguments:
             case ("fileset", [str() as folder, str() as pattern]) if first is not UNKNOWN:
-                self._into.add_fileset(folder, pattern, place)
+                self._collector.add_fileset(folder, pattern, place)
             case ("templatestring", _) if isinstance(first, str) and not reads_files(first):
                 return
             case (name, _) if name in READERS and first is None:
                 return
             case (name, _) if name in READERS and isinstance(first, str):
-                found = self._into.add_read(first, place)
-                if name == "templatefile" and found and self._into.template_reads_files(found):
-                    self._into.everything(f"{found} is a template that reads files itself")
+                path = self._collector.add_read(first, place)
+                if name == "templatefile" and path and self._collector.template_reads_files(path):
+                    self._collector.add_everything(f"{path} is a template that itself reads files")
             case _:
                 self._computed(call, file)

@@ -140,7 +140,7 @@ def test_a_string_that_names_a_file_counts(tmp_path: Path) -> None:
     found = module_inputs(code, ".", ("Accounts/a/db.tfvars",))
     assert "Accounts/a/trust-policy.json" in found.files
     for path in ("trust-policy.json", "Accounts/a/sub/x.txt", "sub/x.txt", "policies/p.json"):
-        assert reason(found, path) == f"names {path}"
+        assert reason(found, path) == f"refers to {path}"
     assert reason(found, "Accounts/b/trust-policy.json") is None
 
 
@@ -164,8 +164,8 @@ def test_a_plain_word_does_not_name_a_folder(tmp_path: Path) -> None:
     )
     found = module_inputs(code, ".")
     assert {"src/deep/a.py", "tpl/t"} <= found.files
-    assert reason(found, "src/new.py") == "reads files of src (src/new.py)"
-    assert reason(found, "tpl/new") == "reads files of tpl (tpl/new)"
+    assert reason(found, "src/new.py") == "reads files in src (src/new.py)"
+    assert reason(found, "tpl/new") == "reads files in tpl (tpl/new)"
 
 
 def test_fileset_holds_new_files(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ resource "x" "y" {
     found = module_inputs(code, "live")
     assert found.files == {"live/main.tf", "live/rules/a/1.json"}
     assert found.reads == {"live/rules/a/1.json"}
-    assert reason(found, "live/rules/b/new.json") == "reads files of live/rules (live/rules/b/new.json)"
+    assert reason(found, "live/rules/b/new.json") == "reads files in live/rules (live/rules/b/new.json)"
     assert reason(found, "live/rules/2.yaml") is None
     assert not found.everything
 
@@ -221,7 +221,7 @@ resource "x" "y" {
             'locals {\n  a = "${path.module}/${var.unset}"\n}\n',
             "main.tf:2 reads a file whose name is computed",
         ),
-        ('locals {\n  a = templatefile("t.tpl", {})\n}\n', "t.tpl is a template that reads files itself"),
+        ('locals {\n  a = templatefile("t.tpl", {})\n}\n', "t.tpl is a template that itself reads files"),
         ("a = = 1\n", "main.tf:1:1 cannot be read"),
         (
             f"locals {{\n  a = {'!' * 150}fileexists(var.unset)\n}}\n",
@@ -231,7 +231,7 @@ resource "x" "y" {
             f"locals {{\n  a = {'[' * 400}file(var.unset){']' * 400}\n}}\n",
             "main.tf:2 cannot be read",
         ),
-        ('locals {\n  a = fileset(".", "../*")\n}\n', "main.tf:2 looks for files above a folder"),
+        ('locals {\n  a = fileset(".", "../*")\n}\n', "main.tf:2 searches for files above a folder"),
         ("locals {\n  a = templatestring(local.b, {})\n}\n", "main.tf:2 reads a file whose name is computed"),
     ],
 )
@@ -243,7 +243,7 @@ def test_what_cannot_be_followed_makes_every_file_count(tmp_path: Path, text: st
     assert found.reasons[0] == words
     touch = affecting_change(found, "any/thing.txt")
     assert touch is not None
-    assert touch.reason == f"{words}: every file counts (any/thing.txt)"
+    assert touch.reason == f"{words}: every changed file counts (any/thing.txt)"
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_path_that_begins_in_a_folder_and_is_computed_counts_the_folder(tmp_pa
     """Of a name that only its resource knows, the folder it begins with counts."""
     code = repository(tmp_path, {"main.tf": 'locals {\n  a = "policies/${random_id.x.hex}.json"\n}\n'})
     found = module_inputs(code, ".")
-    assert reason(found, "policies/new.json") == "reads files of policies (policies/new.json)"
+    assert reason(found, "policies/new.json") == "reads files in policies (policies/new.json)"
 
 
 def test_the_environment_counts_for_less_than_files(tmp_path: Path) -> None:
@@ -362,8 +362,8 @@ terraform {
     tofu = code.module("tofu")
     assert tofu.cloud is not None
     assert tofu.tofu == (
-        "tofu/main.tofu is OpenTofu's",
-        ".opentofu-version asks for OpenTofu 1.8.1",
+        "tofu/main.tofu is an OpenTofu file",
+        ".opentofu-version requires OpenTofu 1.8.1",
         "tofu/main.tofu:2 encrypts the state",
     )
     (tmp_path / "live/z_override.tf").unlink()

@@ -6,7 +6,7 @@ from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import SetOf, convert, known
 from holdfast.hcl.nodes import Expression
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, read
-from holdfast.stacks.reads.fileset import Fileset, fileset_pattern
+from holdfast.stacks.reads.inputs import Fileset, fileset_pattern
 
 
 def expression(text: str) -> Expression:
