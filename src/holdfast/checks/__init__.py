@@ -1,1 +1,1 @@
-"""The check catalogue: rules, waivers, report formats, external tools."""
+"""Checks of code, plans and states: rules, waivers, report formats, external tools."""

@@ -1,1 +1,1 @@
-"""What rules ask about backends: type, settings, names, remote state."""
+"""Backends for the rules: types, settings, names, remote states."""

@@ -1,4 +1,4 @@
-"""What is known of each backend: which settings are secrets, which say who, which say where."""
+"""The backends of Terraform: which settings are secrets, identities, or locations."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Final
 from msgspec import Struct
 
 MANAGED: Final = "holdfast"
-"""Neither code nor configuration names a backend: Holdfast keeps the state."""
+"""Neither code nor configuration names a backend: Holdfast stores the state."""
 
 
 class BackendType(Struct, frozen=True):
-    """Names of settings; a dot leads into a nested one."""
+    """Names of settings; a dot leads to a nested one."""
 
     needs: tuple[str, ...] = ()
-    """Without these nobody can say where the state is: they come from elsewhere, and others may too."""
+    """Required to know where the state is. If one is missing, it and others may come from elsewhere."""
     secrets: tuple[str, ...] = ()
     identities: tuple[str, ...] = ()
-    """Who: accounts, roles, users, profiles."""
+    """Accounts, roles, users, profiles."""
     places: tuple[str, ...] = ()
-    """Where: what differs from one target to the next."""
+    """Locations that differ between targets."""
     store: tuple[str, ...] = ()
-    """What a permission is given on: one store should hold one environment's states."""
+    """What permissions are granted on: it should hold the states of one environment."""
     variables: Mapping[str, str] = {}
-    """Variables of the environment that give a setting where nothing else does, with its name."""
+    """Environment variables that set a setting by default, with its name."""
     at_rest_unknown: str | None = None
-    """Why nobody can tell from here whether the state is encrypted where it lies."""
+    """Why the code does not show whether the state is encrypted at rest."""
 
 
 _AZURE_SECRETS: Final = (
@@ -196,4 +196,4 @@ REMOVED: Final[Mapping[str, str]] = {
     "manta": "s3",
     "swift": "s3",
 }
-"""Backends that Terraform 1.3 took away, each with what comes nearest."""
+"""Backends that Terraform 1.3 removed, each with the closest replacement."""

@@ -1,4 +1,4 @@
-"""A backend as the rules look at it: of a stack, or of a root module that no stack uses. Pure."""
+"""The backend of a stack, or of a root module that no stack uses. Pure."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class Home(Struct, frozen=True, kw_only=True):
-    """Where a state lies. A setting is a plain value, `UNKNOWN`, or a reference to a secret."""
+    """A backend and its settings. A setting is a plain value, `UNKNOWN`, or a reference to a secret."""
 
     type: str
     settings: Mapping[str, object]
     given: Mapping[str, object] = field(default_factory=dict)
-    """Those that the configuration gives; the others stand in the code."""
+    """Settings from the configuration; the others are in the code."""
     block: Block | None
     place: Place
-    """Where the configuration speaks of it, or the block."""
+    """The place in the configuration, or the block."""
     env: frozenset[str] = frozenset()
-    """Names of the environment variables that the stack is given."""
+    """Names of the environment variables of the stack."""
     by_variable: Mapping[str, str] = field(default_factory=dict)
-    """Settings that one of these variables gives, with its name."""
+    """Settings that come from one of these variables, with its name."""
     entry: Place | None = None
-    """Where the configuration speaks of the stack."""
+    """The stack's entry in the configuration."""
     tofu: bool = False
     client_encrypted: bool = False
-    """OpenTofu encrypts the state before it is handed to the backend."""
+    """OpenTofu encrypts the state before it reaches the backend."""
 
     @property
     def kind(self) -> BackendType:
         return BACKEND_TYPES.get(self.type, BackendType())
 
     def value(self, name: str) -> object:
-        """`ABSENT`, `UNKNOWN` (a secret is not looked at), or the plain value; `a.b` is inside `a`."""
+        """`ABSENT`, `UNKNOWN` (also for secrets), or the plain value; `a.b` is inside `a`."""
         found: object = self.settings
         for part in name.split("."):
             if isinstance(found, Unknown | SecretRef):
@@ -67,7 +67,7 @@ class Home(Struct, frozen=True, kw_only=True):
         return self.value(name) is not ABSENT
 
     def flag(self, name: str, *, default: bool = False) -> bool | None:
-        """None where it cannot be told."""
+        """None if it is not known."""
         found = self.value(name)
         if found is ABSENT:
             return default
@@ -79,12 +79,12 @@ class Home(Struct, frozen=True, kw_only=True):
         return found if isinstance(found, str) else None
 
     def in_code(self, name: str) -> bool:
-        """Whether what counts of this setting is written in the code."""
+        """Whether the effective value of the setting is in the code."""
         first = name.partition(".")[0]
         return self.has(name) and first not in self.given and first not in self.by_variable
 
     def place_of(self, name: str) -> Block | Attribute | Place:
-        """Where a setting stands, or should stand."""
+        """Where the setting is, or should be."""
         first = name.partition(".")[0]
         if first in self.by_variable and self.entry is not None:
             return self.entry
@@ -97,11 +97,11 @@ class Home(Struct, frozen=True, kw_only=True):
 
     @property
     def where(self) -> Block | Place:
-        """Where what is missing would be added."""
+        """Where a missing setting would be added."""
         return self.place if self.given or self.block is None else self.block
 
     def named(self, name: str) -> str:
-        """A setting as it is called where it is given: the variable of the environment, or its own name."""
+        """The setting's name, or the environment variable that sets it."""
         return self.by_variable.get(name, name)
 
     def unknown(self, name: str) -> Skipped:
@@ -144,7 +144,7 @@ def _home_of(stack: CheckedStack) -> Home:
 
 
 def backend_of_module(module: Module) -> Home | None:
-    """Of a folder that names a backend; None of any other."""
+    """The backend of a folder; None without a backend block."""
     code, block = module.code, _block(module)
     if block is None or (code.backend is None and code.cloud is None):
         return None
@@ -159,7 +159,7 @@ def backend_of_module(module: Module) -> Home | None:
 
 
 def _block(module: Module) -> Block | None:
-    """The `backend` or `cloud` block that counts: the last one, as Terraform has it with override files."""
+    """The effective `backend` or `cloud` block: the last one, as with override files."""
     found: Block | None = None
     for block in module.blocks("terraform"):
         for inner in block.body.blocks_of("backend", "cloud"):
@@ -168,7 +168,7 @@ def _block(module: Module) -> Block | None:
 
 
 def _cloud(block: Block | None) -> dict[str, object]:
-    """What a `cloud` block says, in the words of the `remote` backend."""
+    """The settings of a `cloud` block, named as in the `remote` backend."""
     if block is None:
         return {}
     found: dict[str, object] = {one.name: constant(one.expression) for one in block.body.attributes}
@@ -187,7 +187,7 @@ def _is_client_encrypted(module: Module) -> bool:
 
 
 def _is_unencrypted(method: Expression | None) -> bool:
-    """The method that is there for moving a state into encryption or out of it."""
+    """The method for migrating a state to or from encryption."""
     match method:
         case Traversal(root="method", steps=("unencrypted", *_)):
             return True
@@ -199,7 +199,7 @@ def _is_unencrypted(method: Expression | None) -> bool:
             return False
 
 
-# How rules are asked.
+# Check functions.
 
 Judge = Callable[[Home], Iterable[CheckResult]]
 
@@ -214,7 +214,8 @@ def for_stacks(judge: Judge) -> CheckFunction[CheckedStack]:
 
 
 def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFunction[Module]:
-    """Root modules that no stack uses. What the code leaves open may come from elsewhere: that is a skip.
+    """Checks root modules that no stack uses. Settings that are not in the code may come from elsewhere: a
+    skip.
 
     `literals_only`: the rule only judges settings that are in the code, so missing ones do not matter.
     """
@@ -236,12 +237,12 @@ def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFun
 
 
 def has_stack(module: Module) -> bool:
-    """Whether a stack, selected or not, has it as its root module."""
+    """Whether it is the root module of a stack, selected or not."""
     return module.folder in module.checkout.roots
 
 
 def why_shared(stack: CheckedStack) -> str | None:
-    """Why more than one machine needs this state, in words; None where one developer's is enough."""
+    """Why several machines need this state; None if one developer's machine is enough."""
     if stack.stack.target is not None and stack.stack.target.owner is Owner.CI:
         return f"CI owns its target {stack.stack.target.name}"
     if not stack.stack.production:
@@ -253,7 +254,7 @@ def why_shared(stack: CheckedStack) -> str | None:
 
 
 def parse_address(text: str) -> SplitResult | None:
-    """The parts of an address with a scheme; None of anything else."""
+    """The parts of an address with a scheme; None otherwise."""
     try:
         parts = urlsplit(text)
         _ = parts.hostname, parts.port
@@ -266,11 +267,11 @@ def is_loopback(host: str | None) -> bool:
     return host is not None and (host in _LOOPBACK or host.startswith("127.") or host.endswith(".localhost"))
 
 
-# Which state it is.
+# State identity.
 
 
 def state_place_of_stack(stack: CheckedStack) -> StatePlace | None:
-    """The same value for the same state, however it is written; None where that cannot be told."""
+    """Equal for the same state, however it is written; None if it is not known."""
     home = backend_of_stack(stack)
     if home.type == MANAGED:
         return None
@@ -280,7 +281,7 @@ def state_place_of_stack(stack: CheckedStack) -> StatePlace | None:
 def state_place_for(
     stack: CheckedStack, type_: str, settings: Mapping[str, object], workspace: str
 ) -> StatePlace | None:
-    """The state that these settings mean when they are read from a stack's root module."""
+    """The state that these settings refer to, relative to the stack's root module."""
     if type_ in ("cloud", "remote"):
         return _hosted(settings)
     if any(name not in settings for name in BACKEND_TYPES.get(type_, BackendType()).needs):
@@ -293,7 +294,7 @@ def state_place_for(
 
 
 def _hosted(settings: Mapping[str, object]) -> StatePlace | None:
-    """A workspace by its name; those that are found by tag or prefix are told apart only when they run."""
+    """A workspace by name; workspaces selected by tag or prefix are only known at run time."""
     match settings:
         case {"organization": str() as organization, "workspaces": {"name": str() as name}}:
             host = settings.get("hostname", _HOST)
@@ -306,7 +307,7 @@ def _hosted(settings: Mapping[str, object]) -> StatePlace | None:
 
 
 def _normalize(name: str, value: object) -> object:
-    """What writes one place in several ways, written in one."""
+    """One spelling for values that mean the same place."""
     if not isinstance(value, str):
         return value
     if name in ("key", "prefix", "path") and not value.startswith(("/", ".")):

@@ -1,4 +1,4 @@
-"""States that code reads through `terraform_remote_state`, and whose they are. Pure."""
+"""States that code reads with `terraform_remote_state`, and their owners. Pure."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ TYPE: Final = "terraform_remote_state"
 
 
 class RemoteRead(Struct, frozen=True, kw_only=True):
-    """One read of a state, as one stack makes it."""
+    """One state that a stack reads."""
 
     resource: Resource
     state: StatePlace | None
-    """None where it cannot be told."""
+    """None if it is not known."""
     owner: Stack | None
-    """The stack of this repository whose state it is."""
+    """The stack of this repository that owns the state."""
 
 
 def settings_in(resource: Resource, scope: Scope | None = None) -> tuple[str, Mapping[str, object]] | None:
-    """The type of the backend and its settings, as far as they are written out; None where they are not."""
+    """The backend type and its settings; None if they are not literals."""
     kind, config = value(resource.body, "backend", scope), value(resource.body, "config", scope)
     if config is ABSENT:
         config = {}
@@ -38,7 +38,7 @@ def settings_in(resource: Resource, scope: Scope | None = None) -> tuple[str, Ma
 
 
 def remote_reads(stack: CheckedStack) -> Iterator[RemoteRead]:
-    """Through every local module; not through one that is called with `count = 0`."""
+    """Follows every local module except those with `count = 0`."""
     for visited in stack.scopes:
         if visited.dormant:
             continue

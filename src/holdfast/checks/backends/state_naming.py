@@ -1,4 +1,4 @@
-"""The convention for names of buckets, lock tables and keys: what a stack's must look like. Pure."""
+"""The naming convention for buckets, lock tables and keys. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ACCOUNT_OF_COS: Final = pattern(r"-[0-9]+$")
 
 
 class NamedSetting(Struct, frozen=True):
-    """A setting that has a convention."""
+    """A setting with a naming convention."""
 
     setting: str
     what: str
@@ -29,7 +29,7 @@ class NamedSetting(Struct, frozen=True):
 
 
 def settings_with_convention(type_: str, names: StateNames) -> Iterator[NamedSetting]:
-    """Those of one type of backend; a pattern of `any` asks for nothing."""
+    """The settings of one backend type; the pattern `any` disables a convention."""
     table = {
         "s3": (
             NamedSetting("bucket", "bucket", names.bucket),
@@ -50,7 +50,7 @@ def settings_with_convention(type_: str, names: StateNames) -> Iterator[NamedSet
 
 
 def name_to_check(home: Home, setting: str) -> object:
-    """The value as the convention sees it: a prefix is a part of the key, an account no part of a bucket."""
+    """The value to compare: the key includes its prefix, a bucket excludes its account suffix."""
     found = home.value(setting)
     if not isinstance(found, str):
         return found
@@ -63,7 +63,7 @@ def name_to_check(home: Home, setting: str) -> object:
 
 
 def matches_convention(name: str, pattern: str, stack: CheckedStack, home: Home) -> bool:
-    """Upper and lower case are alike: buckets have only one of them."""
+    """Ignores case, since buckets are lower case only."""
     known = _values(stack, home)
     expression = _expand(
         pattern, lambda placeholder: re.escape(known.get(placeholder) or "") or _free(placeholder), re.escape
@@ -72,7 +72,7 @@ def matches_convention(name: str, pattern: str, stack: CheckedStack, home: Home)
 
 
 def expected_name(pattern: str, stack: CheckedStack, home: Home) -> str:
-    """The convention with everything filled in that is known of this stack."""
+    """The convention with the known values of this stack."""
     known = _values(stack, home)
     return _expand(pattern, lambda placeholder: known.get(placeholder) or f"{{{placeholder}}}", str)
 

@@ -1,4 +1,4 @@
-"""Where the state of a stack lies, if it lies in the repository itself. Pure."""
+"""The path of a stack's state if it is in the repository. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.stacks.backend import DEFAULT_WORKSPACE
 def local_state(stack: CheckedStack) -> str | None:
     """The file of Terraform's local backend, relative to the root; None for other backends.
 
-    None, too, where its path is computed or leads out of the repository.
+    Also None if the path is computed or leads out of the repository.
     """
     backend = stack.backend
     if backend.type != "local":

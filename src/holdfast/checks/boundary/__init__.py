@@ -1,1 +1,1 @@
-"""Who owns which resource types, hermetic code, output contracts."""
+"""Ownership of resource types, reproducible code, output contracts."""

@@ -1,4 +1,4 @@
-"""Which contract a stack is held against, and its outputs as code, a plan or a state has them."""
+"""The contract of a stack, compared with its outputs in code, plan or state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = (
 
 
 def contract_use(stack: CheckedStack) -> ContractUse | None:
-    """What its target asks of it."""
+    """The contract that its target requires."""
     return stack.stack.contract
 
 
@@ -53,7 +53,7 @@ def _contract(checkout: Checkout, use: ContractUse) -> Contract | Broken:
 
 
 def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[CheckResult]:
-    """What of these kinds the code of a stack shows, each at its output."""
+    """Differences of these kinds in the code, each at its output."""
     contract = _contract_or_skip(stack)
     if not isinstance(contract, Contract):
         yield from contract
@@ -72,7 +72,7 @@ def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[CheckResult]:
 
 
 def _at(stack: CheckedStack, blocks: Mapping[str, Block], one: Difference, contract: Contract) -> Finding:
-    """At its output, whoever showed it: what code, plan and apply say of one value is said once."""
+    """At the output, so that code, plan and apply report one difference once."""
     block = blocks.get(one.output)
     attribute = block.body.attribute("value") if block is not None else None
     return finding(
@@ -83,7 +83,7 @@ def _at(stack: CheckedStack, blocks: Mapping[str, Block], one: Difference, contr
 
 
 def _outputs(stack: CheckedStack) -> dict[str, Block]:
-    """The block of each that says its value: that of an override file, if it does."""
+    """The block with the value of each output: in an override file, if that has one."""
     found: dict[str, Block] = {}
     for block in stack.module.blocks("output"):
         if block.labels and (block.labels[0] not in found or block.body.attribute("value") is not None):
@@ -131,14 +131,14 @@ def _has(given: Mapping[str, Given], name: str, part: Part) -> bool:
 
 
 def _declared(plan: Plan) -> set[str]:
-    """The outputs that the planned code has. A plan of a part (`--target`) says nothing about the rest."""
+    """The outputs in the planned code; a partial plan (`--target`) omits some of them."""
     configuration = plan.document.configuration
     root = configuration.root_module if configuration is not None else None
     return set(root.outputs or ()) if root is not None else set()
 
 
 def _planned(output: OutputChange) -> Given:
-    """Terraform says `after_unknown: true` where any part of an output is not known yet."""
+    """Terraform sets `after_unknown: true` if any part of an output is not known."""
     change = output.change
     sensitive = b"true" in bytes(change.after_sensitive)
     if b"true" in bytes(change.after_unknown):
@@ -149,7 +149,7 @@ def _planned(output: OutputChange) -> Given:
 def in_outputs(
     stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], *kinds: Kind
 ) -> Iterator[CheckResult]:
-    """As an apply told them: the value, and whether it is sensitive. Those values are kept from everyone."""
+    """Outputs after an apply: the value, and whether it is sensitive. Sensitive values are not used."""
     contract = _contract_or_skip(stack)
     if not isinstance(contract, Contract):
         yield from contract

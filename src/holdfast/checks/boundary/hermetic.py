@@ -1,4 +1,4 @@
-"""What leaves Terraform's own world, and where that matters: in stacks of CI's, and in production."""
+"""Code that depends on more than Terraform's inputs, in stacks of CI and in production."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.terraform.plan.configuration import Configuration
 
 
 def is_shared(stack: CheckedStack) -> bool:
-    """Whether others depend on what it does: its target is CI's, or it is production."""
+    """Whether CI owns its target, or it is in production."""
     target = stack.stack.target
     return stack.stack.production or (target is not None and target.owner is Owner.CI)
 
@@ -34,16 +34,16 @@ def findings_in_shared(module: Module, found: Iterable[tuple[Block, str, str]]) 
 
 
 def data_sources(module: Module, types: tuple[str, ...]) -> Iterator[tuple[Block, str]]:
-    """Data sources, and what is read for one run only, of these types, with their addresses."""
+    """Data sources and ephemeral resources of these types, with their addresses."""
     for resource in module.resources(*types):
         if resource.mode != "managed":
             yield resource.block, resource.address
 
 
 def findings_outside_repository(plan: CheckedPlan, found: Iterable[tuple[str, str]]) -> Iterator[Finding]:
-    """A finding for each address (without keys) and message that stands in no code of this repository.
+    """A finding for each address (without keys) and message that is not in the code of this repository.
 
-    What stands in it was found there already, with a file and a line.
+    Code in the repository is reported from the source, with file and line.
     """
     if not is_shared(plan.stack):
         return
@@ -55,7 +55,7 @@ def findings_outside_repository(plan: CheckedPlan, found: Iterable[tuple[str, st
 
 
 def _addresses(stack: CheckedStack) -> set[str]:
-    """Of everything in the code of a stack, without the keys of instances."""
+    """All addresses in the code of a stack, without instance keys."""
     return {
         f"{without_keys(visited.address)}.{resource.address}".removeprefix(".")
         for visited in stack.scopes
@@ -64,8 +64,8 @@ def _addresses(stack: CheckedStack) -> set[str]:
 
 
 def planned_data(plan: CheckedPlan, types: tuple[str, ...], resources: tuple[str, ...] = ()) -> Iterator[str]:
-    """The addresses of data sources of these types, and of these resources, that the configuration of a plan
-    has, modules included.
+    """The addresses of data sources of these types, and of these resources, in the configuration of a plan,
+    including modules.
     """
     beginnings = tuple(f"{mode}.{type_}." for mode in ("data", "ephemeral") for type_ in types)
     beginnings += tuple(f"{type_}." for type_ in resources)

@@ -1,4 +1,4 @@
-"""The boundary: which types GitOps writes and Terraform must not, and which stacks may all the same. Pure."""
+"""The boundary between Terraform and GitOps: types, and stacks that are exempt. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BUILT_IN: Final[Mapping[str, Side]] = dict.fromkeys(
     ),
     Side.GITOPS,
 )
-"""What is in a cluster. What is under it (networks, the cluster itself, its roles) is Terraform's."""
+"""Resources inside a cluster. Networks, the cluster itself and its roles belong to Terraform."""
 
 WRITING: Final = frozenset(("managed",))
 READING: Final = frozenset(("data", "ephemeral"))
@@ -44,7 +44,7 @@ def settings_of(config: Config) -> BoundarySettings:
 
 
 def owner_of_type(type_: str, settings: BoundarySettings) -> Side:
-    """The most exact pattern decides: one without a star, then the longest."""
+    """The most specific pattern wins: one without a star, then the longest."""
     return _side(type_, tuple(settings.types.items()))
 
 
@@ -58,14 +58,14 @@ def _side(type_: str, said: tuple[tuple[str, Side], ...]) -> Side:
 
 
 def may_name_providers(document: bytes, settings: BoundarySettings) -> bool:
-    """Whether a plan can have a provider of GitOps' at all: most have none, and then nobody need look."""
+    """A quick test whether a plan can contain a provider for GitOps resources; most do not."""
     sides = {**BUILT_IN, **settings.types}
     names = {pattern.partition("_")[0] for pattern, side in sides.items() if side is Side.GITOPS}
     return any("*" in name or f'/{name}"'.encode() in document for name in names)
 
 
 def may_write(stack: CheckedStack, type_: str) -> bool:
-    """Whether the type is Terraform's anyway, or an exemption lets this stack have it."""
+    """Whether Terraform owns the type, or the stack is exempt."""
     settings = settings_of(stack.checkout.config)
     if owner_of_type(type_, settings) is Side.TERRAFORM:
         return True
@@ -77,9 +77,9 @@ def may_write(stack: CheckedStack, type_: str) -> bool:
 
 
 def _stacks_crossing(module: Module, resource: Resource) -> tuple[CheckedStack | None, ...]:
-    """Stacks for which a resource reaches over the boundary; None: the code by itself.
+    """Stacks for which a resource crosses the boundary; None: the code itself does.
 
-    Where an exempt stack has a right to the code, others that use it and make none of it do no harm.
+    If the code belongs to an exempt stack, other stacks may use it if they create none of the resource.
     """
     wrong = tuple(stack for stack in module.stacks if not may_write(stack, resource.type))
     if len(wrong) < len(module.stacks):
@@ -88,7 +88,7 @@ def _stacks_crossing(module: Module, resource: Resource) -> tuple[CheckedStack |
 
 
 def _creates(stack: CheckedStack, folder: str, resource: Resource) -> bool:
-    """Unless its values say that there is none: `count = 0`, nothing to repeat it for, a call like that."""
+    """False if its values disable it: `count = 0`, an empty `for_each`, or a disabled module call."""
     return any(
         not visited.dormant and is_created(resource.body, visited.scope)
         for visited in stack.scopes
@@ -97,7 +97,7 @@ def _creates(stack: CheckedStack, folder: str, resource: Resource) -> bool:
 
 
 Words = Callable[[str], str]
-"""From a type to what is wrong."""
+"""The message for a type."""
 
 
 def in_source(module: Module, modes: frozenset[str], words: Words) -> Iterator[Finding]:
@@ -109,7 +109,7 @@ def in_source(module: Module, modes: frozenset[str], words: Words) -> Iterator[F
 
 
 def in_plan(checked: CheckedPlan, modes: frozenset[str], words: Words) -> Iterator[Finding]:
-    """What the plan would keep or make; what it deletes or forgets is on its way out."""
+    """What the plan creates or keeps; what it deletes or forgets is not reported."""
     changes = (*checked.plan.changes, *(deferred.change for deferred in checked.plan.deferred))
     told: set[str] = set()
     for change in changes:
@@ -133,7 +133,7 @@ def in_state(checked: CheckedState, modes: frozenset[str], words: Words) -> Iter
 
 
 def parts_of(address: str) -> tuple[str, str, str]:
-    """The mode, the type and the name in an address without keys."""
+    """The mode, type and name in an address without keys."""
     names = _inner(address)
     mode = names.pop(0) if names[:1] in (["data"], ["ephemeral"]) else "managed"
     type_, name = (*names, "", "")[:2]
@@ -148,7 +148,7 @@ def _inner(address: str) -> list[str]:
 
 
 def _at(stack: CheckedStack, address: str, type_: str, words: Words) -> Finding:
-    """At the block that makes it, so that what is said of the code is not said twice; else by its address."""
+    """At its block, so that code and plan report it once; otherwise by address."""
     resource = _written(stack, address)
     if resource is not None:
         return _of(resource, words)

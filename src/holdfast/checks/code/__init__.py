@@ -1,1 +1,1 @@
-"""What rules ask about Terraform code: blocks, providers, pins, lock file, names."""
+"""Terraform code for the rules: blocks, providers, pins, lock file, names."""

@@ -1,6 +1,6 @@
-"""Where an argument of a resource is written: in blocks, in `dynamic` ones, in objects (the JSON syntax).
+"""Values of a resource's argument: in blocks, `dynamic` blocks and objects (JSON syntax).
 
-And which texts are written in an expression, or stand in a value, under which names.
+Also the texts in an expression or a value, with the names that lead to them.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _PASSES = frozenset(
         "tomap", "toset", "tostring", "trimspace", "try", "yamlencode",
     )
 )  # fmt: skip
-"""What these are given comes out of them again."""
+"""Functions that return their arguments' texts."""
 
 _STORES = ("PARAMETER_STORE", "SECRETS_MANAGER")
 
 
 class WrittenValue(Struct, frozen=True):
     steps: tuple[str, ...]
-    """The steps it stands at, without indexes; `*` replaced by what is written."""
+    """The path without indexes; `*` is replaced by the actual name."""
     expression: Expression | None
-    """None where the steps lead to a block as a whole."""
+    """None if the path leads to a whole block."""
     place: Place
 
 
 def values_at(body: Body, steps: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[WrittenValue]:
-    """Every place where a path is written out. `null` is not counted: it is as if nothing were written."""
+    """Every value at a path. `null` does not count."""
     first, *rest = steps
     for attribute in body.attributes:
         if first in ("*", attribute.name):
@@ -79,9 +79,9 @@ def literal_text(expression: Expression | None) -> str | None:
 def texts_in(
     expression: Expression, above: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Literal, str]]:
-    """The texts in an expression, each with the steps that lead to it and the literal it stands in.
+    """The texts in an expression, each with its path and its literal.
 
-    An entry of an environment (`{ name = "TOKEN", value = "…" }`) counts under its name.
+    An environment entry (`{ name = "TOKEN", value = "…" }`) counts under its name.
     """
     waiting: list[tuple[tuple[str, ...], Expression]] = [(above, expression)]
     while waiting:
@@ -111,7 +111,7 @@ def _within(expression: Expression, above: tuple[str, ...]) -> Iterator[tuple[tu
 
 
 def named_texts(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The same of a value that was read from JSON: its texts, each with the names that lead to it."""
+    """The texts in a JSON value, each with the names that lead to it."""
     waiting: list[tuple[tuple[str, ...], object]] = [((), value)]
     while waiting:
         above, found = waiting.pop()
@@ -124,7 +124,7 @@ def named_texts(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def names_a_store(type_: Expression | None) -> bool:
-    """Whether the `type` of an entry of an environment says that its value is only the name of a secret."""
+    """Whether the `type` of an environment entry says that its value is only the name of a secret."""
     return literal_text(type_) in _STORES
 
 

@@ -1,4 +1,4 @@
-"""What stands in the bodies of blocks: attributes with their values, blocks, expressions at any depth."""
+"""Attributes, values and nested blocks of a body."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.hcl.reader import constant
 
 
 class Absent:
-    """The answer of `value` where an attribute is not written at all. There is only one of it."""
+    """The result of `value` for an attribute that is not set. A singleton."""
 
     __slots__ = ()
 
@@ -28,9 +28,9 @@ ABSENT: Final = Absent()
 
 
 def value(body: Body, name: str, scope: Scope | None = None) -> object:
-    """`ABSENT` if it is not written, `UNKNOWN` or `COMPUTED` if it cannot be told, else the plain value.
+    """`ABSENT` if it is not set, `UNKNOWN` or `COMPUTED` if it is not known, otherwise the plain value.
 
-    Without a scope only what is written out is told; `CheckedStack.scopes` knows variables and locals too.
+    Without a scope only literals are known; `CheckedStack.scopes` also know variables and locals.
     """
     attribute = body.attribute(name)
     if attribute is None:
@@ -39,7 +39,7 @@ def value(body: Body, name: str, scope: Scope | None = None) -> object:
 
 
 def nested(body: Body, *types: str) -> Iterator[Block]:
-    """The blocks of these types inside a body, and the content of `dynamic` blocks that make such."""
+    """The blocks of these types inside a body, and the content of `dynamic` blocks of these types."""
     for block in body.blocks:
         if block.type in types:
             yield block
@@ -57,7 +57,7 @@ def bodies(block: Block) -> Iterator[Body]:
 
 
 def lines_with(mark: re.Pattern[bytes], content: bytes) -> list[int]:
-    """The lines in which it stands. To look for it takes far less time than to read what is written there."""
+    """The lines with a match. Searching is much faster than parsing."""
     lines, line, at = [], 1, 0
     for found in mark.finditer(content):
         line, at = line + content.count(b"\n", at, found.start()), found.start()
@@ -66,7 +66,7 @@ def lines_with(mark: re.Pattern[bytes], content: bytes) -> list[int]:
 
 
 def holds(block: Block, lines: Sequence[int]) -> bool:
-    """Whether one of these lines is the block's. In JSON syntax a block has no end: then it may be."""
+    """Whether the block contains one of these lines. In JSON syntax a block has no end line, so it may."""
     first, last = block.line, block.end_line
     at = bisect.bisect_left(lines, first)
     return first == last or (at < len(lines) and lines[at] <= last)

@@ -1,4 +1,4 @@
-"""Names and tags after a convention: what the configuration asks for, filled in for one stack."""
+"""Naming and tagging conventions of the configuration, expanded for one stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLACEHOLDER = pattern(r"\{([a-z]+)\}")
 _NAMES: Final = ("name", "bucket", "identifier", "function_name", "cluster_identifier", "family", "alias")
 _PREFIXES: Final = ("name_prefix", "bucket_prefix", "identifier_prefix", "cluster_identifier_prefix")
 _RANDOM_SUFFIX: Final = "x" * 26
-"""As long as what the provider puts after a prefix."""
+"""As long as the suffix that the provider adds to a prefix."""
 _SHOWN: Final = 80
 _TAGGED: Final = frozenset(
     f"aws_{name}"
@@ -33,11 +33,11 @@ _TAGGED: Final = frozenset(
         *("sfn_state_machine", "sns_topic", "sqs_queue", "ssm_parameter", "subnet", "vpc", "vpc_endpoint"),
     )
 )
-"""Types that have tags whether or not somebody writes them."""
+"""Types that support tags even if the code sets none."""
 
 
 def expand_pattern(pattern: str, stack: CheckedStack) -> str | None:
-    """None where the stack has no such part: then nothing can be asked of it."""
+    """None if the stack lacks a part of the pattern."""
     own = stack.stack
     parts = {
         "company": stack.checkout.config.company,
@@ -52,13 +52,13 @@ def expand_pattern(pattern: str, stack: CheckedStack) -> str | None:
 
 
 def name_pattern(names: Mapping[str, str], type_: str) -> str | None:
-    """Of the patterns of types that match, the longest counts."""
+    """The longest matching pattern wins."""
     found = [one for one in names if is_name(one, type_)]
     return names[max(found, key=len)] if found else None
 
 
 def name_of(resource: Resource, scope: Scope) -> tuple[Attribute | None, object]:
-    """The argument that names a resource, and what it says."""
+    """The argument with the resource's name, and its value."""
     for name in (*_NAMES, *_PREFIXES):
         attribute = resource.body.attribute(name)
         if attribute is not None:
@@ -73,7 +73,7 @@ def has_tags(type_: str) -> bool:
 
 
 def default_tags(stack: CheckedStack) -> Mapping[str, object] | None:
-    """What the root module's providers give to every resource; None where that cannot be told."""
+    """The tags that the root module's providers add to every resource; None if they are not known."""
     found: dict[str, object] = {}
     for provider in stack.module.blocks("provider"):
         for block in nested(provider.body, "default_tags"):

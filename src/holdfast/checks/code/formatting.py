@@ -1,4 +1,4 @@
-"""What the format changes in a file, line by line. Pure."""
+"""The changes that formatting makes to a file. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec import Struct
 
 
 class Hunk(Struct, frozen=True, kw_only=True):
-    """Lines that stand together and become others."""
+    """Consecutive lines that are replaced."""
 
     line: int
-    """The first of them, from one; for lines that are only added, the one they come before."""
+    """The first line, counting from one; for added lines, the line they are inserted before."""
     end_line: int
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -34,7 +34,7 @@ def hunks(before: bytes, after: bytes) -> Iterator[Hunk]:
 
 
 def diff(path: str, before: bytes, after: bytes) -> str:
-    """A unified diff, as `patch` and people read it."""
+    """A unified diff."""
     old, new = _lines(before), _lines(after)
     lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="")
     return "".join(
@@ -52,5 +52,5 @@ def _is_mark(line: str) -> bool:
 
 
 def _lines(content: bytes) -> list[str]:
-    """With their ends: a line end is part of the format. As HCL counts them: only a line feed ends one."""
+    """With line endings, which are part of the format. As in HCL, only a line feed ends a line."""
     return io.StringIO(content.decode(errors="surrogateescape"), newline="\n").readlines()

@@ -1,4 +1,4 @@
-"""The lock file beside a root module, and what its code needs."""
+"""The lock file of a root module, and the providers that its code requires."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lock_path(module: Module) -> str:
 
 
 def lock_file_of(module: Module) -> LockFile | None:
-    """None where there is none that Git keeps or would keep."""
+    """None if Git does not track it and would not."""
     path = lock_path(module)
     checkout = module.checkout
     content = checkout.content(path)
@@ -40,7 +40,7 @@ def lock_file_of(module: Module) -> LockFile | None:
 
 
 def required_by_root(module: Module) -> Iterator[RequiredProvider]:
-    """What a root module and every local module below it need."""
+    """Providers required by a root module and every local module it calls."""
     folders = dict.fromkeys(folder for stack in module.roots for folder in sorted(stack.folders))
     for folder in folders:
         yield from required_providers(module.checkout.module(folder))

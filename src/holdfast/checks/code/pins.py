@@ -1,4 +1,4 @@
-"""Whether the source of a module, or a constraint, names one thing or whatever is newest. Pure."""
+"""Whether a module source or a version constraint is pinned. Pure."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _TAG = pattern(
     r"|(?:.*[-_/@])?\d{4}-\d\d-\d\d",
     re.IGNORECASE,
 )
-"""Behind a name a number alone is no version: `ABC-123` is a branch of somebody's."""
+"""After a name, a number alone is not a version: `ABC-123` is a branch."""
 _LONGEST_TAG = 255
-"""Git keeps a tag in a file of that name."""
+"""Git stores a tag in a file of that name."""
 _BRANCH = pattern(r"refs/heads/.*|(?:releases?|feature|features|hotfix|support|bugfix)/.*", re.IGNORECASE)
 _TAGS = "refs/tags/"
 
 
 def is_elsewhere(source: str) -> bool:
-    """Whether it is fetched: it is no path of this machine."""
+    """Whether it is fetched, and not a local path."""
     return not _LOCAL.match(source)
 
 
 def loose_module(source: str, version: str | None) -> str | None:  # noqa: PLR0911 - one for each kind
-    """Why a module's source may give other code tomorrow, as the end of a sentence; None where it may not."""
+    """Why a module's source is not pinned, as the end of a sentence; None if it is."""
     forced = _FORCED.match(source)
     getter, address = (forced["getter"].lower(), forced["rest"]) if forced else ("", source)
     asked = {name: values[-1] for name, values in parse_qs(address.partition("?")[2]).items()}
@@ -82,12 +82,12 @@ def _loose_version(version: str | None) -> str | None:
 
 
 def loose_constraint(text: str) -> str | None:
-    """Why a module's constraint lets every later version in, as the end of a sentence; else None."""
+    """Why a module's constraint has no upper bound, as the end of a sentence; otherwise None."""
     return _loose(Constraint.parse, text)
 
 
 def loose_provider(text: str) -> str | None:
-    """The same of a provider's constraint."""
+    """The same for a provider's constraint."""
     return _loose(provider_constraint, text)
 
 
@@ -100,7 +100,7 @@ def _loose(parse: Callable[[str], Constraint], text: str) -> str | None:
 
 
 def provider_constraint(text: str) -> Constraint:
-    """Of a provider `~> 5` means `~> 5.0`; of a module, and of Terraform itself, it has no upper end."""
+    """For a provider `~> 5` means `~> 5.0`; for a module and Terraform itself it has no upper bound."""
     found = Constraint.parse(text)
     return replace(found, terms=tuple(map(_of_provider, found.terms)))
 
@@ -112,7 +112,7 @@ def _of_provider(term: Term) -> Term:
 
 
 def _bounds(term: Term) -> bool:
-    """`~> 5` has no upper end: only the last number may grow, and that is the only one."""
+    """`~> 5` has no upper bound: only the last number may increase, and there is only one."""
     if term.operator is Operator.PESSIMISTIC:
         return term.version.written > 1
     return term.operator in (Operator.EQUAL, Operator.LESS, Operator.AT_MOST)

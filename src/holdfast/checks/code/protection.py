@@ -1,6 +1,4 @@
-"""Whether an object that cannot simply be made again is kept from being deleted: by its code, or by what
-a plan says of it. Pure.
-"""
+"""Whether a stateful resource is protected from deletion, in its code or in a plan. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from holdfast.terraform.tables.stateful_types import Stateful
 
 
 class Protection(Enum):
-    """What the code says. Of several answers the best one counts: one protection is enough."""
+    """Ordered: the strongest of several protections counts."""
 
     YES = 2
     UNKNOWN = 1
@@ -28,7 +26,7 @@ class Protection(Enum):
 
 
 def managed_resources(module: Module) -> Iterator[tuple[Resource, Body]]:
-    """Its resources, each once, with the body that counts: override files change parts of it."""
+    """Its resources, each once, with the body after override files."""
     bodies: dict[str, list[Body]] = {}
     first: dict[str, Resource] = {}
     for resource in module.resources(mode="managed"):
@@ -38,7 +36,7 @@ def managed_resources(module: Module) -> Iterator[tuple[Resource, Body]]:
 
 
 def _overridden(body: Body, by: Body) -> Body:
-    """As Terraform has it: attributes, and all blocks of a type, are replaced; `lifecycle` is merged."""
+    """As in Terraform: attributes, and all blocks of a type, are replaced; `lifecycle` is merged."""
     names = {attribute.name for attribute in by.attributes}
     types = {_type(block) for block in by.blocks} - {"lifecycle"}
     return Body(
@@ -52,7 +50,7 @@ def _type(block: Block) -> str:
 
 
 def is_created(body: Body, scope: Scope) -> bool:
-    """False only where the code surely makes none of it."""
+    """False only if the code certainly creates none."""
     each = value(body, "for_each", scope)
     enabled = next(_lifecycle(body, "enabled", scope), ABSENT)
     is_empty = isinstance(each, Sized) and len(each) == 0
@@ -71,10 +69,10 @@ def protection_of(
     providers: Iterator[tuple[Body, Scope]],
     planned: Mapping[str, object] | None = None,
 ) -> Protection:
-    """`providers`: the bodies of the blocks of its provider, with what names mean there.
+    """`providers`: the bodies of its provider's blocks, each with its scope.
 
-    `planned`: its values in a plan, which count then; but no plan tells `prevent_destroy`. Without a `body`
-    its code is elsewhere, and what stands there is not known.
+    `planned`: its values in a plan, which then count instead; a plan does not show `prevent_destroy`. Without
+    a `body` its code is in an external module and not known.
     """
     prevented = next(_lifecycle(body, "prevent_destroy", scope), ABSENT) if body is not None else UNKNOWN
     if prevented is True:
@@ -101,9 +99,9 @@ def _rank(found: Protection) -> int:
 
 
 def _counting(row: Stateful) -> Iterator[tuple[str, Any]]:
-    """What keeps an object from being deleted; where a type has no such thing, what limits the loss.
+    """Settings that refuse a deletion; for types without one, settings that limit the loss.
 
-    A last snapshot or a time in which a deletion can be taken back is little beside a real protection.
+    A final snapshot or a recovery window is not enough if the type supports real protection.
     """
     strong = {name: safe for name, safe in row.protect.items() if _refuses(safe)}
     yield from (strong or row.protect).items()
@@ -129,9 +127,9 @@ def _protection_by(row: Stateful, name: str, safe: Any, body: object, scope: Sco
 
 
 def _inside(place: object, type_: str, scope: Scope) -> Iterator[object]:
-    """The blocks of a type in a body; in the JSON syntax they are objects, or lists of them.
+    """The blocks of a type in a body; in JSON syntax they are objects or lists of objects.
 
-    Of a `dynamic` one whose number is not known, nothing is: it may make none.
+    A `dynamic` block with unknown `for_each` is unknown: it may create none.
     """
     if not isinstance(place, Body):
         yield from _members(_given(place, type_, scope))
@@ -186,19 +184,19 @@ def _is_safe(found: object, safe: Any) -> bool:  # noqa: PLR0911 - one for each 
 
 
 def provider_bodies(module: Module, provider: str, scope: Scope) -> Iterator[tuple[Body, Scope]]:
-    """The configurations of a provider in a root module."""
+    """The provider's blocks in a root module."""
     return ((block.body, scope) for block in module.blocks("provider") if block.labels[:1] == (provider,))
 
 
 def planned_values(change: ResourceChange) -> Mapping[str, object]:
-    """What an object becomes; `UNKNOWN` where only the apply will tell."""
+    """The planned values; `UNKNOWN` if they are only known after the apply."""
     after, unknown = (msgspec.json.decode(one) for one in (change.change.after, change.change.after_unknown))
     found = _with_unknown(after, unknown)
     return found if isinstance(found, Mapping) else {}
 
 
 def _with_unknown(known: Any, mask: Any) -> Any:
-    """The mask is `true`, or follows the shape of the value, in which what is not known is missing."""
+    """The mask is `true`, or has the shape of the value, in which unknown parts are missing."""
     if mask is True:
         return UNKNOWN
     if isinstance(mask, dict) and isinstance(known, dict):

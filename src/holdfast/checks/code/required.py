@@ -1,4 +1,4 @@
-"""Which providers code needs, by which constraints, and where it says so. Worked out once for each module."""
+"""The providers that code requires, with constraints and places. Computed once per module."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _SOURCE = pattern(r"(?:(?P<host>[^/\s]+)/)?(?:(?P<namespace>[^/\s]+)/)(?P<type>[
 
 
 class RequiredProvider(Struct, frozen=True):
-    """A provider that one module needs."""
+    """A provider that one module requires."""
 
     name: str
-    """As the module calls it."""
+    """Its local name in the module."""
     host: str | None
-    """None: the registry of whichever engine runs it."""
+    """None: the default registry of the engine."""
     namespace: str
     type: str
     version: str | Unknown | None
-    """The constraint as it is written; None where there is none, unknown where it cannot be told."""
+    """The constraint; None if there is none, unknown if it is computed."""
     place: Place
 
     @property
     def source(self) -> str:
-        """`hashicorp/aws`, with the host where it is said."""
+        """`hashicorp/aws`, with the host if there is one."""
         return "/".join(part for part in (self.host, self.namespace, self.type) if part)
 
     def is_locked_as(self, address: str) -> bool:
@@ -43,7 +43,7 @@ class RequiredProvider(Struct, frozen=True):
 
 
 def required_providers(module: Module) -> tuple[RequiredProvider, ...]:
-    """What `required_providers` names, and what blocks use without it; not the one built into Terraform."""
+    """Providers in `required_providers`, and others that blocks use; not Terraform's built-in one."""
     return module.checkout.code.once(("required", module.folder), lambda: tuple(_required_providers(module)))
 
 
@@ -78,7 +78,7 @@ def _said(value: object) -> tuple[str | Unknown | None, str | Unknown | None]:
 
 
 def _old_versions(module: Module) -> dict[str, str | Unknown]:
-    """`version` in a `provider` block: out of date, and still heard."""
+    """`version` in a `provider` block: deprecated, but still effective."""
     found: dict[str, str | Unknown] = {}
     for block in module.blocks("provider"):
         attribute = block.body.attribute("version")
@@ -110,7 +110,7 @@ def _made(
 
 
 def _used(module: Module) -> dict[str, Place]:
-    """Names of providers that blocks use, each with the first of these."""
+    """Providers that blocks use, each with its first place."""
     found: dict[str, Place] = {}
     for block in module.blocks("provider", *MODES):
         name = _provider_of(block, module.checkout.content(block.file) or b"")
@@ -120,7 +120,7 @@ def _used(module: Module) -> dict[str, Place]:
 
 
 def _provider_of(block: Block, content: bytes) -> str | None:
-    """`content` is that of its file: where the word is not in it, the body need not be read."""
+    """`content` of its file: if the word is not in it, the body need not be parsed."""
     first = block.labels[0] if block.labels else ""
     if block.type == "provider":
         return first
@@ -131,7 +131,7 @@ def _provider_of(block: Block, content: bytes) -> str | None:
 
 
 def _chosen(expression: Expression) -> str | None:
-    """`aws.west`, or the same in quotes, as it was written long ago."""
+    """`aws.west`, or the same in quotes (old syntax)."""
     match expression:
         case Traversal():
             return expression.root

@@ -1,9 +1,9 @@
-"""Every rule there is: one line each, the name of its file in `rules/`, in the order of ids.
+"""All rules in order of their ids: one line each, the name of the file in `rules/`.
 
 HF1xx  boundary and backend          HF5xx  policy documents
 HF2xx  secrets, files not for Git    HF6xx  format and validity
-HF3xx  hermetic                      HF7xx  hygiene
-HF4xx  output contract               HF9xx  waivers, and the checks themselves
+HF3xx  reproducible plans            HF7xx  variables, protection, versions
+HF4xx  output contract               HF9xx  waivers and the checks themselves
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ REMOVED: Final = {
 
 
 def removal_note(id_: str) -> str | None:
-    """What to say about the id of a removed rule; None for any other id."""
+    """The message for the id of a removed rule; None for any other id."""
     instead = REMOVED.get(id_.upper())
     return f"{id_.upper()} was removed: use TFLint (`{instead}`)" if instead else None
 
@@ -116,7 +116,7 @@ def rules() -> tuple[Rule, ...]:
 
 
 def rule(id_: str) -> Rule | None:
-    """The rule of this id, whatever the case of its letters; no other is loaded."""
+    """The rule with this id in any case; loads no other rule."""
     wanted = f"{id_.lower()}_"
     return next((_load(name) for name in RULES if name.startswith(wanted)), None)
 

@@ -1,4 +1,4 @@
-"""The ledger of one check: which rule looked where, what it answered, where it could not look."""
+"""What each rule evaluated and found, and what it could not evaluate."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from holdfast.checks.model.subjects import CheckedStack
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """A rule and what it was asked about."""
+    """A rule and what it was evaluated on."""
 
     rule: Rule
     files: tuple[str, ...] = ()
     stacks: tuple[CheckedStack, ...] = ()
-    """Those that the subject belongs to: their environments decide how grave its findings are."""
+    """The stacks that it concerns: their environments determine the severity."""
     one: bool = False
-    """It was about one stack alone."""
+    """It was about a single stack."""
     whole: bool = False
-    """It was about the repository as a whole, whatever was selected."""
+    """It was about the whole repository, whatever was selected."""
     past: bool = False
-    """It was about the history: lines and files of now are not what it speaks of."""
+    """It was about the Git history, not the current files."""
 
     @property
     def stack(self) -> str | None:
@@ -41,7 +41,7 @@ class Coverage:
         self._unseen_past: set[str] = set()
 
     def record_evaluated(self, asked: Asked, beside: Iterable[str] = ()) -> None:
-        """At what it was asked about, and at files beside that."""
+        """Records what it was evaluated on, and extra files."""
         self._files.setdefault(asked.rule.id, set()).update(asked.files, beside)
 
     def add(self, asked: Asked, answer: CheckResult) -> None:
@@ -55,7 +55,7 @@ class Coverage:
                 self._could_not(asked, answer.file)
 
     def record_left_out(self, rule: Rule) -> None:
-        """It was not asked about everything that it can look at, as somebody wished."""
+        """The caller did not request all of the rule's targets."""
         self._skipping.add(rule.id)
 
     def record_crash(self, asked: Asked, how: str) -> None:
@@ -69,16 +69,16 @@ class Coverage:
         self._unseen_files.setdefault(asked.rule.id, set()).update((file,) if file else asked.files)
 
     def is_evaluated(self, rule: str, file: str) -> bool:
-        """Whether the rule looked at all of a file."""
+        """Whether the rule was evaluated on the whole file."""
         return file in self._files.get(rule, ()) and file not in self._unseen_files.get(rule, ())
 
     def is_history_evaluated(self, rule: str) -> bool:
-        """Whether it looked at the history, if it ever does."""
+        """Whether it was evaluated on the history, if it has that target."""
         return rule not in self._unseen_past
 
     def files_of(self, rule: str) -> frozenset[str]:
         return frozenset(self._files.get(rule, ()))
 
     def is_fully_evaluated(self, rule: str) -> bool:
-        """Whether it looked at everything that it should have looked at."""
+        """Whether it was evaluated on everything that it should be."""
         return rule in self._files and rule not in self._skipping

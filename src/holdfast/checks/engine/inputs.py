@@ -1,4 +1,4 @@
-"""From a repository and a selection of its stacks to what the rules are handed."""
+"""Builds the rules' input from a repository and a selection of stacks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def build_checkout(
     whole: bool = True,
     changed: Iterable[str] = (),
 ) -> Checkout:
-    """`whole`: every folder of code counts, used by a stack or not; else those of `stacks`, and those of
-    `changed` files that no stack at all uses.
+    """`whole`: every folder of code, used by a stack or not; otherwise those of `stacks`, and those of
+    `changed` files that no stack uses.
     """
     listed = tuple(sorted(files))
     found = Checkout(
@@ -52,7 +52,7 @@ def build_checkout(
 
 
 def _orphans(checkout: Checkout, changed: Iterable[str], folders: set[str]) -> tuple[str, ...]:
-    """Changed files that no stack of the repository uses: nobody else would look at them."""
+    """Changed files that no stack uses, which would otherwise not be checked."""
     others = tuple(path for path in sorted(changed) if _folder(path) not in folders)
     if not others:
         return ()

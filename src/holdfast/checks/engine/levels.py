@@ -1,4 +1,4 @@
-"""How grave a finding is where it stands: the rule's own word, unless `checks:` says otherwise. Pure."""
+"""The severity of a finding: the rule's own, unless `checks:` changes it. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from holdfast.config.checks import CheckSettings, Level, RuleLevel
 
 _LEAST_TO_MOST_SEVERE = tuple(Level)
 _BY_NAME = frozenset({"HF905", "HF908"})
-"""That nobody could look is not silenced in passing, by `HF*` or `HF9*`: only by its whole id."""
+"""Reports that something was not checked: `HF*` or `HF9*` does not silence them, only the full id."""
 
 
 def is_enabled(settings: CheckSettings, rule: Rule) -> bool:
-    """Whether it counts anywhere: a rule that is off everywhere is not asked."""
+    """Whether it is on anywhere: a rule that is off everywhere is not evaluated."""
     if _level_for(settings.rules, rule.id) is not Level.OFF:
         return True
     elsewhere = (*settings.environments.values(), *(one.rules for one in settings.paths))
@@ -29,9 +29,9 @@ def severity_of(
     file: str | None = None,
     environments: Iterable[str | None] = (),
 ) -> Severity | None:
-    """None: it is off there. Of several environments the one that takes it most seriously decides.
+    """None: it is off there. With several environments the strictest one decides.
 
-    `own` is what the finding itself says. A path is nearer than an environment, and that than the rest.
+    `own` is the finding's own severity. A path wins over an environment, an environment over the rest.
     """
     base = _level_for(settings.rules, rule.id) or Level(own or rule.severity)
     level = max(
@@ -49,7 +49,7 @@ def severity_of(
 
 
 def _level_for(levels: Sequence[RuleLevel], rule: str) -> Level | None:
-    """An id as a whole is nearer than a beginning, and a longer beginning than a shorter one."""
+    """A full id wins over a prefix, and a longer prefix over a shorter one."""
     found = [
         one for one in levels if is_rule(one.rule, rule) and not (rule in _BY_NAME and one.rule.endswith("*"))
     ]

@@ -1,4 +1,4 @@
-"""The page of each rule, and the list of them all: written from the rules themselves."""
+"""The documentation pages of the rules, generated from the rules."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ _LINK = ": [docs/checks.md](../checks.md#waivers)."
 
 
 def target_names(rule: Rule) -> str:
-    """In words: `the code, plans`."""
+    """`the code, plans`."""
     return ", ".join(_TARGETS[target] for target in rule.targets) or "the checks themselves"
 
 
 def rule_page(rule: Rule) -> str:
-    """Markdown."""
     parts = [
         f"# {rule.id}: {rule.title}",
         f"Default severity: **{rule.severity}**. Checks: {target_names(rule)}.",
@@ -54,7 +53,7 @@ def rule_page(rule: Rule) -> str:
 
 
 def waiver_help(rule: Rule, where: str = " (docs/checks.md).") -> str:
-    """How a finding of it is waived; `where` says where that is explained."""
+    """How to waive a finding; `where` says where that is explained."""
     about = _NOT_WAIVED.get(rule.id)
     if about is not None:
         return f"Findings about {about} cannot be waived. You can change the severity or turn the rule off."
@@ -65,7 +64,7 @@ def waiver_help(rule: Rule, where: str = " (docs/checks.md).") -> str:
 
 
 def rule_index(rules: Sequence[Rule]) -> str:
-    """Markdown: every rule with its severity, by group."""
+    """All rules with their severity, by group."""
     parts = ["# All rules\n\nGenerated from the rules (`make docs`). [How checks work](../checks.md)."]
     for beginning, title in GROUPS.items():
         rows = [

@@ -1,4 +1,4 @@
-"""From answers to a report: how grave each finding is, what is waived, and what is wrong with the waivers."""
+"""Builds the report: severities, waivers, and findings about the waivers themselves."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def build_report(
     *,
     waivers: bool = True,
 ) -> Report:
-    """`asked` are the rules that were wanted, `rules` all that were given.
+    """`asked` are the enabled rules, `rules` all of them.
 
-    `waivers`: what is wrong with the waivers and levels themselves belongs into this report.
+    `waivers`: findings about waivers and settings belong in this report.
     """
     return _ReportBuilder(checkout, rules, ledger).report(asked, waivers=waivers)
 
@@ -61,7 +61,7 @@ class _ReportBuilder:
     def report(self, asked: Sequence[Rule], *, waivers: bool) -> Report:
         plain = list(self._reported())
         lines, broken = self._line_waivers(one.file for one in plain)
-        # A waiver may be for one stack only: it counts before findings of several stacks become one.
+        # A waiver may be for one stack only, so it applies before findings of several stacks are merged.
         findings = list(merge_findings(self._waived(one, lines) for one in plain))
         if waivers:
             findings += self._about_waivers(lines, broken)
@@ -78,7 +78,7 @@ class _ReportBuilder:
             modules=len(self._checkout.modules),
         )
 
-    # What the rules found.
+    # Findings of the rules.
 
     def _reported(self) -> Iterator[Reported]:
         for asked, finding in self._ledger.found:
@@ -97,7 +97,7 @@ class _ReportBuilder:
         return self._make(Asked(rule=rule), finding) if rule is not None else None
 
     def _make(self, asked: Asked, finding: Finding) -> Reported | None:
-        """None where its rule is off."""
+        """None if its rule is off."""
         rule, place = asked.rule, finding.place
         file = place.file if place is not None else None
         severity = severity_of(
@@ -130,7 +130,7 @@ class _ReportBuilder:
         return tuple(stack.stack.environment for stack in stacks)
 
     def _source(self, one: Reported) -> str | None:
-        # A link may lead to a file of the machine that the one who made it must not see.
+        # A link may lead to a file outside the repository, which must not be shown.
         if one.file is None or one.line is None or self._checkout.code.tree.real(one.file) is None:
             return None
         return self._secrets.display_line(one.file, self._checkout.lines(one.file), one.line)
@@ -187,7 +187,7 @@ class _ReportBuilder:
                 yield made
 
     def _looked(self, one: LineWaiver | ConfigWaiver) -> bool:
-        """Whether the rule of a waiver did look at all that the waiver is about."""
+        """Whether the waiver's rule was evaluated on everything that the waiver covers."""
         if isinstance(one, LineWaiver):
             return self._saw(one.waiver.rule.upper(), one.file)
         rule = one.rule.upper()
@@ -212,7 +212,7 @@ class _ReportBuilder:
         )
 
     def _used_elsewhere(self) -> frozenset[str]:
-        """Folders that stacks use which were not selected: for those, a waiver may still be needed."""
+        """Folders of stacks that were not selected, which may still need a waiver."""
         if self._elsewhere is None:
             others = (stack for stack in self._checkout.all_stacks if stack.name not in self._stacks)
             self._elsewhere = frozenset(
@@ -250,7 +250,7 @@ def _waiver_text(waiver: Waiver) -> str:
 
 
 def merge_findings(findings: Iterable[Reported]) -> Iterator[Reported]:
-    """What is said of one line because of several stacks is said once, as gravely as for any of them."""
+    """Merges what several stacks show of one line; the highest severity counts."""
     found: dict[tuple[object, ...], Reported] = {}
     for number, one in enumerate(findings):
         key = (one.id, one.waived, number if one.file is None else None)

@@ -1,4 +1,4 @@
-"""Asks the rules: each about everything it looks at, then what counts of their answers."""
+"""Runs the rules on everything they check and builds the report."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ NO_STACKS = "the stacks could not be discovered"
 
 
 class Seen(Struct, Generic[T], frozen=True, kw_only=True):
-    """What there is to look at, and why it is not all that there should be."""
+    """The available items, and why some are missing."""
 
     items: tuple[T, ...] = ()
     unseen: str | None = None
 
 
 class AtHand(Struct, frozen=True, kw_only=True):
-    """What the rules can look at beside the repository itself."""
+    """What the rules can check besides the repository itself."""
 
     plans: Seen[CheckedPlan] = Seen(unseen=NO_PLAN)
     states: Seen[CheckedState] = Seen(unseen=NO_STATE)
     engine: Seen[EngineSaid] = Seen(unseen=NO_ENGINE)
     history: Seen[History] = Seen(unseen=NO_HISTORY)
     no_stacks: tuple[Problem, ...] = ()
-    """What kept the stacks from being found: each is a finding."""
+    """Why the stacks could not be discovered: each is a finding."""
     outside: tuple[tuple[Rule, CheckResult], ...] = ()
-    """What other people's tools found."""
+    """Results of external tools."""
 
 
 _NOTHING = AtHand()
@@ -63,7 +63,7 @@ def run_checks(
     *,
     targets: frozenset[CheckTarget] = frozenset(CheckTarget),
 ) -> Report:
-    """Everything that these rules find, and everything that they could not look at. Pure.
+    """All findings of these rules, and everything that they could not evaluate. Pure.
 
     Targets that are left out are checked elsewhere, so they do not count as skipped.
     """
@@ -103,7 +103,7 @@ def _run_rule(rule: Rule, target: CheckTarget, checkout: Checkout, at_hand: AtHa
 
 
 def crash_location(error: Exception) -> str:
-    """The kind of error and the line of ours: never its text, which may hold what the file holds."""
+    """The type of the error and our own line: never its text, which may contain file contents."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {PurePath(last.filename).name}, line {last.lineno}"
 
@@ -111,7 +111,7 @@ def crash_location(error: Exception) -> str:
 def _subjects(  # noqa: C901 - one row per kind
     rule: Rule, target: CheckTarget, checkout: Checkout, at_hand: AtHand
 ) -> Iterator[tuple[Asked, object]]:
-    """What a rule is asked about, each with the files and stacks it stands for."""
+    """What a rule is evaluated on, each with its files and stacks."""
     match target:
         case CheckTarget.SOURCE:
             for module in checkout.modules:

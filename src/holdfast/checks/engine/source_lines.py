@@ -1,7 +1,7 @@
-"""The line of a finding as it may be shown: as it is, without what may be a secret, or not at all. Pure.
+"""The source line of a finding: complete, with masked values, or not at all. Pure.
 
-Where a secret was found, and in variables files, where any value may be one, only names stay. What is not
-surely a name becomes `…`; a line that cannot be taken apart, or stands in a longer text, is not shown.
+Where a secret was found, and in variables files, where any value may be one, only names stay. Everything that
+is not certainly a name becomes `…`; a line that cannot be parsed, or is part of a longer text, is not shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HIDDEN = {"text": '"…"', "heredoc": "<<…", "comment": "# …", "name": "…
 _GIVEN = r"\s*(?:=(?![=>])\s*\S|\{)"
 _LONGEST_NAME = 64
 _LONGEST_LINE = 2000
-"""Nobody reads a longer one, and taking it apart takes its time."""
+"""Longer lines are not shown: they are unreadable and slow to parse."""
 _HEADER = r'[a-z_]+(?:\s+"[\w.-]+")*\s*\{'
 _WORDS = frozenset(("true", "false", "null", "for", "in", "if"))
 _OPENS = r"<<[-~]?([A-Za-z_][\w-]*)\s*$"
@@ -34,12 +34,12 @@ _OPENS = r"<<[-~]?([A-Za-z_][\w-]*)\s*$"
 
 @functools.cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Few reports need any of them: none is compiled before."""
+    """Compiled on first use, since few reports need them."""
     return re.compile(pattern, re.ASCII)
 
 
 class SecretLines:
-    """Where secrets were found: lines of files, or files as a whole."""
+    """Where secrets were found: lines, or whole files."""
 
     def __init__(self, found: Iterable[tuple[Rule, Finding]]) -> None:
         self._lines: dict[str, set[int]] = {}
@@ -56,7 +56,7 @@ class SecretLines:
                 self._lines.setdefault(one.place.file, set()).update(range(one.place.line, last + 1))
 
     def display_line(self, path: str, lines: Sequence[str], number: int) -> str | None:
-        """A line of a file, whichever rule found something there. Made once for all that was found on it."""
+        """A line of a file as any finding may show it. Cached."""
         key = (path, number)
         if key not in self._shown:
             self._shown[key] = self._line(path, lines, number)
@@ -80,7 +80,7 @@ class SecretLines:
 
 
 def _in_longer_texts(lines: Sequence[str]) -> set[int]:
-    """The lines of heredocs and of comments: what is secret in them may go on from line to line."""
+    """The lines of heredocs and comments, in which a secret may span several lines."""
     found: set[int] = set()
     end: str | None = None
     for number, line in enumerate(lines, start=1):
@@ -97,7 +97,7 @@ def _in_longer_texts(lines: Sequence[str]) -> set[int]:
 
 
 def mask_values(line: str) -> str | None:
-    """The line with its names alone; None where nothing of it can be shown."""
+    """The line with its names only; None if it cannot be masked."""
     if len(line) > _LONGEST_LINE:
         return None
     shown = line if _compiled(_HEADER).fullmatch(line) else _masked(line)
@@ -121,6 +121,6 @@ def _masked(line: str) -> str | None:
 
 
 def _is_given(name: str, after: str) -> bool:
-    """It stands first, and is given a value, or a block."""
+    """It comes first and is followed by a value or a block."""
     plain = len(name) <= _LONGEST_NAME and "." not in name
     return plain and _compiled(_GIVEN).match(after) is not None

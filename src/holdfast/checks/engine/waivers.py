@@ -1,9 +1,9 @@
-"""Findings that somebody answers for until a day: written on the line, or in the configuration. Pure.
+"""Findings that are accepted until a date, in a comment or in the configuration. Pure.
 
     password = "changeme"  # holdfast:ignore HF201 until=2027-01-01 owner=platform reason=set at first login
 
-A comment that stands alone is about the next line that is not a comment. One inside a block is about the
-block too, where a finding is about the block as a whole. In JSON syntax the property `//` is a comment:
+A comment on its own line applies to the next line that is not a comment. Inside a block it also applies to
+findings about the whole block. In JSON syntax the property `//` is a comment:
 
     "//": "holdfast:ignore HF201 until=2027-01-01 reason=set at first login",
     "password": "changeme"
@@ -41,12 +41,12 @@ _OURS = pattern(r"HF[0-9][0-9A-Z]*", re.IGNORECASE)
 
 
 class LineWaiver(Struct, frozen=True, kw_only=True):
-    """A waiver written in a file: of one rule, for one line."""
+    """A waiver in a file: one rule, one line."""
 
     waiver: Waiver
     line: int
     block: int | None = None
-    """In JSON syntax, where the end of a block is not known: the line on which the one around it begins."""
+    """In JSON syntax, where a block has no end line: the first line of the enclosing block."""
 
     @property
     def file(self) -> str:
@@ -59,16 +59,16 @@ class LineWaiver(Struct, frozen=True, kw_only=True):
 
 
 class Broken(Struct, frozen=True, kw_only=True):
-    """A waiver that says too little, or what cannot be."""
+    """A waiver that is incomplete or wrong."""
 
     place: Place
     message: str
     removed: bool = False
-    """It names a rule that was removed: nothing is wrong with it, but it has no effect."""
+    """It names a rule that was removed: it is valid but has no effect."""
 
 
 def read_waivers(path: str, lines: Sequence[str], ids: frozenset[str]) -> Iterator[LineWaiver | Broken]:
-    """The waivers in the lines of one file; `ids` are the rules that there are."""
+    """The waivers in the lines of one file; `ids` are the known rules."""
     in_json = path.endswith(_JSON)
     comment = _JSON_COMMENT if in_json else _COMMENT
     for number, line in enumerate(lines, start=1):
@@ -85,7 +85,7 @@ def read_waivers(path: str, lines: Sequence[str], ids: frozenset[str]) -> Iterat
 
 
 def _next_code(lines: Sequence[str], number: int) -> int:
-    """The line that a comment on a line of its own is about."""
+    """The line that a comment on its own line applies to."""
     for index in range(number, len(lines)):
         if not _COMMENT_LINE.match(lines[index]):
             return index + 1
@@ -93,7 +93,7 @@ def _next_code(lines: Sequence[str], number: int) -> int:
 
 
 def _next_property(lines: Sequence[str], number: int) -> int:
-    """The same in JSON, where a comment that shares its line is about that line."""
+    """The same in JSON, where a comment on a shared line applies to that line."""
     for index in range(number - 1, len(lines)):
         if not _JSON_COMMENT_LINE.match(lines[index]):
             return index + 1
@@ -101,7 +101,7 @@ def _next_property(lines: Sequence[str], number: int) -> int:
 
 
 def _enclosing_block(lines: Sequence[str], number: int, column: int) -> int | None:
-    """The line of the name that the object is given to in which this place lies."""
+    """The line of the name of the object that contains this position."""
     before = "\n".join((*lines[: number - 1], lines[number - 1][:column]))
     around: list[int | None] = []
     line, text_at, named = 1, 1, None
@@ -167,9 +167,7 @@ def _read(
 
 
 def is_unknown(rule: str, ids: frozenset[str]) -> bool:
-    """An id of our own kind, or the beginning of one, that no rule has. Those of other people's tools are
-    theirs to know.
-    """
+    """An id or prefix of our own kind that no rule has. Ids of external tools are not checked."""
     id_ = rule.upper().removesuffix("*")
     if _OURS.fullmatch(id_) is None:
         return False
@@ -211,7 +209,7 @@ def is_expired(waiver: Waiver, today: date) -> bool:
 def waiver_for(
     one: Reported, lines: Iterable[LineWaiver], config: Iterable[ConfigWaiver], today: date
 ) -> LineWaiver | ConfigWaiver | None:
-    """The waiver that counts for a finding: the nearest that has not expired."""
+    """The waiver that applies to a finding: the closest that has not expired."""
     for line in lines:
         if line.applies_to(one) and not is_expired(line.waiver, today):
             return line

@@ -1,1 +1,1 @@
-"""One way to show a report per file."""
+"""Report formats, one per file."""

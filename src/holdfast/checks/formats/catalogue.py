@@ -1,4 +1,4 @@
-"""Every way to show a report: one line each, the name of its file."""
+"""All report formats: one line each, the name of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Annotations for GitHub Actions: a line for each finding, the gravest first, no more than GitHub shows."""
+"""Annotations for GitHub Actions: one line per finding, most severe first, as many as GitHub shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def show(shown: Shown) -> str:
 
 
 def _unseen(report: Report) -> list[str]:
-    """Why rules could not look, folded in the log: it concerns no line."""
+    """Why rules were not fully evaluated, folded in the log."""
     if not report.skipped:
         return []
     said = [

@@ -1,4 +1,4 @@
-"""What a format is: from a report to text. Each stands in a file of its own; `catalogue.py` names them."""
+"""A format turns a report into text. Each has its own file; `catalogue.py` lists them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from holdfast.checks.model.report import Report
 
 
 class Shown(Struct, frozen=True, kw_only=True):
-    """A report, and what its showing needs to know. Nothing in it is secret any more."""
+    """A redacted report, and what formatting needs to know."""
 
     report: Report
     prefix: str = ""
-    """Leads from the root of the Git repository to ours: `infra/`, or nothing."""
+    """The path from the root of the Git repository to ours: `infra/`, or empty."""
     version: str = ""
     """Of Holdfast."""
     fail_on: Severity = Severity.ERROR
-    """From which severity on the command fails."""
+    """The severity from which the command fails."""
     verbose: bool = False
     seconds: float | None = None
 
 
 Format = Callable[[Shown], str]
-"""Ends with a line end."""
+"""The text ends with a line feed."""

@@ -1,4 +1,4 @@
-"""JUnit's XML, as most CI systems read it: a test case for each rule, which fails where the command does."""
+"""JUnit XML, for CI systems: one test case per rule, which fails when the command does."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class _Case(Struct, frozen=True, kw_only=True):
     title: str
     failures: list[Reported]
     others: list[Reported]
-    """Findings for which the command does not fail."""
+    """Findings that do not fail the command."""
     reasons: list[str]
-    """Why the rule could not look at something."""
+    """Why the rule was not fully evaluated."""
 
 
 def _cases(shown: Shown) -> Iterator[_Case]:
-    """Every rule that was asked, and those of other tools that found something or could not look."""
+    """Every rule that was evaluated, and rules of external tools with findings or skips."""
     report = shown.report
     titles = dict.fromkeys((one.rule for one in report.skipped), "")
     titles.update((one.rule.id, one.rule.title) for one in report.findings)
@@ -86,7 +86,7 @@ def _quoted(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """No line of it is a command of GitHub Actions."""
+    """Without lines that GitHub Actions would take for commands."""
     return _COMMAND.sub(r"\1&#58;", escape(_allowed(text)).replace("##[", "##&#91;"))
 
 

@@ -1,4 +1,4 @@
-"""For a pull request or a job summary: the verdict first, then a table, then what was not seen."""
+"""For a pull request or a job summary: counts, a table of findings, and what was not evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.system.workflow_commands import harmless
 
 _ROOM = 40_000
 _ROOM_ASIDE = 10_000
-"""Characters for the findings, for what is waived and for what was not seen: a comment holds 65,536."""
+"""Characters for the findings, and for waivers and skips: a comment holds 65,536."""
 _ICONS = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.NOTE: "💬"}
 _WIDEST = 160
 _ORDER = tuple(Severity)
@@ -58,7 +58,7 @@ def _row(one: Reported) -> str:
 
 
 def _id(rule: str) -> str:
-    """Those of other people's tools are text from elsewhere."""
+    """Ids of external tools are untrusted text."""
     return rule if _PLAIN.fullmatch(rule) else cell(rule, _WIDEST)
 
 
@@ -96,7 +96,7 @@ def _folded(title: str, rows: Iterable[str], number: int) -> list[str]:
 
 
 def _within(room: int, rows: Iterable[str]) -> list[str]:
-    """As many as there is room for."""
+    """As many rows as fit."""
     kept: list[str] = []
     for row in rows:
         room -= len(row) + 1

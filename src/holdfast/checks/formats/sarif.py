@@ -1,8 +1,8 @@
-"""SARIF 2.1.0, as GitHub's code scanning takes it.
+"""SARIF 2.1.0, for GitHub code scanning.
 
-GitHub keeps 5,000 results of a run: of more the gravest stay. It does not know what a suppression is and
-would open an alert for every waived finding, so these are no results: each is a notification of the run, with
-its place, its reason and its end.
+GitHub keeps 5,000 results of a run: the most severe come first. It ignores suppressions and would open an
+alert for every waived finding, so each of them is a notification of the run, with place, reason and end
+date.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MOST_NOTIFICATIONS = 1_000
 _LONGEST = 1_000
 _ORDER = tuple(Severity)
 _CONFIGURATION = "holdfast.yaml"
-"""Where a finding is shown that stands in no file: GitHub takes none without a place."""
+"""The place of findings without a file: GitHub requires one."""
 
 
 def show(shown: Shown) -> str:
-    # The same document, in which GitHub Actions sees no command: `##[` stands in texts only.
+    # Escaped so that GitHub Actions sees no command: `##[` only occurs in texts.
     return json.dumps(document(shown), indent=2, ensure_ascii=False).replace("##[", "##\\u005b") + "\n"
 
 
@@ -91,7 +91,7 @@ def _rule(rule: Rule) -> dict[str, object]:
 
 
 def _said(*texts: str) -> str:
-    """The first that says anything: what GitHub needs may not be empty."""
+    """The first text that is not empty, since GitHub requires one."""
     return next(filter(None, (one_line(text, _LONGEST) for text in texts)), "?")
 
 
@@ -126,7 +126,7 @@ def _location(one: Reported, prefix: str) -> dict[str, object]:
 
 
 def _uri(path: str) -> str:
-    """With the bytes that the name has on disk, be they UTF-8 or not."""
+    """With the bytes of the name on disk, UTF-8 or not."""
     try:
         return quote(path, errors="surrogateescape")
     except UnicodeEncodeError:
@@ -134,8 +134,8 @@ def _uri(path: str) -> str:
 
 
 def _fingerprint(one: Reported, seen: Counter[str]) -> str:
-    """The same while the line says the same, wherever it moves; a number tells equal ones apart."""
-    # The source holds no secret: of one, not even a digest leaves.
+    """Stable while the line is the same, wherever it moves; a counter distinguishes equal ones."""
+    # The source line is masked: not even a digest of a secret leaves.
     line = one.source or one.message
     parts = (one.rule.id, one.file or "", one.stack or "", one.address or "", line)
     digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
@@ -147,7 +147,7 @@ def _unseen(one: Unseen, rules: Container[str]) -> dict[str, object]:
     where = f" ({one.file or one.stack})" if one.file or one.stack else ""
     text = one_line(f"{one.rule} was not fully evaluated: {one.reason}{where}", _LONGEST)
     said: dict[str, object] = {"level": "note", "message": {"text": text}}
-    # A tool of other people's is no rule.
+    # An external tool is not a rule.
     return {**said, "associatedRule": {"id": one.rule}} if one.rule in rules else said
 
 

@@ -1,4 +1,4 @@
-"""For people at a terminal: grouped by file, the line as it is written, what to do."""
+"""For a terminal: grouped by file, with the source line and the fix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDEST = 72
 
 
 Piece = tuple[str, str]
-"""Text and its style on a screen with colour."""
+"""Text and its style."""
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "cyan"}
 
@@ -31,7 +31,7 @@ def lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
 
 
 def finding_lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
-    """Without the line that sums them up."""
+    """Without the summary line."""
     report = shown.report
     found = report.findings if shown.verbose else report.counted
     for file, group in itertools.groupby(found, key=lambda one: one.file):
@@ -47,7 +47,7 @@ def finding_lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
 
 
 def _finding(one: Reported, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
-    """What to do is said once of all that one rule finds in a file."""
+    """The hint is shown once per rule and file."""
     number = "" if one.line is None else str(one.line)
     mark, style = ("~", "dim") if one.waived else (MARKS[one.severity], _STYLES[one.severity])
     where = ", ".join(part for part in (one.stack if one.file is None else None, one.address) if part)
@@ -68,7 +68,7 @@ def _finding(one: Reported, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
 
 
 def _sentence(text: str) -> str:
-    """With a capital, unless it begins with a name: of a file, say."""
+    """Capitalized, unless it starts with a name, such as that of a file."""
     first = text.partition(" ")[0].rstrip(",:;")
     return f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
 

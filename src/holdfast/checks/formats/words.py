@@ -1,4 +1,4 @@
-"""Words that several formats share: counts, and the line at the end."""
+"""Texts that several formats share: counts, and the summary line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file is by what it holds, under whatever name. Pure."""
+"""Recognises files by their content. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 _STATE = (b'"lineage"', b'"serial"', b'"terraform_version"')
 _PEM = (
     rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+"
-    # Headers, one on each line; where somebody made one line of all, the key stands behind them.
+    # Headers, one per line, or all in one line before the key.
     rb"(?:[A-Za-z-]+: [^\r\n]*[\r\n]\s*)*(?:[A-Za-z-]+: [^\r\n]*\s)?[A-Za-z0-9+/=]{20}"
 )
 _PUTTY = b"PuTTY-User-Key-File-"
@@ -18,7 +18,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def in_utf8(inside: bytes) -> bytes:
-    """The same text, where it is UTF-16: PowerShell writes what `>` sends to a file that way."""
+    """Decodes UTF-16, which PowerShell writes with `>`."""
     if inside[:2] not in _UTF_16:
         return inside
     return inside.decode("utf-16", errors="replace").encode(errors="replace")
@@ -29,19 +29,19 @@ def is_state(inside: bytes) -> bool:
 
 
 def is_packed_plan(inside: bytes) -> bool:
-    """As `plan -out` writes it: an archive with the plan and the state that it was made against."""
+    """Written by `plan -out`: an archive with the plan and its prior state."""
     return inside.startswith(_ZIP) and b"tfplan" in inside and b"tfstate" in inside
 
 
 def is_shown_plan(inside: bytes) -> bool:
-    """As `show -json` tells it."""
+    """Written by `show -json`."""
     return b'"format_version"' in inside and (
         b'"resource_changes"' in inside or b'"planned_values"' in inside
     )
 
 
 def holds_key(inside: bytes) -> bool:
-    """A private key stands in it somewhere."""
+    """Contains a private key somewhere."""
     if b"PRIVATE KEY" in inside and _pem().search(inside) is not None:
         return True
     return inside.startswith(_PUTTY) or (
@@ -50,7 +50,7 @@ def holds_key(inside: bytes) -> bool:
 
 
 def is_key(inside: bytes) -> bool:
-    """It is a private key, and nothing else stands before that."""
+    """Starts with a private key."""
     return inside.startswith(_PUTTY) or _pem().match(inside[:4_000].lstrip()) is not None
 
 

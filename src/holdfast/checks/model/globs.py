@@ -1,4 +1,4 @@
-"""Patterns of the configuration: which rules, paths, addresses and stacks they mean."""
+"""Patterns of the configuration for rules, paths, addresses and stacks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def is_rule(pattern: str, rule: str) -> bool:
-    """`HF101`, or `HF1*`; the case of letters does not matter."""
+    """`HF101` or `HF1*`, in any case."""
     wanted, has = pattern.casefold(), rule.casefold()
     return has.startswith(wanted[:-1]) if wanted.endswith("*") else wanted == has
 
 
 def is_path(pattern: str, path: str | None) -> bool:
-    """A file, or anything below a folder. `*` is a part of a name, `**` any folders."""
+    """A file, or anything below a folder. `*` matches part of a name, `**` any folders."""
     if path is None:
         return False
     matcher = _matcher(pattern)
@@ -33,7 +33,7 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 
 
 def is_name(pattern: str, name: str | None) -> bool:
-    """An address or a stack. Only `*` is special: `[` stands in addresses."""
+    """An address or a stack. Only `*` is special, since addresses contain `[`."""
     if name is None:
         return False
     return name == pattern or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]"))

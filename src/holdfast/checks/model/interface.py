@@ -1,26 +1,27 @@
-r"""What a rule is and what it answers. What it is handed stands in `subjects.py`.
+r"""What a rule is and what it returns; `subjects.py` has what it receives.
 
-A new rule is one file in `rules/` that holds a `RULE`, and one line in `catalogue.py`:
+A new rule is one file in `rules/` with a `RULE`, one line in `catalogue.py`, and a row in
+`tests/support/ways_*`:
 
-    def _look(module: Module) -> Iterator[Finding]:
+    def _check(module: Module) -> Iterator[Finding]:
         for resource in module.resources("aws_s3_bucket"):
             if value(resource.body, "acl") == "public-read":
-                yield finding(resource.block, "the bucket can be read by anyone", address=resource.address)
+                yield finding(resource.block, "anyone can read the bucket", address=resource.address)
 
     RULE = Rule(
         id="HF999",
-        title="A bucket that anyone can read",
-        why="What is in it is public from the moment it is there.",
-        fix='Take `acl = "public-read"` away.',
+        title="Public bucket",
+        why="Everything in it is public.",
+        fix='Remove `acl = "public-read"`.',
         severity=Severity.ERROR,
-        source=_look,
+        source=_check,
         bad='resource "aws_s3_bucket" "a" {\n  acl = "public-read"\n}\n',
         good='resource "aws_s3_bucket" "a" {\n  acl = "private"\n}\n',
     )
 
-A rule is made of pure functions, one for each kind of thing it looks at. Each answers with findings; where it
-could not look it answers `Skipped` with the reason, and is not taken for one that found nothing. It never
-raises for what files hold. Whether a finding counts (severity, waivers) is not the rule's business.
+A rule consists of pure functions, one for each target it checks. Each returns findings; what it cannot
+evaluate it returns as `Skipped` with the reason, which never counts as passed. File contents never make it
+raise. It does not decide whether a finding counts (severity, waivers).
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ T = TypeVar("T")
 
 
 class Severity(StrEnum):
-    """The gravest first."""
+    """Most severe first."""
 
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
 
     def is_at_least(self, level: Severity) -> bool:
-        """Whether it is as grave as this level, or graver."""
+        """Whether it is at least as severe as this level."""
         return _MOST_SEVERE_FIRST.index(self) <= _MOST_SEVERE_FIRST.index(level)
 
 
@@ -65,29 +66,29 @@ _FEW = 3
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong, as a rule says it. `finding` makes one from a piece of code."""
+    """One problem that a rule reports. `finding` creates one from a piece of code."""
 
     message: str
-    """What is wrong here, as a sentence without its end; it never holds a secret."""
+    """What is wrong, as a sentence without its full stop; it never contains a secret."""
     place: Place | None = None
-    """The file relative to the root. None: it stands in no file (a plan, a state)."""
+    """The file relative to the root. None: not in a file (a plan, a state)."""
     end_line: int | None = None
     address: str | None = None
-    """`aws_db_instance.main`, inside its module in source, as a whole in plans and states."""
+    """`aws_db_instance.main`: within its module in source, complete in plans and states."""
     hint: str | None = None
-    """What to do here; else the rule's `fix` is shown."""
+    """What to do here; the default is the rule's `fix`."""
     stack: str | None = None
-    """Only needed from rules that look at the repository as a whole: else it is known."""
+    """Only needed for rules about the whole repository; otherwise it is known."""
     severity: Severity | None = None
-    """Only where it is not the rule's own."""
+    """If it differs from the rule's."""
 
 
 class Skipped(Struct, frozen=True, kw_only=True):
-    """The rule could not look, or not at everything."""
+    """The rule could not be evaluated, or only in part."""
 
     reason: str
     file: str | None = None
-    """The only file that it could not look at; None: it could not look at anything of what it was handed."""
+    """The only file that could not be evaluated; None: nothing of the subject could be."""
     stack: str | None = None
 
 
@@ -96,7 +97,7 @@ CheckFunction = Callable[[T], Iterable[CheckResult]]
 
 
 class CheckTarget(StrEnum):
-    """What a rule can look at, in the order of `Rule`'s functions."""
+    """What a rule can check, in the order of `Rule`'s functions."""
 
     SOURCE = "source"
     VARIABLES = "variables"
@@ -109,15 +110,15 @@ class CheckTarget(StrEnum):
 
 
 class Rule(Struct, frozen=True, kw_only=True, dict=True):
-    """A rule, its page, and its functions: each is called once for each thing of its kind."""
+    """A rule, its documentation, and its functions: each is called once per subject of its kind."""
 
     id: str
     title: str
-    """What is wrong where it finds something: a few words, no full stop."""
+    """The problem in a few words, without a full stop."""
     why: str
-    """What happens to people who do it all the same: one to three sentences."""
+    """The consequences: one to three sentences."""
     fix: str
-    """What to do, as the hint of a finding: one or two sentences."""
+    """What to do, as the default hint: one or two sentences."""
     severity: Severity
     source: CheckFunction[Module] | None = None
     """Each folder of code, once however many stacks use it."""
@@ -126,29 +127,29 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
     stack: CheckFunction[CheckedStack] | None = None
     """Each selected stack: its backend, environment, values."""
     repository: CheckFunction[Checkout] | None = None
-    """Once: the files of the tree, and every stack side by side."""
+    """Once: the files of the tree, and all stacks."""
     history: CheckFunction[History] | None = None
-    """Once, with `--history`: what Git has ever kept."""
+    """Once, with `--history`: the Git history."""
     engine: CheckFunction[EngineSaid] | None = None
-    """With `--engine`, and in a plan: what Terraform said about each root module."""
+    """With `--engine`, and in a plan: Terraform's output for each root module."""
     plan: CheckFunction[CheckedPlan] | None = None
-    """Each plan at hand."""
+    """Each available plan."""
     state: CheckFunction[CheckedState] | None = None
-    """Each state at hand."""
+    """Each available state."""
     extra_files: Callable[[Any], Iterable[str]] | None = None
-    """The files that it looks at beside those of what it was handed: policies that the code names, say."""
+    """Files that it also reads for a subject, such as policies that the code names."""
     tool: str = ""
-    """The program of other people's that it comes from, or that it says something about."""
+    """The external tool that it comes from or reports on."""
     of_git: bool = False
-    """It is about what Git keeps, not about what a stack is made of: plans do not ask it."""
+    """It checks files in Git, not the content of a stack: plans skip it."""
     secret: bool = False
-    """It finds secrets: of the lines of its findings no rule shows more than names (`source_lines`)."""
+    """It finds secrets: no rule shows more than names of the lines it reports (`source_lines`)."""
     bad: str = ""
-    """Code (of a `main.tf`) that it finds something in: for its page, and a test proves it."""
+    """Code (of a `main.tf`) that it reports: shown on its page, and tested."""
     good: str = ""
-    """The same, put right."""
+    """The same code, fixed."""
     more: str = ""
-    """Markdown for its page: settings, exceptions, what it does not see."""
+    """Markdown for its page: settings, exceptions, limits."""
 
     @functools.cached_property
     def targets(self) -> tuple[CheckTarget, ...]:
@@ -168,7 +169,7 @@ def finding(
     stack: str | None = None,
     end_line: int | None = None,
 ) -> Finding:
-    """At a block (all its lines), an attribute, a place, or a file as a whole."""
+    """At a block (all its lines), an attribute, a place, or a whole file."""
     place, last = _place_and_end(where)
     return Finding(
         message=message,
@@ -204,18 +205,18 @@ def _place_and_end(where: Where) -> tuple[Place, int | None]:
 
 
 def place_of(expression: Expression, file: str | File) -> Place:
-    """Where an expression stands: it knows its line, and whoever holds it knows the file."""
+    """The place of an expression, which knows its line but not its file."""
     path = file if isinstance(file, str) else file.path
     return Place(file=path, line=expression.line, column=expression.column)
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """A program of other people's whose findings come into the same report, under their own ids.
+    """An external program whose findings are part of the report, under their own ids.
 
-    `run` is not pure: it starts the program through the doors. A program that is missing is `Skipped` while
-    it is on `auto`; one that crashes or prints nonsense is a finding of severity error, never silence.
+    `run` starts the program. A missing program is `Skipped` with `auto`; one that crashes or prints invalid
+    output is an error, never a pass.
     """
 
     name: str
     run: Callable[[Checkout, Mapping[str, CheckedPlan]], Iterable[tuple[Rule, CheckResult]]]
-    """Plans by the name of their stack. The rules it answers with need no functions, only an id and words."""
+    """Plans by stack name. Its rules need no functions, only an id and texts."""

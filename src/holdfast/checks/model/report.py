@@ -1,4 +1,4 @@
-"""What the checks found, as it is shown: findings with their severity, what is waived, what was not seen."""
+"""The report of the checks: findings with severity, waivers, and what was not evaluated."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from holdfast.kernel.errors import Exit, Place
 
 
 class Waiver(Struct, frozen=True, kw_only=True):
-    """A finding of `rule` that somebody answers for, until a day."""
+    """Accepts findings of `rule` until a date."""
 
     rule: str
     reason: str
     until: date
     place: Place
-    """Where it is written: a line of code, or of the configuration."""
+    """Where it is written: a line of code or of the configuration."""
     owner: str | None = None
 
 
@@ -39,12 +39,12 @@ class Reported(Struct, frozen=True, kw_only=True):
     stack: str | None
     address: str | None
     source: str | None = None
-    """The line of the file, as it may be shown (`source_lines`); None where it may not."""
+    """The line of the file, masked if needed (`source_lines`); None if it must not be shown."""
     waiver: Waiver | None = None
     stacks: tuple[str, ...] = ()
-    """Every stack that it is about: several may share the code. Empty: it concerns no stack in particular."""
+    """All stacks that it concerns: several may share the code. Empty: no stack in particular."""
     id: str = ""
-    """Identifies the finding in every report of one change, also after its texts were redacted."""
+    """Identifies the finding in every report of one change, also after redaction."""
 
     @property
     def waived(self) -> bool:
@@ -52,7 +52,7 @@ class Reported(Struct, frozen=True, kw_only=True):
 
 
 class Unseen(Struct, frozen=True, kw_only=True):
-    """A rule that could not look at something, and why."""
+    """A rule that was not fully evaluated, and why."""
 
     rule: str
     reason: str
@@ -62,17 +62,17 @@ class Unseen(Struct, frozen=True, kw_only=True):
 
 class Report(Struct, frozen=True, kw_only=True):
     findings: tuple[Reported, ...]
-    """By file and line; those in no file last."""
+    """By file and line; those without a file last."""
     skipped: tuple[Unseen, ...]
     rules: tuple[Rule, ...]
-    """Every rule that was wanted, those that found nothing included."""
+    """All enabled rules, including those without findings."""
     files: int
-    """How many files of code were looked at."""
+    """The number of code files that were checked."""
     stacks: int
     modules: int
 
     def count(self, severity: Severity) -> int:
-        """Of those that count."""
+        """Without waived findings."""
         return sum(one.severity is severity for one in self.counted)
 
     @property
@@ -85,7 +85,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def partly_evaluated(self) -> tuple[str, ...]:
-        """The rules that could not look at something, each once."""
+        """The rules that were not fully evaluated, each once."""
         return tuple(dict.fromkeys(one.rule for one in self.skipped))
 
     def exit(self, fail_on: Severity) -> Exit:
@@ -106,8 +106,8 @@ def finding_id(rule: str, finding: Finding, stack: str | None) -> str:
 
 
 def redact_report(report: Report, clean: Callable[[str], str]) -> Report:
-    """The report as it may leave, by whatever exit: without secrets."""
-    # The same file and the same hint stand in thousands of findings.
+    """The report without secrets, ready for any output."""
+    # The same files and hints occur in thousands of findings.
     once = functools.cache(clean)
 
     def maybe(text: str | None) -> str | None:
@@ -121,7 +121,7 @@ def redact_report(report: Report, clean: Callable[[str], str]) -> Report:
             one,
             message=once(one.message),
             hint=maybe(one.hint),
-            # A key of `for_each` stands in an address, and anything in a name.
+            # Addresses contain keys of `for_each`, and file names can contain anything.
             file=maybe(one.file),
             address=maybe(one.address),
             source=maybe(one.source),

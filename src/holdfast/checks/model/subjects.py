@@ -1,6 +1,6 @@
-"""What rules are handed: the repository as it stands, its modules, variables files, stacks, plans and states.
+"""What rules receive: the repository, its modules, variables files, stacks, plans and states.
 
-Paths are relative to the root and use `/`; the root itself is `.`. Every file is read once, whoever asks.
+Paths are relative to the root and use `/`; the root itself is `.`. Every file is read once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.terraform.statefile.contents import Contents
 from holdfast.terraform.statefile.model import State, StateFile, StateOutput, StateResource
 
 MODES: Final = {"resource": "managed", "data": "data", "ephemeral": "ephemeral"}
-"""The types of blocks that are objects of a provider, with the mode that plans and states give them."""
+"""Block types of resources, with their mode in plans and states."""
 
 
 class Resource(Struct, frozen=True, kw_only=True, eq=False):
@@ -50,20 +50,20 @@ class Resource(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def address(self) -> str:
-        """Inside its module."""
+        """Within its module."""
         prefix = "" if self.mode == "managed" else f"{self.mode}."
         return f"{prefix}{self.type}.{self.name}"
 
 
 class Module(Struct, kw_only=True, eq=False, dict=True):
-    """One folder of code. Several stacks may use it, or none."""
+    """One folder of code, used by any number of stacks."""
 
     checkout: Checkout
     folder: str
 
     @functools.cached_property
     def code(self) -> ModuleCode:
-        """Variables, locals, calls, backend, providers: what `stacks.code` reads."""
+        """Variables, locals, calls, backend, providers."""
         return self.checkout.code.module(self.folder)
 
     @property
@@ -72,12 +72,12 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def stacks(self) -> tuple[CheckedStack, ...]:
-        """The selected stacks that use it, as their root module or through calls."""
+        """The selected stacks that use it, as root module or through calls."""
         return tuple(self.checkout.users.get(self.folder, ()))
 
     @property
     def roots(self) -> tuple[CheckedStack, ...]:
-        """Those of them whose root module it is."""
+        """The stacks of which it is the root module."""
         return tuple(stack for stack in self.stacks if stack.stack.module == self.folder)
 
     @property
@@ -87,11 +87,11 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def paths(self) -> tuple[str, ...]:
-        """Those of its files."""
+        """The paths of its files."""
         return tuple(file.path for file in self.files)
 
     def blocks(self, *types: str) -> Iterator[Block]:
-        """The blocks of these types at the top of its files: `blocks("output")`."""
+        """Top-level blocks of these types: `blocks("output")`."""
         return iter(self._blocks.get(types[0], ())) if len(types) == 1 else self.code.blocks(*types)
 
     @functools.cached_property
@@ -103,7 +103,7 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
         return found
 
     def declared(self, type_: str, name: str) -> Block | None:
-        """The first block of this type with this name: `declared("output", "url")`."""
+        """The first block of this type and name: `declared("output", "url")`."""
         return self._declared.get((type_, name))
 
     @functools.cached_property
@@ -135,7 +135,7 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
         )
 
     def resources(self, *types: str, mode: str | None = None) -> Iterator[Resource]:
-        """Its resources, data sources (those of `check` blocks too) and ephemeral ones: of these types, of
+        """Its resources, data sources (also in `check` blocks) and ephemeral resources: of these types, of
         this mode, or all.
         """
         return (
@@ -152,7 +152,7 @@ class VariablesFile(Struct, kw_only=True, eq=False, dict=True):
     path: str
     file: File
     stacks: tuple[CheckedStack, ...] = ()
-    """The selected stacks that are given it."""
+    """The selected stacks that use it."""
 
     @functools.cached_property
     def values(self) -> Mapping[str, object]:
@@ -160,7 +160,7 @@ class VariablesFile(Struct, kw_only=True, eq=False, dict=True):
 
 
 class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
-    """A selected stack: `stack` says what it is, `folders` which code it is made of."""
+    """A selected stack."""
 
     checkout: Checkout
     stack: Stack
@@ -175,15 +175,15 @@ class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def scopes(self) -> tuple[Visited, ...]:
-        """Its root module and every local module it calls, each with the values it has there.
+        """Its root module and every local module it calls, each with its values.
 
-        `value(resource.body, "name", visited.scope)` then knows variables, locals and arguments of calls.
+        `value(resource.body, "name", visited.scope)` resolves variables, locals and module arguments.
         """
         return tuple(module_instances(self.checkout.code, self.stack))
 
     @property
     def scope(self) -> Scope:
-        """What names mean in its root module."""
+        """The scope of its root module."""
         return self.scopes[0].scope
 
     @functools.cached_property
@@ -192,7 +192,7 @@ class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def paths(self) -> tuple[str, ...]:
-        """The files that decide it: of its code, its variables files, and holdfast.yaml."""
+        """The files that determine it: code, variables files, and holdfast.yaml."""
         code = self.checkout.code
         inside = (file.path for folder in sorted(self.folders) for file in code.module(folder).files)
         return (*inside, *self.stack.variables_files, self.checkout.config.file.name)
@@ -203,21 +203,21 @@ class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
 
     @property
     def place(self) -> Place:
-        """Its own variables file, or the entry of holdfast.yaml it comes from."""
+        """Its own variables file, or its entry in holdfast.yaml."""
         return Place(file=self.stack.own_file) if self.stack.own_file is not None else self.stack.place
 
 
 class BackendSeen(Struct, frozen=True, kw_only=True):
-    """Where a stack keeps its state: what code and configuration say together."""
+    """The backend of a stack, from code and configuration."""
 
     type: str
-    """`holdfast` where neither names a backend and Holdfast keeps the state; `cloud` for a `cloud` block."""
+    """`holdfast` for managed state (neither names a backend); `cloud` for a `cloud` block."""
     settings: Mapping[str, object]
-    """Plain values; `UNKNOWN` where it is computed; a `SecretRef` stays one. The configuration wins."""
+    """Plain values; `UNKNOWN` if computed; a `SecretRef` stays one. The configuration wins."""
     in_code: Mapping[str, object]
-    """Those that stand in the code."""
+    """The settings in the code."""
     place: Place
-    """The block in the code, else where the configuration names it."""
+    """The block in the code, otherwise the place in the configuration."""
 
 
 def _backend(checked: CheckedStack) -> BackendSeen:
@@ -236,31 +236,31 @@ def _backend(checked: CheckedStack) -> BackendSeen:
 
 
 class EngineSaid(MaskedStruct, frozen=True, kw_only=True):
-    """What Terraform said about the code of one folder."""
+    """Terraform's output for the code of one folder."""
 
     stack: CheckedStack
     folder: str
     formatted: Mapping[str, bytes] = field(default_factory=dict)
-    """Path to content as `fmt` would have it, for every file of the folder that it looked at."""
+    """Formatted content by path, for every file of the folder that `fmt` read."""
     problems: tuple[Problem, ...] = ()
-    """What `validate` said, with places in the source."""
+    """Errors of `validate`, with places in the source."""
     warnings: tuple[Problem, ...] = ()
-    """What it only warned of."""
+    """Warnings of `validate`."""
     unseen: str | None = None
-    """Why `validate` could not be asked."""
+    """Why `validate` was not run."""
     unformatted: str | None = None
-    """Why `fmt` could not be asked."""
+    """Why `fmt` was not run."""
     mended: tuple[str, ...] = ()
-    """Files that were written in the format, because somebody asked for it; `formatted` has none of them."""
+    """Files that `--fix` formatted; they are not in `formatted`."""
     alone: tuple[str, ...] = ()
-    """Folders that no stack uses: only their format was asked for, beside that of this one."""
+    """Folders that no stack uses: only their format was checked, together with this one."""
 
 
 class CheckedPlan(MaskedStruct, frozen=True, kw_only=True):
     stack: CheckedStack
     plan: Plan
     document: bytes
-    """The plan as `show -json` gave it."""
+    """The output of `show -json`."""
 
 
 class CheckedState(MaskedStruct, frozen=True, kw_only=True):
@@ -284,38 +284,38 @@ class Commit(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
     """Paths that it added."""
     blobs: tuple[tuple[str, str], ...] = ()
-    """Path and object id of every content that it brought."""
+    """Path and blob id of every version that it added."""
 
 
 class History(Struct, kw_only=True, eq=False, dict=True):
     checkout: Checkout
     commits: tuple[Commit, ...]
-    """Newest first. A shallow clone cuts them off: `shallow` says so."""
+    """Newest first; `shallow` if the clone does not have all."""
     shallow: bool = False
     traces: tuple[Trace, ...] = ()
-    """What old contents were, the oldest first."""
+    """Matches in old versions, oldest first."""
     unread: tuple[Unread, ...] = ()
-    """Old contents that nobody could look into."""
+    """Old versions that could not be searched."""
 
 
 class Checkout(Struct, kw_only=True, eq=False, dict=True):
-    """The repository as it stands, and what of it was selected."""
+    """The repository, and the selection in it."""
 
     config: Config
     code: Code
     stacks: tuple[CheckedStack, ...] = ()
-    """Those that were selected."""
+    """The selected stacks."""
     all_stacks: tuple[Stack, ...] = ()
     modules: tuple[Module, ...] = ()
     """Those of the selected stacks, or all of the tree; each once."""
     variables_files: tuple[VariablesFile, ...] = ()
     files: tuple[str, ...] = ()
-    """Every file that Git keeps or would keep, of the whole tree; without Git, every file there is."""
+    """Every file that Git tracks or would track, of the whole tree; without Git, every file."""
     tracked: frozenset[str] | None = None
-    """Those that Git keeps; None without Git."""
+    """Files that Git tracks; None without Git."""
     today: date
     whole: bool = True
-    """False where only some stacks were selected."""
+    """False if only some stacks were selected."""
     _modules: dict[str, Module] = field(default_factory=dict)
 
     def module(self, folder: str) -> Module:
@@ -326,7 +326,7 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def users(self) -> Mapping[str, list[CheckedStack]]:
-        """Every folder that selected stacks use, as their root module or through calls, with these."""
+        """Selected stacks by the folders that they use, as root module or through calls."""
         found: dict[str, list[CheckedStack]] = {}
         for stack in self.stacks:
             for folder in stack.folders:
@@ -335,23 +335,23 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def roots(self) -> frozenset[str]:
-        """The folders that are the root module of a stack, selected or not."""
+        """The root modules of all stacks, selected or not."""
         return frozenset(stack.module for stack in self.all_stacks)
 
     def content(self, path: str) -> bytes | None:
-        """The bytes of any file below the root; None where there is none or it cannot be read."""
+        """The bytes of a file below the root; None if it is missing or unreadable."""
         return self.code.content(path)
 
     def text(self, path: str) -> str | None:
-        """The text of a file, odd bytes replaced."""
+        """The text of a file, with invalid bytes replaced."""
         content = self.content(path)
         return None if content is None else content.decode(errors="replace").removeprefix("\ufeff")
 
     def lines(self, path: str) -> tuple[str, ...]:
-        """The lines of a file without their ends: line 1 is the first. None of a file that is not there.
+        """The lines of a file without line endings; empty if it is missing.
 
-        As HCL counts them: only a line feed ends one. Counted otherwise, the line of a secret would be taken
-        for another one, and shown.
+        As in HCL, only a line feed ends a line. Otherwise the line of a secret would be mistaken for
+        another one and shown.
         """
         return self.code.once(("lines", path), lambda: _lines(self.text(path) or ""))
 

@@ -1,4 +1,4 @@
-"""What an old content of a file was, where and when. Never what it says."""
+"""What an old version of a file was, where and when; never its content."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Mark(Enum):
-    """With its article, as findings say it."""
+    """With an article, as used in findings."""
 
     STATE = "a state under another name"
     PLAN = "a plan file under another name"
@@ -21,18 +21,18 @@ class Trace(Struct, frozen=True):
     mark: Mark
     path: str
     commit: str
-    """The first that brought it."""
+    """The first commit with it."""
     date: str
     what: str = ""
-    """For a secret: its kind."""
+    """For a secret: its type."""
     line: int | None = None
-    """For a secret: in the content of then."""
+    """For a secret: in that version."""
     digest: str = ""
-    """For a secret: tells whether two are one."""
+    """For a secret: tells whether two are the same."""
 
 
 class Unread(Struct, frozen=True):
-    """An old content that nobody could look into."""
+    """An old version that could not be searched."""
 
     path: str
     reason: str

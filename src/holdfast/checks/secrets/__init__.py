@@ -1,1 +1,1 @@
-"""How secrets are recognised in code, files, plans, states and history."""
+"""Recognises secrets in code, files, plans, states and the Git history."""

@@ -1,7 +1,7 @@
-"""Files that Git must not keep: in the tree, on their way into it, and in what Git has ever kept. Pure.
+"""Files that do not belong in Git: in the tree, about to be added, and in the history. Pure.
 
-A rule says of a path, and of the content where a name says too little, what it would be. Of the history
-names are known, and what `past` saw in old contents.
+A rule classifies a path, by its content if the name is not enough. For the history only names are known, and
+what `git_history` found in old versions.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Content = Callable[[], bytes | None]
 
 
 class Suspect(Struct, frozen=True):
-    """`what` it is, with its article: `a state file`."""
+    """`what` it is, with an article: `a state file`."""
 
     what: str
     folder: str | None = None
-    """One finding is enough for everything below it."""
+    """One finding covers everything below it."""
     severity: Severity | None = None
 
 
 Judge = Callable[[str, Content | None], Suspect | None]
-"""Of a path, and a way to its content; None where that is not to be had."""
+"""Classifies a path; its content is None if it is not available."""
 
 
 def name_of(path: str) -> str:
@@ -47,7 +47,7 @@ def name_of(path: str) -> str:
 
 
 def is_source_or_document(name: str) -> bool:
-    """Code, a text or a template about such a file, not the file: `plan.sh`, `tfstate.md`."""
+    """Code, documentation or a template about such a file, not the file itself: `plan.sh`, `tfstate.md`."""
     return name.lower().endswith(_NOT_THESE)
 
 
@@ -56,7 +56,7 @@ def check_tree(judge: Judge) -> CheckFunction[Checkout]:
 
 
 def check_history(judge: Judge, *marks: Mark) -> CheckFunction[History]:
-    """`marks`: what old contents may be that the rule is about, under whatever name."""
+    """`marks`: what old versions may be, under any name."""
     return partial(_history, judge, frozenset(marks))
 
 
@@ -122,13 +122,13 @@ def _history(judge: Judge, marks: frozenset[Mark], seen: History) -> Iterator[Ch
 
 
 def _is_still_committed(judge: Judge, seen: History, path: str) -> bool:
-    """The tree holds it too: then that is said of the tree."""
+    """Whether the tree still has it, so that it is reported there."""
     kept = seen.checkout.tracked is not None and path in seen.checkout.tracked
     return kept and judge(path, partial(_content, seen.checkout, path)) is not None
 
 
 def _suspect(judge: Judge, trace: Trace) -> Suspect:
-    """By its content, in the words for its name where that tells as much."""
+    """By its content, in the words for its name if these say as much."""
     named = judge(trace.path, None)
     if named is not None and named.severity is None:
         return named

@@ -1,7 +1,7 @@
-"""What Git once kept, looked into: states, plans, keys and secrets of known formats in old contents. Pure.
+"""Finds states, plans, keys and secrets of known formats in old versions of files. Pure.
 
-Versions of a file differ in a few lines. Every content is looked at once, and of its lines only those that
-were in no content before, with a few beside them, since a key begins on one line and goes on in others.
+Versions of a file differ in a few lines. Every version is scanned once, and only its new lines with a few
+lines around them, since a key spans several lines.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from holdfast.checks.secrets.known_secrets import known_in
 LARGEST = 5_000_000
 _BESIDE = 3
 _BINARY = 8_000
-"""A content with a zero byte among the first of these is no text, as Git itself judges."""
+"""A file with a zero byte in this prefix is binary, as in Git."""
 _WHOLE_FOLDERS = frozenset((".terraform", ".terragrunt-cache"))
-"""Found by their name, with all that is in them."""
+"""Found by name, with everything in them."""
 
 
 class Version(NamedTuple):
-    """A content, and the first commit that brought it."""
+    """An old version, and the first commit with it."""
 
     path: str
     commit: str
@@ -32,7 +32,7 @@ class Version(NamedTuple):
 
 
 def versions_by_blob(commits: Iterable[Commit]) -> dict[str, Version]:
-    """Every content of these commits by its id, the oldest first. The newest commit comes first."""
+    """Every version by blob id, oldest first. Commits are given newest first."""
     found: dict[str, Version] = {}
     for commit in reversed(tuple(commits)):
         for path, blob in commit.blobs:
@@ -42,7 +42,7 @@ def versions_by_blob(commits: Iterable[Commit]) -> dict[str, Version]:
 
 
 class HistoryScanner:
-    """Is shown contents one by one, the oldest first, and keeps what is told of them."""
+    """Scans versions one by one, oldest first, and collects matches."""
 
     def __init__(self) -> None:
         self.traces: list[Trace] = []
@@ -69,7 +69,7 @@ class HistoryScanner:
                 yield Trace(Mark.SECRET, *version, what=one.what, line=line, digest=one.digest)
 
     def _new(self, lines: list[str]) -> tuple[list[int], str]:
-        """The lines that were never seen, each with its number, and what stands around them."""
+        """Lines that are new, with their numbers and context."""
         seen = self._lines
         new = [number for number, line in enumerate(lines) if hash(line) not in seen]
         seen.update(map(hash, lines))
@@ -79,7 +79,7 @@ class HistoryScanner:
         parts: list[str] = []
         for number in picked:
             if numbers and number != numbers[-1]:
-                # Lines that did not stand together must not become one text.
+                # A gap, so that lines that are not adjacent do not become one text.
                 numbers.append(number)
                 parts.append("")
             numbers.append(number + 1)
@@ -88,7 +88,7 @@ class HistoryScanner:
 
 
 def _mark(name: str, content: bytes) -> Mark | None:
-    """What a content is as a whole."""
+    """What the whole content is."""
     if is_packed_plan(content):
         return Mark.PLAN
     if is_key(content):

@@ -1,4 +1,4 @@
-"""Secrets that plans and states hold: which attributes of which objects, never the values. Pure."""
+"""Secrets in plans and states: attributes of resources, never values. Pure."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class StoredSecrets(NamedTuple):
     mode: str
     type: str
     paths: tuple[str, ...]
-    """Without indexes, in order."""
+    """Without indexes, sorted."""
     unmarked: tuple[str, ...] = ()
-    """Those of them that no mark hides: Terraform shows them."""
+    """Those that are not marked sensitive, so that Terraform shows them."""
 
 
 def secrets_in_plan(plan: Plan) -> Iterator[StoredSecrets]:
-    """What the plan puts into the state. What it leaves there as it is, is the state's own to tell."""
+    """Secrets that the plan adds to the state. Unchanged ones are found in the state."""
     for change in plan.changes:
         if (
             change.deposed is None
@@ -59,7 +59,7 @@ def _of(change: ResourceChange) -> StoredSecrets | None:
 
 
 def _newly(held: StoredSecrets, after: Any, old: StoredSecrets | None, before: Any) -> StoredSecrets | None:
-    """Of what an object holds, what it did not hold before: another value, or one that lost its mark."""
+    """Secrets that are new: another value, or one that lost its mark."""
     if old is None:
         return held
 
@@ -84,7 +84,7 @@ def secrets_in_state(resources: Iterable[StateResource]) -> Iterator[StoredSecre
 
 
 def _steps(path: Any) -> tuple[str, ...]:
-    """A path as states write it: attributes, and indexes, of which keys of maps count."""
+    """A path in a state: attributes and map keys."""
     steps = path if isinstance(path, list) else ()
     values = (step.get("value") for step in steps if isinstance(step, dict))
     keys = (value.get("value") if isinstance(value, dict) else value for value in values)
@@ -131,7 +131,7 @@ def _in_clear(value: Any) -> bool:
 
 
 def _is_secret(listed: tuple[secret_facts.SecretAttribute, ...], steps: tuple[str, ...], text: str) -> bool:
-    """What nobody marks: known by its format anywhere, by its name only where secrets are often put."""
+    """Unmarked secrets: by format anywhere, by name only where secrets are often put."""
     if is_known(text):
         return True
     possible = (one for one in listed if one.kind == secret_facts.POSSIBLE)
@@ -140,7 +140,7 @@ def _is_secret(listed: tuple[secret_facts.SecretAttribute, ...], steps: tuple[st
 
 
 def _filled(value: object) -> bool:
-    """`{}` and `""` hold nothing."""
+    """`{}` and `""` are empty."""
     if isinstance(value, Mapping):
         return any(_filled(part) for part in value.values())
     if isinstance(value, list | tuple):
@@ -160,9 +160,9 @@ def _marked(value: Any, mask: Any, above: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def outputs_in_plan(plan: Plan) -> Iterator[str]:
-    """Outputs without a mark whose value holds one that is marked elsewhere in the plan.
+    """Unmarked outputs that contain a value that is marked elsewhere in the plan.
 
-    What the plan leaves as it is, is the state's own to tell.
+    Unchanged outputs are found in the state.
     """
     shown = {
         output.name: found
@@ -171,7 +171,7 @@ def outputs_in_plan(plan: Plan) -> Iterator[str]:
         and _read(output.change.after_sensitive) is not True
         and (found := [text for text in texts(_read(output.change.after)) if len(text) >= _SHORTEST])
     }
-    # All values of a large plan are read only where one of them could be shown.
+    # All values of a large plan are only read if an output could show one.
     secrets = {text for text in sensitive_values(plan) if len(text) >= _SHORTEST} if shown else set()
     yield from (name for name, found in shown.items() if _shows(found, secrets))
 

@@ -1,7 +1,7 @@
-"""Passwords that are typed: after commands, before them, and in lists of an environment. Pure.
+"""Passwords in commands, before commands, and in environment entries. Pure.
 
 `mysql -p…`, `curl -u user:…`, `--password=…`, `PGPASSWORD=… psql`, `{"name": "DB_PASSWORD", "value": "…"}`.
-What a shell or a template puts in (`$PASSWORD`, `${var.password}`, `{{ … }}`) is not typed.
+Interpolated values (`$PASSWORD`, `${var.password}`, `{{ … }}`) do not count.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from holdfast.kernel.patterns import pattern
 
 class InlinePassword(NamedTuple):
     name: str
-    """What it is given to: `mysql -p`, `PGPASSWORD`."""
+    """`mysql -p`, `PGPASSWORD`."""
     text: str
     start: int
     is_password: bool
-    """False where only the name says it, so that the name is to be judged."""
+    """False if only the name suggests it, so that the name must be checked."""
 
 
 class _Command(NamedTuple):
     word: str
-    """A text without it need not be searched."""
+    """Texts without it need not be searched."""
     name: str
     pattern: re.Pattern[str]
 
@@ -76,7 +76,7 @@ def may_have_passwords(text: str) -> bool:
 
 
 def inline_passwords(text: str) -> Iterator[InlinePassword]:
-    """Each place once, commands first."""
+    """Each position once, commands first."""
     seen: set[int] = set()
     for one in _all(text):
         if one.start not in seen and not _is_interpolated(one.text):

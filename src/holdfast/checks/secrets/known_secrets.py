@@ -1,4 +1,4 @@
-"""Secrets in texts, known by how they look: the redactor's own formats, without what is plainly no secret."""
+"""Secrets of known formats in texts: the redactor's formats without obvious placeholders."""
 
 from __future__ import annotations
 
@@ -47,30 +47,30 @@ _ABOUT = frozenset(
         "units", "user", "username", "validity", "variable", "vault", "window", "zone",
     )
 )  # fmt: skip
-"""A name that ends so is about a secret: `token_issuer`, `secrets_prefix`."""
+"""Names with these endings are about a secret: `token_issuer`, `secrets_prefix`."""
 _ALSO = ("pass", "app_key", "application_key", "auth_key", "integration_key", "license_key", "shared_key")
 _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
-"""Names that the redactor does not know, for in the midst of a text they are as often something else."""
+"""Names that the redactor does not use, since inside a text they often mean something else."""
 _NO_SECRETS = pattern(
     r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256)$"
 )
-"""How metadata are asked for, what tells two requests apart, names of Kubernetes, digests of keys."""
+"""Metadata options, idempotency tokens, Kubernetes names, key digests."""
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
 class KnownSecret(Struct, frozen=True):
-    """Never the secret itself: only what kind it is, and where."""
+    """The type and position of a secret, never the secret itself."""
 
     what: str
     line: int
     column: int
     digest: str
-    """Tells whether two are one; it leaves by no exit."""
+    """Tells whether two are the same; never shown."""
 
 
 @functools.lru_cache(maxsize=4096)
 def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
-    """The redactor's judgement, which rather hides too much, without names that are only about a secret."""
+    """Like the redactor, which rather hides too much, but without names that are only about a secret."""
     lowered = name.lower()
     if _ENDS_SO.search(lowered):
         return True
@@ -79,12 +79,12 @@ def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
 
 
 def is_about(name: str) -> bool:
-    """Whether a name says of what a store of secrets keeps under it that it is none: `AWS_REGION`."""
+    """Whether a name in a secret store says that the value is not a secret: `AWS_REGION`."""
     return not names_secret(f"secret_{name}")
 
 
 def may_name_secrets(text: str, words: tuple[str, ...] = ()) -> bool:
-    """Whether a name that sounds secret may stand in a text: no, only where no word of one does."""
+    """A quick test: False only if no secret-looking name can occur in the text."""
     if "\\" in text:
         return True
     lowered = text.lower()
@@ -92,12 +92,12 @@ def may_name_secrets(text: str, words: tuple[str, ...] = ()) -> bool:
 
 
 def is_placeholder(text: str) -> bool:
-    """Something that stands for a secret: `changeme`, `<token>`, AWS's own examples."""
+    """A placeholder: `changeme`, `<token>`, AWS's own examples."""
     return text.strip().lower() in _WORDS or _PLACEHOLDER.search(text) is not None
 
 
 def known_in(text: str) -> Iterator[KnownSecret]:
-    """What kinds of secrets stand in a text, and where each begins."""
+    """The secrets in a text, with type and position."""
     spans = [one for one in sorted(set(_formats().spans(text))) if _counts(text, *one)]
     starts = line_starts(text) if spans else []
     kinds = _kinds(text, {start for start, _ in spans})
@@ -117,7 +117,7 @@ def is_known(text: str) -> bool:
 
 
 def line_starts(text: str) -> list[int]:
-    """Where each line begins."""
+    """The offset of each line."""
     return [0, *(found.end() for found in re.finditer(r"\n", text))]
 
 
@@ -138,7 +138,7 @@ def _one_by_one() -> tuple[tuple[str, Redactor], ...]:
 
 
 def _kinds(text: str, starts: set[int]) -> dict[int, str]:
-    """Which of the formats each was. Asked only where something was found, which is rare."""
+    """The format of each secret. Only computed for findings, which are rare."""
     found: dict[int, str] = {}
     for what, one in _one_by_one() if starts else ():
         name = what.partition(":")[0].partition(" (")[0]

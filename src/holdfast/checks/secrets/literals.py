@@ -1,4 +1,4 @@
-"""Texts in code that look like secrets: by the argument they are given to, or by their names. Pure."""
+"""Texts in code that look like secrets, by argument or by name. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.secrets.entropy import BITS
 
 _PUBLIC = frozenset(("description", "error_message"))
 _MANY = pattern(r"(?i)(?:password|passwd|passphrase|token|api_?key|access_?key)s$")
-"""Of `tokens = { web = "…" }` the name above says what each text is."""
+"""In `tokens = { web = "…" }` the name of the map applies to each text."""
 
 
 def in_module(module: Module) -> tuple[Suspicious, ...]:
@@ -43,7 +43,7 @@ def in_variables(file: VariablesFile) -> tuple[Suspicious, ...]:
 
 
 def _by_names(files: Iterable[File], checkout: Checkout, told: set[tuple[str, int]]) -> Iterator[Suspicious]:
-    """Under names of the code first, then under names in its longer texts: a line is told by one of them."""
+    """Under names in the code first, then in embedded texts; each line is reported once."""
     for file in files:
         here: list[Suspicious] = []
         if texts.may_name(file.path, checkout):
@@ -54,7 +54,7 @@ def _by_names(files: Iterable[File], checkout: Checkout, told: set[tuple[str, in
 
 
 def _spot(place: Place) -> tuple[str, int]:
-    """An argument stands at its name and its text behind it: the line is what both have."""
+    """An argument's place is its name, the text's place is behind it: both have the same line."""
     return place.file, place.line or 0
 
 
@@ -91,7 +91,7 @@ def _in_block(block: Block, top: Block) -> Iterator[tuple[str, Literal, str]]:
 
 
 def _pair(body: Body) -> Iterator[tuple[str, Literal, str]]:
-    """`name = "TOKEN"` beside `value = "…"`: an entry of an environment."""
+    """`name = "TOKEN"` next to `value = "…"`: an environment entry."""
     name, value = body.attribute("name") or body.attribute("key"), body.attribute("value")
     entry, type_ = literal_text(name.expression) if name is not None else None, body.attribute("type")
     if type_ is not None and names_a_store(type_.expression):
@@ -101,7 +101,7 @@ def _pair(body: Body) -> Iterator[tuple[str, Literal, str]]:
 
 
 def _named(name: str, expression: Expression) -> Iterator[tuple[str, Literal, str]]:
-    """The texts in an expression, each with the nearest name it stands under."""
+    """The texts in an expression, each with the nearest name."""
     for steps, literal, text in texts_in(expression, (name,)):
         above = steps[-2] if len(steps) > 1 else ""
         is_of_many = _MANY.search(above) is not None and not is_about(steps[-1])

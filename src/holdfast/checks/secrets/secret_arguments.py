@@ -1,7 +1,7 @@
-"""Secrets written out for arguments that hold nothing else: by the tables of providers, or by the code. Pure.
+"""Hard-coded secrets in arguments that are always secret, by provider tables or by the code. Pure.
 
-What such an argument is given is followed through functions, conditions and objects, and to local values and
-defaults of variables of the same module.
+Values are followed through functions, conditionals and objects, and to local values and variable defaults
+of the same module.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _SHOWN = frozenset(
         "virtual_machine_ssh_key",
     )
 )  # fmt: skip
-"""Marked by their providers, and yet public, encrypted, or known to every client."""
+"""Marked by their providers, but public, encrypted, or known to every client."""
 _VALUES = frozenset(
     (
         "aws_api_gateway_api_key.value", "aws_cloudwatch_event_connection.auth_parameters.api_key.value",
         "azurerm_key_vault_secret.value", "helm_release.set_sensitive.value",
     )
 )  # fmt: skip
-"""Elsewhere a marked `value` may be anything: a setting, a header, a whole document."""
+"""Elsewhere a marked `value` may be anything: a setting, a header, a document."""
 _EVERY = frozenset(("secure_environment_variables", "sensitive_environment_variables", "custom_keys"))
-"""Maps in which every value is a secret; in others those are whose names say so."""
+"""Maps in which every value is a secret; in other maps the names decide."""
 _FLAGS = ("sensitive", "is_secret", "is_value_secret", "masked", "encrypted", "secret")
-"""Beside a `value`: whoever wrote it says that it is a secret."""
+"""Next to a `value`, these say that it is a secret."""
 _GITHUB = pattern(r"github_\w+_secret")
 _NAMED = ("secret_name", "name", "key")
 _DEEPEST = 4
@@ -53,7 +53,7 @@ class HardCodedSecret(NamedTuple):
     suspicious: Suspicious
     text: str
     is_first_only: bool
-    """`ignore_changes` names it: a value to begin with, which is changed elsewhere."""
+    """`ignore_changes` names it: an initial value that is changed elsewhere."""
 
 
 class _Text(NamedTuple):
@@ -90,7 +90,7 @@ def _all(module: Module, resource: Resource) -> Iterator[_Text]:
 
 
 def _may_flag(module: Module, file: str) -> bool:
-    """Whether a flag may stand in a file. Most have none, and are done with."""
+    """A quick test: most files have no flag."""
     checkout = module.checkout
     key = ("may flag secrets", file)
     return checkout.code.once(key, lambda: any(flag in (checkout.text(file) or "") for flag in _FLAGS))
@@ -107,7 +107,7 @@ def _listed(resource: Resource) -> Iterator[tuple[str, ...]]:
 
 
 def _is_secret(resource: Resource, steps: tuple[str, ...]) -> bool:
-    """Whether a text is a secret wherever it is given to this argument; content may also be harmless."""
+    """Whether every text in this argument is a secret; content may also be harmless."""
     if len(steps) == 1 and _is_about(resource.body):
         return False
     name = steps[-1].removesuffix("_wo")
@@ -120,14 +120,14 @@ def _is_secret(resource: Resource, steps: tuple[str, ...]) -> bool:
 
 
 def _is_about(body: Body) -> bool:
-    """The store holds something else under this name: `AWS_REGION`, `storage-account-name`."""
+    """The name says that the store holds something else: `AWS_REGION`, `storage-account-name`."""
     names = (literal_text(found.expression) for name in _NAMED if (found := body.attribute(name)) is not None)
     name = next(filter(None, names), None)
     return name is not None and is_about(name.rpartition("/")[2])
 
 
 def _is_secret_entry(listed: tuple[str, ...], given: _Text) -> bool:
-    """A text below the argument. What stands for a secret there (`password = "db_password"`) is none."""
+    """A text below the argument, unless it is a placeholder or a name (`password = "db_password"`)."""
     named = listed[-1] in _EVERY or names_secret(given.steps[-1])
     return named and not is_placeholder(given.text) and not names_a_secret(given.text)
 
@@ -145,7 +145,7 @@ def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place
 
 
 def _behind(module: Module, expression: Expression, file: str) -> tuple[Expression, str]:
-    """What a name of the module stands for, as far as the code says it, and where that is written."""
+    """Follows a name of the module to its value and file, as far as the code shows it."""
     for _ in range(_DEEPEST):
         match expression:
             case Traversal(root="var", steps=(str() as name,)):
@@ -163,7 +163,7 @@ def _behind(module: Module, expression: Expression, file: str) -> tuple[Expressi
 
 
 def _document(text: str) -> Any:
-    """The object that a text is in JSON; None where it is none."""
+    """The JSON object in a text; None if it is not one."""
     if not text.lstrip().startswith("{"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""What providers keep in states: which attributes hold secrets, which have write-only twins, and what to do.
+"""Tables of providers: attributes with secrets, write-only arguments, and remedies.
 
-The tables lie in `data/` and are read when a rule first asks. A path is `block.attribute`, without indexes;
-`*` stands for exactly one step, and what is below a listed path belongs to it.
+The tables are in `data/` and are read on first use. A path is `block.attribute`, without indexes; `*` matches
+exactly one step, and everything below a listed path belongs to it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from msgspec import Struct
 Steps = tuple[str, ...]
 
 SENSITIVE = "sensitive"
-"""The provider marks it: Terraform masks it on screens, and keeps it in clear."""
+"""The provider marks it: Terraform masks it on screen and stores it in plain text."""
 POSSIBLE = "possible"
-"""Not marked, and often holds a secret all the same: it is shown wherever it stands."""
+"""Not marked, but often contains a secret, which is then shown."""
 
 
 class SecretAttribute(Struct, frozen=True):
@@ -32,7 +32,7 @@ class SecretAttribute(Struct, frozen=True):
 
 
 class WriteOnlyTwin(Struct, frozen=True):
-    """The write-only argument beside another, and the one that makes Terraform send it again."""
+    """The write-only alternative of an argument, and the version argument that triggers an update."""
 
     steps: Steps
     name: str
@@ -44,7 +44,7 @@ class WriteOnlyTwin(Struct, frozen=True):
 
 
 def secret_attributes(mode: str, type_: str) -> tuple[SecretAttribute, ...]:
-    """The attributes of a type that hold secrets, or may."""
+    """The attributes of a type that contain secrets, or may."""
     return _listed("data" if mode == "data" else "resources", type_)
 
 
@@ -69,14 +69,14 @@ def write_only_twins(type_: str) -> tuple[WriteOnlyTwin, ...]:
 
 @functools.cache
 def ephemeral_types() -> frozenset[str]:
-    """The types that a provider also offers as `ephemeral`: read, and never kept."""
+    """Types that a provider also offers as `ephemeral`."""
     return frozenset(_table("write-only")["ephemeral"])
 
 
 def remedy(mode: str, type_: str, paths: tuple[str, ...] = (), *, otherwise: str | None = None) -> str:
-    """How to get the secrets of a type out of the state, the shortest way first.
+    """How to get the secrets of a type out of the state, simplest first.
 
-    `otherwise`: what to say of a type that has no way of its own.
+    `otherwise`: for types without a remedy of their own.
     """
     said = [
         f"Set `{twin.path}` instead of `{path}` (write-only: it is never stored)."
@@ -103,12 +103,12 @@ def remedy(mode: str, type_: str, paths: tuple[str, ...] = (), *, otherwise: str
 
 
 def is_at_or_below(listed_: Steps, steps: Steps) -> bool:
-    """Whether steps lead to what is listed, or below it."""
+    """Whether the path is the listed one or below it."""
     return len(listed_) <= len(steps) and _steps_match(listed_, steps)
 
 
 def overlaps(listed_: Steps, steps: Steps) -> bool:
-    """The same, or the steps stop above it: then the whole holds the part."""
+    """The same, or the path is above the listed one and so contains it."""
     return _steps_match(listed_, steps)
 
 
@@ -117,7 +117,7 @@ def _steps_match(listed_: Steps, steps: Steps) -> bool:
 
 
 def parts(value: object, steps: Steps) -> Iterator[object]:
-    """The values that a path leads to inside a document; lists are seen through."""
+    """The values at a path inside a document; lists are transparent."""
     if isinstance(value, list | tuple):
         for one in value:
             yield from parts(one, steps)

@@ -1,7 +1,7 @@
-"""Which secrets an expression carries along, as far as the source shows it. Pure.
+"""The secrets that an expression contains, as far as the source shows. Pure.
 
-Sensitive variables, attributes that providers keep secret, and outputs of local modules are followed through
-local values, objects, functions and the arguments of module calls.
+Sensitive variables, sensitive attributes of providers, and outputs of local modules are followed through
+local values, objects, functions and module arguments.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ _TELLS_NOTHING = frozenset(
         "issensitive", "keys", "length", "md5", "sha1", "sha256", "sha512", "startswith", "type", "uuidv5",
     )
 )  # fmt: skip
-"""Of what these make of a secret, the secret cannot be had back."""
+"""Functions whose result does not reveal the secret."""
 _BOOLEAN = frozenset(("==", "!=", "<", ">", "<=", ">=", "&&", "||"))
 _UNMASKED = frozenset({"issensitive", "keys"})
 _SPLAT = pattern(r"(?:\[\s*\*\s*\]|\.\*)((?:\.[A-Za-z_][\w-]*|\[\d+\])*)")
 _NAME = pattern(r"[A-Za-z_][\w-]*")
 _ANY = "*"
-"""A step into any item of a collection."""
+"""Any item of a collection."""
 _BLOCK = pattern(
     r"_(?:key|certificate|step|profile|client|portal)$"
     r"|^(?:gateway|management|portal|scm|mysql|postgresql|oracle|alloydb|cloudsql|oidc)$"
 )
-"""The blocks that `*` stands for where the table of providers has it first."""
+"""Block names for paths of the provider table that start with `*`."""
 
 Steps = tuple[str, ...]
 
 
 class CarriedSecret(NamedTuple):
     source: str
-    """What the secret comes from: `var.password`, `aws_db_instance.main.password`."""
+    """`var.password`, `aws_db_instance.main.password`."""
     unmasked: bool = False
-    """`nonsensitive` took the mark away: Terraform shows it, and does not stop."""
+    """`nonsensitive` removed the mark: Terraform shows it without an error."""
     masked: bool = True
     """Terraform knows that it is a secret."""
 
 
 class ModuleScope(NamedTuple):
-    """A module as it is called: where arguments lead to, if a call is followed."""
+    """A module, with its call if one is followed."""
 
     module: Module
     file: str
@@ -77,7 +77,7 @@ class ModuleScope(NamedTuple):
 def secret_in(  # noqa: C901, PLR0911 - one row per kind of expression
     expression: Expression, at: ModuleScope, steps: Steps = ()
 ) -> CarriedSecret | None:
-    """The first secret found in it. `steps`: only that part of the value is asked for."""
+    """The first secret in it. `steps`: only that part of the value."""
     if at.depth > _DEEPEST:
         return None
     deeper = at._replace(depth=at.depth + 1)
@@ -111,12 +111,12 @@ def _first(expressions: tuple[Expression, ...], at: ModuleScope, steps: Steps) -
 
 
 def _hidden(found: CarriedSecret | None) -> CarriedSecret | None:
-    """It decides, and is not told: only Terraform's mark goes along, and `nonsensitive` may take that."""
+    """It is not revealed: only Terraform's mark is passed on, unless `nonsensitive` removed it."""
     return found if found is not None and found.masked and not found.unmasked else None
 
 
 def _names(steps: tuple[str | Expression, ...]) -> Steps:
-    """Attributes, and keys that are written out; numbers and computed ones are seen through."""
+    """Attributes and literal keys; indexes and computed keys are skipped."""
     found = (step if isinstance(step, str) else _text(step) for step in steps)
     return tuple(step for step in found if step is not None)
 
@@ -153,7 +153,7 @@ def _call(call: Call, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
 
 
 def _told(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    """The secret that can be read in a value. In `length(…)` and in `var.password != ""` there is none."""
+    """The secret that a value reveals. `length(…)` and `var.password != ""` reveal none."""
     match expression:
         case Call() if expression.name in _TELLS_NOTHING:
             return None
@@ -171,7 +171,7 @@ def _told(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecre
 
 
 def _plain_parameter(source: str) -> bool:
-    """The provider marks every SSM parameter, and most are settings: ids of images, names of hosts."""
+    """The provider marks every SSM parameter, but most are settings: image ids, host names."""
     return "aws_ssm_parameter." in source and not is_secret_name(source)
 
 
@@ -181,7 +181,7 @@ def _operation(expression: Binary | Unary, at: ModuleScope) -> CarriedSecret | N
 
 
 def _for(expression: For, at: ModuleScope) -> CarriedSecret | None:
-    """What is said of each item: a part of the collection, or something else altogether."""
+    """The result for each item: part of the collection, or something else."""
     for part in (expression.key, expression.value):
         if part is None:
             continue
@@ -194,7 +194,7 @@ def _for(expression: For, at: ModuleScope) -> CarriedSecret | None:
 
 
 def _splat(expression: Opaque, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    """The reader does not keep what a splat asks of each item: the text says it."""
+    """The parser does not keep the attribute after a splat, so it is read from the text."""
     lines = at.module.checkout.lines(at.file)
     text = lines[expression.line - 1][expression.column - 1 :] if 0 < expression.line <= len(lines) else ""
     asked = _SPLAT.search(text)
@@ -224,7 +224,7 @@ def _traversal(expression: Traversal, at: ModuleScope, steps: Steps) -> CarriedS
 
 
 def _of_object(own: tuple[str | Expression, ...], named: int, steps: Steps) -> Steps:
-    """The steps from an object whose name takes `named` of them; the key of an instance is no step."""
+    """The steps after a reference whose name has `named` steps; an instance key is not a step."""
     if len(own) > named and not isinstance(own[named], str):
         own = (*own[:named], *own[named + 1 :])
         return (*_names(own), *steps)
@@ -283,14 +283,14 @@ def _attribute(mode: str, type_: str, name: str, steps: Steps) -> CarriedSecret 
 
 
 def _is_beside(listed: Steps, steps: Steps) -> bool:
-    """Of `*.raw_key` only blocks hold one: `self_link` is an attribute beside them."""
+    """For `*.raw_key` only blocks count: `self_link` is an attribute next to them."""
     return listed[:1] == (_ANY,) and len(steps) == 1 and steps[0] != _ANY and not _BLOCK.search(steps[0])
 
 
 def is_marked(
     module: Module, kind: str, name: str, marks: tuple[str, ...] = ("sensitive", "ephemeral")
 ) -> bool:
-    """Whether a variable or an output says of itself that it is sensitive, or ephemeral."""
+    """Whether a variable or output is marked sensitive or ephemeral."""
     block = module.declared(kind, name)
     if block is None:
         return False

@@ -1,10 +1,10 @@
-"""What a text is suspected to be, by the argument or the name that it is given to. Pure.
+"""Classifies a text by its argument or name. Pure.
 
-    KNOWN    an argument that the provider itself calls a secret
-    RANDOM   a text that looks random under a name that sounds secret, or where a command takes a password
+    KNOWN    an argument that the provider marks as a secret
+    RANDOM   a random text under a secret-looking name, or as a password in a command
     PASSWORD any other text there, or under a name that ends in `password` and the like
 
-A text is only ever one of them, the first that fits. What is known by its format is left to that rule.
+The first one that fits applies. Secrets of known formats have their own rule.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SecretKind(Enum):
 class Suspicious(Struct, frozen=True):
     kind: SecretKind
     name: str
-    """Empty where a text is random and only its own line says under which name."""
+    """Empty if the text is random and its name is only in the source line."""
     place: Place
     address: str | None = None
     type: str | None = None
@@ -49,12 +49,12 @@ class Suspicious(Struct, frozen=True):
 
 
 def is_harmless(text: str) -> bool:
-    """A switch, a reference, a path, an address: never a secret, whatever it is given to."""
+    """A switch, a reference, a path, an address: never a secret."""
     return _NO_PASSWORD.match(text) is not None or is_command(text)
 
 
 def is_command(text: str) -> bool:
-    """What makes or fetches a secret in PowerShell: `ConvertTo-SecureString` and the like."""
+    """A PowerShell command that creates or fetches a secret: `ConvertTo-SecureString` and the like."""
     return _COMMAND.fullmatch(text) is not None
 
 
@@ -63,7 +63,7 @@ def ends_as_password(name: str) -> bool:
 
 
 def classify_text(text: str, bits: float, *, password: bool) -> SecretKind | None:
-    """What a text is under a name that sounds secret; `password`: any text there is one."""
+    """Classifies a text under a secret-looking name; `password`: any text there is a password."""
     if is_harmless(text) or is_placeholder(text) or is_known(text):
         return None
     if looks_random(text, bits):
@@ -72,5 +72,5 @@ def classify_text(text: str, bits: float, *, password: bool) -> SecretKind | Non
 
 
 def names_a_secret(text: str) -> bool:
-    """A name of a secret rather than one: `db_password`, a sentence."""
+    """The name of a secret, or a sentence: `db_password`."""
     return " " in text or (_IDENTIFIER.fullmatch(text) is not None and is_secret_name(text))

@@ -1,4 +1,4 @@
-"""Secrets in longer texts: scripts, templates, documents; files of their own, or handed on by code. Pure."""
+"""Secrets in scripts, templates, documents and texts embedded in code. Pure."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _SEARCHED = (".json", ".tfbackend", ".sh", ".ps1", ".tpl", ".tftpl", ".tmpl")
 _LOCKS = ("package-lock.json", "npm-shrinkwrap.json", "composer.lock", ".lock.json")
 _OPENS = pattern(r"<<[-~]?([A-Za-z_][\w-]*)[ \t]*\r?\n")
 _ALONE = pattern(r"(?m)^[ \t]*([A-Za-z_][\w-]*)[ \t]*\r?$")
-"""A word alone on its line: what ends a heredoc."""
+"""A single word on its line, which ends a heredoc."""
 _QUOTED = pattern(r'"((?:[^"\\\n]|\\.)*+)("?)')
 _FILE = pattern(r'\b(?:template)?file(?:base64)?\(\s*"(?:\$\{path\.module\}/)?([^"$]+\.ya?ml)"')
 _NOT_BLANK = pattern(r"[^\n]")
 
 
 def in_documents(checkout: Checkout) -> tuple[Suspicious | Skipped, ...]:
-    """What stands in documents, scripts and templates: none of them is Terraform's own."""
+    """Secrets in documents, scripts and templates that are not Terraform code."""
     return checkout.code.once("texts in documents", lambda: tuple(_in_documents(checkout)))
 
 
@@ -65,7 +65,7 @@ def _documents(checkout: Checkout) -> Iterator[str]:
 
 
 def _read_by_code(checkout: Checkout) -> set[str]:
-    """YAML that a module hands on (values of a chart, cloud-init). Any other is not Terraform's concern."""
+    """YAML that a module reads (chart values, cloud-init). Other YAML is not checked."""
     found: set[str] = set()
     for module in checkout.modules:
         for file in module.files:
@@ -77,12 +77,12 @@ def _read_by_code(checkout: Checkout) -> set[str]:
 
 
 def in_code(path: str, checkout: Checkout) -> tuple[Suspicious, ...]:
-    """What stands in heredocs and quoted texts of a file of code or variables, under names of their own."""
+    """Secrets in heredocs and quoted texts of a code or variables file, under names in these texts."""
     return checkout.code.once(("texts in code", path), lambda: tuple(_in(path, checkout, code=True)))
 
 
 def may_name(path: str, checkout: Checkout) -> bool:
-    """Whether a name that sounds secret may stand in a file. Most have none, and are done with."""
+    """A quick test: most files contain no secret-looking name."""
     words = checkout.config.redaction.words
     key = ("may name secrets", path)
     return checkout.code.once(key, lambda: may_name_secrets(checkout.text(path) or "", words))
@@ -99,7 +99,7 @@ def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious]:
     found = sorted({**dict(_random(searched, words, bits)), **dict(_typed(searched, words, bits))}.items())
     if not found:
         return
-    # What is known by its format has a rule of its own.
+    # Secrets of known formats have their own rule.
     told = {one.line for one in known_in(text)}
     starts = line_starts(text)
     for at, (kind, name) in found:
@@ -110,7 +110,7 @@ def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious]:
 
 
 def _embedded_texts(text: str) -> str:
-    """Everything else becomes blank, so that lines and columns stay what they are."""
+    """Blanks everything else, so that lines and columns stay the same."""
     pieces: list[str] = []
     at = 0
     for start, end in _heredocs(text) if "<<" in text else ():
@@ -121,7 +121,7 @@ def _embedded_texts(text: str) -> str:
 
 
 def _heredocs(text: str) -> Iterator[tuple[int, int]]:
-    """Where the lines of each begin and end. Words that may end one are looked for once, not for each."""
+    """Start and end of each heredoc. Possible end words are searched once."""
     ends: dict[str, list[int]] = {}
     for line in _ALONE.finditer(text):
         ends.setdefault(line[1], []).append(line.start())
