@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct, field
@@ -234,6 +234,14 @@ def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFun
         yield from judge(home)
 
     return look
+
+
+def for_backends(judge: Judge, *, literals_only: bool = False) -> dict[str, Any]:
+    """The functions of a `Rule` about backends of stacks, and of root modules that no stack uses."""
+    return {
+        "stack": for_stacks(judge),
+        "source": for_unused_modules(judge, literals_only=literals_only),
+    }
 
 
 def has_stack(module: Module) -> bool:

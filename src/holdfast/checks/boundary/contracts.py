@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -26,6 +28,15 @@ SETTINGS = (
     "([the output contract](../contract.md)). Without `stacks` it applies to all stacks of the target. "
     "Outputs are checked in the code, the plan and the state; values that the code does not show are skipped."
 )
+
+
+def for_contracts(kind: Kind) -> dict[str, Any]:
+    """The functions of a `Rule` about outputs that differ from the contract in this way."""
+    return {
+        "stack": partial(_in_source, kind),
+        "plan": partial(_in_plan, kind),
+        "state": partial(_in_state, kind),
+    }
 
 
 def contract_use(stack: CheckedStack) -> ContractUse | None:
@@ -52,8 +63,8 @@ def _contract(checkout: Checkout, use: ContractUse) -> Contract | Broken:
     return read_contract(text, file=use.schema)
 
 
-def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[CheckResult]:
-    """Differences of these kinds in the code, each at its output."""
+def _in_source(kind: Kind, stack: CheckedStack) -> Iterator[CheckResult]:
+    """Differences of this kind in the code, each at its output."""
     contract = _contract_or_skip(stack)
     if not isinstance(contract, Contract):
         yield from contract
@@ -66,7 +77,7 @@ def in_source(stack: CheckedStack, *kinds: Kind) -> Iterator[CheckResult]:
         return
     found = list(compare(contract, given))
     for one in found:
-        if one.kind in kinds:
+        if one.kind is kind:
             yield _at(stack, blocks, one, contract)
     yield from _unknown_outputs(found, "until it is planned")
 
@@ -107,7 +118,7 @@ def _where_outputs_are(stack: CheckedStack) -> Place:
     return Place(file=first) if first is not None else stack.place
 
 
-def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[CheckResult]:
+def _in_plan(kind: Kind, plan: CheckedPlan) -> Iterator[CheckResult]:
     contract = _contract_or_skip(plan.stack)
     if not isinstance(contract, Contract):
         yield from contract
@@ -122,7 +133,7 @@ def in_plan(plan: CheckedPlan, *kinds: Kind) -> Iterator[CheckResult]:
         left_out = _declared(plan.plan) - {one.name for one in plan.plan.outputs}
         given |= dict.fromkeys(left_out, NOT_KNOWN)
     yield from _findings_and_skips(
-        plan.stack, compare(contract, given), contract, kinds, "until it is applied"
+        plan.stack, compare(contract, given), contract, kind, "until it is applied"
     )
 
 
@@ -147,7 +158,7 @@ def _planned(output: OutputChange) -> Given:
 
 
 def in_outputs(
-    stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], *kinds: Kind
+    stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], kind: Kind
 ) -> Iterator[CheckResult]:
     """Outputs after an apply: the value, and whether it is sensitive. Sensitive values are not used."""
     contract = _contract_or_skip(stack)
@@ -158,12 +169,10 @@ def in_outputs(
         name: Given(value=UNKNOWN if sensitive else value_, sensitive=sensitive)
         for name, (value_, sensitive) in outputs.items()
     }
-    yield from _findings_and_skips(
-        stack, compare(contract, given), contract, kinds, "because it is sensitive"
-    )
+    yield from _findings_and_skips(stack, compare(contract, given), contract, kind, "because it is sensitive")
 
 
-def in_state(state: CheckedState, *kinds: Kind) -> Iterator[CheckResult]:
+def _in_state(kind: Kind, state: CheckedState) -> Iterator[CheckResult]:
     contract = _contract_or_skip(state.stack)
     if not isinstance(contract, Contract):
         yield from contract
@@ -175,20 +184,20 @@ def in_state(state: CheckedState, *kinds: Kind) -> Iterator[CheckResult]:
         yield Skipped(reason="nothing has been applied yet")
         return
     given = {one.name: Given(value=one.read(), sensitive=one.sensitive) for one in state.outputs}
-    yield from _findings_and_skips(state.stack, compare(contract, given), contract, kinds, "")
+    yield from _findings_and_skips(state.stack, compare(contract, given), contract, kind, "")
 
 
 def _findings_and_skips(
     stack: CheckedStack,
     found: Iterable[Difference],
     contract: Contract,
-    kinds: tuple[Kind, ...],
+    kind: Kind,
     until: str,
 ) -> Iterator[CheckResult]:
     every = list(found)
-    blocks = _outputs(stack) if any(one.kind in kinds for one in every) else {}
+    blocks = _outputs(stack) if any(one.kind is kind for one in every) else {}
     for one in every:
-        if one.kind in kinds:
+        if one.kind is kind:
             yield _at(stack, blocks, one, contract)
     yield from _unknown_outputs(every, until)
 

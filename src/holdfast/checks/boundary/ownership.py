@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Final
 
 from holdfast.checks.code.protection import is_created
 from holdfast.checks.model.interface import CheckResult, Finding, Skipped, finding
@@ -96,19 +97,24 @@ def _creates(stack: CheckedStack, folder: str, resource: Resource) -> bool:
     )
 
 
-Words = Callable[[str], str]
-"""The message for a type."""
+def for_modes(modes: frozenset[str], message: str) -> dict[str, Any]:
+    """The functions of a `Rule` about resources of these modes; `message` has a `{}` for the type."""
+    return {
+        "source": partial(_in_source, modes, message),
+        "plan": partial(_in_plan, modes, message),
+        "state": partial(_in_state, modes, message),
+    }
 
 
-def in_source(module: Module, modes: frozenset[str], words: Words) -> Iterator[Finding]:
+def _in_source(modes: frozenset[str], message: str, module: Module) -> Iterator[Finding]:
     for resource in module.resources():
         if resource.mode not in modes:
             continue
         for stack in _stacks_crossing(module, resource):
-            yield _of(resource, words, stack)
+            yield _of(resource, message, stack)
 
 
-def in_plan(checked: CheckedPlan, modes: frozenset[str], words: Words) -> Iterator[Finding]:
+def _in_plan(modes: frozenset[str], message: str, checked: CheckedPlan) -> Iterator[Finding]:
     """What the plan creates or keeps; what it deletes or forgets is not reported."""
     changes = (*checked.plan.changes, *(deferred.change for deferred in checked.plan.deferred))
     told: set[str] = set()
@@ -118,10 +124,10 @@ def in_plan(checked: CheckedPlan, modes: frozenset[str], words: Words) -> Iterat
         address = without_keys(change.address)
         if address not in told:
             told.add(address)
-            yield _at(checked.stack, address, change.type, words)
+            yield _at(checked.stack, address, change.type, message)
 
 
-def in_state(checked: CheckedState, modes: frozenset[str], words: Words) -> Iterator[CheckResult]:
+def _in_state(modes: frozenset[str], message: str, checked: CheckedState) -> Iterator[CheckResult]:
     if checked.contents.unseen is not None:
         yield Skipped(reason=checked.contents.unseen)
         return
@@ -129,7 +135,7 @@ def in_state(checked: CheckedState, modes: frozenset[str], words: Words) -> Iter
     for address in sorted(told):
         mode, type_, _ = parts_of(address)
         if mode in modes and not may_write(checked.stack, type_):
-            yield _at(checked.stack, address, type_, words)
+            yield _at(checked.stack, address, type_, message)
 
 
 def parts_of(address: str) -> tuple[str, str, str]:
@@ -147,12 +153,12 @@ def _inner(address: str) -> list[str]:
     return names
 
 
-def _at(stack: CheckedStack, address: str, type_: str, words: Words) -> Finding:
+def _at(stack: CheckedStack, address: str, type_: str, message: str) -> Finding:
     """At its block, so that code and plan report it once; otherwise by address."""
     resource = _written(stack, address)
     if resource is not None:
-        return _of(resource, words)
-    return Finding(message=words(type_), address=address, stack=stack.name)
+        return _of(resource, message)
+    return Finding(message=message.format(type_), address=address, stack=stack.name)
 
 
 def _written(stack: CheckedStack, address: str) -> Resource | None:
@@ -165,6 +171,6 @@ def _written(stack: CheckedStack, address: str) -> Resource | None:
     return None
 
 
-def _of(resource: Resource, words: Words, stack: CheckedStack | None = None) -> Finding:
+def _of(resource: Resource, message: str, stack: CheckedStack | None = None) -> Finding:
     name = stack.name if stack is not None else None
-    return finding(resource.block, words(resource.type), address=resource.address, stack=name)
+    return finding(resource.block, message.format(resource.type), address=resource.address, stack=name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from holdfast.checks.iam.collect import of_module, of_variables
+from holdfast.checks.iam.collect import files_beside, of_module, of_variables
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policies, Policy
-from holdfast.checks.model.interface import CheckFunction, CheckResult, Finding, Severity, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Severity, finding
 from holdfast.checks.model.subjects import Module, VariablesFile
 from holdfast.kernel.errors import Place
 
@@ -15,22 +16,16 @@ Judge = Callable[[Policy], Iterable[Said]]
 _MILDER = {Severity.ERROR: Severity.WARNING, Severity.WARNING: Severity.NOTE, Severity.NOTE: Severity.NOTE}
 
 
-def in_code(judge: Judge, severity: Severity) -> CheckFunction[Module]:
-    """Asks about every document of a module; `severity` is the rule's own."""
+def for_policies(judge: Judge, severity: Severity) -> dict[str, Any]:
+    """The functions of a `Rule` about policy documents in code and variables files; `severity` is its own."""
 
-    def look(module: Module) -> Iterator[CheckResult]:
-        yield from judged(of_module(module), judge, severity)
+    def source(module: Module) -> Iterator[CheckResult]:
+        return judged(of_module(module), judge, severity)
 
-    return look
+    def variables(file: VariablesFile) -> Iterator[CheckResult]:
+        return judged(of_variables(file), judge, severity)
 
-
-def in_variables(judge: Judge, severity: Severity) -> CheckFunction[VariablesFile]:
-    """Asks about every document that a variables file holds, names or stands beside."""
-
-    def look(variables: VariablesFile) -> Iterator[CheckResult]:
-        yield from judged(of_variables(variables), judge, severity)
-
-    return look
+    return {"source": source, "variables": variables, "extra_files": files_beside}
 
 
 def judged(policies: Policies, judge: Judge, severity: Severity) -> Iterator[Finding]:

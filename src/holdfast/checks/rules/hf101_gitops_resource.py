@@ -1,29 +1,7 @@
-"""HF101: Terraform manages a resource that belongs to GitOps."""
-
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from holdfast.checks.boundary import ownership
-from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
-from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
-
-
-def _words(type_: str) -> str:
-    return f"Terraform manages `{type_}`, which belongs to GitOps"
-
-
-def _source(module: Module) -> Iterator[Finding]:
-    return ownership.in_source(module, ownership.WRITING, _words)
-
-
-def _plan(plan: CheckedPlan) -> Iterator[Finding]:
-    return ownership.in_plan(plan, ownership.WRITING, _words)
-
-
-def _state(state: CheckedState) -> Iterator[CheckResult]:
-    return ownership.in_state(state, ownership.WRITING, _words)
-
+from holdfast.checks.boundary.ownership import WRITING, for_modes
+from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF101",
@@ -32,9 +10,7 @@ RULE = Rule(
     fix="Add the manifest to the GitOps repository. Then remove the resource from the state with a "
     "`removed` block and `destroy = false`, which leaves the resource itself alone.",
     severity=Severity.ERROR,
-    source=_source,
-    plan=_plan,
-    state=_state,
+    **for_modes(WRITING, "Terraform manages `{}`, which belongs to GitOps"),
     bad='resource "helm_release" "grafana" {\n  name  = "grafana"\n  chart = "grafana"\n}\n',
     good="removed {\n  from = helm_release.grafana\n  lifecycle {\n    destroy = false\n  }\n}\n",
     more="""## Who owns what

@@ -1,29 +1,7 @@
-"""HF102: Terraform reads a resource that belongs to GitOps."""
-
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from holdfast.checks.boundary import ownership
-from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
-from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
-
-
-def _words(type_: str) -> str:
-    return f"Terraform reads or renders `{type_}`, which belongs to GitOps"
-
-
-def _source(module: Module) -> Iterator[Finding]:
-    return ownership.in_source(module, ownership.READING, _words)
-
-
-def _plan(plan: CheckedPlan) -> Iterator[Finding]:
-    return ownership.in_plan(plan, ownership.READING, _words)
-
-
-def _state(state: CheckedState) -> Iterator[CheckResult]:
-    return ownership.in_state(state, ownership.READING, _words)
-
+from holdfast.checks.boundary.ownership import READING, for_modes
+from holdfast.checks.model.interface import Rule, Severity
 
 RULE = Rule(
     id="HF102",
@@ -32,9 +10,7 @@ RULE = Rule(
     "sync, and the values it reads are stored in the state.",
     fix="Read the value from an output of the stack that creates it, or let GitOps pass it on.",
     severity=Severity.WARNING,
-    source=_source,
-    plan=_plan,
-    state=_state,
+    **for_modes(READING, "Terraform reads or renders `{}`, which belongs to GitOps"),
     bad='data "kubernetes_service" "gateway" {\n  metadata {\n    name = "gateway"\n  }\n}\n',
     good='data "aws_lb" "gateway" {\n  name = "gateway"\n}\n',
     more="`checks.boundary` says which types belong to GitOps and which stacks are exempt: "

@@ -1,5 +1,3 @@
-"""HF103: provider for resources that belong to GitOps."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

@@ -1,5 +1,3 @@
-"""HF111: shared stack without a backend."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF112: local backend in a shared stack."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

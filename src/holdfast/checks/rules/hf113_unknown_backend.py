@@ -1,11 +1,9 @@
-"""HF113: unknown backend type."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from holdfast.checks.backends.backend_types import BACKEND_TYPES, REMOVED
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.backends.backends import Home, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.config.problems import did_you_mean
 
@@ -26,8 +24,7 @@ RULE = Rule(
     "and has to be moved.",
     fix="Use a backend that Terraform supports.",
     severity=Severity.ERROR,
-    source=for_unused_modules(_judge, literals_only=True),
-    stack=for_stacks(_judge),
+    **for_backends(_judge, literals_only=True),
     bad='terraform {\n  backend "etcdv3" {}\n}\n',
     good='terraform {\n  backend "consul" {}\n}\n',
 )

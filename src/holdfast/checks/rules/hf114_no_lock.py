@@ -1,10 +1,8 @@
-"""HF114: backend without state locking."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.backends.backends import Home, for_backends
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
@@ -68,8 +66,7 @@ RULE = Rule(
     "one created.",
     fix="Enable locking in the backend.",
     severity=Severity.ERROR,
-    source=for_unused_modules(_judge),
-    stack=for_stacks(_judge),
+    **for_backends(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'

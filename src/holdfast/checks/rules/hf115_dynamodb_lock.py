@@ -1,10 +1,8 @@
-"""HF115: state lock in DynamoDB."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.backends.backends import Home, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 _BOTH = "Once everyone uses both, remove `dynamodb_table`; delete the table when no stack uses it."
@@ -33,8 +31,7 @@ RULE = Rule(
     "Without it there is no table to pay for, grant access to and name.",
     fix=_FIRST,
     severity=Severity.NOTE,
-    source=for_unused_modules(_judge, literals_only=True),
-    stack=for_stacks(_judge),
+    **for_backends(_judge, literals_only=True),
     bad='terraform {\n  backend "s3" {\n    bucket         = "acme-prod-tfstate-eu-west-1"\n'
     '    key            = "network/terraform.tfstate"\n    dynamodb_table = "acme-prod-lock"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'

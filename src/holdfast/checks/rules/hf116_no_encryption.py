@@ -1,10 +1,8 @@
-"""HF116: state that is not encrypted."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules, is_loopback, parse_address
+from holdfast.checks.backends.backends import Home, for_backends, is_loopback, parse_address
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, UNKNOWN
 from holdfast.kernel.patterns import pattern
@@ -112,8 +110,7 @@ RULE = Rule(
     "keys. Anyone with access to the disk, a backup or the network traffic can read them.",
     fix="Set `encrypt = true`.",
     severity=Severity.ERROR,
-    source=for_unused_modules(_judge),
-    stack=for_stacks(_judge),
+    **for_backends(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'

@@ -1,10 +1,8 @@
-"""HF117: encryption key that is not used."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.backends.backends import Home, for_backends
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
@@ -28,8 +26,7 @@ RULE = Rule(
     "bucket's default while everyone assumes that the key protects it.",
     fix="Set `encrypt = true` next to the key; the next write encrypts the state with it.",
     severity=Severity.ERROR,
-    source=for_unused_modules(_judge),
-    stack=for_stacks(_judge),
+    **for_backends(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'
     '    key        = "network/terraform.tfstate"\n    kms_key_id = "alias/tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'

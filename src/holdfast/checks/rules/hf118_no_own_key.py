@@ -1,10 +1,8 @@
-"""HF118: state encrypted without your own key."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.backends.backends import Home, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 
@@ -25,8 +23,7 @@ RULE = Rule(
     "Everyone who can read the bucket can read the state, and no key usage is logged.",
     fix="Set `kms_key_id` to a KMS key; access to the key then also controls access to the state.",
     severity=Severity.NOTE,
-    source=for_unused_modules(_judge),
-    stack=for_stacks(_judge),
+    **for_backends(_judge),
     bad='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
     '    key     = "network/terraform.tfstate"\n    encrypt = true\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'

@@ -1,11 +1,9 @@
-"""HF119: backend safety check disabled."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.backends.backends import Home, for_backends
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 _NO_TLS: Final = "certificates are not verified, so the state can be read and changed in transit"
@@ -65,8 +63,7 @@ RULE = Rule(
     "off a check that protects the state from mistakes.",
     fix="Remove the setting.",
     severity=Severity.WARNING,
-    source=for_unused_modules(_judge, literals_only=True),
-    stack=for_stacks(_judge),
+    **for_backends(_judge, literals_only=True),
     bad='terraform {\n  backend "s3" {\n    bucket   = "acme-prod-tfstate-eu-west-1"\n'
     '    key      = "network/terraform.tfstate"\n    insecure = true\n  }\n}\n',
     good='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'

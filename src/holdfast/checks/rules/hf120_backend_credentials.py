@@ -1,5 +1,3 @@
-"""HF120: backend secret in the code or configuration."""
-
 from __future__ import annotations
 
 import re

@@ -1,11 +1,9 @@
-"""HF121: backend identity in the code."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.backends.backends import Home, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
@@ -31,8 +29,7 @@ RULE = Rule(
     fix="Move it to the stack's entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`); "
     "Holdfast passes it to `init`.",
     severity=Severity.WARNING,
-    source=for_unused_modules(_judge, literals_only=True),
-    stack=for_stacks(_judge),
+    **for_backends(_judge, literals_only=True),
     bad='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
     '    key     = "network/terraform.tfstate"\n    profile = "acme-prod"\n  }\n}\n',
     good='terraform {\n  backend "s3" {}\n}\n',

@@ -1,10 +1,8 @@
-"""HF122: state location in the code."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules
+from holdfast.checks.backends.backends import Home, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
@@ -27,8 +25,7 @@ RULE = Rule(
     fix="Copy the settings to the stack's entry in holdfast.yaml (`backend: { settings: … }`), check "
     'that the plan has no changes, then empty the block: `backend "s3" {}`.',
     severity=Severity.NOTE,
-    source=for_unused_modules(_judge, literals_only=True),
-    stack=for_stacks(_judge),
+    **for_backends(_judge, literals_only=True),
     bad='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
     '    key    = "network/terraform.tfstate"\n  }\n}\n',
     good='terraform {\n  backend "s3" {}\n}\n',

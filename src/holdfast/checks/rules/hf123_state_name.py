@@ -1,5 +1,3 @@
-"""HF123: state name does not follow the convention."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

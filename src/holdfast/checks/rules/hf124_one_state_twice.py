@@ -1,5 +1,3 @@
-"""HF124: two root modules share one state."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

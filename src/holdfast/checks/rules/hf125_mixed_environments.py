@@ -1,5 +1,3 @@
-"""HF125: one bucket holds states of several environments."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

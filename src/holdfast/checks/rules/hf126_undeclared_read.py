@@ -1,5 +1,3 @@
-"""HF126: state is read without a dependency."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

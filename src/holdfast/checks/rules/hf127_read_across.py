@@ -1,5 +1,3 @@
-"""HF127: state is read across the production boundary."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF128: two backends in one module."""
-
 from __future__ import annotations
 
 import posixpath

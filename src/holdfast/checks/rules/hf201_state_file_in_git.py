@@ -1,5 +1,3 @@
-"""HF201: state file in Git."""
-
 from __future__ import annotations
 
 import re
@@ -10,8 +8,7 @@ from holdfast.checks.model.traces import Mark
 from holdfast.checks.secrets.committed_files import (
     Content,
     Suspect,
-    check_history,
-    check_tree,
+    in_git,
     is_source_or_document,
     name_of,
 )
@@ -41,9 +38,7 @@ RULE = Rule(
     fix="Move the state to a backend (`holdfast state` helps), run `git rm --cached`, add `*.tfstate*` "
     "to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
-    repository=check_tree(_judge),
-    of_git=True,
-    history=check_history(_judge, Mark.STATE),
+    **in_git(_judge, Mark.STATE),
     secret=True,
     more="Found by name (`*.tfstate`, `*.tfstate.backup`, `errored.tfstate`, lock files), and by "
     "content in JSON, backups and files without an extension; with `--history` in old versions of any "

@@ -1,5 +1,3 @@
-"""HF202: plan file in Git."""
-
 from __future__ import annotations
 
 import re
@@ -10,8 +8,7 @@ from holdfast.checks.model.traces import Mark
 from holdfast.checks.secrets.committed_files import (
     Content,
     Suspect,
-    check_history,
-    check_tree,
+    in_git,
     is_source_or_document,
     name_of,
 )
@@ -47,9 +44,7 @@ RULE = Rule(
     "and often the backend's settings with its password.",
     fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
-    repository=check_tree(_judge),
-    of_git=True,
-    history=check_history(_judge, Mark.PLAN, Mark.SHOWN_PLAN),
+    **in_git(_judge, Mark.PLAN, Mark.SHOWN_PLAN),
     secret=True,
     more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content in archives written by `plan "
     "-out`, and in JSON from `show -json` (a warning: plans for policy tests look the same; waive their "

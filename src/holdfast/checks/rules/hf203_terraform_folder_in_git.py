@@ -1,9 +1,7 @@
-"""HF203: terraform's working directory in Git."""
-
 from __future__ import annotations
 
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.secrets.committed_files import Content, Suspect, check_history, check_tree
+from holdfast.checks.secrets.committed_files import Content, Suspect, in_git
 
 _FOLDERS = (".terraform", ".terragrunt-cache")
 
@@ -27,7 +25,5 @@ RULE = Rule(
     fix="Run `git rm -r --cached` on it and add `.terraform/` to `.gitignore`. `.terraform.lock.hcl` "
     "next to it belongs in Git.",
     severity=Severity.ERROR,
-    repository=check_tree(_judge),
-    of_git=True,
-    history=check_history(_judge),
+    **in_git(_judge),
 )

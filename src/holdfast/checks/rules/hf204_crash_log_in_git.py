@@ -1,11 +1,9 @@
-"""HF204: Terraform log in Git."""
-
 from __future__ import annotations
 
 import re
 
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.secrets.committed_files import Content, Suspect, check_history, check_tree, name_of
+from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, name_of
 from holdfast.kernel.patterns import pattern
 
 _CRASH = pattern(r"^crash(?:\.[\w-]+)*\.log$", re.IGNORECASE)
@@ -31,9 +29,7 @@ RULE = Rule(
     "variables, requests with tokens, parts of the state.",
     fix="Run `git rm --cached`, add `crash*.log` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
-    repository=check_tree(_judge),
-    of_git=True,
-    history=check_history(_judge),
+    **in_git(_judge),
     secret=True,
     more="`crash.log` and `crash.*.log` by name; other `*.log` files by lines that Terraform writes "
     "with `TF_LOG`.",

@@ -1,5 +1,3 @@
-"""HF205: private key in Git."""
-
 from __future__ import annotations
 
 import re
@@ -7,7 +5,7 @@ import re
 from holdfast.checks.model.contents import holds_key
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.traces import Mark
-from holdfast.checks.secrets.committed_files import Content, Suspect, check_history, check_tree, name_of
+from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, name_of
 from holdfast.kernel.patterns import pattern
 
 _ALWAYS = pattern(
@@ -37,9 +35,7 @@ RULE = Rule(
     fix="Replace the key wherever it is trusted, run `git rm --cached`, and store the new one in a "
     "secret store.",
     severity=Severity.ERROR,
-    repository=check_tree(_judge),
-    of_git=True,
-    history=check_history(_judge, Mark.KEY),
+    **in_git(_judge, Mark.KEY),
     secret=True,
     more="SSH keys and key stores by name; `*.pem`, `*.key` and similar files by content, so public "
     "keys and certificates are not reported. With `--history` a name alone is a warning, and keys are "

@@ -1,5 +1,3 @@
-"""HF206: credentials file in Git."""
-
 from __future__ import annotations
 
 import re
@@ -7,7 +5,7 @@ import re
 from msgspec import Struct
 
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.secrets.committed_files import Content, Suspect, check_history, check_tree
+from holdfast.checks.secrets.committed_files import Content, Suspect, in_git
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import is_secret_name
 
@@ -99,9 +97,7 @@ RULE = Rule(
     fix="Rotate its secrets, run `git rm --cached`, add it to `.gitignore`, and keep an `.env.example` "
     "without values.",
     severity=Severity.ERROR,
-    repository=check_tree(_judge),
-    of_git=True,
-    history=check_history(_judge),
+    **in_git(_judge),
     secret=True,
     more="An `.env` without secret-looking names is a warning. Files encrypted with SOPS, dotenvx or "
     "Ansible Vault, and templates such as `.env.example`, are not reported. Files of programs "

@@ -1,5 +1,3 @@
-"""HF207: secret in the code."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF208: text that looks like a secret."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

@@ -1,5 +1,3 @@
-"""HF209: hard-coded password."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

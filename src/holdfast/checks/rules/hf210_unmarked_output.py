@@ -1,5 +1,3 @@
-"""HF210: output that shows a secret."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

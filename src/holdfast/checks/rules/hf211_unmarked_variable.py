@@ -1,5 +1,3 @@
-"""HF211: secret-looking variable that is not sensitive."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF212: secret argument with a write-only alternative."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF213: secret in a plan or state."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF214: secret is read or created in the state."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF301: provisioner in a shared stack."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

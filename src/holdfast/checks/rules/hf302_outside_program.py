@@ -1,5 +1,3 @@
-"""HF302: external program in a shared stack."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

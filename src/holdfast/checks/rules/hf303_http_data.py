@@ -1,5 +1,3 @@
-"""HF303: HTTP data source in a shared stack."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF304: module that is not pinned."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

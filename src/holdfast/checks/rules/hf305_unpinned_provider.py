@@ -1,5 +1,3 @@
-"""HF305: provider that is not pinned."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF306: no lock file."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

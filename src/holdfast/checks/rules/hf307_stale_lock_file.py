@@ -1,5 +1,3 @@
-"""HF307: lock file does not match the code."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF308: lock file without all platforms."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

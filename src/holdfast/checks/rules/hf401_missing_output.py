@@ -1,26 +1,8 @@
-"""HF401: contract output is missing."""
-
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from holdfast.checks.boundary.contracts import SETTINGS, in_plan, in_source, in_state
-from holdfast.checks.model.interface import CheckResult, Rule, Severity
-from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState
+from holdfast.checks.boundary.contracts import SETTINGS, for_contracts
+from holdfast.checks.model.interface import Rule, Severity
 from holdfast.contract.comparison import Kind
-
-
-def _stack(stack: CheckedStack) -> Iterator[CheckResult]:
-    return in_source(stack, Kind.MISSING)
-
-
-def _plan(plan: CheckedPlan) -> Iterator[CheckResult]:
-    return in_plan(plan, Kind.MISSING)
-
-
-def _state(state: CheckedState) -> Iterator[CheckResult]:
-    return in_state(state, Kind.MISSING)
-
 
 RULE = Rule(
     id="HF401",
@@ -29,8 +11,6 @@ RULE = Rule(
     "and the platform still does not work.",
     fix="Add it to the outputs of the root module.",
     severity=Severity.ERROR,
-    stack=_stack,
-    plan=_plan,
-    state=_state,
+    **for_contracts(Kind.MISSING),
     more=SETTINGS,
 )

@@ -1,5 +1,3 @@
-"""HF403: contract that cannot be used."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF501: policy document that AWS would reject."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -41,17 +39,7 @@ def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
     yield from _all(of_variables(variables))
 
 
-RULE = Rule(
-    id="HF501",
-    title="Policy document that AWS would reject",
-    why="AWS only rejects it in the middle of an apply, when half of the change is made. A duplicate "
-    "key is worse: the first value is silently lost.",
-    fix="Follow the grammar of this kind of policy.",
-    severity=Severity.ERROR,
-    source=_in_code,
-    variables=_in_variables,
-    extra_files=files_beside,
-    bad="""\
+_BAD = """\
 resource "aws_iam_role" "deploy" {
   assume_role_policy = jsonencode({
     Version = "2012-10-17"
@@ -62,19 +50,20 @@ resource "aws_iam_role" "deploy" {
     }]
   })
 }
-""",
-    good="""\
-resource "aws_iam_role" "deploy" {
-  assume_role_policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "lambda.amazonaws.com" }
-      Action    = "sts:AssumeRole"
-    }]
-  })
-}
-""",
+"""
+
+RULE = Rule(
+    id="HF501",
+    title="Policy document that AWS would reject",
+    why="AWS only rejects it in the middle of an apply, when half of the change is made. A duplicate "
+    "key is worse: the first value is silently lost.",
+    fix="Follow the grammar of this kind of policy.",
+    severity=Severity.ERROR,
+    source=_in_code,
+    variables=_in_variables,
+    extra_files=files_beside,
+    bad=_BAD,
+    good=_BAD.replace('"allow"', '"Allow"'),
     more="""\
 The rule reads `jsonencode(…)`, heredocs and quoted JSON in policy arguments of AWS resources, in locals and
 in module arguments; `file(…)` and `templatefile(…)`; the data source `aws_iam_policy_document`; and JSON

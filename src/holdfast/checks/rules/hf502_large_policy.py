@@ -1,14 +1,11 @@
-"""HF502: policy document that is too large."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.document import size
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 
 
@@ -33,9 +30,7 @@ RULE = Rule(
     why="AWS rejects it in the middle of an apply. White space does not count.",
     fix="Split it, use wildcards or tags, or use managed policies.",
     severity=Severity.ERROR,
-    source=in_code(_judge, Severity.ERROR),
-    variables=in_variables(_judge, Severity.ERROR),
-    extra_files=files_beside,
+    **for_policies(_judge, Severity.ERROR),
     more="""\
 | document | maximum characters, without white space |
 |---|---|

@@ -1,13 +1,10 @@
-"""HF503: old policy language version."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 
 
@@ -22,17 +19,7 @@ def _judge(policy: Policy) -> Iterator[Said]:
         yield Said(f"the policy uses version 2008-10-17{lost}", version)
 
 
-RULE = Rule(
-    id="HF503",
-    title="Old policy language version",
-    why="Policy variables such as `${aws:username}` are not expanded in it but compared literally, so a "
-    "statement allows or denies something else than it says.",
-    fix='Set `"Version": "2012-10-17"`.',
-    severity=Severity.WARNING,
-    source=in_code(_judge, Severity.WARNING),
-    variables=in_variables(_judge, Severity.WARNING),
-    extra_files=files_beside,
-    bad="""\
+_BAD = """\
 resource "aws_sqs_queue_policy" "orders" {
   policy = jsonencode({
     Version = "2008-10-17"
@@ -44,18 +31,16 @@ resource "aws_sqs_queue_policy" "orders" {
     }]
   })
 }
-""",
-    good="""\
-resource "aws_sqs_queue_policy" "orders" {
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { AWS = "111122223333" }
-      Action    = "sqs:SendMessage"
-      Resource  = "*"
-    }]
-  })
-}
-""",
+"""
+
+RULE = Rule(
+    id="HF503",
+    title="Old policy language version",
+    why="Policy variables such as `${aws:username}` are not expanded in it but compared literally, so a "
+    "statement allows or denies something else than it says.",
+    fix='Set `"Version": "2012-10-17"`.',
+    severity=Severity.WARNING,
+    **for_policies(_judge, Severity.WARNING),
+    bad=_BAD,
+    good=_BAD.replace("2008-10-17", "2012-10-17"),
 )

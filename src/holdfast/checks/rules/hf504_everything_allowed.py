@@ -1,14 +1,11 @@
-"""HF504: statement that allows every action."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.policy_types import Kind
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 
 
@@ -31,9 +28,7 @@ RULE = Rule(
     "leaked key compromises everything.",
     fix="Allow only the actions that are needed, on the resources they are needed for.",
     severity=Severity.ERROR,
-    source=in_code(_judge, Severity.ERROR),
-    variables=in_variables(_judge, Severity.ERROR),
-    extra_files=files_beside,
+    **for_policies(_judge, Severity.ERROR),
     bad="""\
 data "aws_iam_policy_document" "deploy" {
   statement {

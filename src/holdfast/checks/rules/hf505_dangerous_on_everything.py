@@ -1,11 +1,8 @@
-"""HF505: dangerous action on every resource."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.condition_scope import narrow
 from holdfast.checks.iam.danger import ESCALATING, REVEALING, first_danger
 from holdfast.checks.iam.document import Node, shown
@@ -13,7 +10,7 @@ from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.statements import Comparison, Statement
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 
 _NO_BOUND: Final = ("aws:securetransport", "aws:requestedregion")
@@ -74,9 +71,7 @@ RULE = Rule(
     "example, by starting an instance with an administrator role.",
     fix="Restrict `Resource` to the roles, keys or secrets that are needed, or add a condition.",
     severity=Severity.ERROR,
-    source=in_code(_judge, Severity.ERROR),
-    variables=in_variables(_judge, Severity.ERROR),
-    extra_files=files_beside,
+    **for_policies(_judge, Severity.ERROR),
     bad="""\
 resource "aws_iam_role_policy" "deploy" {
   role = "deploy"

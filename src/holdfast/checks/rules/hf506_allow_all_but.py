@@ -1,13 +1,10 @@
-"""HF506: allow with NotAction or NotResource."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 
 
@@ -25,6 +22,15 @@ def _judge(policy: Policy) -> Iterator[Said]:
             )
 
 
+_BAD = """\
+data "aws_iam_policy_document" "power" {
+  statement {
+    not_actions = ["iam:*"]
+    resources   = ["*"]
+  }
+}
+"""
+
 RULE = Rule(
     id="HF506",
     title="Allow with NotAction or NotResource",
@@ -32,24 +38,7 @@ RULE = Rule(
     fix="List what is allowed in `Action` and `Resource`; use `NotAction` and `NotResource` only with "
     "`Deny`.",
     severity=Severity.WARNING,
-    source=in_code(_judge, Severity.WARNING),
-    variables=in_variables(_judge, Severity.WARNING),
-    extra_files=files_beside,
-    bad="""\
-data "aws_iam_policy_document" "power" {
-  statement {
-    not_actions = ["iam:*"]
-    resources   = ["*"]
-  }
-}
-""",
-    good="""\
-data "aws_iam_policy_document" "power" {
-  statement {
-    effect      = "Deny"
-    not_actions = ["iam:*"]
-    resources   = ["*"]
-  }
-}
-""",
+    **for_policies(_judge, Severity.WARNING),
+    bad=_BAD,
+    good=_BAD.replace("statement {\n", 'statement {\n    effect      = "Deny"\n'),
 )

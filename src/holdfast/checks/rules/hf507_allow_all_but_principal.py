@@ -1,13 +1,10 @@
-"""HF507: allow with NotPrincipal."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 
 
@@ -17,16 +14,7 @@ def _judge(policy: Policy) -> Iterator[Said]:
             yield Said("everyone except those listed is allowed (`NotPrincipal`)", statement.not_principal)
 
 
-RULE = Rule(
-    id="HF507",
-    title="Allow with NotPrincipal",
-    why="Everyone except the listed principals is allowed, including people without an AWS account.",
-    fix="List who is allowed in `Principal`.",
-    severity=Severity.ERROR,
-    source=in_code(_judge, Severity.ERROR),
-    variables=in_variables(_judge, Severity.ERROR),
-    extra_files=files_beside,
-    bad="""\
+_BAD = """\
 data "aws_iam_policy_document" "bucket" {
   statement {
     actions   = ["s3:GetObject"]
@@ -37,17 +25,15 @@ data "aws_iam_policy_document" "bucket" {
     }
   }
 }
-""",
-    good="""\
-data "aws_iam_policy_document" "bucket" {
-  statement {
-    actions   = ["s3:GetObject"]
-    resources = ["arn:aws:s3:::acme-reports/*"]
-    principals {
-      type        = "AWS"
-      identifiers = ["arn:aws:iam::111122223333:role/reader"]
-    }
-  }
-}
-""",
+"""
+
+RULE = Rule(
+    id="HF507",
+    title="Allow with NotPrincipal",
+    why="Everyone except the listed principals is allowed, including people without an AWS account.",
+    fix="List who is allowed in `Principal`.",
+    severity=Severity.ERROR,
+    **for_policies(_judge, Severity.ERROR),
+    bad=_BAD,
+    good=_BAD.replace("not_principals", "principals").replace("guest", "reader"),
 )

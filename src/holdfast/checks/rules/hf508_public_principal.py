@@ -1,16 +1,13 @@
-"""HF508: policy that allows everyone."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.condition_scope import narrow
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.statements import Comparison, Statement, covers, is_one_of
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 
 NARROWING: Final = (
@@ -67,6 +64,21 @@ def _covers(other: Statement, allowed: Statement) -> bool:
     return all(any(covers(pattern, str(item.content)) for pattern in patterns) for item in resources.all)
 
 
+_BAD = """\
+resource "aws_s3_bucket_policy" "reports" {
+  bucket = "acme-reports"
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Principal = "*"
+      Action    = "s3:GetObject"
+      Resource  = "arn:aws:s3:::acme-reports/*"
+    }]
+  })
+}
+"""
+
 RULE = Rule(
     id="HF508",
     title="Policy that allows everyone",
@@ -75,38 +87,11 @@ RULE = Rule(
     fix="List the accounts or roles, or add a condition on `aws:PrincipalOrgID`, `aws:SourceArn` or "
     "`aws:SourceVpce`.",
     severity=Severity.ERROR,
-    source=in_code(_judge, Severity.ERROR),
-    variables=in_variables(_judge, Severity.ERROR),
-    extra_files=files_beside,
-    bad="""\
-resource "aws_s3_bucket_policy" "reports" {
-  bucket = "acme-reports"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = "*"
-      Action    = "s3:GetObject"
-      Resource  = "arn:aws:s3:::acme-reports/*"
-    }]
-  })
-}
-""",
-    good="""\
-resource "aws_s3_bucket_policy" "reports" {
-  bucket = "acme-reports"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = "*"
-      Action    = "s3:GetObject"
-      Resource  = "arn:aws:s3:::acme-reports/*"
-      Condition = { StringEquals = { "aws:PrincipalOrgID" = "o-a1b2c3d4e5" } }
-    }]
-  })
-}
-""",
+    **for_policies(_judge, Severity.ERROR),
+    bad=_BAD,
+    good=_BAD.replace(
+        '/*"\n', '/*"\n      Condition = { StringEquals = { "aws:PrincipalOrgID" = "o-a1b2c3d4e5" } }\n'
+    ),
     more="A condition counts if it identifies the caller or the network, must be true (not `…IfExists`, "
     "`ForAllValues:` or a `Not` operator) and does not match everything: not `arn:aws:iam::*:role/*`, "
     "nor half of all addresses. A `Deny` of the same for everyone except callers named in such a "

@@ -1,17 +1,14 @@
-"""HF509: service allowed for any account (confused deputy)."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.document import HOLE, shown
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.statements import Statement, Who
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.kernel.patterns import pattern
 
@@ -69,6 +66,21 @@ def _writes_own_logs(who: Who, statement: Statement) -> bool:
     )
 
 
+_BAD = """\
+resource "aws_sns_topic_policy" "alarms" {
+  arn = "arn:aws:sns:eu-west-1:111122223333:alarms"
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Principal = { Service = "cloudwatch.amazonaws.com" }
+      Action    = "sns:Publish"
+      Resource  = "*"
+    }]
+  })
+}
+"""
+
 RULE = Rule(
     id="HF509",
     title="Service allowed for any account (confused deputy)",
@@ -76,38 +88,11 @@ RULE = Rule(
     "write to this bucket, send to this queue or use this key.",
     fix="Add a condition on `aws:SourceArn` or `aws:SourceAccount`.",
     severity=Severity.WARNING,
-    source=in_code(_judge, Severity.WARNING),
-    variables=in_variables(_judge, Severity.WARNING),
-    extra_files=files_beside,
-    bad="""\
-resource "aws_sns_topic_policy" "alarms" {
-  arn = "arn:aws:sns:eu-west-1:111122223333:alarms"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "cloudwatch.amazonaws.com" }
-      Action    = "sns:Publish"
-      Resource  = "*"
-    }]
-  })
-}
-""",
-    good="""\
-resource "aws_sns_topic_policy" "alarms" {
-  arn = "arn:aws:sns:eu-west-1:111122223333:alarms"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "cloudwatch.amazonaws.com" }
-      Action    = "sns:Publish"
-      Resource  = "*"
-      Condition = { StringEquals = { "aws:SourceAccount" = "111122223333" } }
-    }]
-  })
-}
-""",
+    **for_policies(_judge, Severity.WARNING),
+    bad=_BAD,
+    good=_BAD.replace(
+        '"*"\n', '"*"\n      Condition = { StringEquals = { "aws:SourceAccount" = "111122223333" } }\n'
+    ),
     more="In trust policies it is a note, and only for services that set these keys: a role is passed "
     "to a service with `iam:PassRole`, which needs permissions in the same account. In key policies, "
     "conditions on `kms:ViaService`, `kms:CallerAccount` and the encryption context count too. A "

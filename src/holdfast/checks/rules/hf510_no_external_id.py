@@ -1,5 +1,3 @@
-"""HF510: third-party account trusted without an external id."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,19 +1,16 @@
-"""HF511: GitHub Actions trust that is too broad."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
 from holdfast.checks.iam.arns import wild
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.document import HOLE
 from holdfast.checks.iam.github import ASSUMES, AUDIENCES, HOST, host_of, width
 from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.statements import Comparison, Conditions, Statement
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 
 _REPOSITORY: Final = ("repository", "repository_id", "job_workflow_ref")
@@ -116,9 +113,7 @@ RULE = Rule(
     fix="Add `StringEquals` on `token.actions.githubusercontent.com:aud` (`sts.amazonaws.com`) and `…:sub` "
     "(`repo:OWNER/REPO:environment:NAME`, for newer repositories `repo:OWNER@ID/REPO@ID:…`).",
     severity=Severity.ERROR,
-    source=in_code(_judge, Severity.ERROR),
-    variables=in_variables(_judge, Severity.ERROR),
-    extra_files=files_beside,
+    **for_policies(_judge, Severity.ERROR),
     bad="""\
 resource "aws_iam_role" "deploy" {
   assume_role_policy = jsonencode({

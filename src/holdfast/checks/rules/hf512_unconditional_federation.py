@@ -1,5 +1,3 @@
-"""HF512: identity provider trusted without conditions."""
-
 from __future__ import annotations
 
 import fnmatch
@@ -7,7 +5,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.checks.iam.arns import wild
-from holdfast.checks.iam.collect import files_beside
 from holdfast.checks.iam.condition_scope import narrow
 from holdfast.checks.iam.document import HOLE
 from holdfast.checks.iam.github import host_of
@@ -15,7 +12,7 @@ from holdfast.checks.iam.issue import Said
 from holdfast.checks.iam.policies import Policy
 from holdfast.checks.iam.policy_types import Kind
 from holdfast.checks.iam.statements import Comparison, Conditions, Who
-from holdfast.checks.iam.to_findings import in_code, in_variables
+from holdfast.checks.iam.to_findings import for_policies
 from holdfast.checks.model.interface import Rule, Severity
 
 _MULTI_TENANT: Final = ("agent.buildkite.com", "app.terraform.io", "gitlab.com")
@@ -94,9 +91,7 @@ RULE = Rule(
     why="A provider issues tokens for all its users, pods or pipelines, often also for other companies.",
     fix="Add a condition on its claims: `…:aud` and `…:sub` (OpenID Connect), or `SAML:aud`.",
     severity=Severity.ERROR,
-    source=in_code(_judge, Severity.ERROR),
-    variables=in_variables(_judge, Severity.ERROR),
-    extra_files=files_beside,
+    **for_policies(_judge, Severity.ERROR),
     bad="""\
 data "aws_iam_policy_document" "trust" {
   statement {

@@ -1,5 +1,3 @@
-"""HF513: ARN of another account or partition."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF514: variables contradict the stack's account or region."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF516: resource tags do not follow the convention."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,3 @@
-"""HF601: code that is not formatted."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

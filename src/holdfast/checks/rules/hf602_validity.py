@@ -1,5 +1,3 @@
-"""HF602: code that Terraform rejects."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

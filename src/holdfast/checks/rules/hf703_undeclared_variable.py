@@ -1,5 +1,3 @@
-"""HF703: variable is set but not declared."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

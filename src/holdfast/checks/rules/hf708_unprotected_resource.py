@@ -1,5 +1,3 @@
-"""HF708: unprotected resource in production."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping

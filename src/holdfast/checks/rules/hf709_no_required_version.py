@@ -1,5 +1,3 @@
-"""HF709: no Terraform version constraint."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF901: waiver that has expired."""
-
 from __future__ import annotations
 
 from holdfast.checks.model.interface import Rule, Severity

@@ -1,5 +1,3 @@
-"""HF902: waiver without effect."""
-
 from __future__ import annotations
 
 from holdfast.checks.model.interface import Rule, Severity

@@ -1,5 +1,3 @@
-"""HF903: invalid waiver."""
-
 from __future__ import annotations
 
 from holdfast.checks.model.interface import Rule, Severity

@@ -1,5 +1,3 @@
-"""HF904: code that cannot be read."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""HF905: rule that crashed."""
-
 from __future__ import annotations
 
 from holdfast.checks.model.interface import Rule, Severity

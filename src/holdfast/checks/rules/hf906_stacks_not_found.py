@@ -1,5 +1,3 @@
-"""HF906: stacks cannot be discovered."""
-
 from __future__ import annotations
 
 from holdfast.checks.model.interface import Rule, Severity

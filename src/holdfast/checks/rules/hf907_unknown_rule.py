@@ -1,5 +1,3 @@
-"""HF907: unknown rule in the configuration."""
-
 from __future__ import annotations
 
 from holdfast.checks.model.interface import Rule, Severity

@@ -1,5 +1,3 @@
-"""HF908: external tool without a result."""
-
 from __future__ import annotations
 
 from holdfast.checks.model.interface import Rule, Severity

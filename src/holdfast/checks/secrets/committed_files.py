@@ -9,11 +9,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
 from holdfast.checks.model.contents import in_utf8
-from holdfast.checks.model.interface import CheckFunction, CheckResult, Finding, Severity, Skipped
+from holdfast.checks.model.interface import CheckResult, Finding, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout, History
 from holdfast.checks.model.traces import Mark, Trace
 from holdfast.kernel.errors import Place
@@ -51,13 +52,13 @@ def is_source_or_document(name: str) -> bool:
     return name.lower().endswith(_NOT_THESE)
 
 
-def check_tree(judge: Judge) -> CheckFunction[Checkout]:
-    return partial(_tree, judge)
-
-
-def check_history(judge: Judge, *marks: Mark) -> CheckFunction[History]:
-    """`marks`: what old versions may be, under any name."""
-    return partial(_history, judge, frozenset(marks))
+def in_git(judge: Judge, *marks: Mark) -> dict[str, Any]:
+    """The fields of a `Rule` about files in Git; `marks`: what old versions may be, under any name."""
+    return {
+        "repository": partial(_tree, judge),
+        "history": partial(_history, judge, frozenset(marks)),
+        "of_git": True,
+    }
 
 
 def _tree(judge: Judge, checkout: Checkout) -> Iterator[CheckResult]:
