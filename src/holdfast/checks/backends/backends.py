@@ -171,18 +171,22 @@ def _cloud(block: Block | None) -> dict[str, object]:
     """The settings of a `cloud` block, named as in the `remote` backend."""
     if block is None:
         return {}
-    found: dict[str, object] = {one.name: constant(one.expression) for one in block.body.attributes}
+    found: dict[str, object] = {
+        attribute.name: constant(attribute.expression) for attribute in block.body.attributes
+    }
     for inner in block.body.blocks_of("workspaces"):
-        found["workspaces"] = {one.name: constant(one.expression) for one in inner.body.attributes}
+        found["workspaces"] = {
+            attribute.name: constant(attribute.expression) for attribute in inner.body.attributes
+        }
     return found
 
 
 def _is_client_encrypted(module: Module) -> bool:
     return any(
-        not _is_unencrypted(one.expression)
+        not _is_unencrypted(value_.expression)
         for block in module.blocks("terraform")
         for inner in block.body.blocks_of("encryption")
-        for one in values_at(inner.body, ("state", "method"))
+        for value_ in values_at(inner.body, ("state", "method"))
     )
 
 
@@ -191,8 +195,8 @@ def _is_unencrypted(method: Expression | None) -> bool:
     match method:
         case Traversal(root="method", steps=("unencrypted", *_)):
             return True
-        case Template(pieces=(one,)):
-            return _is_unencrypted(one)
+        case Template(pieces=(piece,)):
+            return _is_unencrypted(piece)
         case Literal(value=str() as text):
             return text.startswith("method.unencrypted.")
         case _:
@@ -242,6 +246,14 @@ def for_backends(judge: Judge, *, literals_only: bool = False) -> dict[str, Any]
         "stack": for_stacks(judge),
         "source": for_unused_modules(judge, literals_only=literals_only),
     }
+
+
+def s3_example(**settings: str) -> str:
+    """An s3 backend for the examples of a rule; the settings are HCL."""
+    rows = {"bucket": '"acme-prod-tfstate-eu-west-1"', "key": '"network/terraform.tfstate"', **settings}
+    width = max(map(len, rows))
+    body = "".join(f"    {name:<{width}} = {value}\n" for name, value in rows.items())
+    return f'terraform {{\n  backend "s3" {{\n{body}  }}\n}}\n'
 
 
 def has_stack(module: Module) -> bool:

@@ -46,7 +46,7 @@ def settings_with_convention(type_: str, names: StateNames) -> Iterator[NamedSet
             NamedSetting("key", "key", names.key),
         ),
     }
-    return (one for one in table.get(type_, ()) if one.pattern != ANY)
+    return (setting for setting in table.get(type_, ()) if setting.pattern != ANY)
 
 
 def name_to_check(home: Home, setting: str) -> object:
@@ -78,14 +78,14 @@ def expected_name(pattern: str, stack: CheckedStack, home: Home) -> str:
 
 
 def _values(stack: CheckedStack, home: Home) -> dict[str, str | None]:
-    one = stack.stack
+    entry = stack.stack
     return {
         "company": stack.checkout.config.company,
-        "environment": one.environment,
-        "region": one.region or home.text("region"),
-        "account": one.account,
-        "target": one.target.name if one.target is not None else None,
-        "name": one.name,
+        "environment": entry.environment,
+        "region": entry.region or home.text("region"),
+        "account": entry.account,
+        "target": entry.target.name if entry.target is not None else None,
+        "name": entry.name,
     }
 
 

@@ -76,20 +76,22 @@ def _in_source(kind: Kind, stack: CheckedStack) -> Iterator[CheckResult]:
         yield Skipped(reason=f"{broken} could not be read in full", file=broken)
         return
     found = list(compare(contract, given))
-    for one in found:
-        if one.kind is kind:
-            yield _at(stack, blocks, one, contract)
+    for difference in found:
+        if difference.kind is kind:
+            yield _at(stack, blocks, difference, contract)
     yield from _unknown_outputs(found, "until it is planned")
 
 
-def _at(stack: CheckedStack, blocks: Mapping[str, Block], one: Difference, contract: Contract) -> Finding:
+def _at(
+    stack: CheckedStack, blocks: Mapping[str, Block], difference: Difference, contract: Contract
+) -> Finding:
     """At the output, so that code, plan and apply report one difference once."""
-    block = blocks.get(one.output)
+    block = blocks.get(difference.output)
     attribute = block.body.attribute("value") if block is not None else None
     return finding(
         attribute or block or _where_outputs_are(stack),
-        f"{one.message} ({contract.name})",
-        address=f"output.{one.output}",
+        f"{difference.message} ({contract.name})",
+        address=f"output.{difference.output}",
     )
 
 
@@ -103,8 +105,8 @@ def _outputs(stack: CheckedStack) -> dict[str, Block]:
 
 
 def _written(block: Block, stack: CheckedStack) -> Given:
-    same = (one for one in stack.module.blocks("output") if one.labels[:1] == block.labels[:1])
-    sensitive = any(value(one.body, "sensitive", stack.scope) is True for one in same)
+    same = (output for output in stack.module.blocks("output") if output.labels[:1] == block.labels[:1])
+    sensitive = any(value(output.body, "sensitive", stack.scope) is True for output in same)
     found = value(block.body, "value", stack.scope)
     return Given(value=found if block.body.attribute("value") else UNKNOWN, sensitive=sensitive)
 
@@ -123,14 +125,18 @@ def _in_plan(kind: Kind, plan: CheckedPlan) -> Iterator[CheckResult]:
     if not isinstance(contract, Contract):
         yield from contract
         return
-    changes = [one for one in plan.plan.changes if one.mode == "managed" and one.kind is not ChangeKind.NO_OP]
-    kept = [one for one in plan.plan.outputs if not one.removed]
-    if not kept and changes and all(one.kind is ChangeKind.DELETE for one in changes):
+    changes = [
+        change
+        for change in plan.plan.changes
+        if change.mode == "managed" and change.kind is not ChangeKind.NO_OP
+    ]
+    kept = [change for change in plan.plan.outputs if not change.removed]
+    if not kept and changes and all(change.kind is ChangeKind.DELETE for change in changes):
         yield Skipped(reason="the plan deletes everything")
         return
-    given = {one.name: _planned(one) for one in kept}
+    given = {change.name: _planned(change) for change in kept}
     if any(not _has(given, name, part) for name, part in contract.outputs.items()):
-        left_out = _declared(plan.plan) - {one.name for one in plan.plan.outputs}
+        left_out = _declared(plan.plan) - {change.name for change in plan.plan.outputs}
         given |= dict.fromkeys(left_out, NOT_KNOWN)
     yield from _findings_and_skips(
         plan.stack, compare(contract, given), contract, kind, "until it is applied"
@@ -138,7 +144,7 @@ def _in_plan(kind: Kind, plan: CheckedPlan) -> Iterator[CheckResult]:
 
 
 def _has(given: Mapping[str, Given], name: str, part: Part) -> bool:
-    return any(one in given for one in (name, *part.aliases))
+    return any(alias in given for alias in (name, *part.aliases))
 
 
 def _declared(plan: Plan) -> set[str]:
@@ -183,7 +189,7 @@ def _in_state(kind: Kind, state: CheckedState) -> Iterator[CheckResult]:
     if not state.outputs and not state.contents.current:
         yield Skipped(reason="nothing has been applied yet")
         return
-    given = {one.name: Given(value=one.read(), sensitive=one.sensitive) for one in state.outputs}
+    given = {output.name: Given(value=output.read(), sensitive=output.sensitive) for output in state.outputs}
     yield from _findings_and_skips(state.stack, compare(contract, given), contract, kind, "")
 
 
@@ -195,15 +201,15 @@ def _findings_and_skips(
     until: str,
 ) -> Iterator[CheckResult]:
     every = list(found)
-    blocks = _outputs(stack) if any(one.kind is kind for one in every) else {}
-    for one in every:
-        if one.kind is kind:
-            yield _at(stack, blocks, one, contract)
+    blocks = _outputs(stack) if any(difference.kind is kind for difference in every) else {}
+    for difference in every:
+        if difference.kind is kind:
+            yield _at(stack, blocks, difference, contract)
     yield from _unknown_outputs(every, until)
 
 
 def _unknown_outputs(found: Iterable[Difference], until: str) -> Iterator[Skipped]:
-    paths = [f"`{one.path}`" for one in found if one.kind is Kind.UNKNOWN]
+    paths = [f"`{difference.path}`" for difference in found if difference.kind is Kind.UNKNOWN]
     if paths:
         yield Skipped(reason=f"not known {until}: {', '.join(paths)}")
 

@@ -19,20 +19,11 @@ from holdfast.terraform.plan.actions import ChangeKind
 
 BUILT_IN: Final[Mapping[str, Side]] = dict.fromkeys(
     (
-        "argocd_*",
-        "carvel_*",
-        "devtron_*",
-        "flux_*",
-        "helm_*",
-        "helmfile_*",
-        "k8s_*",
-        "kubectl_*",
-        "kubernetes_*",
-        "kustomization_*",
-        "rancher2_app_v2",
+        "argocd_*", "carvel_*", "devtron_*", "flux_*", "helm_*", "helmfile_*", "k8s_*",
+        "kubectl_*", "kubernetes_*", "kustomization_*", "rancher2_app_v2",
     ),
     Side.GITOPS,
-)
+)  # fmt: skip
 """Resources inside a cluster. Networks, the cluster itself and its roles belong to Terraform."""
 
 WRITING: Final = frozenset(("managed",))
@@ -71,9 +62,9 @@ def may_write(stack: CheckedStack, type_: str) -> bool:
     if owner_of_type(type_, settings) is Side.TERRAFORM:
         return True
     return any(
-        matches(stack.stack, one.stack)
-        and (not one.types or any(fnmatch.fnmatchcase(type_, pattern) for pattern in one.types))
-        for one in settings.exempt
+        matches(stack.stack, exemption.stack)
+        and (not exemption.types or any(fnmatch.fnmatchcase(type_, pattern) for pattern in exemption.types))
+        for exemption in settings.exempt
     )
 
 
@@ -117,13 +108,13 @@ def _in_source(modes: frozenset[str], message: str, module: Module) -> Iterator[
 def _in_plan(modes: frozenset[str], message: str, checked: CheckedPlan) -> Iterator[Finding]:
     """What the plan creates or keeps; what it deletes or forgets is not reported."""
     changes = (*checked.plan.changes, *(deferred.change for deferred in checked.plan.deferred))
-    told: set[str] = set()
+    reported: set[str] = set()
     for change in changes:
         if change.mode not in modes or change.kind in _LEAVING or may_write(checked.stack, change.type):
             continue
         address = without_keys(change.address)
-        if address not in told:
-            told.add(address)
+        if address not in reported:
+            reported.add(address)
             yield _at(checked.stack, address, change.type, message)
 
 
@@ -131,8 +122,8 @@ def _in_state(modes: frozenset[str], message: str, checked: CheckedState) -> Ite
     if checked.contents.unseen is not None:
         yield Skipped(reason=checked.contents.unseen)
         return
-    told = {without_keys(address) for address in (*checked.contents.current, *checked.contents.deposed)}
-    for address in sorted(told):
+    addresses = {without_keys(address) for address in (*checked.contents.current, *checked.contents.deposed)}
+    for address in sorted(addresses):
         mode, type_, _ = parts_of(address)
         if mode in modes and not may_write(checked.stack, type_):
             yield _at(checked.stack, address, type_, message)
@@ -167,7 +158,7 @@ def _written(stack: CheckedStack, address: str) -> Resource | None:
     for visited in stack.scopes:
         if without_keys(visited.address) == home:
             module = stack.checkout.module(visited.folder)
-            return next((one for one in module.resources() if one.address == inner), None)
+            return next((resource for resource in module.resources() if resource.address == inner), None)
     return None
 
 

@@ -38,13 +38,13 @@ _TAGGED: Final = frozenset(
 
 def expand_pattern(pattern: str, stack: CheckedStack) -> str | None:
     """None if the stack lacks a part of the pattern."""
-    own = stack.stack
+    stack_ = stack.stack
     parts = {
         "company": stack.checkout.config.company,
-        "environment": own.environment,
-        "account": own.account,
-        "region": own.region,
-        "stack": own.name,
+        "environment": stack_.environment,
+        "account": stack_.account,
+        "region": stack_.region,
+        "stack": stack_.name,
     }
     if any(parts.get(name) is None for name in _PLACEHOLDER.findall(pattern)):
         return None
@@ -53,7 +53,7 @@ def expand_pattern(pattern: str, stack: CheckedStack) -> str | None:
 
 def name_pattern(names: Mapping[str, str], type_: str) -> str | None:
     """The longest matching pattern wins."""
-    found = [one for one in names if is_name(one, type_)]
+    found = [pattern for pattern in names if is_name(pattern, type_)]
     return names[max(found, key=len)] if found else None
 
 
@@ -62,9 +62,9 @@ def name_of(resource: Resource, scope: Scope) -> tuple[Attribute | None, object]
     for name in (*_NAMES, *_PREFIXES):
         attribute = resource.body.attribute(name)
         if attribute is not None:
-            said = value(resource.body, name, scope)
-            made_up = name in _PREFIXES and isinstance(said, str)
-            return attribute, f"{said}{_RANDOM_SUFFIX}" if made_up else said
+            name_value = value(resource.body, name, scope)
+            made_up = name in _PREFIXES and isinstance(name_value, str)
+            return attribute, f"{name_value}{_RANDOM_SUFFIX}" if made_up else name_value
     return None, UNKNOWN
 
 

@@ -40,8 +40,8 @@ def _overridden(body: Body, by: Body) -> Body:
     names = {attribute.name for attribute in by.attributes}
     types = {_type(block) for block in by.blocks} - {"lifecycle"}
     return Body(
-        attributes=(*by.attributes, *(one for one in body.attributes if one.name not in names)),
-        blocks=(*by.blocks, *(one for one in body.blocks if _type(one) not in types)),
+        attributes=(*by.attributes, *(part for part in body.attributes if part.name not in names)),
+        blocks=(*by.blocks, *(part for part in body.blocks if _type(part) not in types)),
     )
 
 
@@ -59,7 +59,7 @@ def is_created(body: Body, scope: Scope) -> bool:
 
 def _lifecycle(body: Body, name: str, scope: Scope) -> Iterator[object]:
     found = (value(block.body, name, scope) for block in body.blocks_of("lifecycle"))
-    return (one for one in found if one is not ABSENT)
+    return (value_ for value_ in found if value_ is not ABSENT)
 
 
 def protection_of(
@@ -117,10 +117,10 @@ def _protection_by(row: Stateful, name: str, safe: Any, body: object, scope: Sco
     for block in blocks:
         places = [inner for place in places for inner in _inside(place, block, scope)]
     found = [_given(place, last, scope) for place in places]
-    written = [one for one in found if one is not ABSENT and one is not None]
-    if any(_is_safe(one, safe) for one in written):
+    written = [value_ for value_ in found if value_ is not ABSENT and value_ is not None]
+    if any(_is_safe(value_, safe) for value_ in written):
         return Protection.YES
-    if any(isinstance(one, Unknown) for one in written):
+    if any(isinstance(value_, Unknown) for value_ in written):
         return Protection.UNKNOWN
     holds_unwritten = name in row.unwritten and (not blocks or bool(places) or name in row.features)
     return Protection.YES if holds_unwritten and not written else Protection.NO
@@ -190,7 +190,7 @@ def provider_bodies(module: Module, provider: str, scope: Scope) -> Iterator[tup
 
 def planned_values(change: ResourceChange) -> Mapping[str, object]:
     """The planned values; `UNKNOWN` if they are only known after the apply."""
-    after, unknown = (msgspec.json.decode(one) for one in (change.change.after, change.change.after_unknown))
+    after, unknown = (msgspec.json.decode(raw) for raw in (change.change.after, change.change.after_unknown))
     found = _with_unknown(after, unknown)
     return found if isinstance(found, Mapping) else {}
 
@@ -203,5 +203,5 @@ def _with_unknown(known: Any, mask: Any) -> Any:
         return {name: _with_unknown(known.get(name), mask.get(name)) for name in {**known, **mask}}
     if isinstance(mask, list) and isinstance(known, list):
         masks = [*mask, *(False for _ in known[len(mask) :])]
-        return [_with_unknown(one, masks[index]) for index, one in enumerate(known)]
+        return [_with_unknown(part, masks[index]) for index, part in enumerate(known)]
     return known

@@ -48,19 +48,19 @@ def required_providers(module: Module) -> tuple[RequiredProvider, ...]:
 
 
 def _required_providers(module: Module) -> Iterator[RequiredProvider]:
-    said: dict[str, tuple[object, Place]] = {}
+    entries: dict[str, tuple[object, Place]] = {}
     for block in module.blocks("terraform"):
         for inner in block.body.blocks_of("required_providers"):
             for attribute in inner.body.attributes:
-                said[attribute.name] = (constant(attribute.expression), attribute.place)
+                entries[attribute.name] = (constant(attribute.expression), attribute.place)
     versions = _old_versions(module)
-    for name, (value, place) in said.items():
+    for name, (value, place) in entries.items():
         source, version = _said(value)
         if isinstance(source, Unknown):
             continue
         yield from _made(name, source, version if version is not None else versions.get(name), place)
     for name, place in _used(module).items():
-        if name not in said:
+        if name not in entries:
             yield from _made(name, None, versions.get(name), place)
 
 

@@ -17,7 +17,7 @@ def is_enabled(settings: CheckSettings, rule: Rule) -> bool:
     """Whether it is on anywhere: a rule that is off everywhere is not evaluated."""
     if _level_for(settings.rules, rule.id) is not Level.OFF:
         return True
-    elsewhere = (*settings.environments.values(), *(one.rules for one in settings.paths))
+    elsewhere = (*settings.environments.values(), *(path.rules for path in settings.paths))
     return any(_level_for(levels, rule.id) not in (None, Level.OFF) for levels in elsewhere)
 
 
@@ -42,17 +42,19 @@ def severity_of(
         key=_LEAST_TO_MOST_SEVERE.index,
         default=base,
     )
-    for one in settings.paths:
-        if is_path(one.path, file):
-            level = _level_for(one.rules, rule.id) or level
+    for path_ in settings.paths:
+        if is_path(path_.path, file):
+            level = _level_for(path_.rules, rule.id) or level
     return None if level is Level.OFF else Severity(level)
 
 
 def _level_for(levels: Sequence[RuleLevel], rule: str) -> Level | None:
     """A full id wins over a prefix, and a longer prefix over a shorter one."""
     found = [
-        one for one in levels if is_rule(one.rule, rule) and not (rule in _BY_NAME and one.rule.endswith("*"))
+        level
+        for level in levels
+        if is_rule(level.rule, rule) and not (rule in _BY_NAME and level.rule.endswith("*"))
     ]
     if not found:
         return None
-    return max(found, key=lambda one: (not one.rule.endswith("*"), len(one.rule))).level
+    return max(found, key=lambda level: (not level.rule.endswith("*"), len(level.rule))).level

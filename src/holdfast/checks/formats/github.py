@@ -16,9 +16,9 @@ def show(shown: Shown) -> str:
     report = shown.report
     lines: list[str] = []
     for severity, level in _LEVELS.items():
-        found = [one for one in report.counted if one.severity is severity]
+        found = [finding for finding in report.counted if finding.severity is severity]
         kept = found if len(found) <= MOST_OF_A_LEVEL else found[: MOST_OF_A_LEVEL - 1]
-        lines += [_annotation(level, one, shown.prefix) for one in kept]
+        lines += [_annotation(level, finding, shown.prefix) for finding in kept]
         if len(kept) < len(found):
             more = f"{len(found) - len(kept)} more: run `holdfast check` to see all of them"
             lines.append(command(level, more, title="Holdfast"))
@@ -32,25 +32,25 @@ def _unseen(report: Report) -> list[str]:
         return []
     said = [
         harmless(
-            f"{one_line(one.rule)}  {one_line(one.reason)}" + (f"  ({one_line(where)})" if where else "")
+            f"{one_line(skip.rule)}  {one_line(skip.reason)}" + (f"  ({one_line(where)})" if where else "")
         )
-        for one in report.skipped
-        for where in (one.file or one.stack,)
+        for skip in report.skipped
+        for where in (skip.file or skip.stack,)
     ]
     return [command("group", "not fully evaluated"), *said, command("endgroup", "")]
 
 
-def _annotation(level: str, one: Reported, prefix: str) -> str:
-    where = [part for part in (one.stack, one.address) if part]
+def _annotation(level: str, finding: Reported, prefix: str) -> str:
+    where = [part for part in (finding.stack, finding.address) if part]
     about = f" ({', '.join(where)})" if where else ""
-    hint = f"\n{one.hint}" if one.hint else ""
-    file = f"{prefix}{one.file}" if one.file is not None else None
-    line = one.line if file is not None else None
+    hint = f"\n{finding.hint}" if finding.hint else ""
+    file = f"{prefix}{finding.file}" if finding.file is not None else None
+    line = finding.line if file is not None else None
     return command(
         level,
-        f"{one.message}{about}{hint}",
+        f"{finding.message}{about}{hint}",
         file=file,
         line=line,
-        endLine=one.end_line if line is not None else None,
-        title=f"{one.rule.id} {one.rule.title}",
+        endLine=finding.end_line if line is not None else None,
+        title=f"{finding.rule.id} {finding.rule.title}",
     )

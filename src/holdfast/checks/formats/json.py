@@ -16,8 +16,8 @@ def show(shown: Shown) -> str:
 def document(report: Report) -> dict[str, object]:
     return {
         "version": 1,
-        "findings": [_finding(one) for one in report.findings],
-        "skipped": [_skipped(one) for one in report.skipped],
+        "findings": [_finding(finding) for finding in report.findings],
+        "skipped": [_skipped(finding) for finding in report.skipped],
         "summary": summary(report),
     }
 
@@ -36,21 +36,21 @@ def summary(report: Report) -> dict[str, object]:
     }
 
 
-def _finding(one: Reported) -> dict[str, object]:
-    waiver = one.waiver
+def _finding(finding: Reported) -> dict[str, object]:
+    waiver = finding.waiver
     return {
-        "rule": one.rule.id,
-        "severity": one.severity.value,
-        "title": one.rule.title,
-        "message": one.message,
-        "hint": one.hint,
-        "file": one.file,
-        "line": one.line,
-        "end_line": one.end_line,
-        "stack": one.stack,
-        "address": one.address,
-        "waived": one.waived,
-        "column": one.column,
+        "rule": finding.rule.id,
+        "severity": finding.severity.value,
+        "title": finding.rule.title,
+        "message": finding.message,
+        "hint": finding.hint,
+        "file": finding.file,
+        "line": finding.line,
+        "end_line": finding.end_line,
+        "stack": finding.stack,
+        "address": finding.address,
+        "waived": finding.waived,
+        "column": finding.column,
         "waiver": None
         if waiver is None
         else {
@@ -63,5 +63,5 @@ def _finding(one: Reported) -> dict[str, object]:
     }
 
 
-def _skipped(one: Unseen) -> dict[str, object]:
-    return {"rule": one.rule, "reason": one.reason, "file": one.file, "stack": one.stack}
+def _skipped(skip: Unseen) -> dict[str, object]:
+    return {"rule": skip.rule, "reason": skip.reason, "file": skip.file, "stack": skip.stack}

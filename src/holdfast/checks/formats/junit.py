@@ -42,17 +42,17 @@ class _Case(Struct, frozen=True, kw_only=True):
 def _cases(shown: Shown) -> Iterator[_Case]:
     """Every rule that was evaluated, and rules of external tools with findings or skips."""
     report = shown.report
-    titles = dict.fromkeys((one.rule for one in report.skipped), "")
-    titles.update((one.rule.id, one.rule.title) for one in report.findings)
+    titles = dict.fromkeys((finding.rule for finding in report.skipped), "")
+    titles.update((finding.rule.id, finding.rule.title) for finding in report.findings)
     titles.update((rule.id, rule.title) for rule in report.rules)
     for id_ in sorted(titles):
-        found = [one for one in report.counted if one.rule.id == id_]
+        found = [finding for finding in report.counted if finding.rule.id == id_]
         yield _Case(
             rule=id_,
             title=titles[id_],
-            failures=[one for one in found if one.severity.is_at_least(shown.fail_on)],
-            others=[one for one in found if not one.severity.is_at_least(shown.fail_on)],
-            reasons=[one.reason for one in report.skipped if one.rule == id_],
+            failures=[finding for finding in found if finding.severity.is_at_least(shown.fail_on)],
+            others=[finding for finding in found if not finding.severity.is_at_least(shown.fail_on)],
+            reasons=[finding.reason for finding in report.skipped if finding.rule == id_],
         )
 
 
@@ -73,12 +73,12 @@ def _case(case: _Case) -> Iterator[str]:
     yield "    </testcase>"
 
 
-def _line(one: Reported) -> str:
-    where = one.file or one.stack or "the repository"
-    place = where if one.line is None else f"{where}:{one.line}"
-    about = f" ({one.address})" if one.address else ""
-    hint = f"  {one.hint}" if one.hint else ""
-    return one_line(f"{place}: {one.severity}: {one.message}{about}{hint}")
+def _line(finding: Reported) -> str:
+    where = finding.file or finding.stack or "the repository"
+    place = where if finding.line is None else f"{where}:{finding.line}"
+    about = f" ({finding.address})" if finding.address else ""
+    hint = f"  {finding.hint}" if finding.hint else ""
+    return one_line(f"{place}: {finding.severity}: {finding.message}{about}{hint}")
 
 
 def _quoted(text: str) -> str:

@@ -26,7 +26,7 @@ def show(shown: Shown) -> str:
     gravest = next((severity for severity in Severity if report.count(severity)), None)
     icon = _ICONS[gravest] if gravest is not None else "✅"
     lines = [f"### {icon} Checks: {counts_text(report)}", "", _counts(report), ""]
-    found = sorted(report.counted, key=lambda one: _ORDER.index(one.severity))
+    found = sorted(report.counted, key=lambda finding: _ORDER.index(finding.severity))
     rows = _within(_ROOM, map(_row, found))
     if rows:
         lines += ["| | rule | where | what |", "|---|---|---|---|", *rows, ""]
@@ -50,11 +50,12 @@ def _counts(report: Report) -> str:
     return " · ".join(parts)
 
 
-def _row(one: Reported) -> str:
-    what = one.message if one.address is None else f"{one.address}: {one.message}"
-    hint = f"<br>{cell(one.hint.replace('`', chr(39)), _WIDEST)}" if one.hint else ""
-    said = cell(what.replace("`", "'"), _WIDEST)
-    return f"| {_ICONS[one.severity]} | {_id(one.rule.id)} | {cell(_where(one), _WIDEST)} | {said}{hint} |"
+def _row(finding: Reported) -> str:
+    what = finding.message if finding.address is None else f"{finding.address}: {finding.message}"
+    hint = f"<br>{cell(finding.hint.replace('`', chr(39)), _WIDEST)}" if finding.hint else ""
+    text = cell(what.replace("`", "'"), _WIDEST)
+    where = cell(_where(finding), _WIDEST)
+    return f"| {_ICONS[finding.severity]} | {_id(finding.rule.id)} | {where} | {text}{hint} |"
 
 
 def _id(rule: str) -> str:
@@ -62,27 +63,27 @@ def _id(rule: str) -> str:
     return rule if _PLAIN.fullmatch(rule) else cell(rule, _WIDEST)
 
 
-def _where(one: Reported) -> str:
-    if one.file is None:
-        return one.stack or "the repository"
-    return one.file if one.line is None else f"{one.file}:{one.line}"
+def _where(finding: Reported) -> str:
+    if finding.file is None:
+        return finding.stack or "the repository"
+    return finding.file if finding.line is None else f"{finding.file}:{finding.line}"
 
 
 def _waived(report: Report) -> list[str]:
     rows = (
-        f"- {_id(one.rule.id)} at {code(_where(one), _WIDEST)} until {one.waiver.until}: "
-        f"{code(one.waiver.reason.replace('`', chr(39)), _WIDEST)}"
-        for one in report.findings
-        if one.waiver is not None
+        f"- {_id(finding.rule.id)} at {code(_where(finding), _WIDEST)} until {finding.waiver.until}: "
+        f"{code(finding.waiver.reason.replace('`', chr(39)), _WIDEST)}"
+        for finding in report.findings
+        if finding.waiver is not None
     )
     return _folded("Waived", rows, report.waived)
 
 
 def _skipped(report: Report) -> list[str]:
     rows = (
-        f"- {_id(one.rule)}: {code(one.reason.replace('`', chr(39)), _WIDEST)}"
-        + (f" ({code(where, _WIDEST)})" if (where := one.file or one.stack) else "")
-        for one in report.skipped
+        f"- {_id(skip.rule)}: {code(skip.reason.replace('`', chr(39)), _WIDEST)}"
+        + (f" ({code(where, _WIDEST)})" if (where := skip.file or skip.stack) else "")
+        for skip in report.skipped
     )
     return _folded("Not fully evaluated", rows, len(report.skipped))
 

@@ -35,13 +35,17 @@ def show(shown: Shown) -> str:
 
 def document(shown: Shown) -> dict[str, object]:
     report = shown.report
-    kept = sorted(report.counted, key=lambda one: _ORDER.index(one.severity))[:MOST_RESULTS]
-    spared = [one for one in report.findings if one.waived]
-    rules = _rules(report, [*kept, *spared])
+    shown_findings = sorted(report.counted, key=lambda finding: _ORDER.index(finding.severity))[:MOST_RESULTS]
+    waived_findings = [finding for finding in report.findings if finding.waived]
+    rules = _rules(report, [*shown_findings, *waived_findings])
     index = {rule.id: number for number, rule in enumerate(rules)}
     seen: Counter[str] = Counter()
-    unseen = [_unseen(one, index) for one in report.skipped]
-    waivers = [_waived(one, one.waiver, shown.prefix) for one in spared if one.waiver is not None]
+    unseen = [_unseen(finding, index) for finding in report.skipped]
+    waivers = [
+        _waived(finding, finding.waiver, shown.prefix)
+        for finding in waived_findings
+        if finding.waiver is not None
+    ]
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -55,7 +59,9 @@ def document(shown: Shown) -> dict[str, object]:
                     }
                 },
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(one, index[one.rule.id], shown.prefix, seen) for one in kept],
+                "results": [
+                    _result(finding, index[finding.rule.id], shown.prefix, seen) for finding in shown_findings
+                ],
                 "invocations": [
                     {
                         "executionSuccessful": True,
@@ -65,7 +71,7 @@ def document(shown: Shown) -> dict[str, object]:
                 ],
                 "properties": {
                     "waived": report.waived,
-                    "leftOut": len(report.counted) - len(kept),
+                    "leftOut": len(report.counted) - len(shown_findings),
                     "rulesThatCouldNotLook": len(report.partly_evaluated),
                 },
             }
@@ -75,7 +81,7 @@ def document(shown: Shown) -> dict[str, object]:
 
 def _rules(report: Report, told: Iterable[Reported]) -> list[Rule]:
     found = {rule.id: rule for rule in report.rules}
-    found.update((one.rule.id, one.rule) for one in told)
+    found.update((finding.rule.id, finding.rule) for finding in told)
     return [found[id_] for id_ in sorted(found)]
 
 
@@ -95,33 +101,37 @@ def _said(*texts: str) -> str:
     return next(filter(None, (one_line(text, _LONGEST) for text in texts)), "?")
 
 
-def _result(one: Reported, rule_index: int, prefix: str, seen: Counter[str]) -> dict[str, object]:
-    hint = f" {one.hint}" if one.hint else ""
+def _result(finding: Reported, rule_index: int, prefix: str, seen: Counter[str]) -> dict[str, object]:
+    hint = f" {finding.hint}" if finding.hint else ""
     result: dict[str, object] = {
-        "ruleId": one.rule.id,
+        "ruleId": finding.rule.id,
         "ruleIndex": rule_index,
-        "level": one.severity.value,
-        "message": {"text": one_line(f"{one.message}.{hint}", _LONGEST)},
-        "locations": [_location(one, prefix)],
-        "partialFingerprints": {"primaryLocationLineHash": _fingerprint(one, seen)},
+        "level": finding.severity.value,
+        "message": {"text": one_line(f"{finding.message}.{hint}", _LONGEST)},
+        "locations": [_location(finding, prefix)],
+        "partialFingerprints": {"primaryLocationLineHash": _fingerprint(finding, seen)},
     }
-    if one.stack is not None:
-        result["properties"] = {"stack": one.stack}
+    if finding.stack is not None:
+        result["properties"] = {"stack": finding.stack}
     return result
 
 
-def _location(one: Reported, prefix: str) -> dict[str, object]:
-    line = one.line or 1
-    region = {"startLine": line, "startColumn": one.column or 1, "endLine": max(line, one.end_line or 1)}
-    path = f"{prefix}{one.file or _CONFIGURATION}"
+def _location(finding: Reported, prefix: str) -> dict[str, object]:
+    line = finding.line or 1
+    region = {
+        "startLine": line,
+        "startColumn": finding.column or 1,
+        "endLine": max(line, finding.end_line or 1),
+    }
+    path = f"{prefix}{finding.file or _CONFIGURATION}"
     location: dict[str, object] = {
         "physicalLocation": {
             "artifactLocation": {"uri": _uri(path), "uriBaseId": "%SRCROOT%"},
             "region": region,
         }
     }
-    if one.address is not None:
-        location["logicalLocations"] = [{"fullyQualifiedName": one.address, "kind": "resource"}]
+    if finding.address is not None:
+        location["logicalLocations"] = [{"fullyQualifiedName": finding.address, "kind": "resource"}]
     return location
 
 
@@ -133,28 +143,28 @@ def _uri(path: str) -> str:
         return quote(path, errors="replace")
 
 
-def _fingerprint(one: Reported, seen: Counter[str]) -> str:
+def _fingerprint(finding: Reported, seen: Counter[str]) -> str:
     """Stable while the line is the same, wherever it moves; a counter distinguishes equal ones."""
     # The source line is masked: not even a digest of a secret leaves.
-    line = one.source or one.message
-    parts = (one.rule.id, one.file or "", one.stack or "", one.address or "", line)
+    line = finding.source or finding.message
+    parts = (finding.rule.id, finding.file or "", finding.stack or "", finding.address or "", line)
     digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
     seen[digest] += 1
     return f"{digest}:{seen[digest]}"
 
 
-def _unseen(one: Unseen, rules: Container[str]) -> dict[str, object]:
-    where = f" ({one.file or one.stack})" if one.file or one.stack else ""
-    text = one_line(f"{one.rule} was not fully evaluated: {one.reason}{where}", _LONGEST)
+def _unseen(skip: Unseen, rules: Container[str]) -> dict[str, object]:
+    where = f" ({skip.file or skip.stack})" if skip.file or skip.stack else ""
+    text = one_line(f"{skip.rule} was not fully evaluated: {skip.reason}{where}", _LONGEST)
     said: dict[str, object] = {"level": "note", "message": {"text": text}}
     # An external tool is not a rule.
-    return {**said, "associatedRule": {"id": one.rule}} if one.rule in rules else said
+    return {**said, "associatedRule": {"id": skip.rule}} if skip.rule in rules else said
 
 
-def _waived(one: Reported, waiver: Waiver, prefix: str) -> dict[str, object]:
+def _waived(finding: Reported, waiver: Waiver, prefix: str) -> dict[str, object]:
     return {
         "level": "note",
-        "message": {"text": one_line(f"{one.message}: {waiver_text(waiver)}", _LONGEST)},
-        "associatedRule": {"id": one.rule.id},
-        "locations": [_location(one, prefix)],
+        "message": {"text": one_line(f"{finding.message}: {waiver_text(waiver)}", _LONGEST)},
+        "associatedRule": {"id": finding.rule.id},
+        "locations": [_location(finding, prefix)],
     }

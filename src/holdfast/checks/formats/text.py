@@ -33,38 +33,40 @@ def lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
 def finding_lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
     """Without the summary line."""
     report = shown.report
-    found = report.findings if shown.verbose else report.counted
-    for file, group in itertools.groupby(found, key=lambda one: one.file):
+    findings = report.findings if shown.verbose else report.counted
+    for file, group in itertools.groupby(findings, key=lambda finding: finding.file):
         yield ((f" {one_line(file) if file is not None else 'not in a file'}", "bold"),)
-        told: set[tuple[str, str | None]] = set()
-        for one in group:
-            yield from _finding(one, hint=(one.rule.id, one.hint) not in told)
-            if not one.waived:
-                told.add((one.rule.id, one.hint))
+        hints_shown: set[tuple[str, str | None]] = set()
+        for finding in group:
+            yield from _finding(finding, hint=(finding.rule.id, finding.hint) not in hints_shown)
+            if not finding.waived:
+                hints_shown.add((finding.rule.id, finding.hint))
         yield ()
     if shown.verbose:
         yield from _skipped(report)
 
 
-def _finding(one: Reported, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
+def _finding(finding: Reported, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
     """The hint is shown once per rule and file."""
-    number = "" if one.line is None else str(one.line)
-    mark, style = ("~", "dim") if one.waived else (MARKS[one.severity], _STYLES[one.severity])
-    where = ", ".join(part for part in (one.stack if one.file is None else None, one.address) if part)
+    number = "" if finding.line is None else str(finding.line)
+    mark, style = ("~", "dim") if finding.waived else (MARKS[finding.severity], _STYLES[finding.severity])
+    where = ", ".join(
+        part for part in (finding.stack if finding.file is None else None, finding.address) if part
+    )
     about = f"  ({one_line(where)})" if where else ""
-    message = _sentence(one_line(one.message))
+    message = _sentence(one_line(finding.message))
     yield (
         (f" {number:>5}  ", ""),
         (mark, style),
-        (f" {one_line(one.rule.id)}", "bold"),
+        (f" {one_line(finding.rule.id)}", "bold"),
         (f"  {message}{about}", ""),
     )
-    if one.source:
-        yield ((f"{'':>9}{one_line(one.source, _WIDEST)}", "dim"),)
-    if one.waiver is not None:
-        yield ((f"{'':>9}{one_line(waiver_text(one.waiver))}", ""),)
-    elif one.hint and hint:
-        yield ((f"{'':>9}{one_line(one.hint)}", ""),)
+    if finding.source:
+        yield ((f"{'':>9}{one_line(finding.source, _WIDEST)}", "dim"),)
+    if finding.waiver is not None:
+        yield ((f"{'':>9}{one_line(waiver_text(finding.waiver))}", ""),)
+    elif finding.hint and hint:
+        yield ((f"{'':>9}{one_line(finding.hint)}", ""),)
 
 
 def _sentence(text: str) -> str:
@@ -77,10 +79,10 @@ def _skipped(report: Report) -> Iterator[tuple[Piece, ...]]:
     if not report.skipped:
         return
     yield ((" not fully evaluated", "bold"),)
-    for one in report.skipped:
-        where = one.file or one.stack
+    for skip in report.skipped:
+        where = skip.file or skip.stack
         about = f"  ({one_line(where)})" if where else ""
-        yield ((f"        - {one_line(one.rule)}  {one_line(one.reason)}{about}", ""),)
+        yield ((f"        - {one_line(skip.rule)}  {one_line(skip.reason)}{about}", ""),)
     yield ()
 
 

@@ -73,11 +73,11 @@ class Report(Struct, frozen=True, kw_only=True):
 
     def count(self, severity: Severity) -> int:
         """Without waived findings."""
-        return sum(one.severity is severity for one in self.counted)
+        return sum(finding.severity is severity for finding in self.counted)
 
     @property
     def counted(self) -> tuple[Reported, ...]:
-        return tuple(one for one in self.findings if not one.waived)
+        return tuple(finding for finding in self.findings if not finding.waived)
 
     @property
     def waived(self) -> int:
@@ -86,10 +86,10 @@ class Report(Struct, frozen=True, kw_only=True):
     @property
     def partly_evaluated(self) -> tuple[str, ...]:
         """The rules that were not fully evaluated, each once."""
-        return tuple(dict.fromkeys(one.rule for one in self.skipped))
+        return tuple(dict.fromkeys(finding.rule for finding in self.skipped))
 
     def exit(self, fail_on: Severity) -> Exit:
-        refused = any(one.severity.is_at_least(fail_on) for one in self.counted)
+        refused = any(finding.severity.is_at_least(fail_on) for finding in self.counted)
         return Exit.REFUSED if refused else Exit.DONE
 
 
@@ -118,18 +118,20 @@ def redact_report(report: Report, clean: Callable[[str], str]) -> Report:
 
     findings = tuple(
         replace(
-            one,
-            message=once(one.message),
-            hint=maybe(one.hint),
+            finding,
+            message=once(finding.message),
+            hint=maybe(finding.hint),
             # Addresses contain keys of `for_each`, and file names can contain anything.
-            file=maybe(one.file),
-            address=maybe(one.address),
-            source=maybe(one.source),
-            waiver=without(one.waiver) if one.waiver else None,
+            file=maybe(finding.file),
+            address=maybe(finding.address),
+            source=maybe(finding.source),
+            waiver=without(finding.waiver) if finding.waiver else None,
         )
-        for one in report.findings
+        for finding in report.findings
     )
-    skipped = tuple(replace(one, reason=once(one.reason), file=maybe(one.file)) for one in report.skipped)
+    skipped = tuple(
+        replace(finding, reason=once(finding.reason), file=maybe(finding.file)) for finding in report.skipped
+    )
     return replace(report, findings=findings, skipped=skipped)
 
 
@@ -137,13 +139,13 @@ def sort_findings(findings: Iterable[Reported]) -> tuple[Reported, ...]:
     return tuple(sorted(findings, key=_order))
 
 
-def _order(one: Reported) -> tuple[bool, str, int, str, str, str, str]:
+def _order(finding: Reported) -> tuple[bool, str, int, str, str, str, str]:
     return (
-        one.file is None,
-        one.file or "",
-        one.line or 0,
-        one.rule.id,
-        one.stack or "",
-        one.address or "",
-        one.message,
+        finding.file is None,
+        finding.file or "",
+        finding.line or 0,
+        finding.rule.id,
+        finding.stack or "",
+        finding.address or "",
+        finding.message,
     )

@@ -139,9 +139,9 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
         this mode, or all.
         """
         return (
-            one
-            for one in self._resources
-            if (not types or one.type in types) and (mode is None or one.mode == mode)
+            resource
+            for resource in self._resources
+            if (not types or resource.type in types) and (mode is None or resource.mode == mode)
         )
 
 

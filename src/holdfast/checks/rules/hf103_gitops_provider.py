@@ -12,7 +12,7 @@ from holdfast.terraform.plan.configuration import Configuration
 
 
 def _look(module: Module) -> Iterator[Finding]:
-    configured = {_provider(module, one.labels[0]) for one in module.blocks("provider") if one.labels}
+    configured = {_provider(module, block.labels[0]) for block in module.blocks("provider") if block.labels}
     for name, where in _named(module):
         provider = _provider(module, name)
         if isinstance(where, Attribute) and provider in configured:

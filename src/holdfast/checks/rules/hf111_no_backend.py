@@ -25,9 +25,8 @@ def _look(stack: CheckedStack) -> Iterator[Finding]:
 RULE = Rule(
     id="HF111",
     title="Shared stack without a backend",
-    why="Holdfast stores the state locked and encrypted, but in a local folder. On another machine, or "
-    "on a CI runner that is discarded after the job, the stack looks as if nothing had ever been "
-    "created.",
+    why="Holdfast stores the state locked and encrypted, but in a local folder. On another machine, or on a "
+    "CI runner that is discarded after the job, the stack looks as if nothing had ever been created.",
     fix="Configure a shared backend in the code or in the stack's entry (`backend:`), or use a shared "
     "run store: `store: s3://bucket/prefix`.",
     severity=Severity.WARNING,

@@ -21,9 +21,8 @@ def _look(stack: CheckedStack) -> Iterator[Finding]:
 RULE = Rule(
     id="HF112",
     title="Local backend in a shared stack",
-    why="A second machine that runs the stack has no state: it creates everything again, or fails on "
-    "names that are taken. Machines do not lock against each other, and the file contains secrets in "
-    "plain text.",
+    why="A second machine that runs the stack has no state: it creates everything again, or fails on names "
+    "that are taken. Machines do not lock against each other, and the file contains secrets in plain text.",
     fix="Use a backend that locks and encrypts (`s3`, `azurerm`, `gcs` …), or none at all: Holdfast "
     "then stores the state in its run store.",
     severity=Severity.ERROR,

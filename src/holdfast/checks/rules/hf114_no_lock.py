@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_backends
+from holdfast.checks.backends.backends import Home, for_backends, s3_example
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
@@ -67,10 +67,8 @@ RULE = Rule(
     fix="Enable locking in the backend.",
     severity=Severity.ERROR,
     **for_backends(_judge),
-    bad='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
-    '    key    = "network/terraform.tfstate"\n  }\n}\n',
-    good='terraform {\n  backend "s3" {\n    bucket       = "acme-prod-tfstate-eu-west-1"\n'
-    '    key          = "network/terraform.tfstate"\n    use_lockfile = true\n  }\n}\n',
+    bad=s3_example(),
+    good=s3_example(use_lockfile="true"),
     more="`s3` locks with `use_lockfile` or a DynamoDB table ([HF115](HF115.md)), `http` with `lock_address` "
     "and `unlock_address`, `oss` with `tablestore_table`, `consul` unless `lock = false`. `azurerm`, "
     "`cos`, `gcs`, `kubernetes`, `oci`, `pg`, `remote` and `cloud` always lock.",

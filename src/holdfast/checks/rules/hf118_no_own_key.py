@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_backends
+from holdfast.checks.backends.backends import Home, for_backends, s3_example
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 
@@ -24,9 +24,6 @@ RULE = Rule(
     fix="Set `kms_key_id` to a KMS key; access to the key then also controls access to the state.",
     severity=Severity.NOTE,
     **for_backends(_judge),
-    bad='terraform {\n  backend "s3" {\n    bucket  = "acme-prod-tfstate-eu-west-1"\n'
-    '    key     = "network/terraform.tfstate"\n    encrypt = true\n  }\n}\n',
-    good='terraform {\n  backend "s3" {\n    bucket     = "acme-prod-tfstate-eu-west-1"\n'
-    '    key        = "network/terraform.tfstate"\n    encrypt    = true\n'
-    '    kms_key_id = "alias/tfstate"\n  }\n}\n',
+    bad=s3_example(encrypt="true"),
+    good=s3_example(encrypt="true", kms_key_id='"alias/tfstate"'),
 )

@@ -61,8 +61,8 @@ def _source(module: Module) -> Iterator[CheckResult]:
         found = settings_in(resource)
         if found is not None:
             home = Home(type=found[0], settings=found[1], block=resource.block, place=resource.place)
-            for one in _judge(home):
-                yield finding(resource.block, one.message, address=resource.address)
+            for problem in _judge(home):
+                yield finding(resource.block, problem.message, address=resource.address)
     yield from _orphans(module)
 
 

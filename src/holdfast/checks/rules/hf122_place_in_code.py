@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_backends
+from holdfast.checks.backends.backends import Home, for_backends, s3_example
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
@@ -19,14 +19,12 @@ def _judge(home: Home) -> Iterator[Finding]:
 RULE = Rule(
     id="HF122",
     title="State location in the code",
-    why="Code with only the backend's type runs for every target. With the location hard-coded, a "
-    "second environment needs a copy of the folder, and one forgotten line puts two stacks on one "
-    "state.",
+    why="Code with only the backend's type runs for every target. With the location hard-coded, a second "
+    "environment needs a copy of the folder, and one forgotten line puts two stacks on one state.",
     fix="Copy the settings to the stack's entry in holdfast.yaml (`backend: { settings: … }`), check "
     'that the plan has no changes, then empty the block: `backend "s3" {}`.',
     severity=Severity.NOTE,
     **for_backends(_judge, literals_only=True),
-    bad='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
-    '    key    = "network/terraform.tfstate"\n  }\n}\n',
+    bad=s3_example(),
     good='terraform {\n  backend "s3" {}\n}\n',
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import backend_of_stack
+from holdfast.checks.backends.backends import backend_of_stack, s3_example
 from holdfast.checks.backends.state_naming import (
     expected_name,
     matches_convention,
@@ -16,15 +16,17 @@ from holdfast.config.checks import StateNames
 
 def _look(stack: CheckedStack) -> Iterator[CheckResult]:
     home = backend_of_stack(stack)
-    for one in settings_with_convention(home.type, stack.checkout.config.checks.state_names or StateNames()):
-        name = name_to_check(home, one.setting)
+    for setting in settings_with_convention(
+        home.type, stack.checkout.config.checks.state_names or StateNames()
+    ):
+        name = name_to_check(home, setting.setting)
         if name is ABSENT:
             continue
         if not isinstance(name, str):
-            yield home.unknown(one.setting)
-        elif not matches_convention(name, one.pattern, stack, home):
-            should = expected_name(one.pattern, stack, home)
-            yield finding(home.place_of(one.setting), f"the {one.what} `{name}` should be `{should}`")
+            yield home.unknown(setting.setting)
+        elif not matches_convention(name, setting.pattern, stack, home):
+            should = expected_name(setting.pattern, stack, home)
+            yield finding(home.place_of(setting.setting), f"the {setting.what} `{name}` should be `{should}`")
 
 
 RULE = Rule(
@@ -35,10 +37,8 @@ RULE = Rule(
     fix="Rename it (move the state with `holdfast state`), or set your own convention in `checks.backend`.",
     severity=Severity.WARNING,
     stack=_look,
-    bad='terraform {\n  backend "s3" {\n    bucket = "my-states"\n'
-    '    key    = "network/terraform.tfstate"\n  }\n}\n',
-    good='terraform {\n  backend "s3" {\n    bucket = "acme-prod-tfstate-eu-west-1"\n'
-    '    key    = "network/terraform.tfstate"\n  }\n}\n',
+    bad=s3_example(bucket='"my-states"'),
+    good=s3_example(),
     more="""## The convention
 
 ```yaml

@@ -10,12 +10,12 @@ from holdfast.checks.model.subjects import UNKNOWN, CheckedStack, Checkout
 def _look(checkout: Checkout) -> Iterator[CheckResult]:
     chosen = {stack.name for stack in checkout.stacks}
     stores: dict[tuple[str, ...], list[CheckedStack]] = {}
-    for one in checkout.all_stacks:
-        stack = CheckedStack(checkout=checkout, stack=one)
+    for stack_ in checkout.all_stacks:
+        stack = CheckedStack(checkout=checkout, stack=stack_)
         home = backend_of_stack(stack)
         store = _store(home)
-        if one.name in chosen and any(home.value(name) is UNKNOWN for name in home.kind.store):
-            yield Skipped(reason="the bucket of its state is not known", stack=one.name)
+        if stack_.name in chosen and any(home.value(name) is UNKNOWN for name in home.kind.store):
+            yield Skipped(reason="the bucket of its state is not known", stack=stack_.name)
         if store is not None:
             stores.setdefault(store, []).append(stack)
     for store, stacks in stores.items():
@@ -37,9 +37,9 @@ def _environment(stack: CheckedStack) -> str:
 
 
 def _mixed(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str]) -> Finding:
-    production = [one for one in stacks if one.stack.production and not one.stack.environment_unclear]
-    guest = next((one for one in stacks if not one.stack.production), stacks[-1])
-    host = next((one for one in stacks if _environment(one) != _environment(guest)), stacks[0])
+    production = [stack for stack in stacks if stack.stack.production and not stack.stack.environment_unclear]
+    guest = next((stack for stack in stacks if not stack.stack.production), stacks[-1])
+    host = next((stack for stack in stacks if _environment(stack) != _environment(guest)), stacks[0])
     severe = bool(production) and not guest.stack.production
     home = backend_of_stack(guest)
     return finding(

@@ -11,9 +11,9 @@ from holdfast.hcl.nodes import Block, File
 
 def _look(module: Module) -> Iterator[Finding]:
     for files in _read_together(module.files):
-        found = [block for file in files for block in _backends(file)]
-        for other in found[1:]:
-            message = f"{_header(other)} is a second backend: {_header(found[0])} is at {found[0].place}"
+        blocks = [block for file in files for block in _backends(file)]
+        for other in blocks[1:]:
+            message = f"{_header(other)} is a second backend: {_header(blocks[0])} is at {blocks[0].place}"
             yield finding(other, message)
 
 

@@ -20,8 +20,7 @@ RULE = Rule(
     id="HF203",
     title="Terraform's working directory in Git",
     why="`.terraform/` contains the backend's settings, including passwords if they were set, copies of "
-    "modules, and providers for one platform. Once committed it looks as if it had been reviewed and "
-    "locked.",
+    "modules, and providers for one platform. Once committed it looks as if it had been reviewed and locked.",
     fix="Run `git rm -r --cached` on it and add `.terraform/` to `.gitignore`. `.terraform.lock.hcl` "
     "next to it belongs in Git.",
     severity=Severity.ERROR,

@@ -41,13 +41,13 @@ def _repository(checkout: Checkout) -> Iterator[CheckResult]:
 
 
 def _look(checkout: Checkout, path: str) -> Iterator[Finding]:
-    told: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     text = in_utf8(checkout.content(path) or b"").decode(errors="replace").removeprefix("\ufeff")
-    for one in known_in(text):
-        if (one.what, one.line) not in told:
-            told.add((one.what, one.line))
-            place = Place(file=path, line=one.line, column=one.column)
-            yield finding(place, f"secret in plain text ({one.what})")
+    for secret in known_in(text):
+        if (secret.what, secret.line) not in reported:
+            reported.add((secret.what, secret.line))
+            place = Place(file=path, line=secret.line, column=secret.column)
+            yield finding(place, f"secret in plain text ({secret.what})")
 
 
 def _history(seen: History) -> Iterator[CheckResult]:
@@ -71,7 +71,7 @@ def _digests(checkout: Checkout) -> Iterator[str]:
     for path in checkout.files:
         looked_at = is_code(path.rpartition("/")[2]) or path.endswith((*_BESIDE, *_VARIABLES))
         if looked_at and NOT_SOURCE.isdisjoint(path.split("/")):
-            yield from (one.digest for one in known_in(checkout.text(path) or ""))
+            yield from (secret.digest for secret in known_in(checkout.text(path) or ""))
 
 
 _EXAMPLE = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"

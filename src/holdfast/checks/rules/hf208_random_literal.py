@@ -18,19 +18,19 @@ def _variables(file: VariablesFile) -> Iterator[Finding]:
 
 def _repository(checkout: Checkout) -> Iterator[CheckResult]:
     found = texts.in_documents(checkout)
-    yield from (one for one in found if isinstance(one, Skipped))
-    yield from _found(one for one in found if isinstance(one, Suspicious))
+    yield from (text for text in found if isinstance(text, Skipped))
+    yield from _found(text for text in found if isinstance(text, Suspicious))
 
 
 def _found(every: Iterable[Suspicious]) -> Iterator[Finding]:
-    for one in every:
-        if one.kind is SecretKind.RANDOM:
+    for text in every:
+        if text.kind is SecretKind.RANDOM:
             message = (
-                f"`{one.name}` is set to a text that looks like a secret"
-                if one.name
+                f"`{text.name}` is set to a text that looks like a secret"
+                if text.name
                 else "a secret-looking name is set to a text that looks like a secret"
             )
-            yield finding(one.place, message, address=one.address)
+            yield finding(text.place, message, address=text.address)
 
 
 RULE = Rule(

@@ -11,35 +11,35 @@ _FIX = "Pass it as a sensitive variable without a default, or read it from a sec
 
 
 def _module(module: Module) -> Iterator[Finding]:
-    for one in literals.in_module(module):
-        if one.kind is SecretKind.KNOWN:
-            own = secret_facts.remedy("managed", one.type or "", (one.name,), otherwise="")
+    for text in literals.in_module(module):
+        if text.kind is SecretKind.KNOWN:
+            own = secret_facts.remedy("managed", text.type or "", (text.name,), otherwise="")
             yield finding(
-                one.place,
-                f"`{one.name}` is a secret and is hard-coded here",
-                address=one.address,
+                text.place,
+                f"`{text.name}` is a secret and is hard-coded here",
+                address=text.address,
                 hint=f"{_FIX} {own}".rstrip(),
             )
-        elif one.kind is SecretKind.PASSWORD:
-            yield _password(one)
+        elif text.kind is SecretKind.PASSWORD:
+            yield _password(text)
 
 
 def _variables(file: VariablesFile) -> Iterator[Finding]:
-    yield from (_password(one) for one in literals.in_variables(file) if one.kind is SecretKind.PASSWORD)
+    yield from (_password(text) for text in literals.in_variables(file) if text.kind is SecretKind.PASSWORD)
 
 
 def _repository(checkout: Checkout) -> Iterator[CheckResult]:
-    for one in texts.in_documents(checkout):
-        if isinstance(one, Skipped):
-            yield one
-        elif one.kind is SecretKind.PASSWORD:
-            yield _password(one)
+    for text in texts.in_documents(checkout):
+        if isinstance(text, Skipped):
+            yield text
+        elif text.kind is SecretKind.PASSWORD:
+            yield _password(text)
 
 
-def _password(one: Suspicious) -> Finding:
-    inline = " " in one.name or one.name.startswith("-")
-    message = f"the password of `{one.name}` is hard-coded" if inline else f"`{one.name}` is hard-coded"
-    return finding(one.place, message, address=one.address, severity=Severity.WARNING)
+def _password(text: Suspicious) -> Finding:
+    inline = " " in text.name or text.name.startswith("-")
+    message = f"the password of `{text.name}` is hard-coded" if inline else f"`{text.name}` is hard-coded"
+    return finding(text.place, message, address=text.address, severity=Severity.WARNING)
 
 
 RULE = Rule(

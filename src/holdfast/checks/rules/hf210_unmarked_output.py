@@ -24,8 +24,8 @@ def _module(module: Module) -> Iterator[CheckResult]:
             continue
         found = secret_in(value.expression, scope_of(module, block))
         if found is not None:
-            said, severity = _said(name, found, root=bool(module.roots) or not _called(module))
-            yield finding(block, said, address=f"output.{name}", severity=severity)
+            message, severity = _said(name, found, root=bool(module.roots) or not _called(module))
+            yield finding(block, message, address=f"output.{name}", severity=severity)
 
 
 def _said(name: str, found: CarriedSecret, *, root: bool) -> tuple[str, Severity | None]:

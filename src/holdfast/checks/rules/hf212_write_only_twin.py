@@ -27,11 +27,11 @@ def _argument(resource: Resource, twin: WriteOnlyTwin) -> Iterator[CheckResult]:
             return
         if kind is ABSENT or kind != "SecureString":
             return
-    for one in places:
+    for value_ in places:
         version = f" and `{twin.version}`, which you increment when it changes," if twin.version else ""
         yield finding(
-            one.place,
-            f"`{'.'.join(one.steps)}` is stored in the state in plain text; `{twin.name}` is not",
+            value_.place,
+            f"`{'.'.join(value_.steps)}` is stored in the state in plain text; `{twin.name}` is not",
             address=resource.address,
             hint=f"Set `{twin.name}`{version} from an ephemeral value (Terraform or OpenTofu 1.11+). "
             "Then rotate the secret: older states still contain it.",

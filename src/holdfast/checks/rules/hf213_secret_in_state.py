@@ -19,10 +19,10 @@ def _state(state: CheckedState) -> Iterator[CheckResult]:
     if state.contents.unseen is not None:
         yield Skipped(reason=state.contents.unseen)
         return
-    told: set[tuple[str, tuple[str, ...]]] = set()
+    reported: set[tuple[str, tuple[str, ...]]] = set()
     for held in secrets_in_state(state.resources):
-        if (held.address, held.paths) not in told:
-            told.add((held.address, held.paths))
+        if (held.address, held.paths) not in reported:
+            reported.add((held.address, held.paths))
             yield _found(held, "the state contains")
 
 

@@ -7,16 +7,11 @@ from holdfast.checks.model.subjects import ABSENT, COMPUTED, UNKNOWN, Module, Re
 from holdfast.checks.secrets import secret_facts
 
 _MADE = frozenset(
-    {
-        "random_password",
-        "random_bytes",
-        "tls_private_key",
-        "google_service_account_key",
-        "aws_iam_access_key",
-        "google_storage_hmac_key",
-        "kubernetes_token_request_v1",
-    }
-)
+    (
+        "random_password", "random_bytes", "tls_private_key", "google_service_account_key",
+        "aws_iam_access_key", "google_storage_hmac_key", "kubernetes_token_request_v1",
+    )
+)  # fmt: skip
 """Resources that create a secret: no write-only argument helps."""
 _UNASKED = ("with_decryption",)
 _PUBLIC = "/aws/service/"
@@ -47,8 +42,8 @@ def _is_read(resource: Resource) -> bool:
     if resource.type == "aws_ssm_parameter" and isinstance(name, str) and name.startswith(_PUBLIC):
         return False
     sensitive = any(
-        one.kind == secret_facts.SENSITIVE
-        for one in secret_facts.secret_attributes(resource.mode, resource.type)
+        attribute.kind == secret_facts.SENSITIVE
+        for attribute in secret_facts.secret_attributes(resource.mode, resource.type)
     )
     return sensitive and all(value(resource.body, name) is not False for name in _UNASKED)
 
@@ -65,9 +60,8 @@ def _found(resource: Resource, what: str) -> CheckResult:
 RULE = Rule(
     id="HF214",
     title="Secret is read or created in the state",
-    why="A data source copies what it reads into every plan and state in plain text, and so does a "
-    "resource that creates a secret. An ephemeral block reads or creates it for one run and stores "
-    "nothing.",
+    why="A data source copies what it reads into every plan and state in plain text, and so does a resource "
+    "that creates a secret. An ephemeral block reads or creates it for one run and stores nothing.",
     fix="Use the ephemeral block of the same name and a write-only argument, or pass on the name of the "
     "secret.",
     severity=Severity.NOTE,

@@ -10,16 +10,20 @@ from holdfast.hcl.reader import Unknown
 
 
 def _look(module: Module) -> Iterator[CheckResult]:
-    for one in required_providers(module):
-        address = f"provider.{one.name}"
-        if isinstance(one.version, Unknown):
-            reason = f"the version of the provider `{one.name}` is not known"
-            yield Skipped(reason=reason, file=one.place.file)
-        elif one.version is None:
-            message = f"the provider `{one.name}` ({one.source}) has no version constraint"
-            yield finding(one.place, message, address=address)
-        elif module.roots and (why := loose_provider(one.version)) is not None:
-            yield finding(one.place, f"`{one.version}` of the provider `{one.name}` {why}", address=address)
+    for provider in required_providers(module):
+        address = f"provider.{provider.name}"
+        if isinstance(provider.version, Unknown):
+            reason = f"the version of the provider `{provider.name}` is not known"
+            yield Skipped(reason=reason, file=provider.place.file)
+        elif provider.version is None:
+            message = f"the provider `{provider.name}` ({provider.source}) has no version constraint"
+            yield finding(provider.place, message, address=address)
+        elif module.roots and (why := loose_provider(provider.version)) is not None:
+            yield finding(
+                provider.place,
+                f"`{provider.version}` of the provider `{provider.name}` {why}",
+                address=address,
+            )
 
 
 RULE = Rule(

@@ -24,36 +24,38 @@ def _look(module: Module) -> Iterator[CheckResult]:
         )
         return
     missing: set[str] = set()
-    for one in required_by_root(module):
-        locked = next((found for found in lock.providers if one.is_locked_as(found.address)), None)
+    for provider in required_by_root(module):
+        locked = next((found for found in lock.providers if provider.is_locked_as(found.address)), None)
         if locked is None:
-            if one.source not in missing:
+            if provider.source not in missing:
                 yield finding(
                     Place(file=lock.path),
-                    f"{lock.path} does not lock the provider `{one.source}`, which {one.place} needs",
-                    address=f"provider.{one.name}",
+                    f"{lock.path} does not lock the provider `{provider.source}`, "
+                    f"which {provider.place} needs",
+                    address=f"provider.{provider.name}",
                 )
-            missing.add(one.source)
+            missing.add(provider.source)
         else:
-            yield from _outside(lock, one, locked)
+            yield from _outside(lock, provider, locked)
 
 
-def _outside(lock: LockFile, one: RequiredProvider, locked: LockedProvider) -> Iterator[CheckResult]:
-    if isinstance(one.version, Unknown):
-        reason = f"the version of the provider `{one.name}` is not known"
-        yield Skipped(reason=reason, file=one.place.file)
+def _outside(lock: LockFile, provider: RequiredProvider, locked: LockedProvider) -> Iterator[CheckResult]:
+    if isinstance(provider.version, Unknown):
+        reason = f"the version of the provider `{provider.name}` is not known"
+        yield Skipped(reason=reason, file=provider.place.file)
         return
-    if one.version is None:
+    if provider.version is None:
         return
     try:
-        fits = provider_constraint(one.version).allows(Version.parse(locked.version))
+        fits = provider_constraint(provider.version).allows(Version.parse(locked.version))
     except UsageError:
         return  # Not a version or not a constraint: HF305 reports the code, Terraform the lock file.
     if not fits:
         yield finding(
             lock.place_of(locked),
-            f"{lock.path} locks {one.source} {locked.version}, but {one.place} requires `{one.version}`",
-            address=f"provider.{one.name}",
+            f"{lock.path} locks {provider.source} {locked.version}, "
+            f"but {provider.place} requires `{provider.version}`",
+            address=f"provider.{provider.name}",
         )
 
 

@@ -13,30 +13,33 @@ def _look(module: Module) -> Iterator[CheckResult]:
     if lock is None:
         return
     platforms = module.checkout.config.checks.platforms
-    for one in lock.providers:
-        if not one.hashes:
+    for provider in lock.providers:
+        if not provider.hashes:
             yield finding(
-                lock.place_of(one),
-                f"{lock.path} has no hash for {one.address}: any package is accepted",
-                address=one.address,
+                lock.place_of(provider),
+                f"{lock.path} has no hash for {provider.address}: any package is accepted",
+                address=provider.address,
                 severity=Severity.ERROR,
             )
-        elif len(one.package_hashes) < len(platforms):
-            yield _too_few(lock, one, platforms)
+        elif len(provider.package_hashes) < len(platforms):
+            yield _too_few(lock, provider, platforms)
 
 
-def _too_few(lock: LockFile, one: LockedProvider, platforms: tuple[str, ...]) -> CheckResult:
+def _too_few(lock: LockFile, provider: LockedProvider, platforms: tuple[str, ...]) -> CheckResult:
     """An `h1:` hash covers one platform's package; `zh:` hashes cover the registry's archives of all."""
-    there, from_registry = len(one.package_hashes), any(hash_.startswith("zh:") for hash_ in one.hashes)
+    there, from_registry = (
+        len(provider.package_hashes),
+        any(hash_.startswith("zh:") for hash_ in provider.hashes),
+    )
     outcome = (
         "on the others `init` fails with a mirror or cache" if from_registry else "on the others `init` fails"
     )
     asked = " ".join(f"-platform={platform}" for platform in platforms)
     return finding(
-        lock.place_of(one),
-        f"{lock.path} has hashes for {_packages(there)} of {one.address}, but {len(platforms)} platforms "
-        f"are used ({', '.join(platforms)}): {outcome}",
-        address=one.address,
+        lock.place_of(provider),
+        f"{lock.path} has hashes for {_packages(there)} of {provider.address}, but {len(platforms)} "
+        f"platforms are used ({', '.join(platforms)}): {outcome}",
+        address=provider.address,
         hint=f"Run `terraform providers lock {asked}` and commit it.",
         severity=Severity.NOTE if from_registry else None,
     )

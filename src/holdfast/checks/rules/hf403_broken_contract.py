@@ -11,15 +11,15 @@ from holdfast.stacks.stack import matches
 
 
 def _look(checkout: Checkout) -> Iterator[Finding]:
-    told: set[str] = set()
+    reported: set[str] = set()
     for target in checkout.config.targets:
         use = target.contract
         if use is None:
             continue
         yield from _idle(checkout, target.name, use)
         contract = contract_of(checkout, use)
-        if isinstance(contract, Broken) and use.schema not in told:
-            told.add(use.schema)
+        if isinstance(contract, Broken) and use.schema not in reported:
+            reported.add(use.schema)
             for problem in contract.problems:
                 yield finding(
                     problem.place or use.place, f"{problem.code} {problem.message}", hint=problem.hint
@@ -28,7 +28,9 @@ def _look(checkout: Checkout) -> Iterator[Finding]:
 
 def _idle(checkout: Checkout, target: str, use: ContractUse) -> Iterator[Finding]:
     """A pattern that matches no stack would leave the intended one unchecked."""
-    stacks = [one for one in checkout.all_stacks if one.target is not None and one.target.name == target]
+    stacks = [
+        stack for stack in checkout.all_stacks if stack.target is not None and stack.target.name == target
+    ]
     for pattern in use.stacks:
         if not any(matches(stack, pattern) for stack in stacks):
             yield finding(

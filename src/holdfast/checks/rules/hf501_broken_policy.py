@@ -26,7 +26,7 @@ def _all(policies: Policies) -> Iterator[CheckResult]:
             place, f"this policy is not valid JSON: {wrong.malformed.message}", address=wrong.address
         )
     whole = frozenset(policies.untold)
-    parts = [one for one in policies.partly if one not in whole]
+    parts = [place for place in policies.partly if place not in whole]
     yield from known_at_run_time_only("the policy", policies.untold, "; no HF5 rule checks it")
     yield from known_at_run_time_only("part of the policy", parts, "; no HF5 rule checks the rest")
 

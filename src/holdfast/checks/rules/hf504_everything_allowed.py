@@ -45,7 +45,6 @@ data "aws_iam_policy_document" "deploy" {
   }
 }
 """,
-    more="In a resource policy, which only covers that resource, it is a warning. Organization "
-    "policies, VPC endpoint policies and permissions boundaries only limit what others allow and are "
-    "not reported.",
+    more="In a resource policy, which only covers that resource, it is a warning. Organization policies, VPC "
+    "endpoint policies and permissions boundaries only limit what others allow and are not reported.",
 )

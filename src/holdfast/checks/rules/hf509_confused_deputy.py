@@ -44,7 +44,7 @@ def _kind(kind: Kind, statement: Statement) -> Kind:
     if kind is not Kind.UNCLEAR:
         return kind
     words = statement.actions.words
-    return Kind.TRUST if words and all(one.lower().startswith("sts:") for one in words) else Kind.RESOURCE
+    return Kind.TRUST if words and all(word.lower().startswith("sts:") for word in words) else Kind.RESOURCE
 
 
 def _deputies(statement: Statement, kind: Kind) -> Iterator[Said]:
@@ -62,7 +62,7 @@ def _writes_own_logs(who: Who, statement: Statement) -> bool:
     """Load balancers only write logs below their own account id."""
     places = statement.resources.all
     return who.name.startswith(_LOGS_OF_BALANCERS) and all(
-        _OF_ONE_ACCOUNT.fullmatch(str(one.content)) for one in places
+        _OF_ONE_ACCOUNT.fullmatch(str(place.content)) for place in places
     )
 
 
@@ -93,10 +93,9 @@ RULE = Rule(
     good=_BAD.replace(
         '"*"\n', '"*"\n      Condition = { StringEquals = { "aws:SourceAccount" = "111122223333" } }\n'
     ),
-    more="In trust policies it is a note, and only for services that set these keys: a role is passed "
-    "to a service with `iam:PassRole`, which needs permissions in the same account. In key policies, "
-    "conditions on `kms:ViaService`, `kms:CallerAccount` and the encryption context count too. A "
-    "condition counts if it names an account, an organization or something inside one: "
-    "`arn:aws:sns:*:*:*` matches anyone. Load balancers may write logs below `AWSLogs/<account id>` "
-    "without one.",
+    more="In trust policies it is a note, and only for services that set these keys: a role is passed to a "
+    "service with `iam:PassRole`, which needs permissions in the same account. In key policies, conditions "
+    "on `kms:ViaService`, `kms:CallerAccount` and the encryption context count too. A condition counts if it "
+    "names an account, an organization or something inside one: `arn:aws:sns:*:*:*` matches anyone. Load "
+    "balancers may write logs below `AWSLogs/<account id>` without one.",
 )

@@ -29,13 +29,13 @@ def _look(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
     for policy in policies.found:
         if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
             continue
-        said = [said for statement in policy.statements for said in _strangers(statement, own)]
-        if said and not own:
+        issues = [issues for statement in policy.statements for issues in _strangers(statement, own)]
+        if issues and not own:
             reason = "your own accounts are not known: list them in `checks.accounts` in holdfast.yaml"
             yield Skipped(reason=reason, file=policy.file)
             continue
-        for one in said:
-            yield found(policy, one, Severity.WARNING)
+        for issue in issues:
+            yield found(policy, issue, Severity.WARNING)
 
 
 def _strangers(statement: Statement, own: frozenset[str]) -> Iterator[Said]:

@@ -71,8 +71,8 @@ def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Said]:
     asked = [test for claim, test in tests if claim == "sub"]
     demanded = [test for test in asked if test.demands]
     by_repository = any(claim in _REPOSITORY and _is_bound(test) for claim, test in tests)
-    told = any(test.holds_without for test in asked)
-    if not demanded and not by_repository and not told and not statement.conditions.unsure:
+    reported = any(test.holds_without for test in asked)
+    if not demanded and not by_repository and not reported and not statement.conditions.unsure:
         by_owner = any(claim in _OWNER and _is_bound(test) for claim, test in tests)
         yield _unrestricted(statement, asked, host, by_owner=by_owner)
     for test in demanded:
@@ -101,7 +101,7 @@ def _unrestricted(statement: Statement, asked: list[Comparison], host: str, *, b
 def _is_bound(test: Comparison) -> bool:
     """Whether it must be true and names the owner of the repository."""
     whose = (word.partition("/")[0] for word in test.values.words)
-    return test.demands and not (test.patterns and any(wild(one) for one in whose))
+    return test.demands and not (test.patterns and any(wild(owner) for owner in whose))
 
 
 RULE = Rule(

@@ -51,6 +51,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     stack=_look,
     more="Compares the variables `account`, `aws_account`, `account_id`, `aws_account_id`, `region` and "
-    "`aws_region` with the `account` and `region` of the stack in `holdfast.yaml` (usually from its "
-    "path).",
+    "`aws_region` with the `account` and `region` of the stack in `holdfast.yaml` (usually from its path).",
 )

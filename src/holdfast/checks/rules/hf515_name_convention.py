@@ -13,7 +13,7 @@ def _look(stack: CheckedStack) -> Iterator[CheckResult]:
     names = stack.checkout.config.checks.names
     if not names:
         return
-    hidden: list[tuple[str, str]] = []
+    unknown_names: list[tuple[str, str]] = []
     for visited in stack.scopes:
         if visited.dormant:
             continue
@@ -24,11 +24,11 @@ def _look(stack: CheckedStack) -> Iterator[CheckResult]:
             if wanted is None or attribute is None:
                 continue
             if isinstance(name, Unknown):
-                hidden.append((attribute.file, resource.address))
+                unknown_names.append((attribute.file, resource.address))
             elif isinstance(name, str) and not is_name(wanted, name):
                 message = f"`{shorten(name)}` does not follow the convention `{wanted}`"
                 yield finding(attribute, message, address=resource.address)
-    yield from known_at_run_time_only("the name", hidden)
+    yield from known_at_run_time_only("the name", unknown_names)
 
 
 RULE = Rule(

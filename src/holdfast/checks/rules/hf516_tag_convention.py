@@ -22,8 +22,8 @@ from holdfast.hcl.reader import Unknown
 def _look(stack: CheckedStack) -> Iterator[CheckResult]:
     wanted = {
         name: pattern
-        for name, said in stack.checkout.config.checks.tags.items()
-        if (pattern := expand_pattern(said, stack)) is not None
+        for name, required in stack.checkout.config.checks.tags.items()
+        if (pattern := expand_pattern(required, stack)) is not None
     }
     if not wanted:
         return
@@ -31,7 +31,7 @@ def _look(stack: CheckedStack) -> Iterator[CheckResult]:
     if defaults is None:
         yield Skipped(reason="the provider's `default_tags` are only known at run time")
         return
-    hidden: list[tuple[str, str]] = []
+    unknown_tags: list[tuple[str, str]] = []
     for visited in stack.scopes:
         if visited.dormant:
             continue
@@ -41,10 +41,10 @@ def _look(stack: CheckedStack) -> Iterator[CheckResult]:
                 continue
             given = _given(attribute, visited.scope, defaults)
             if given is None or any(_is_hidden(given, name, pattern) for name, pattern in wanted.items()):
-                hidden.append((resource.block.file, resource.address))
+                unknown_tags.append((resource.block.file, resource.address))
             if given is not None:
                 yield from _tags(attribute or resource.block, resource.address, given, wanted)
-    yield from known_at_run_time_only("the tags", hidden)
+    yield from known_at_run_time_only("the tags", unknown_tags)
 
 
 def _given(

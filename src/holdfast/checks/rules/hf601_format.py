@@ -12,23 +12,23 @@ _SHOWN = 3
 _HEREDOC = "<<"
 
 
-def _look(said: EngineSaid) -> Iterator[CheckResult]:
-    if said.unformatted is not None:
-        yield Skipped(reason=said.unformatted)
-    for path, formatted in sorted(said.formatted.items()):
-        content = said.stack.checkout.content(path)
+def _look(output: EngineSaid) -> Iterator[CheckResult]:
+    if output.unformatted is not None:
+        yield Skipped(reason=output.unformatted)
+    for path, formatted in sorted(output.formatted.items()):
+        content = output.stack.checkout.content(path)
         if content is None or content == formatted:
             continue
-        users = _users(said, path)
+        users = _users(output, path)
         for hunk in hunks(content, formatted):
             place = Place(file=path, line=hunk.line)
             for stack in users:
                 yield finding(place, _message(hunk), hint=_hint(hunk), end_line=hunk.end_line, stack=stack)
 
 
-def _users(said: EngineSaid, path: str) -> tuple[str | None, ...]:
+def _users(output: EngineSaid, path: str) -> tuple[str | None, ...]:
     """The stacks that use the file; Terraform formats it for one of them on behalf of all."""
-    checkout = said.stack.checkout
+    checkout = output.stack.checkout
     code = checkout.users.get(path.rpartition("/")[0] or ".", ())
     given = (stack for stack in checkout.stacks if path in stack.stack.variables_files)
     return tuple({stack.name: None for stack in (*code, *given)}) or (None,)

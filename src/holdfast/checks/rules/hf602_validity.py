@@ -6,12 +6,12 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import EngineSaid
 
 
-def _look(said: EngineSaid) -> Iterator[CheckResult]:
-    if said.unseen is not None:
-        yield Skipped(reason=said.unseen)
-    for folder in said.alone:
+def _look(output: EngineSaid) -> Iterator[CheckResult]:
+    if output.unseen is not None:
+        yield Skipped(reason=output.unseen)
+    for folder in output.alone:
         yield Skipped(reason="no stack uses this code, so it was not validated", file=folder)
-    for severity, problems in ((None, said.problems), (Severity.WARNING, said.warnings)):
+    for severity, problems in ((None, output.problems), (Severity.WARNING, output.warnings)):
         for problem in problems:
             yield Finding(message=problem.message, place=problem.place, hint=problem.hint, severity=severity)
 

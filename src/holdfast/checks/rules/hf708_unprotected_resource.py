@@ -62,7 +62,7 @@ def _answers(
 
 
 def _worst(found: Iterable[Protection]) -> Protection:
-    return min(found, key=lambda one: int(one.value))
+    return min(found, key=lambda protection: int(protection.value))
 
 
 def _providers(stack: CheckedStack, type_: str) -> Iterator[tuple[Body, Scope]]:
@@ -85,7 +85,9 @@ class _Written(NamedTuple):
 def _plan(plan: CheckedPlan) -> Iterator[CheckResult]:
     stack, table = plan.stack, stateful_types()
     partial = plan.plan.complete is False
-    if not stack.stack.production or not (partial or any(one.type in table for one in plan.plan.changes)):
+    if not stack.stack.production or not (
+        partial or any(resource.type in table for resource in plan.plan.changes)
+    ):
         return
     written = _in_code(stack)
     for address, answer in _planned(plan.plan, stack, written).items():
@@ -98,8 +100,8 @@ def _plan(plan: CheckedPlan) -> Iterator[CheckResult]:
             )
     if partial:
         there = {without_keys(change.address) for change in plan.plan.changes}
-        for address, one in written.items():
-            if one.said is Protection.UNKNOWN and address not in there:
+        for address, resource in written.items():
+            if resource.said is Protection.UNKNOWN and address not in there:
                 yield _unknown(address, "the plan omits it")
 
 

@@ -62,18 +62,18 @@ class HistoryScanner:
 
     def _secrets_in(self, version: Version, text: str) -> Iterator[Trace]:
         numbers, part = self._new(text.split("\n"))
-        for one in known_in(part) if part else ():
-            if one.digest not in self._secrets:
-                self._secrets.add(one.digest)
-                line = numbers[one.line - 1]
-                yield Trace(Mark.SECRET, *version, what=one.what, line=line, digest=one.digest)
+        for secret in known_in(part) if part else ():
+            if secret.digest not in self._secrets:
+                self._secrets.add(secret.digest)
+                line = numbers[secret.line - 1]
+                yield Trace(Mark.SECRET, *version, what=secret.what, line=line, digest=secret.digest)
 
     def _new(self, lines: list[str]) -> tuple[list[int], str]:
         """Lines that are new, with their numbers and context."""
         seen = self._lines
         new = [number for number, line in enumerate(lines) if hash(line) not in seen]
         seen.update(map(hash, lines))
-        near = {one for number in new for one in range(number - _BESIDE, number + _BESIDE + 1)}
+        near = {neighbour for number in new for neighbour in range(number - _BESIDE, number + _BESIDE + 1)}
         picked = [number for number in sorted(near) if 0 <= number < len(lines)]
         numbers: list[int] = []
         parts: list[str] = []

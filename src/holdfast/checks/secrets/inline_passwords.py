@@ -72,16 +72,16 @@ _INTERPOLATIONS = ("$", "{{", "}}", "%s", "*")
 
 def may_have_passwords(text: str) -> bool:
     """Whether there is anything to search for."""
-    return any(one.word in text for one in _COMMANDS) or any(name in text for name in _NAMES)
+    return any(command.word in text for command in _COMMANDS) or any(name in text for name in _NAMES)
 
 
 def inline_passwords(text: str) -> Iterator[InlinePassword]:
     """Each position once, commands first."""
-    seen: set[int] = set()
-    for one in _all(text):
-        if one.start not in seen and not _is_interpolated(one.text):
-            seen.add(one.start)
-            yield one
+    positions: set[int] = set()
+    for password in _all(text):
+        if password.start not in positions and not _is_interpolated(password.text):
+            positions.add(password.start)
+            yield password
 
 
 def _all(text: str) -> Iterator[InlinePassword]:
@@ -90,8 +90,8 @@ def _all(text: str) -> Iterator[InlinePassword]:
             for found in command.pattern.finditer(text):
                 yield InlinePassword(command.name, found["secret"], found.start("secret"), is_password=True)
     if any(name in text for name in _NAMES):
-        for one in (_SET, _LINE):
-            for found in one.finditer(text):
+        for pattern_ in (_SET, _LINE):
+            for found in pattern_.finditer(text):
                 yield InlinePassword(found["name"], found["secret"], found.start("secret"), is_password=True)
     if "value" in text:
         for found in _ENTRY.finditer(text):

@@ -20,20 +20,9 @@ _PLACEHOLDER = pattern(
     r"]?real|not[-_ ]?used|x{4,}|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
 )
 _WORDS = frozenset(
-    {
-        "password",
-        "passwd",
-        "pass",
-        "secret",
-        "pw",
-        "pwd",
-        "user",
-        "token",
-        "x-oauth-basic",
-        "x-access-token",
-        "none",
-    }
-)
+    ("password", "passwd", "pass", "secret", "pw", "pwd", "user", "token",
+     "x-oauth-basic", "x-access-token", "none")
+)  # fmt: skip
 _ABOUT = frozenset(
     (
         "account", "age", "alg", "algorithm", "alias", "allowed", "annotations", "arns", "audience",
@@ -98,7 +87,7 @@ def is_placeholder(text: str) -> bool:
 
 def known_in(text: str) -> Iterator[KnownSecret]:
     """The secrets in a text, with type and position."""
-    spans = [one for one in sorted(set(_formats().spans(text))) if _counts(text, *one)]
+    spans = [span for span in sorted(set(_formats().spans(text))) if _counts(text, *span)]
     starts = line_starts(text) if spans else []
     kinds = _kinds(text, {start for start, _ in spans})
     for start, end in spans:
@@ -140,9 +129,9 @@ def _one_by_one() -> tuple[tuple[str, Redactor], ...]:
 def _kinds(text: str, starts: set[int]) -> dict[int, str]:
     """The format of each secret. Only computed for findings, which are rare."""
     found: dict[int, str] = {}
-    for what, one in _one_by_one() if starts else ():
+    for what, redactor in _one_by_one() if starts else ():
         name = what.partition(":")[0].partition(" (")[0]
-        for start, _ in one.spans(text):
+        for start, _ in redactor.spans(text):
             found.setdefault(start, name)
         if starts <= found.keys():
             break

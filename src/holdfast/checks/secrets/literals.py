@@ -42,15 +42,17 @@ def in_variables(file: VariablesFile) -> tuple[Suspicious, ...]:
     return file.checkout.code.once(key, lambda: tuple(_by_names((file.file,), file.checkout, set())))
 
 
-def _by_names(files: Iterable[File], checkout: Checkout, told: set[tuple[str, int]]) -> Iterator[Suspicious]:
+def _by_names(
+    files: Iterable[File], checkout: Checkout, reported: set[tuple[str, int]]
+) -> Iterator[Suspicious]:
     """Under names in the code first, then in embedded texts; each line is reported once."""
     for file in files:
         here: list[Suspicious] = []
         if texts.may_name(file.path, checkout):
-            here += (one for one in _in_file(file, checkout.config) if _spot(one.place) not in told)
+            here += (text for text in _in_file(file, checkout.config) if _spot(text.place) not in reported)
         yield from here
-        lines = {_spot(one.place) for one in here} | told
-        yield from (one for one in texts.in_code(file.path, checkout) if _spot(one.place) not in lines)
+        lines = {_spot(text.place) for text in here} | reported
+        yield from (text for text in texts.in_code(file.path, checkout) if _spot(text.place) not in lines)
 
 
 def _spot(place: Place) -> tuple[str, int]:
@@ -69,12 +71,12 @@ def _in_file(file: File, config: Config) -> Iterator[Suspicious]:
 
 def _all_named(file: File) -> Iterator[tuple[str | None, str, Literal, str]]:
     for attribute in file.body.attributes:
-        for one in _named(attribute.name, attribute.expression):
-            yield None, *one
+        for text in _named(attribute.name, attribute.expression):
+            yield None, *text
     for top in file.body.blocks:
         address = _address(top)
-        for one in _in_block(top, top):
-            yield address, *one
+        for text in _in_block(top, top):
+            yield address, *text
 
 
 def _in_block(block: Block, top: Block) -> Iterator[tuple[str, Literal, str]]:

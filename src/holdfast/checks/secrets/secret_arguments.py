@@ -65,21 +65,21 @@ class _Text(NamedTuple):
 def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCodedSecret]:
     if resource.mode != "managed":
         return
-    for one in _all(module, resource):
-        if one.text and not is_harmless(one.text):
-            found = Suspicious(
-                SecretKind.KNOWN, ".".join(one.steps), one.place, resource.address, resource.type
+    for text in _all(module, resource):
+        if text.text and not is_harmless(text.text):
+            secret = Suspicious(
+                SecretKind.KNOWN, ".".join(text.steps), text.place, resource.address, resource.type
             )
-            yield HardCodedSecret(found, one.text, _is_ignored(resource, one.steps[0]))
+            yield HardCodedSecret(secret, text.text, _is_ignored(resource, text.steps[0]))
 
 
 def _all(module: Module, resource: Resource) -> Iterator[_Text]:
     for steps in _listed(resource):
         is_secret = _is_secret(resource, steps)
-        for one in values_at(resource.body, steps):
-            if one.expression is not None:
-                for given in _texts(module, one.steps, one.expression, one.place):
-                    direct = given.steps == one.steps
+        for value_ in values_at(resource.body, steps):
+            if value_.expression is not None:
+                for given in _texts(module, value_.steps, value_.expression, value_.place):
+                    direct = given.steps == value_.steps
                     if is_secret if direct else _is_secret_entry(steps, given):
                         yield given
     for body in bodies(resource.block) if _may_flag(module, resource.block.file) else ():
@@ -97,9 +97,9 @@ def _may_flag(module: Module, file: str) -> bool:
 
 
 def _listed(resource: Resource) -> Iterator[tuple[str, ...]]:
-    for one in secret_facts.secret_attributes(resource.mode, resource.type):
-        if one.kind == secret_facts.SENSITIVE:
-            yield one.steps
+    for attribute in secret_facts.secret_attributes(resource.mode, resource.type):
+        if attribute.kind == secret_facts.SENSITIVE:
+            yield attribute.steps
     for twin in secret_facts.write_only_twins(resource.type):
         yield (*twin.steps[:-1], twin.name)
     if _GITHUB.fullmatch(resource.type):
@@ -141,7 +141,7 @@ def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place
         if inside is None:
             yield _Text(below, text, here)
         else:
-            yield from (_Text((*below, *names), one, here) for names, one in named_texts(inside))
+            yield from (_Text((*below, *names), text_, here) for names, text_ in named_texts(inside))
 
 
 def _behind(module: Module, expression: Expression, file: str) -> tuple[Expression, str]:
@@ -153,7 +153,7 @@ def _behind(module: Module, expression: Expression, file: str) -> tuple[Expressi
                 found = block.body.attribute("default") if block is not None else None
             case Traversal(root="local", steps=(str() as name,)):
                 given = (block.body.attribute(name) for block in module.blocks("locals"))
-                found = next((one for one in given if one is not None), None)
+                found = next((attribute for attribute in given if attribute is not None), None)
             case _:
                 break
         if found is None:

@@ -62,8 +62,8 @@ def _listed(table: str, type_: str) -> tuple[SecretAttribute, ...]:
 def write_only_twins(type_: str) -> tuple[WriteOnlyTwin, ...]:
     found = _table("write-only")["arguments"].get(type_, {})
     return tuple(
-        WriteOnlyTwin(steps=tuple(path.split(".")), name=one["twin"], version=one["version"])
-        for path, one in found.items()
+        WriteOnlyTwin(steps=tuple(path.split(".")), name=row["twin"], version=row["version"])
+        for path, row in found.items()
     )
 
 
@@ -78,28 +78,28 @@ def remedy(mode: str, type_: str, paths: tuple[str, ...] = (), *, otherwise: str
 
     `otherwise`: for types without a remedy of their own.
     """
-    said = [
+    remedies = [
         f"Set `{twin.path}` instead of `{path}` (write-only: it is never stored)."
         for path in paths
         for twin in write_only_twins(type_)
         if mode == "managed" and is_at_or_below(twin.steps, tuple(path.split(".")))
     ]
     if mode == "data" and type_ in ephemeral_types():
-        said.append(f'Read it with `ephemeral "{type_}"`, which is never stored.')
+        remedies.append(f'Read it with `ephemeral "{type_}"`, which is never stored.')
     table = _table("remedies")
     known = next(
         (
-            one["remedy"]
-            for one in table["remedies"]
-            if one.get("mode", mode) == mode
-            and any(fnmatch.fnmatchcase(type_, kind) for kind in one["types"])
+            row["remedy"]
+            for row in table["remedies"]
+            if row.get("mode", mode) == mode
+            and any(fnmatch.fnmatchcase(type_, kind) for kind in row["types"])
         ),
         None,
     )
-    if known is not None or not said:
+    if known is not None or not remedies:
         last = table["otherwise"]["data" if mode == "data" else "managed"]
-        said.append(known or (last if otherwise is None else otherwise))
-    return " ".join(dict.fromkeys(said))
+        remedies.append(known or (last if otherwise is None else otherwise))
+    return " ".join(dict.fromkeys(remedies))
 
 
 def is_at_or_below(listed_: Steps, steps: Steps) -> bool:
@@ -119,8 +119,8 @@ def _steps_match(listed_: Steps, steps: Steps) -> bool:
 def parts(value: object, steps: Steps) -> Iterator[object]:
     """The values at a path inside a document; lists are transparent."""
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from parts(one, steps)
+        for item in value:
+            yield from parts(item, steps)
     elif not steps:
         yield value
     elif isinstance(value, Mapping):

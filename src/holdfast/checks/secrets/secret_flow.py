@@ -107,7 +107,9 @@ def secret_in(  # noqa: C901, PLR0911 - one row per kind of expression
 
 
 def _first(expressions: tuple[Expression, ...], at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    return next((found for one in expressions if (found := secret_in(one, at, steps)) is not None), None)
+    return next(
+        (found for expression in expressions if (found := secret_in(expression, at, steps)) is not None), None
+    )
 
 
 def _hidden(found: CarriedSecret | None) -> CarriedSecret | None:
@@ -142,8 +144,8 @@ def _call(call: Call, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     if call.name in _UNMASKED:
         return None
     if call.name == "nonsensitive":
-        told = (_told(argument, at, steps) for argument in call.arguments)
-        found = next((one for one in told if one is not None), None)
+        secrets = (_told(argument, at, steps) for argument in call.arguments)
+        found = next((secret for secret in secrets if secret is not None), None)
         if found is None or _plain_parameter(found.source):
             return None
         return found._replace(unmasked=True, masked=False)
@@ -165,7 +167,7 @@ def _told(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecre
             return _first((expression.yes, expression.no), at, steps)
         case Template():
             found = (_told(piece, at, ()) for piece in expression.pieces)
-            return next((one for one in found if one is not None), None)
+            return next((secret for secret in found if secret is not None), None)
         case _:
             return secret_in(expression, at, steps)
 
@@ -185,9 +187,15 @@ def _for(expression: For, at: ModuleScope) -> CarriedSecret | None:
     for part in (expression.key, expression.value):
         if part is None:
             continue
-        asked = (_names(one.steps) for one in references(part) if one.root == expression.value_name)
+        asked = (
+            _names(reference.steps)
+            for reference in references(part)
+            if reference.root == expression.value_name
+        )
         from_items = (secret_in(expression.collection, at, (_ANY, *steps)) for steps in asked)
-        found = next((one for one in from_items if one is not None), None) or secret_in(part, at)
+        found = next((reference for reference in from_items if reference is not None), None) or secret_in(
+            part, at
+        )
         if found is not None:
             return found
     return None
@@ -251,7 +259,7 @@ def _variable(name: str, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
 
 
 def _output(call_name: str, output: str, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    call = next((one for one in at.module.code.calls if one.name == call_name), None)
+    call = next((module_call for module_call in at.module.code.calls if module_call.name == call_name), None)
     source = constant(call.source) if call is not None and call.source is not None else None
     if call is None or not isinstance(source, str) or not source.startswith((".", "/")):
         return None

@@ -71,7 +71,7 @@ def _read_by_code(checkout: Checkout) -> set[str]:
         for file in module.files:
             text = checkout.text(file.path) or ""
             if "file" in text and (".yaml" in text or ".yml" in text):
-                names = (one[1] for one in _FILE.finditer(text))
+                names = (match[1] for match in _FILE.finditer(text))
                 found.update(posixpath.normpath(posixpath.join(module.folder, name)) for name in names)
     return found
 
@@ -100,12 +100,12 @@ def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious]:
     if not found:
         return
     # Secrets of known formats have their own rule.
-    told = {one.line for one in known_in(text)}
+    reported = {one.line for one in known_in(text)}
     starts = line_starts(text)
     for at, (kind, name) in found:
         line = bisect.bisect_right(starts, at)
-        if line not in told:
-            told.add(line)
+        if line not in reported:
+            reported.add(line)
             yield Suspicious(kind, name, Place(file=path, line=line, column=at - starts[line - 1] + 1))
 
 
@@ -155,9 +155,9 @@ def _random(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[in
 
 
 def _typed(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
-    for one in inline_passwords(text):
-        if one.is_password or names_secret(one.name, words):
-            password = one.is_password or ends_as_password(one.name)
-            kind = classify_text(one.text, bits, password=password)
+    for password_ in inline_passwords(text):
+        if password_.is_password or names_secret(password_.name, words):
+            password = password_.is_password or ends_as_password(password_.name)
+            kind = classify_text(password_.text, bits, password=password)
             if kind is not None:
-                yield one.start, (kind, one.name)
+                yield password_.start, (kind, password_.name)
