@@ -49,6 +49,15 @@ def test_a_policy_refuses_and_its_tests_prove_it(repository: Program) -> None:
     assert "main.test_public" in failing.out
 
 
+def test_a_policy_and_its_tests_may_share_a_file(repository: Program) -> None:
+    """`check` and `policy test` both work."""
+    tests = TESTS.replace("    package main\n    import rego.v1\n", "")
+    repository.write("policy/public.rego", POLICY + tests)
+    checked = repository.json("check", code=3)
+    assert "rego.main.deny_public" in {finding["rule"] for finding in checked["findings"]}
+    assert repository.json("policy", "test")["summary"]["passed"] == 2
+
+
 def test_nothing_to_test_is_not_a_success(repository: Program) -> None:
     """Without tests, and without policies."""
     assert repository.json("policy", "test", code=64)["errors"][0]["code"] == "HF-POL-2"

@@ -19,7 +19,7 @@ from tools_made import asked, found
 
 from holdfast.checks.model.interface import Finding, Skipped
 from holdfast.checks.tools import checkov
-from holdfast.checks.tools.checkov_report import Report, read_report
+from holdfast.checks.tools.checkov_report import CheckovReport, read_report
 from holdfast.config.checks import Use
 from holdfast.system import processes
 from holdfast.system.environment import Environment
@@ -67,11 +67,11 @@ def test_it_looks_at_code_and_plans(tmp_path: Path, path: str) -> None:
     """Its findings have their ids, places and addresses; a plan's have their stack."""
     plans = {"root": json.dumps(plan()).encode()}
     about = asked("checkov", {"main.tf": CODE}, root=tmp_path, plans=plans, path=path)
-    answers = [(rule.id, str(one.place), one.stack, one.address) for rule, one in checkov.look(about)]  # type: ignore[union-attr] # every answer is a finding, or the test fails
+    results = [(rule.id, str(one.place), one.stack, one.address) for rule, one in checkov.check(about)]  # type: ignore[union-attr] # every answer is a finding, or the test fails
     for id_ in ("CKV_AWS_20", "CKV_AWS_21"):
-        assert (id_, "main.tf:1", None, "aws_s3_bucket.a") in answers
-        assert (id_, "None", "root", "aws_s3_bucket.a") in answers
-    assert {id_[:4] for id_, *_ in answers} == {"CKV_", "CKV2"}
+        assert (id_, "main.tf:1", None, "aws_s3_bucket.a") in results
+        assert (id_, "None", "root", "aws_s3_bucket.a") in results
+    assert {id_[:4] for id_, *_ in results} == {"CKV_", "CKV2"}
 
 
 def test_what_it_passes_over_is_an_error(tmp_path: Path, path: str) -> None:
@@ -81,7 +81,7 @@ def test_what_it_passes_over_is_an_error(tmp_path: Path, path: str) -> None:
     about = asked(
         "checkov", files, root=tmp_path, plans={"root": json.dumps(empty).encode()}, path=path, use=Use.ON
     )
-    messages = [message for id_, message in found(checkov.look, about) if id_ == "HF908"]
+    messages = [message for id_, message in found(checkov.check, about) if id_ == "HF908"]
     assert "checkov: could not read b.tf" in messages
     assert "checkov: could not read the plan" in messages
 
@@ -100,7 +100,7 @@ def test_its_false_greens_are_known(tmp_path: Path, path: str, content: str | No
     )
     report = read_report(finished)
     assert finished.code == 0
-    assert isinstance(report, Report)
+    assert isinstance(report, CheckovReport)
     assert (report.seen, report.failed) == (frozenset(), ())
 
 
@@ -122,8 +122,8 @@ def test_resources_it_has_no_check_for_are_seen(tmp_path: Path, path: str) -> No
     code = 'resource "terraform_data" "x" {\n  input = "v"\n}\n'
     files = {"main.tf": code, "sub/a.tf": code, "b.tf.json": '{"resource": {"null_resource": {"n": {}}}}'}
     about = asked("checkov", files, root=tmp_path, plans={"root": json.dumps(made).encode()}, path=path)
-    assert [(rule.id, answer) for rule, answer in checkov.look(about)] == [
-        ("checkov", Skipped(reason="Checkov did not look at this file", file="b.tf.json"))
+    assert [(rule.id, answer) for rule, answer in checkov.check(about)] == [
+        ("checkov", Skipped(reason="Checkov did not check this file", file="b.tf.json"))
     ]
 
 
@@ -142,16 +142,16 @@ def test_settings_of_the_repository_are_not_its_own_to_read(tmp_path: Path, path
     }
     about = asked("checkov", files, root=tmp_path / "repository", path=path)
     home = Environment(variables={**about.environment.variables, "HOME": str(tmp_path)})
-    answers = list(checkov.look(replace(about, environment=home)))
-    ids = {rule.id for rule, answer in answers if isinstance(answer, Finding)}
+    results = list(checkov.check(replace(about, environment=home)))
+    ids = {rule.id for rule, answer in results if isinstance(answer, Finding)}
     assert "CKV2_ACME_1" in ids
     assert not ids & {"CKV_AWS_20", "CKV_AWS_21", "HF908"}
     assert not marker.exists()
     assert not (tmp_path / "out").exists()
-    assert [(rule.id, answer.reason) for rule, answer in answers if isinstance(answer, Skipped)] == [
-        ("CKV_AWS_20", "the settings of Checkov skip it"),
-        ("checkov", "checks in checks would be run as code, so they were not asked"),
-        ("CKV_AWS_21", "a comment in the code skips it: no versions here"),
+    assert [(rule.id, answer.reason) for rule, answer in results if isinstance(answer, Skipped)] == [
+        ("CKV_AWS_20", "skipped in the settings of Checkov"),
+        ("checkov", "the checks in checks are not run: the folder contains code"),
+        ("CKV_AWS_21", "skipped by a comment in the code: no versions here"),
     ]
 
 

@@ -20,7 +20,7 @@ from tools_made import asked
 
 from holdfast.checks.model.interface import Finding, Skipped
 from holdfast.checks.tools.rego import tool
-from holdfast.checks.tools.source_documents import document
+from holdfast.checks.tools.source_documents import document_from_source
 
 REPOSITORY = Path(__file__).parents[2]
 HEAD = "package main\nimport rego.v1\n"
@@ -256,7 +256,7 @@ def test_findings_are_the_same_in_every_field(evaluator: Evaluator) -> None:
         ("rego.team.more.deny", "noted", "b.tf.json:1", None, None, None, "note"),
     }
     skips = {(id_, one.reason, one.file) for id_, one in said if isinstance(one, Skipped)}
-    assert skips == {("rego.main.deny_spared", "an exception of the policy holds: spared", "main.tf")}
+    assert skips == {("rego.main.deny_spared", "excepted by the policy: spared", "main.tf")}
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_a_package_is_called_as_it_is_written(evaluator: Evaluator) -> None:
     """Also where its name is no word."""
     text = 'package teams["data-lake"].s3\n\nimport rego.v1\n\ndeny if input.resource\n'
     found = evaluator.found({"main.tf": CODE, "policy/a.rego": text})
-    assert found == [('rego.teams["data-lake"].s3.deny', "deny holds")]
+    assert found == [('rego.teams["data-lake"].s3.deny', "deny is true")]
 
 
 def test_a_text_that_is_no_set_is_a_finding(evaluator: Evaluator) -> None:
@@ -483,4 +483,4 @@ def test_code_is_to_policies_what_conftest_makes_of_it(tmp_path: Path) -> None:
         parsed = subprocess.run(
             [str(conftest), "parse", "--parser=hcl2", str(file)], capture_output=True, check=True
         )
-        assert document(file.read_bytes(), str(file)) == json.loads(parsed.stdout), file
+        assert document_from_source(file.read_bytes(), str(file)) == json.loads(parsed.stdout), file

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.checks.tools.rego import exact
-from holdfast.checks.tools.rego.names import doubtful_names
-from holdfast.checks.tools.rego.order import ordered
-from holdfast.checks.tools.rego.policies import Policy
-from holdfast.checks.tools.rego.steps import stepped
-from holdfast.checks.tools.rego.tokens import tokens_of
+from holdfast.checks.tools.rego.names import name_problems
+from holdfast.checks.tools.rego.order import rewrite_comparisons
+from holdfast.checks.tools.rego.policies import PolicyFile
+from holdfast.checks.tools.rego.steps import lift_iterations
+from holdfast.checks.tools.rego.tokens import tokenize
 
 WORDS = (
     *("if", "else", "not", "some", "every", "in", "with", "as", "default", "import", "contains", "walk"),
@@ -23,15 +23,15 @@ TEXTS = st.lists(st.sampled_from(WORDS), max_size=40).map("".join) | st.text(max
 @given(TEXTS)
 def test_no_policy_breaks_its_rewriting(text: str) -> None:
     """A broken policy is for the evaluator to refuse."""
-    assert "".join(tokens_of(text)) == text
-    exact.for_tests(text)
-    list(doubtful_names([Policy(path="policy/a.rego", text=text)]))
+    assert "".join(tokenize(text)) == text
+    exact.rewrite_tests(text)
+    list(name_problems([PolicyFile(path="policy/a.rego", text=text)]))
 
 
 @given(TEXTS)
 def test_what_goes_through_nothing_stays_as_it_is(text: str) -> None:
     """Without an index there is no step, without a comparison no function."""
     plain = text.replace("[", "").replace("walk", "b").replace("with", "b")
-    assert stepped(plain) == plain
+    assert lift_iterations(plain) == plain
     level = text.replace("<", "").replace(">", "")
-    assert ordered(level, "p") == level
+    assert rewrite_comparisons(level, "p") == level

@@ -13,7 +13,7 @@ import msgspec
 from checks_made import checkout, plan_of
 
 from holdfast.checks.model.interface import Finding, Skipped
-from holdfast.checks.tools.interface import Asked, Look, answers
+from holdfast.checks.tools.interface import CheckFunction, ToolRequest, run_tool
 from holdfast.config.checks import Use
 from holdfast.system.environment import Environment
 
@@ -26,14 +26,14 @@ def asked(
     plans: Mapping[str, bytes] | None = None,
     use: Use = Use.AUTO,
     path: str = "",
-) -> Asked:
+) -> ToolRequest:
     """The files are written below `root`, too: a program reads them there."""
     made = checkout(files)
     made.config = msgspec.structs.replace(made.config, root=root)
     for file, text in files.items():
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(textwrap.dedent(text))
-    return Asked(
+    return ToolRequest(
         name=name,
         use=use,
         checkout=made,
@@ -42,13 +42,13 @@ def asked(
     )
 
 
-def found(look: Look, about: Asked) -> list[tuple[str, str]]:
+def found(look: CheckFunction, about: ToolRequest) -> list[tuple[str, str]]:
     """Ids and messages of what was found."""
-    return [(rule.id, one.message) for rule, one in answers(look, about) if isinstance(one, Finding)]
+    return [(rule.id, one.message) for rule, one in run_tool(look, about) if isinstance(one, Finding)]
 
 
-def skipped(look: Look, about: Asked) -> list[tuple[str, str]]:
-    return [(rule.id, one.reason) for rule, one in answers(look, about) if isinstance(one, Skipped)]
+def skipped(look: CheckFunction, about: ToolRequest) -> list[tuple[str, str]]:
+    return [(rule.id, one.reason) for rule, one in run_tool(look, about) if isinstance(one, Skipped)]
 
 
 def program(folder: Path, name: str, text: str) -> str:

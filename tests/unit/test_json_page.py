@@ -18,7 +18,9 @@ def fields_under(heading: str) -> set[str]:
 
 def test_every_field_of_tests_of_policies_is_on_the_page() -> None:
     """And no other."""
-    one = policy_tests.Test(package="main", name="test_a", file=None, outcome=policy_tests.Outcome.PASSED)
+    one = policy_tests.PolicyTest(
+        package="main", name="test_a", file=None, outcome=policy_tests.Outcome.PASSED
+    )
     assert fields_under("policy test") == {
         *("version", "by", "tests", "summary"),
         *policy._document(one),

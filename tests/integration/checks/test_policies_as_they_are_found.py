@@ -9,7 +9,7 @@ import pytest
 from tools_made import asked, found, program, skipped
 
 from holdfast.checks.model.interface import Finding
-from holdfast.checks.tools.interface import answers
+from holdfast.checks.tools.interface import run_tool
 from holdfast.checks.tools.rego import forbidden_calls, tool
 from holdfast.checks.tools.rego.files import PolicyFiles, policy_files
 from holdfast.hcl.eval.code import Code
@@ -66,7 +66,7 @@ def test_what_should_hold_policies_and_does_not_is_noticed(tmp_path: Path) -> No
     (tmp_path / "policy/lost").symlink_to("nowhere")
     write(tmp_path / ".gitmodules", '[submodule "s"]\n\tpath = policy/shared\n\turl = ../s\n')
     assert of(tmp_path) == PolicyFiles(
-        paths=("policy/a.rego",), empty=("policy/shared",), lost=("policy/lost",)
+        paths=("policy/a.rego",), empty=("policy/shared",), broken_links=("policy/lost",)
     )
     (tmp_path / "other").mkdir()
     write(tmp_path / "other/policy", "a file of that name")
@@ -76,18 +76,18 @@ def test_what_should_hold_policies_and_does_not_is_noticed(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("deny contains 1 if true\n", "rego: no package is named in policy/a.rego"),
+        ("deny contains 1 if true\n", "rego: no package in policy/a.rego"),
         (
             'package main\n\ndeny[msg] { msg := "x" }\n',
-            "rego: written in Rego before 1.0: policy/a.rego:3",
+            "rego: syntax before Rego 1.0: policy/a.rego:3",
         ),
         (
             "package main\nimport data.lib\n\ndeny contains 1 if data.regions[_] == input.region\n",
-            "rego: no policy gives `data.regions` (policy/a.rego:4), and no other data is loaded",
+            "rego: no policy defines `data.regions` (policy/a.rego:4), and no other data is loaded",
         ),
         (
             'package main\ndeny contains http.send({"url": "x"}).body\n',
-            f"rego: {forbidden_calls.refused([('`http.send`', 'policy/a.rego:2')])}",
+            f"rego: {forbidden_calls.message([('`http.send`', 'policy/a.rego:2')])}",
         ),
     ],
 )
@@ -97,14 +97,14 @@ def test_policies_that_would_never_fire_or_lead_out_are_errors(
     """Whoever evaluates them here: it is not asked."""
     files = {"main.tf": CODE, "policy/a.rego": text, "policy/lib/b.rego": "package lib.b\n\nx := 1\n"}
     path = program(tmp_path / "bin", "opa", "raise SystemExit('nobody may be asked')")
-    assert found(tool.look, asked("rego", files, root=tmp_path, path=path)) == [("HF908", message)]
+    assert found(tool.check, asked("rego", files, root=tmp_path, path=path)) == [("HF908", message)]
 
 
 def test_policies_that_say_nothing_are_a_skip(tmp_path: Path) -> None:
     """They are there, and nothing was held against them."""
     files = {"main.tf": CODE, "policy/a.rego": "package main\n\nallow := true\n"}
     about = asked("rego", files, root=tmp_path)
-    assert skipped(tool.look, about) == [("rego", "no policy in `policy/` denies or warns")]
+    assert skipped(tool.check, about) == [("rego", "no policy in `policy/` denies or warns")]
 
 
 CHANGE = {"actions": ["create"], "before": None, "after": {"name": "hunter2"}, "after_unknown": {}}
@@ -137,7 +137,7 @@ def findings(tmp_path: Path, *, plan: bool, **metadata: object) -> Finding:
     files = {"main.tf": CODE, "policy/a.rego": POLICY}
     plans = {"root": json.dumps(PLAN).encode()} if plan else None
     about = asked("rego", files, root=tmp_path, path=path, plans=plans)
-    (one,) = [answer for _, answer in answers(tool.look, about) if isinstance(answer, Finding)]
+    (one,) = [answer for _, answer in run_tool(tool.check, about) if isinstance(answer, Finding)]
     return one
 
 

@@ -10,11 +10,11 @@ import pytest
 from tools_made import asked, found, skipped
 
 from holdfast.checks.model.interface import Finding, Severity
-from holdfast.checks.tools.interface import answers
+from holdfast.checks.tools.interface import run_tool
 from holdfast.checks.tools.rego import tool
 from holdfast.checks.tools.rego.by_regopy import Regopy
-from holdfast.checks.tools.rego.interface import Document, NoAnswer
-from holdfast.checks.tools.rego.policies import Policy
+from holdfast.checks.tools.rego.interface import Document, EvaluationError
+from holdfast.checks.tools.rego.policies import PolicyFile
 from holdfast.config.checks import Use
 
 pytest.importorskip("regopy", reason="the extra `rego` is not installed")
@@ -41,7 +41,7 @@ def plan(**after: object) -> bytes:
 
 def of_plan(tmp_path: Path, rules: str, **after: object) -> list[tuple[str, str]]:
     files = {"main.tf": "", "policy/a.rego": HEAD + rules}
-    return found(tool.look, asked("rego", files, root=tmp_path, plans={"root": plan(**after)}))
+    return found(tool.check, asked("rego", files, root=tmp_path, plans={"root": plan(**after)}))
 
 
 AFTER = "some r in input.resource_changes; a := r.change.after"
@@ -57,7 +57,7 @@ def test_code_and_plans_are_asked(tmp_path: Path) -> None:
     about = asked(
         "rego", {**CODE, "policy/a.rego": policy}, root=tmp_path, plans={"root": plan(acl="private")}
     )
-    assert found(tool.look, about) == [("rego.team.a.warn", "planned"), ("rego.team.a.deny_acl", "a")]
+    assert found(tool.check, about) == [("rego.team.a.warn", "planned"), ("rego.team.a.deny_acl", "a")]
 
 
 def test_metadata_says_where_and_what_to_do(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_metadata_says_where_and_what_to_do(tmp_path: Path) -> None:
         '"team": "core"} if input.resource\n'
     )
     about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
-    (one,) = [one for _, one in answers(tool.look, about) if isinstance(one, Finding)]
+    (one,) = [one for _, one in run_tool(tool.check, about) if isinstance(one, Finding)]
     assert (one.message, one.hint, one.address) == ("no (team: core)", "Mend it.", "aws_x.a")
     assert one.severity is Severity.NOTE
     assert one.place is not None
@@ -78,14 +78,14 @@ def test_an_exception_is_a_skip_with_its_reason(tmp_path: Path) -> None:
     """It is counted and shown, and fails nothing."""
     rules = 'deny_x contains "no" if input.resource\nexception contains rules if { rules := ["x"] }\n'
     about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
-    assert found(tool.look, about) == []
-    assert ("rego.main.deny_x", "an exception of the policy holds: no") in skipped(tool.look, about)
+    assert found(tool.check, about) == []
+    assert ("rego.main.deny_x", "excepted by the policy: no") in skipped(tool.check, about)
 
 
 def test_without_a_plan_that_is_said(tmp_path: Path) -> None:
     """Policies about plans looked at nothing."""
     about = asked("rego", {**CODE, "policy/a.rego": HEAD + "deny contains 1 if input.x\n"}, root=tmp_path)
-    assert [id_ for id_, _ in skipped(tool.look, about)] == ["rego"]
+    assert [id_ for id_, _ in skipped(tool.check, about)] == ["rego"]
 
 
 # Where the library is right, also about texts with escapes.
@@ -203,10 +203,10 @@ def test_a_policy_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert message == "rego: regopy cannot read the policies: Invalid assignment operator (policy/a.rego:5)"
 
 
-def test_a_name_that_nothing_gives_a_value_is_an_error(tmp_path: Path) -> None:
+def test_a_name_without_a_value_is_an_error(tmp_path: Path) -> None:
     """The library would take the rule for one that does not fire."""
     ((id_, message),) = of_plan(tmp_path, 'deny contains "x" if inptu.resource_changes\n')
-    assert (id_, message) == ("HF908", "rego: nothing gives this name a value: policy/a.rego:3 (`inptu`)")
+    assert (id_, message) == ("HF908", "rego: this name has no value: `inptu` (policy/a.rego:3)")
 
 
 DYING = {
@@ -223,9 +223,48 @@ def test_a_process_that_dies_is_an_error(tmp_path: Path, how: str) -> None:
     """The library takes its whole process with it (`binding` of an undefined result): ours stays."""
     program = (sys.executable, "-c", f"import sys; sys.stdin.read(); {DYING[how]}")
     dying = Regopy(tmp_path, {"PATH": ""}, program)
-    policy = Policy(path="policy/a.rego", text=HEAD + "deny contains 1 if input.x\n")
-    with pytest.raises(NoAnswer, match="signal 6" if how == "abort" else "regopy"):
+    policy = PolicyFile(path="policy/a.rego", text=HEAD + "deny contains 1 if input.x\n")
+    with pytest.raises(EvaluationError, match="signal 6" if how == "abort" else "regopy"):
         dying.evaluate([policy], [Document(value={})])
+
+
+ONE_FILE = """
+bucket := {"resource": {"aws_x": {"a": [{"acl": "public"}]}}}
+
+deny contains "public" if {
+  some name, blocks in input.resource.aws_x
+  blocks[_].acl == "public"
+}
+
+test_literal if {
+  count(deny) == 1 with input as {"resource": {"aws_x": {"a": [{"acl": "public"}]}}}
+}
+
+todo_test_later if count(deny) == 2 with input as bucket
+
+test_rule if count(deny) == 1 with input as bucket
+
+warn contains "code" if input.resource
+"""
+
+
+def test_a_policy_may_have_its_tests_in_the_same_file(tmp_path: Path) -> None:
+    """A loaded test with `with input as` would crash regopy."""
+    about = asked("rego", {**CODE, "policy/a.rego": HEAD + ONE_FILE}, root=tmp_path)
+    assert found(tool.check, about) == [("rego.main.deny", "public"), ("rego.main.warn", "code")]
+
+
+def test_a_crash_of_regopy_says_install_opa(tmp_path: Path) -> None:
+    """The policy is correct: fixing it would not help."""
+    rules = (
+        'deny contains "x" if { always }\n'
+        "always if { count(input.resource) == 1 with input as input.other }\n"
+    )
+    about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
+    (finding,) = [result for _, result in run_tool(tool.check, about) if isinstance(result, Finding)]
+    assert finding.message.startswith("rego: regopy crashed")
+    assert "Install `opa`" in str(finding.hint)
+    assert "Fix" not in str(finding.hint)
 
 
 def test_no_credential_of_the_caller_reaches_the_process(tmp_path: Path) -> None:
@@ -247,14 +286,14 @@ def test_a_large_plan_is_slimmed_and_judged_rightly(tmp_path: Path) -> None:
         root=tmp_path,
         plans={"root": json.dumps(document).encode()},
     )
-    assert found(tool.look, about) == [("rego.main.deny", "public")]
+    assert found(tool.check, about) == [("rego.main.deny", "public")]
 
 
 def test_what_stays_too_large_is_an_error(tmp_path: Path) -> None:
     """A policy that looks at everything cannot be slimmed for; regopy would take gigabytes."""
     big = Document(value={"text": ["x" * 1000] * 21_000}, stack="a")
-    policy = Policy(path="policy/a.rego", text=HEAD + "deny contains 1 if input[_] == 1\n")
-    with pytest.raises(NoAnswer, match="21 MB"):
+    policy = PolicyFile(path="policy/a.rego", text=HEAD + "deny contains 1 if input[_] == 1\n")
+    with pytest.raises(EvaluationError, match="21 MB"):
         Regopy(tmp_path, {}).evaluate([policy], [big])
 
 
@@ -263,8 +302,8 @@ def test_what_stays_too_large_is_an_error(tmp_path: Path) -> None:
 
 def test_without_policies_nothing_is_said(tmp_path: Path) -> None:
     """Most repositories have none; one that wants them asked is told."""
-    assert found(tool.look, asked("rego", CODE, root=tmp_path)) == []
-    ((id_, _),) = found(tool.look, asked("rego", CODE, root=tmp_path, use=Use.ON))
+    assert found(tool.check, asked("rego", CODE, root=tmp_path)) == []
+    ((id_, _),) = found(tool.check, asked("rego", CODE, root=tmp_path, use=Use.ON))
     assert id_ == "HF908"
 
 
@@ -272,4 +311,4 @@ def test_a_broken_file_is_skipped_with_its_name(tmp_path: Path) -> None:
     """Nobody can ask policies about it; HF904 says what is wrong with it."""
     files = {"main.tf": "resource {{{\n", "policy/a.rego": HEAD + "deny contains 1 if input.resource\n"}
     about = asked("rego", files, root=tmp_path)
-    assert ("rego", "a part of the file could not be read") in skipped(tool.look, about)
+    assert ("rego", "the file has syntax errors") in skipped(tool.check, about)

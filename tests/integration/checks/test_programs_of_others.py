@@ -14,7 +14,7 @@ from tools_made import asked, found, program, skipped
 from holdfast.checks.model.interface import Finding
 from holdfast.checks.tools import checkov
 from holdfast.checks.tools.rego import tool
-from holdfast.checks.tools.rego.policy_tests import Outcome, opa_tests
+from holdfast.checks.tools.rego.policy_tests import Outcome, read_opa_tests
 from holdfast.config.checks import Use
 from holdfast.system.processes import Finished
 
@@ -56,13 +56,13 @@ def test_opa_is_preferred_and_asked_once_for_all(tmp_path: Path) -> None:
     path = program(tmp_path / "bin", "opa", OPA)
     program(tmp_path / "bin", "conftest", "raise SystemExit(9)")
     about = asked("rego", FILES, root=tmp_path, path=path)
-    assert found(tool.look, about) == [("rego.main.deny", "seen resource")]
+    assert found(tool.check, about) == [("rego.main.deny", "seen resource")]
 
 
 def test_conftest_is_asked_the_same(tmp_path: Path) -> None:
     """By a policy of ours, and not where a `conftest.toml` could say otherwise."""
     about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "conftest", CONFTEST))
-    assert found(tool.look, about) == [("rego.main.deny", "seen resource")]
+    assert found(tool.check, about) == [("rego.main.deny", "seen resource")]
 
 
 @pytest.mark.parametrize("name", ["opa", "conftest"])
@@ -77,7 +77,7 @@ def test_conftest_is_asked_the_same(tmp_path: Path) -> None:
 def test_an_evaluator_that_gives_no_answer_is_an_error(tmp_path: Path, name: str, text: str) -> None:
     """Whatever it prints: policies that were not evaluated are never passed."""
     about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", name, text))
-    assert [id_ for id_, _ in found(tool.look, about)] == ["HF908"]
+    assert [id_ for id_, _ in found(tool.check, about)] == ["HF908"]
 
 
 def test_an_error_of_opa_is_told_with_its_place(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_an_error_of_opa_is_told_with_its_place(tmp_path: Path) -> None:
         raise SystemExit(2 if asked else 0)
         """
     about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "opa", text))
-    assert found(tool.look, about) == [("HF908", "rego: opa: unsafe var (policy/a.rego:3)")]
+    assert found(tool.check, about) == [("HF908", "rego: opa: unsafe var (policy/a.rego:3)")]
 
 
 def test_tests_of_opa_are_read() -> None:
@@ -102,7 +102,7 @@ def test_tests_of_opa_are_read() -> None:
         {"package": "data.main", "name": "todo_test_c", "skip": True},
         {"package": "data.main", "name": "test_d", "error": {"message": "broke"}},
     ]
-    tests = opa_tests(Finished(code=2, out=json.dumps(document).encode(), err=b""))
+    tests = read_opa_tests(Finished(code=2, out=json.dumps(document).encode(), err=b""))
     assert [(one.name, one.outcome) for one in tests] == [
         ("test_a", Outcome.PASSED),
         ("test_b", Outcome.FAILED),
@@ -138,7 +138,7 @@ def checkov_path(tmp_path: Path, *, severity: str | None = None, seen: tuple[str
 def test_checkovs_findings_keep_their_ids(tmp_path: Path) -> None:
     """With place, address and where to read more."""
     about = asked("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path))
-    rule, one = next(iter(checkov.look(about)))
+    rule, one = next(iter(checkov.check(about)))
     assert isinstance(one, Finding)
     assert (rule.id, rule.fix) == ("CKV_X_1", "See https://example.invalid/1")
     assert getattr(one, "address", None) == "aws_x.a"
@@ -148,16 +148,18 @@ def test_checkovs_findings_keep_their_ids(tmp_path: Path) -> None:
 def test_checkov_that_saw_nothing_is_an_error(tmp_path: Path) -> None:
     """It ends well where it looked at nothing."""
     about = asked("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path, seen=()))
-    assert found(checkov.look, about) == [("HF908", "checkov: saw no resource, and the code has some")]
+    assert found(checkov.check, about) == [
+        ("HF908", "checkov: found no resources, although the code has some")
+    ]
 
 
 def test_what_checkov_passes_over_is_told(tmp_path: Path) -> None:
     """A check that a comment in the code skips, and a file that it does not look at."""
     files = {**FILES, "b.tf": FILES["main.tf"]}
     about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
-    assert skipped(checkov.look, about) == [
-        ("checkov", "Checkov did not look at this file"),
-        ("CKV_X_2", "a comment in the code skips it: known"),
+    assert skipped(checkov.check, about) == [
+        ("checkov", "Checkov did not check this file"),
+        ("CKV_X_2", "skipped by a comment in the code: known"),
     ]
 
 
@@ -174,13 +176,13 @@ def test_settings_of_the_repository_do_not_run_code_nor_hide_anything(tmp_path: 
         """
     files = {**FILES, ".checkov.yaml": settings, "code/a.py": "", "data/a.yaml": ""}
     about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
-    reasons = dict.fromkeys(skipped(checkov.look, about))
+    reasons = dict.fromkeys(skipped(checkov.check, about))
     assert list(reasons)[:7] == [
-        *((f"CKV_A_{number}", "the settings of Checkov skip it") for number in (1, 2, 3)),
-        ("checkov", "its settings ask for these checks alone: CKV_A_9"),
-        ("checkov", "checks in code would be run as code, so they were not asked"),
-        ("checkov", "checks in ../outside would be run as code, so they were not asked"),
-        ("checkov", "`bc-api-key` of its settings is not passed on"),
+        *((f"CKV_A_{number}", "skipped in the settings of Checkov") for number in (1, 2, 3)),
+        ("checkov", "its settings select only these checks: CKV_A_9"),
+        ("checkov", "the checks in code are not run: the folder contains code"),
+        ("checkov", "the checks in ../outside are not run: the folder contains code"),
+        ("checkov", "its setting `bc-api-key` is ignored"),
     ]
     given = json.loads((tmp_path / "argv").read_text())
     assert given[given.index(f"--external-checks-dir={tmp_path}/data") + 1 :] == [
@@ -194,25 +196,25 @@ def test_settings_that_cannot_be_read_are_an_error(tmp_path: Path) -> None:
     """Nobody knows what they wanted."""
     files = {**FILES, ".checkov.yml": "skip-check: ["}
     about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
-    assert [id_ for id_, _ in found(checkov.look, about)] == ["HF908"]
+    assert [id_ for id_, _ in found(checkov.check, about)] == ["HF908"]
 
 
 def test_a_missing_checkov_is_a_skip_or_an_error(tmp_path: Path) -> None:
     """On `auto` a skip with its reason; on `on` an error."""
-    assert skipped(checkov.look, asked("checkov", FILES, root=tmp_path)) == [
-        ("checkov", "there is no `checkov` on PATH")
+    assert skipped(checkov.check, asked("checkov", FILES, root=tmp_path)) == [
+        ("checkov", "`checkov` is not on PATH")
     ]
-    ((id_, message),) = found(checkov.look, asked("checkov", FILES, root=tmp_path, use=Use.ON))
+    ((id_, message),) = found(checkov.check, asked("checkov", FILES, root=tmp_path, use=Use.ON))
     assert id_ == "HF908"
-    assert "`checks.tools.checkov` is on" in message
+    assert "`checks.tools.checkov` is `on`" in message
 
 
 def test_a_checkov_that_crashes_is_an_error(tmp_path: Path) -> None:
     """With what it said last."""
     text = "import sys; sys.stderr.write('no memory'); raise SystemExit(2)"
     path = program(tmp_path / "bin", "checkov", text)
-    assert found(checkov.look, asked("checkov", FILES, root=tmp_path, path=path)) == [
-        ("HF908", "checkov: ended with exit code 2: no memory")
+    assert found(checkov.check, asked("checkov", FILES, root=tmp_path, path=path)) == [
+        ("HF908", "checkov: failed with exit code 2: no memory")
     ]
 
 

@@ -12,8 +12,8 @@ from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.model.contents import holds_key
 from holdfast.checks.model.interface import Rule
 from holdfast.checks.secrets.known_secrets import known_in
-from holdfast.checks.tools.rego.forbidden_calls import calls
-from holdfast.checks.tools.rego.policies import Policy, unknown_data
+from holdfast.checks.tools.rego.forbidden_calls import find_forbidden_calls
+from holdfast.checks.tools.rego.policies import PolicyFile, unknown_data
 
 MANY = 20_000
 FEWER = MANY // 10
@@ -76,9 +76,9 @@ def test_policies_with_many_keys() -> None:
 def test_words_of_policies_in_rego() -> None:
     """Each name is told once for each file, with its first line."""
     text = "package main\n" + "deny contains 1 if data.regions == http.send({})\n" * MANY
-    policy = Policy(path="policy/a.rego", text=text)
+    policy = PolicyFile(path="policy/a.rego", text=text)
     assert list(unknown_data([policy])) == ["`data.regions` (policy/a.rego:2)"]
-    assert str(calls([policy])).endswith(": `http.send` (policy/a.rego:2)")
+    assert str(find_forbidden_calls([policy])).endswith(": `http.send` (policy/a.rego:2)")
 
 
 def test_other_texts() -> None:

@@ -1,7 +1,7 @@
-"""What Checkov prints, and which of it can be believed. Pure.
+"""Reads Checkov's report and decides whether it can be trusted. Pure.
 
-Of what it has no check for it says nothing, and of a folder or a file in which it found nothing at all it
-says the same. So it is given one check more, which every resource passes: what passed that one was seen.
+In the report, a file without a matching check looks like one that Checkov did not read. So Holdfast adds a
+check that every resource passes: a file in which it passed was read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.checks.tools.interface import how_it_ended
+from holdfast.checks.tools.interface import exit_message
 from holdfast.system.processes import Finished
 
 SEEN: Final = "HOLDFAST_SEEN"
@@ -26,13 +26,13 @@ definition:
   attribute: holdfast_never
   operator: not_exists
 """
-UNNAMED: Final = "a file that it does not name"
-_ENDS: Final = (0, 1)
-"""Nothing failed, and something did."""
+UNNAMED: Final = "a file that the report does not name"
+_EXIT_CODES: Final = (0, 1)
+"""No check failed, and some did."""
 
 
-class Checked(Struct, frozen=True, kw_only=True):
-    """A check of Checkov's that failed, or that somebody wants to be passed over, as its report says."""
+class CheckovCheck(Struct, frozen=True, kw_only=True):
+    """A check that failed or was skipped."""
 
     id: str
     title: str
@@ -42,69 +42,66 @@ class Checked(Struct, frozen=True, kw_only=True):
     guideline: str | None
     severity: str | None
     comment: str = ""
-    """Why it is passed over."""
+    """Why it was skipped."""
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    failed: tuple[Checked, ...]
-    skipped: tuple[Checked, ...]
+class CheckovReport(Struct, frozen=True, kw_only=True):
+    failed: tuple[CheckovCheck, ...]
+    skipped: tuple[CheckovCheck, ...]
     unread: tuple[str, ...]
     seen: frozenset[str]
-    """The files whose resources it saw: none where there are some is no answer."""
+    """Files whose resources Checkov read."""
 
 
-def read_report(finished: Finished) -> Report | str:
-    """What it found, or why that cannot be believed."""
-    if finished.code not in _ENDS:
-        return f"ended with {how_it_ended(finished)}"
+def read_report(finished: Finished) -> CheckovReport | str:
+    """The report, or why it cannot be trusted."""
+    if finished.code not in _EXIT_CODES:
+        return f"failed with {exit_message(finished)}"
     try:
-        said = json.loads(finished.out)
-        parts = said if isinstance(said, list) else [said]
-        return _report(parts)
+        output = json.loads(finished.out)
+        return _report(output if isinstance(output, list) else [output])
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"printed no report: {how_it_ended(finished)}"
+        return f"printed no valid report: {exit_message(finished)}"
 
 
-def _report(parts: Sequence[Mapping[str, Any]]) -> Report:
-    failed: list[Checked] = []
-    skipped: list[Checked] = []
+def _report(parts: Sequence[Mapping[str, Any]]) -> CheckovReport:
+    failed: list[CheckovCheck] = []
+    skipped: list[CheckovCheck] = []
     unread: list[str] = []
     seen: set[str] = set()
     for part in parts:
         if "check_type" not in part:
-            # The flat object that it prints where it looked at nothing.
+            # Checkov prints a flat object if there was nothing to check.
             _ = part["resource_count"]
             continue
         results = part["results"]
         named = [str(path) for path in results.get("parsing_errors") or ()]
         missing = int(part["summary"].get("parsing_errors") or 0) > len(named)
         unread += named or ([UNNAMED] if missing else [])
-        failed += _checked(results.get("failed_checks"))
-        skipped += _checked(results.get("skipped_checks"))
+        failed += (check for check in _checks(results.get("failed_checks")) if check.id != SEEN)
+        skipped += (check for check in _checks(results.get("skipped_checks")) if check.id != SEEN)
         seen |= {
-            one.file
-            for ends in ("passed_checks", "failed_checks", "skipped_checks")
-            for one in _every(results.get(ends))
-            if one.id == SEEN
+            check.file
+            for outcome in ("passed_checks", "failed_checks", "skipped_checks")
+            for check in _checks(results.get(outcome))
+            if check.id == SEEN
         }
-    return Report(failed=tuple(failed), skipped=tuple(skipped), unread=tuple(unread), seen=frozenset(seen))
+    return CheckovReport(
+        failed=tuple(failed), skipped=tuple(skipped), unread=tuple(unread), seen=frozenset(seen)
+    )
 
 
-def _checked(found: Sequence[Mapping[str, Any]] | None) -> list[Checked]:
-    return [one for one in _every(found) if one.id != SEEN]
-
-
-def _every(found: Sequence[Mapping[str, Any]] | None) -> Iterator[Checked]:
-    for one in found or ():
-        lines = one.get("file_line_range") or (0, 0)
+def _checks(rows: Sequence[Mapping[str, Any]] | None) -> Iterator[CheckovCheck]:
+    for row in rows or ():
+        lines = row.get("file_line_range") or (0, 0)
         first, last = int(lines[0]), int(lines[1])
-        yield Checked(
-            id=str(one["check_id"]),
-            title=str(one.get("check_name") or one["check_id"]),
-            file=str(one.get("file_path") or ""),
+        yield CheckovCheck(
+            id=str(row["check_id"]),
+            title=str(row.get("check_name") or row["check_id"]),
+            file=str(row.get("file_path") or ""),
             lines=(first, max(first, last)) if first > 0 else None,
-            resource=str(one.get("resource") or ""),
-            guideline=one.get("guideline"),
-            severity=one.get("severity"),
-            comment=str((one.get("check_result") or {}).get("suppress_comment") or ""),
+            resource=str(row.get("resource") or ""),
+            guideline=row.get("guideline"),
+            severity=row.get("severity"),
+            comment=str((row.get("check_result") or {}).get("suppress_comment") or ""),
         )

@@ -1,13 +1,13 @@
-"""What a repository's own `.checkov.yaml` says, and which of it is passed on to Checkov. Pure.
+"""Reads `.checkov.yaml`, and which of its settings are passed on to Checkov. Pure.
 
-Checkov itself would take all of it: Python code to run, a file to write its report to instead of telling it,
-an address to send it to. What chooses checks is passed on, and what it leaves out is told; what only decides
-how Checkov ends or what it prints means nothing here.
+Checkov itself would follow all of them: Python code to run, a file or a URL for its report. Settings that
+select checks are passed on; what they leave out is reported. Settings for the exit code or the output have no
+effect here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from holdfast.config import yaml
@@ -15,7 +15,7 @@ from holdfast.config.problems import Problems
 
 FILES: Final = (".checkov.yaml", ".checkov.yml")
 _CHECK, _SKIP, _PATHS, _OTHERS = "check", "skip-check", "skip-path", "external-checks-dir"
-_NO_MATTER: Final = frozenset(
+_NO_EFFECT: Final = frozenset(
     (
         *("branch", "compact", "create-baseline", "directory", "evaluate-variables", "file", "framework"),
         *("hard-fail-on", "mask", "no-fail-on-crash", "no-guide", "output", "output-file-path", "quiet"),
@@ -25,18 +25,18 @@ _NO_MATTER: Final = frozenset(
 )
 
 
-class Settings(NamedTuple):
+class CheckovSettings(NamedTuple):
     checks: tuple[str, ...] = ()
-    """These alone; none: all."""
+    """Only these; empty: all."""
     skipped: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-    """Folders with checks of the repository's own."""
+    """Folders with the repository's own checks."""
     left_out: tuple[str, ...] = ()
-    """What is asked for and not passed on."""
+    """Settings that are not passed on."""
 
     def flags(self, own: str) -> Iterator[str]:
-        """`own` is a check of ours, which is wanted whatever else is."""
+        """`own` is a check of Holdfast, which always runs."""
         if self.checks:
             yield f"--check={','.join((*self.checks, own))}"
         if self.skipped:
@@ -44,24 +44,20 @@ class Settings(NamedTuple):
         yield from (f"--skip-path={path}" for path in self.paths)
 
 
-def settings(text: str, file: str) -> Settings | None:
-    """None where it cannot be read."""
+def read_settings(text: str, file: str) -> CheckovSettings | None:
+    """None if the file is not valid."""
     problems = Problems()
     node = yaml.read(text, file=file, problems=problems)
     if len(problems) or not isinstance(node, yaml.MapNode):
-        return Settings() if not len(problems) and _is_empty(node) else None
-    said = {entry.key.replace("_", "-"): tuple(_texts(entry.value)) for entry in node.entries}
-    return _settings(said)
-
-
-def _settings(said: Mapping[str, tuple[str, ...]]) -> Settings:
-    known = _NO_MATTER | {_CHECK, _SKIP, _PATHS, _OTHERS}
-    return Settings(
-        checks=_listed(said.get(_CHECK, ())),
-        skipped=_listed(said.get(_SKIP, ())),
-        paths=said.get(_PATHS, ()),
-        others=said.get(_OTHERS, ()),
-        left_out=tuple(sorted(key for key in said if key not in known)),
+        return CheckovSettings() if not len(problems) and _is_empty(node) else None
+    values = {entry.key.replace("_", "-"): tuple(_texts(entry.value)) for entry in node.entries}
+    known = _NO_EFFECT | {_CHECK, _SKIP, _PATHS, _OTHERS}
+    return CheckovSettings(
+        checks=_listed(values.get(_CHECK, ())),
+        skipped=_listed(values.get(_SKIP, ())),
+        paths=values.get(_PATHS, ()),
+        others=values.get(_OTHERS, ()),
+        left_out=tuple(sorted(key for key in values if key not in known)),
     )
 
 
@@ -82,4 +78,4 @@ def _texts(node: yaml.Node) -> Iterator[str]:
 
 def _listed(texts: tuple[str, ...]) -> tuple[str, ...]:
     """`A,B` is two."""
-    return tuple(one.strip() for text in texts for one in text.split(",") if one.strip())
+    return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())

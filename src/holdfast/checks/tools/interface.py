@@ -1,17 +1,17 @@
-"""How a program of other people's is asked.
+"""The interface of external tools such as Checkov.
 
-A new one is one file in this folder that holds a `TOOL`, and one line in `catalogue.py`:
+A new tool is one module in this folder with a `TOOL`, and one line in `catalogue.py`:
 
-    def _look(asked: Asked) -> Iterator[Said]:
-        if (program := asked.program("tflint")) is None:
-            yield asked.missing("there is no `tflint` on PATH", hint="Install it.")
+    def _check(request: ToolRequest) -> Iterator[ToolResult]:
+        if (program := request.program("tflint")) is None:
+            yield request.missing("`tflint` is not on PATH", hint="Install it.")
         else:
             yield from …
 
-    TOOL = tool("tflint", _look)
+    TOOL = tool("tflint", _check)
 
-What it finds comes with a `Rule` of its own: an id and words. What cannot be believed is `asked.failed(…)`:
-an error in the report, never silence.
+A finding has a `Rule` of the tool: an id and a title. A tool that fails is `request.failed(…)`: an error in
+the report, never a pass.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped,
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
 from holdfast.config.checks import Use
-from holdfast.system import environment as environment_door
+from holdfast.system import environment
 from holdfast.system.environment import Environment
 from holdfast.system.processes import Finished
 
-Said = tuple[Rule, CheckResult]
+ToolResult = tuple[Rule, CheckResult]
 _SHOWN = 300
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """What a tool is asked about, and how much its absence matters."""
+class ToolRequest(Struct, frozen=True, kw_only=True):
+    """What a tool has to check, and whether it must be installed."""
 
     name: str
     use: Use
     checkout: Checkout
     plans: Mapping[str, CheckedPlan]
-    """By the name of their stack."""
+    """By stack name."""
     environment: Environment
 
     @property
@@ -54,56 +54,54 @@ class Asked(Struct, frozen=True, kw_only=True):
     def program(self, name: str) -> str | None:
         return program_of(self.environment, name)
 
-    def failed(self, message: str, *, hint: str | None = None, stack: str | None = None) -> Said:
+    def failed(self, message: str, *, hint: str | None = None, stack: str | None = None) -> ToolResult:
         return replace(NO_ANSWER, tool=self.name), Finding(
             message=f"{self.name}: {message}", hint=hint, stack=stack
         )
 
-    def missing(self, reason: str, *, hint: str) -> Said:
-        """It is not there: a skip with its reason, or an error where the configuration wants it."""
+    def missing(self, reason: str, *, hint: str) -> ToolResult:
+        """The tool is not installed: a skip with its reason, or an error if the configuration says `on`."""
         if self.use is Use.ON:
-            return self.failed(f"{reason}, and `checks.tools.{self.name}` is on", hint=hint)
-        return words(self.name, self.name), Skipped(reason=reason)
+            return self.failed(f"{reason}, and `checks.tools.{self.name}` is `on`", hint=hint)
+        return tool_rule(self.name), Skipped(reason=reason)
 
 
-Look = Callable[[Asked], Iterable[Said]]
+CheckFunction = Callable[[ToolRequest], Iterable[ToolResult]]
 
 
-def tool(name: str, look: Look) -> Tool:
-    """One that is off says nothing; one that breaks while it looks is a finding."""
-
-    def run(checkout: Checkout, plans: Mapping[str, CheckedPlan]) -> Iterator[Said]:
+def tool(name: str, check: CheckFunction) -> Tool:
+    def run(checkout: Checkout, plans: Mapping[str, CheckedPlan]) -> Iterator[ToolResult]:
         use = checkout.config.checks.tools.get(name, Use.AUTO)
         if use is not Use.OFF:
-            environment = environment_door.read()
-            yield from answers(
-                look, Asked(name=name, use=use, checkout=checkout, plans=plans, environment=environment)
+            request = ToolRequest(
+                name=name, use=use, checkout=checkout, plans=plans, environment=environment.read()
             )
+            yield from run_tool(check, request)
 
     return Tool(name=name, run=run)
 
 
-def answers(look: Look, asked: Asked) -> Iterator[Said]:
+def run_tool(check: CheckFunction, request: ToolRequest) -> Iterator[ToolResult]:
     try:
-        yield from look(asked)
-    except Exception as error:  # noqa: BLE001 - one tool that breaks must not silence the others
-        yield asked.failed(f"broke while it looked: {crash_location(error)}", hint="Please report it.")
+        yield from check(request)
+    except Exception as error:  # noqa: BLE001 - the other tools must still run
+        yield request.failed(f"crashed: {crash_location(error)}", hint="Please report it.")
 
 
-def words(id_: str, title: str) -> Rule:
-    """A rule of somebody else's: only an id and words."""
-    return Rule(id=id_, title=title, why="", fix="", severity=NO_ANSWER.severity)
+def tool_rule(id_: str, title: str = "") -> Rule:
+    """A rule of an external tool, of which only id and title are known."""
+    return Rule(id=id_, title=title or id_, why="", fix="", severity=NO_ANSWER.severity)
 
 
-def how_it_ended(finished: Finished) -> str:
-    """For a person: the code or the signal, and the last of what it said."""
-    said = " ".join(finished.err.decode(errors="replace").split())
+def exit_message(finished: Finished) -> str:
+    """The exit code or signal, and the end of the error output."""
+    text = " ".join(finished.err.decode(errors="replace").split())
     code = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"
-    return f"{code}: {said[-_SHOWN:]}" if said else code
+    return f"{code}: {text[-_SHOWN:]}" if text else code
 
 
 def program_of(environment: Environment, name: str) -> str | None:
-    """Where a program lies. A relative folder of PATH could be the repository itself: it is not looked at."""
+    """The path of a program. Relative folders in PATH are ignored: they could be in the repository."""
     folders = [str(folder) for folder in environment.path if folder.is_absolute()]
     return shutil.which(name, path=os.pathsep.join(folders)) if folders else None
 
@@ -112,5 +110,5 @@ _CHILD = frozenset({"PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "SSL
 
 
 def child_variables(environment: Environment) -> dict[str, str]:
-    """What a tool may see: nothing of the caller's credentials."""
+    """The environment variables of a tool, without any credentials of the caller."""
     return {name: value for name, value in environment.variables.items() if name in _CHILD}

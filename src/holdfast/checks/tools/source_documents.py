@@ -1,10 +1,10 @@
-"""A file of code as a document that policies are asked about: what Conftest makes of it. Pure.
+"""Converts a file of code to the document that policies get, as Conftest does. Pure.
 
     resource "aws_eip" "a" { domain = var.d }
     {"resource": {"aws_eip": {"a": [{"domain": "${var.d}"}]}}}
 
-Blocks are lists under their labels. What is written out is its value; what is computed is its text in `${…}`,
-as it stands in the file. A text that only looks computed keeps its second sign: `$${…}`.
+Blocks are lists under their labels. A literal is its value; any other expression is its source in `${…}`. An
+escaped `$${…}` stays escaped.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from holdfast.hcl.templates import Pieces, dedent, unmark, unquote
 _BOM = b"\xef\xbb\xbf"
 
 
-class _Shown(Opaque, frozen=True, kw_only=True, gc=False):
-    """What stands between the texts of a template: an interpolation, or a mark such as `%{endif}`."""
+class _Sequence(Opaque, frozen=True, kw_only=True, gc=False):
+    """A template sequence: an interpolation, or a directive such as `%{endif}`."""
 
     text: str
     alone: Node | None = None
-    """The expression, which is all there is where there is no text beside it."""
+    """The expression of an interpolation."""
     strips: tuple[bool, bool] = (False, False)
-    """Whether it takes the white space before and after it away."""
+    """Whether it strips the white space before and after it."""
 
 
-def document(data: bytes, path: str) -> dict[str, Any]:
-    """Of a file that can be read as a whole. JSON says itself what it is."""
+def document_from_source(data: bytes, path: str) -> dict[str, Any]:
+    """Of a file without syntax errors. JSON stays as it is."""
     data = data.removeprefix(_BOM)
     if path.endswith(".json"):
         value = json.loads(data)
@@ -48,24 +48,24 @@ class _Reader:
 
     def body(self, node: Node) -> dict[str, Any]:
         """An attribute wins over blocks of the same name."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         bodies = [child for child in node.children if child.type == "body"] or [node]
         inside = [child for body in bodies for child in body.children]
         for child in inside:
             if child.type == "block":
-                self._block(child, found)
+                self._block(child, values)
         for child in inside:
             if child.type == "attribute":
-                found[self._source.text(child.children[0])] = self._value(child.children[-1])
-        return found
+                values[self._source.text(child.children[0])] = self._value(child.children[-1])
+        return values
 
-    def _block(self, node: Node, found: dict[str, Any]) -> None:
+    def _block(self, node: Node, values: dict[str, Any]) -> None:
         names = [self._name(child) for child in node.children if child.type in ("identifier", "string_lit")]
         body = next((child for child in node.children if child.type == "body"), None)
         for label in names[:-1]:
-            step = found.setdefault(label, {})
-            found = step if isinstance(step, dict) else {}
-        rows = found.setdefault(names[-1], [])
+            step = values.setdefault(label, {})
+            values = step if isinstance(step, dict) else {}
+        rows = values.setdefault(names[-1], [])
         if isinstance(rows, list):
             rows.append(self.body(body) if body is not None else {})
 
@@ -112,7 +112,7 @@ class _Reader:
                 yield self._key(sides[0]), self._value(sides[-1])
 
     def _key(self, node: Node) -> str:
-        """A bare name is a text; everything else is what it would be inside a text."""
+        """A bare name is a string; any other key is converted as inside a template."""
         bare = node.children[0].type == "variable_expr"
         return self._source.text(node) if bare else self._inside(node)
 
@@ -120,7 +120,7 @@ class _Reader:
         return f"${{{self._source.text(node)}}}"
 
     def _inside(self, node: Node) -> str:
-        """An expression inside a text."""
+        """An expression inside a template."""
         inner = _only(node)
         match inner.type:
             case "literal_value":
@@ -158,13 +158,15 @@ class _Reader:
         return [unmark(piece) if isinstance(piece, str) else piece for piece in _stripped(pieces)]
 
     def _between(self, children: list[Node], begin: int, end: int) -> Iterator[str | Expression]:
-        """Texts, cut out of the file (the parser's own lose white space), and what stands between them."""
+        """Literal parts, cut out of the source because the parser drops white space, and sequences."""
         for child in children:
             kind = child.type
             if kind in ("template_interpolation", "template_directive"):
                 yield self._cut(begin, child.start_byte)
                 yield from (
-                    self._marks(child.children[0]) if kind == "template_directive" else self._given(child)
+                    self._directives(child.children[0])
+                    if kind == "template_directive"
+                    else self._interpolation(child)
                 )
                 begin = child.end_byte
         yield self._cut(begin, end)
@@ -172,16 +174,16 @@ class _Reader:
     def _cut(self, begin: int, end: int) -> str:
         return self._source.data[begin:end].decode(errors="replace")
 
-    def _given(self, node: Node) -> Iterator[str | Expression]:
+    def _interpolation(self, node: Node) -> Iterator[str | Expression]:
         inner = next((child for child in node.children if child.type == "expression"), None)
         text = self._inside(inner) if inner is not None else self._source.text(node)
-        yield _shown(node, text, inner)
+        yield _sequence(node, text, inner)
 
-    def _marks(self, node: Node) -> Iterator[str | Expression]:
-        """`%{if x}a%{else}b%{endif}`, `%{for i in l}a%{endfor}`: the marks, and what is between them."""
-        marks = [child for child in node.children if child.type in _MARKS]
+    def _directives(self, node: Node) -> Iterator[str | Expression]:
+        """`%{if x}a%{else}b%{endif}`, `%{for i in l}a%{endfor}`: directives and the text between them."""
+        marks = [child for child in node.children if child.type in _DIRECTIVES]
         for mark, following in zip(marks, [*marks[1:], None], strict=True):
-            yield _shown(mark, self._mark(mark))
+            yield _sequence(mark, self._directive(mark))
             if following is not None:
                 between = [
                     child
@@ -190,7 +192,7 @@ class _Reader:
                 ]
                 yield from self._between(between, mark.end_byte, following.start_byte)
 
-    def _mark(self, node: Node) -> str:
+    def _directive(self, node: Node) -> str:
         words = [
             self._source.text(child)
             for child in node.children
@@ -202,7 +204,7 @@ class _Reader:
         return f"%{{{' '.join(words)}}}"
 
 
-_MARKS = frozenset(
+_DIRECTIVES = frozenset(
     (
         *("template_if_intro", "template_else_intro", "template_if_end"),
         *("template_for_start", "template_for_end"),
@@ -211,7 +213,7 @@ _MARKS = frozenset(
 
 
 def _only(node: Node) -> Node:
-    """What an expression is, where it is one thing alone: no access behind it, no parentheses around it."""
+    """The single node of an expression without attribute access and parentheses, else the expression."""
     while node.type in ("expression", "collection_value"):
         children = [child for child in node.children if child.type != "comment"]
         if len(children) != 1:
@@ -220,31 +222,31 @@ def _only(node: Node) -> Node:
     return node
 
 
-def _shown(node: Node, text: str, alone: Node | None = None) -> _Shown:
+def _sequence(node: Node, text: str, alone: Node | None = None) -> _Sequence:
     kinds = [child.type for child in node.children]
     strips = (kinds[1:2] == ["strip_marker"], kinds[-2:-1] == ["strip_marker"])
-    return _Shown(line=0, column=0, text=text, alone=alone, strips=strips)
+    return _Sequence(line=0, column=0, text=text, alone=alone, strips=strips)
 
 
 def _alone(pieces: Pieces) -> Node | None:
     first, *rest = [piece for piece in pieces if piece != ""] or [""]
-    return first.alone if isinstance(first, _Shown) and not rest else None
+    return first.alone if isinstance(first, _Sequence) and not rest else None
 
 
 def _stripped(pieces: Pieces) -> Pieces:
-    found = list(pieces)
-    for number, piece in enumerate(pieces):
-        if isinstance(piece, _Shown):
+    stripped = list(pieces)
+    for index, piece in enumerate(pieces):
+        if isinstance(piece, _Sequence):
             before, after = piece.strips
-            if before and number and isinstance(text := found[number - 1], str):
-                found[number - 1] = text.rstrip()
-            if after and isinstance(text := found[number + 1], str):
-                found[number + 1] = text.lstrip()
-    return found
+            if before and index and isinstance(text := stripped[index - 1], str):
+                stripped[index - 1] = text.rstrip()
+            if after and isinstance(text := stripped[index + 1], str):
+                stripped[index + 1] = text.lstrip()
+    return stripped
 
 
 def _joined(pieces: Pieces) -> str:
-    return "".join(piece.text if isinstance(piece, _Shown) else _escaped(str(piece)) for piece in pieces)
+    return "".join(piece.text if isinstance(piece, _Sequence) else _escaped(str(piece)) for piece in pieces)
 
 
 def _escaped(text: str) -> str:

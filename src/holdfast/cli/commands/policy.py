@@ -9,8 +9,8 @@ from holdfast.cli.command import Group, Invocation, command
 from holdfast.kernel.errors import Exit, Failed, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.checks.tools.rego.policies import Policy
-    from holdfast.checks.tools.rego.policy_tests import Test, Tested
+    from holdfast.checks.tools.rego.policies import PolicyFile
+    from holdfast.checks.tools.rego.policy_tests import PolicyTest, PolicyTestReport
 
 _MARKS = {"passed": ("✓", "green"), "skipped": ("-", ""), "failed": ("✗", "red"), "broken": ("✗", "red")}
 
@@ -40,7 +40,7 @@ def test(invocation: Invocation) -> Exit:
     return Exit.FAILED if counts["failed"] or counts["broken"] else Exit.DONE
 
 
-def _document(test: Test) -> dict[str, object]:
+def _document(test: PolicyTest) -> dict[str, object]:
     return {
         "package": test.package,
         "name": test.name,
@@ -50,8 +50,8 @@ def _document(test: Test) -> dict[str, object]:
     }
 
 
-def _run_tests(invocation: Invocation) -> Tested:
-    from holdfast.checks.tools.rego.interface import INSTALL, NoAnswer
+def _run_tests(invocation: Invocation) -> PolicyTestReport:
+    from holdfast.checks.tools.rego.interface import INSTALL, EvaluationError
     from holdfast.checks.tools.rego.policies import FOLDER, tests_of
     from holdfast.checks.tools.rego.policy_tests import run_tests
     from holdfast.config import read as config_read
@@ -62,7 +62,7 @@ def _run_tests(invocation: Invocation) -> Tested:
     if not policies:
         raise UsageError(
             "HF-POL-1",
-            f"there is no policy in {root / FOLDER}",
+            f"no policies in {root / FOLDER}",
             hint="See docs/policies.md for how to write one.",
         )
     if not tests_of(policies):
@@ -73,16 +73,16 @@ def _run_tests(invocation: Invocation) -> Tested:
         )
     try:
         tested = run_tests(root, invocation.environment, policies)
-    except NoAnswer as error:
-        raise Failed("HF-POL-4", str(error), hint="Fix this policy.") from None
+    except EvaluationError as error:
+        raise Failed("HF-POL-4", str(error), hint=error.hint) from None
     if tested is None:
         raise UsageError("HF-POL-3", "there is no Rego evaluator", hint=INSTALL)
     return tested
 
 
-def _policies(root: Path) -> tuple[Policy, ...]:
+def _policies(root: Path) -> tuple[PolicyFile, ...]:
     from holdfast.checks.tools.rego.files import policy_files
-    from holdfast.checks.tools.rego.policies import Policy
+    from holdfast.checks.tools.rego.policies import PolicyFile
     from holdfast.hcl.eval.code import Code
 
     code = Code(root)
@@ -91,5 +91,5 @@ def _policies(root: Path) -> tuple[Policy, ...]:
         content = code.content(path)
         if content is None:
             raise Failed("HF-POL-4", f"{path} cannot be read", hint="Fix this policy.")
-        policies.append(Policy(path=path, text=content.decode(errors="replace").removeprefix("\ufeff")))
+        policies.append(PolicyFile(path=path, text=content.decode(errors="replace").removeprefix("\ufeff")))
     return tuple(policies)

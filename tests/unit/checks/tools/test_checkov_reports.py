@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast.checks.tools.checkov_report import SEEN, Report, read_report
+from holdfast.checks.tools.checkov_report import SEEN, CheckovReport, read_report
 from holdfast.system.processes import Finished
 
 FAILED = {
@@ -21,7 +21,7 @@ FAILED = {
 }
 
 
-def printed(document: object, code: int = 1) -> Report | str:
+def printed(document: object, code: int = 1) -> CheckovReport | str:
     return read_report(Finished(code=code, out=json.dumps(document).encode(), err=b""))
 
 
@@ -33,7 +33,7 @@ def test_failed_checks_are_read() -> None:
     """Of one framework or of several."""
     for document in (part(failed_checks=[FAILED]), [part(failed_checks=[FAILED])]):
         report = printed(document)
-        assert isinstance(report, Report)
+        assert isinstance(report, CheckovReport)
         (one,) = report.failed
         assert (one.id, one.file, one.lines, one.resource) == (
             "CKV_AWS_18",
@@ -46,38 +46,38 @@ def test_failed_checks_are_read() -> None:
 def test_a_plan_has_no_lines() -> None:
     """Lines 0 to 0 are none."""
     report = printed(part(failed_checks=[{**FAILED, "file_line_range": [0, 0]}]))
-    assert isinstance(report, Report)
+    assert isinstance(report, CheckovReport)
     assert report.failed[0].lines is None
 
 
 def test_a_report_about_nothing_has_no_resources() -> None:
     """The flat object of a folder without code, or of a document that is no plan; it ends with 0."""
     report = printed({"passed": 0, "failed": 0, "resource_count": 0, "checkov_version": "3"}, code=0)
-    assert report == Report(failed=(), skipped=(), unread=(), seen=frozenset())
+    assert report == CheckovReport(failed=(), skipped=(), unread=(), seen=frozenset())
 
 
 def test_what_was_seen_is_known_by_our_own_check() -> None:
     """Also of resources that Checkov has no check for. It is no finding, however it ends."""
     mine = {"check_id": SEEN, "file_path": "/a.tf"}
     report = printed(part(0, passed_checks=[mine], failed_checks=[{**mine, "file_path": "/b.tf"}]))
-    assert report == Report(failed=(), skipped=(), unread=(), seen=frozenset({"/a.tf", "/b.tf"}))
+    assert report == CheckovReport(failed=(), skipped=(), unread=(), seen=frozenset({"/a.tf", "/b.tf"}))
 
 
 def test_what_a_comment_skips_is_known_with_its_reason() -> None:
     """So that it can be told."""
     spared = {**FAILED, "check_result": {"result": "SKIPPED", "suppress_comment": "no logs wanted"}}
     report = printed(part(skipped_checks=[spared]))
-    assert isinstance(report, Report)
+    assert isinstance(report, CheckovReport)
     assert [(one.id, one.comment) for one in report.skipped] == [("CKV_AWS_18", "no logs wanted")]
 
 
 def test_what_could_not_be_read_is_told() -> None:
     """A missing plan file ends with 0, too."""
     report = printed(part(0, parsing_errors=["/tmp/plan.json"]), code=0)
-    assert isinstance(report, Report)
+    assert isinstance(report, CheckovReport)
     assert report.unread == ("/tmp/plan.json",)
     counted = printed({**part(), "summary": {"resource_count": 1, "parsing_errors": 2}}, code=0)
-    assert isinstance(counted, Report)
+    assert isinstance(counted, CheckovReport)
     assert len(counted.unread) == 1
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import textwrap
 
-from holdfast.checks.tools.source_documents import document
+from holdfast.checks.tools.source_documents import document_from_source
 
 
 def seen(text: str) -> dict[str, object]:
-    return document(textwrap.dedent(text).encode(), "main.tf")
+    return document_from_source(textwrap.dedent(text).encode(), "main.tf")
 
 
 def test_blocks_are_lists_under_their_labels() -> None:
@@ -107,7 +107,7 @@ def test_keys_are_texts() -> None:
 
 def test_json_is_what_it_says() -> None:
     """As Conftest reads it; a mark at its beginning is none of its text."""
-    assert document(b'\xef\xbb\xbf{"resource": {"aws_x": {"a": {}}}}', "main.tf.json") == {
+    assert document_from_source(b'\xef\xbb\xbf{"resource": {"aws_x": {"a": {}}}}', "main.tf.json") == {
         "resource": {"aws_x": {"a": {}}}
     }
-    assert document(b"[]", "main.tf.json") == {}
+    assert document_from_source(b"[]", "main.tf.json") == {}

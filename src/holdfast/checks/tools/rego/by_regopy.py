@@ -1,6 +1,6 @@
-"""regopy, in a process of its own: where it goes wrong, that is an error and never nothing found.
+"""Evaluates policies with regopy in a process of its own. What regopy gets wrong is an error, never a pass.
 
-Documents are handed over on standard input: a plan holds secrets, and none of it lies on a disk.
+Documents go to its standard input: a plan contains secrets and is never written to disk.
 """
 
 from __future__ import annotations
@@ -13,21 +13,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.checks.tools.interface import how_it_ended
+from holdfast.checks.tools.interface import exit_message
 from holdfast.checks.tools.rego import exact, regopy_worker
-from holdfast.checks.tools.rego.answers import Kind, Result, results
-from holdfast.checks.tools.rego.interface import SECONDS, Document, NoAnswer, as_json
-from holdfast.checks.tools.rego.names import doubtful_names
-from holdfast.checks.tools.rego.policies import Policy, rules_of, slim
+from holdfast.checks.tools.rego.interface import (
+    FIX_POLICY,
+    INSTALL_OPA,
+    TIMEOUT,
+    Document,
+    EvaluationError,
+    Result,
+    ResultKind,
+    results_from_package,
+    to_json,
+)
+from holdfast.checks.tools.rego.names import name_problems
+from holdfast.checks.tools.rego.policies import PolicyFile, rules_of, slim
+from holdfast.checks.tools.rego.tokens import without_tests
 from holdfast.system import processes
 
 _SLIM_FROM = 1_000_000
-_MOST = 20_000_000
-"""Characters: regopy takes more than a hundred times as many bytes of memory."""
-_WRONG = re.compile(r"\(error \d+:([^|]+)\|(\d+)\|\d+ \(errormsg \d+:([^()]*)\)")
-BROKE = (
-    "it broke in regopy: a built-in failed, is not supported, or was given a text with quotes, backslashes "
-    "or line ends that regopy gets wrong"
+_MAX_SIZE = 20_000_000
+"""Characters. regopy needs more than a hundred times as many bytes of memory."""
+_SYNTAX_ERROR = re.compile(r"\(error \d+:([^|]+)\|(\d+)\|\d+ \(errormsg \d+:([^()]*)\)")
+RULE_FAILED = (
+    "regopy could not evaluate this rule: a built-in function failed or is not supported, or its input "
+    "contains quotes, backslashes, line breaks or non-ASCII letters that regopy gets wrong"
 )
 
 
@@ -44,30 +54,37 @@ class Regopy:
             os.pathsep.join(filter(None, sys.path)),
         )
 
-    def evaluate(self, policies: Sequence[Policy], documents: Sequence[Document]) -> list[list[Result]]:
-        used = [policy for policy in policies if not policy.is_test]
+    def evaluate(self, policies: Sequence[PolicyFile], documents: Sequence[Document]) -> list[list[Result]]:
+        # regopy can crash on a loaded rule with `with input as …`, even if nothing evaluates it.
+        used = [
+            PolicyFile(path=policy.path, text=without_tests(policy.text))
+            for policy in policies
+            if not policy.is_test
+        ]
         rules = rules_of(used)
-        texts = [_slimmed(document, used) for document in documents]
-        modules = {policy.path: exact.guarded(policy.text) for policy in used}
-        doubtful = any(map(exact.doubtful, modules.values()))
-        said = self.ask(modules, {package: list(heads) for package, heads in rules.items()}, texts)
-        if doubtful_ones := list(doubtful_names(used)):
-            raise NoAnswer("; ".join(doubtful_ones))
+        inputs = [_input(document, used) for document in documents]
+        modules = {policy.path: exact.rewrite_policy(policy.text) for policy in used}
+        inspects_strings = any(map(exact.inspects_strings, modules.values()))
+        answers = self.query(modules, {package: list(heads) for package, heads in rules.items()}, inputs)
+        if problems := list(name_problems(used)):
+            raise EvaluationError("; ".join(problems), hint=f"{FIX_POLICY} Or install `opa`.")
         return [
             [
                 result
-                for (package, heads), text in zip(rules.items(), answers, strict=True)
-                for result in _read(package, heads, text, odd=doubtful and exact.odd(document))
+                for (package, heads), value in zip(rules.items(), values, strict=True)
+                for result in _results(
+                    package, heads, value, unsafe=inspects_strings and exact.has_control_characters(text)
+                )
             ]
-            for document, answers in zip(texts, said, strict=True)
+            for text, values in zip(inputs, answers, strict=True)
         ]
 
-    def ask(
+    def query(
         self, modules: Mapping[str, str], queries: Mapping[str, Sequence[str]], documents: Sequence[str]
     ) -> list[list[Any]]:
-        """For each document and package what it evaluates to, as text; where that broke, each rule of it."""
-        asked = {
-            "modules": {**modules, "holdfast_exact.rego": exact.module()},
+        """For each document and package its value as text, or on failure the value of each of its rules."""
+        request = {
+            "modules": {**modules, "holdfast_exact.rego": exact.helper_module()},
             "queries": queries,
             "documents": documents,
         }
@@ -75,70 +92,75 @@ class Regopy:
             self._program,
             folder=self._root,
             environment=self._variables,
-            seconds=SECONDS,
+            seconds=TIMEOUT,
             background=True,
-            given=as_json(asked).encode(errors="replace"),
+            given=to_json(request).encode(errors="replace"),
         )
         try:
-            said = json.loads(finished.out)
+            output = json.loads(finished.out)
         except ValueError:
-            raise NoAnswer(f"regopy gave no answer: {how_it_ended(finished)}") from None
-        if finished.code != 0 or "results" not in said:
-            raise NoAnswer(f"regopy cannot read the policies: {_short(said, finished, modules)}")
-        found: list[list[Any]] = said["results"]
-        if len(found) != len(documents) or any(len(one) != len(queries) for one in found):
-            raise NoAnswer("regopy answered less than it was asked")
-        return found
+            message = f"regopy crashed while evaluating the policies ({exit_message(finished)})"
+            raise EvaluationError(message, hint=INSTALL_OPA) from None
+        if finished.code != 0 or "results" not in output:
+            message = f"regopy cannot read the policies: {_reason(output, finished, modules)}"
+            raise EvaluationError(message, hint=f"{FIX_POLICY} Or install `opa`.")
+        answers: list[list[Any]] = output["results"]
+        if len(answers) != len(documents) or any(len(values) != len(queries) for values in answers):
+            raise EvaluationError("regopy returned too few results", hint=INSTALL_OPA)
+        return answers
 
 
-def _read(package: str, heads: Mapping[str, bool], text: object, *, odd: bool) -> Iterator[Result]:
-    """`undefined`, `<error>` and text that is no JSON are not taken for nothing found."""
-    if odd:
-        why = "the input holds control characters, which regopy gets wrong"
-        yield Result(package=package, rule="", kind=Kind.ERROR, message=why)
+def _results(package: str, heads: Mapping[str, bool], text: object, *, unsafe: bool) -> Iterator[Result]:
+    """`undefined`, `<error>` and invalid JSON are errors, never a pass."""
+    if unsafe:
+        why = "the input contains control characters, which regopy gets wrong"
+        yield Result(package=package, rule="", kind=ResultKind.ERROR, message=why)
         return
     if isinstance(text, dict):
-        values = {rule: regopy_value(one) for rule, one in text.items()}
-        broken = [rule for rule, value in values.items() if isinstance(value, NoAnswer)]
-        for rule in broken or ("",):
-            yield Result(package=package, rule=rule, kind=Kind.ERROR, message=BROKE)
-        whole = {rule: value for rule, value in values.items() if value is not None and rule not in broken}
-        left = {rule: head for rule, head in heads.items() if rule not in broken}
-        yield from results(package, whole, left)
+        values = {rule: parse_value(value) for rule, value in text.items()}
+        failed = [rule for rule, value in values.items() if isinstance(value, EvaluationError)]
+        for rule in failed or ("",):
+            yield Result(package=package, rule=rule, kind=ResultKind.ERROR, message=RULE_FAILED)
+        evaluated = {
+            rule: value for rule, value in values.items() if value is not None and rule not in failed
+        }
+        left = {rule: head for rule, head in heads.items() if rule not in failed}
+        yield from results_from_package(package, evaluated, left)
         return
-    value = regopy_value(text)
-    if isinstance(value, NoAnswer):
-        yield Result(package=package, rule="", kind=Kind.ERROR, message=str(value))
+    value = parse_value(text)
+    if isinstance(value, EvaluationError):
+        yield Result(package=package, rule="", kind=ResultKind.ERROR, message=str(value))
     else:
-        yield from results(package, {} if value is None else value, heads)
+        yield from results_from_package(package, {} if value is None else value, heads)
 
 
-def regopy_value(text: object) -> Any:
-    """The value of a result; None for an undefined one, `NoAnswer` for what cannot be believed."""
+def parse_value(text: object) -> Any:
+    """The value of a result; None if it is undefined, an `EvaluationError` if regopy failed."""
     if text == "undefined":
         return None
     try:
         return json.loads(str(text))["expressions"][0]
     except (ValueError, KeyError, IndexError, TypeError):
-        return NoAnswer(BROKE)
+        return EvaluationError(RULE_FAILED)
 
 
-def _slimmed(document: Document, policies: Sequence[Policy]) -> str:
-    text = as_json(document.value)
+def _input(document: Document, policies: Sequence[PolicyFile]) -> str:
+    text = to_json(document.value)
     if len(text) > _SLIM_FROM and document.path is None:
-        text = as_json(slim(document.value, policies))
-    if len(text) > _MOST:
+        text = to_json(slim(document.value, policies))
+    if len(text) > _MAX_SIZE:
         size = len(text) // 1_000_000
-        raise NoAnswer(f"{document.stack or document.path}: {size} MB are too much for regopy; install `opa`")
+        name = document.stack or document.path
+        raise EvaluationError(f"{name}: {size} MB is too large for regopy", hint=INSTALL_OPA)
     return text
 
 
-def _short(said: Mapping[str, object], finished: processes.Finished, modules: Mapping[str, str]) -> str:
-    """Its own words are a tree; a person wants the place and what is wrong there."""
-    text = " ".join(str(said.get("error") or how_it_ended(finished)).split())
-    found = [
-        f"{wrong[3].strip()} ({wrong[1]}:{modules[wrong[1]].encode()[: int(wrong[2])].count(10) + 1})"
-        for wrong in _WRONG.finditer(text)
-        if wrong[1] in modules
+def _reason(output: Mapping[str, object], finished: processes.Finished, modules: Mapping[str, str]) -> str:
+    """The message and place of each syntax error; regopy itself prints a syntax tree."""
+    text = " ".join(str(output.get("error") or exit_message(finished)).split())
+    errors = [
+        f"{error[3].strip()} ({error[1]}:{modules[error[1]].encode()[: int(error[2])].count(10) + 1})"
+        for error in _SYNTAX_ERROR.finditer(text)
+        if error[1] in modules
     ]
-    return "; ".join(dict.fromkeys(found)) or text[:500]
+    return "; ".join(dict.fromkeys(errors)) or text[:500]

@@ -1,4 +1,4 @@
-"""Who evaluates Rego: `opa` or `conftest` where one is installed, else regopy in a process of its own."""
+"""Chooses the evaluator: `opa` or `conftest` if installed, otherwise regopy in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from holdfast.checks.tools.rego.programs import Conftest, Opa
 from holdfast.system.environment import Environment
 
 Evaluator = Opa | Conftest | Regopy
-"""`evaluate` says what policies say of each document, in order; `NoAnswer` where nobody can tell."""
+"""`evaluate` returns the results for each document, in order, or raises `EvaluationError`."""
 
 
-def find(root: Path, environment: Environment) -> Evaluator | None:
-    """The real thing first."""
+def find_evaluator(root: Path, environment: Environment) -> Evaluator | None:
     variables = child_variables(environment)
     if (opa := program_of(environment, "opa")) is not None:
         return Opa(opa, root, variables)
     if (conftest := program_of(environment, "conftest")) is not None:
         return Conftest(conftest, root, variables)
-    # It needs nothing, and a policy can ask it for everything that it is given.
+    # It needs no variables, and a policy can read every variable it has.
     return Regopy(root, {}) if importlib.util.find_spec("regopy") is not None else None

@@ -1,11 +1,11 @@
-"""Where regopy would answer wrongly, it is made to answer with an error. Pure.
+"""Rewrites policies for regopy so that a call it would get wrong is an error. Pure.
 
-It holds texts with their escapes: of a text with one quote `count` gives one too many, `regex.match` sees
-backslashes that are not there, and a rule that depends on it silently does not fire. Such calls are led
-through functions that first look whether the text holds anything that is escaped, and break if it does; what
-breaks is an error of the report. So do patterns over letters beyond ASCII, which are several to it, and
-`sprintf` of what it cannot format. What the library answers rightly (`contains`, `==`, `split`, `replace`,
-`startswith`, `json.unmarshal`) is left alone.
+regopy keeps strings with their escapes: `count` of a string with one quote is one too many, `regex.match`
+sees backslashes that are not there, and a rule that depends on it silently does not fire. Such calls go to
+helper functions that fail if the string contains an escaped character; the failure is reported as an error.
+The same holds for patterns over non-ASCII letters, which are several characters to regopy, and for `sprintf`
+of values it cannot format. Calls that regopy gets right (`contains`, `==`, `split`, `replace`, `startswith`,
+`json.unmarshal`) stay.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _ARGUMENTS: Final = {
     "glob.match": 3,
     "regex.template_match": 4,
 }
-_TEXT: Final = {
+_STRING: Final = {
     "regex.replace": 0,
     **dict.fromkeys(("regex.match", "regex.split", "regex.template_match", "regex.find_n"), 1),
     "regex.find_all_string_submatch_n": 1,
     "glob.match": 2,
 }
-"""Which argument is the text, where it is not every one: a pattern is full of backslashes and is right."""
+"""Which argument to check where not all are: a pattern may contain backslashes."""
 _ASCII: Final = frozenset(
     {
         "upper",
@@ -44,7 +44,7 @@ _ASCII: Final = frozenset(
         *(name for name in _ARGUMENTS if name.startswith("regex.")),
     }
 )
-NEVER: Final = (
+UNSUPPORTED: Final = (
     "base64.decode",
     "base64url.decode",
     "hex.decode",
@@ -53,11 +53,11 @@ NEVER: Final = (
     "urlquery.encode",
     "urlquery.encode_object",
 )
-"""What they make is not what it should be, or not escaped as everything else is."""
+"""regopy's results are wrong, or not escaped like all other strings."""
 _BREAK: Final = 'to_number("inexact")'
 _OTHERS: Final = {
     "sprintf": f"(f, a) := sprintf(f, a) if {{ formats(f, a) }} else := {_BREAK}",
-    # A set has no order, and its members come in any: the real ones put them in theirs.
+    # opa sorts the members of a set; regopy returns them in any order.
     "concat": "(d, x) := concat(d, x) if { not is_set(x) } else := concat(d, sort(x))",
 }
 _VERBS: Final = r"^([^%]|%%|%[svdxXfeEgGo]|%[0-9]+d|%[0-9]*\.[0-9]+[feEgG])*$"
@@ -69,79 +69,81 @@ _FORMATS: Final = (
     "composite(x) if is_set(x)",
     "composite(x) if is_null(x)",
 )
-"""Other verbs, and lists for `%s`, come out as something else than what was said."""
+"""regopy formats other verbs, and lists for `%s`, differently from opa."""
 _RANKS: Final = ("is_null", "is_boolean", "is_number", "is_string", "is_array", "is_object", "is_set")
 _TOKEN: Final = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|`[^`]*`|#[^\n]*|(?<![\w.])('
-    + "|".join(re.escape(name) for name in sorted((*_ARGUMENTS, *NEVER, *_OTHERS), key=len, reverse=True))
+    + "|".join(
+        re.escape(name) for name in sorted((*_ARGUMENTS, *UNSUPPORTED, *_OTHERS), key=len, reverse=True)
+    )
     + r")(?=[ \t]*\()"
 )
 _INPUT: Final = "holdfast_input"
 _INPUT_TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`|#[^\n]*|(?<![\w.])(input)(?!\w)')
 _ESCAPED: Final = (r"\\", r"\"", r"\n", r"\r", r"\t")
-_ODD: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[bfu]")
+_CONTROL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[bfu]")
 
 
-def guarded(text: str) -> str:
-    """A policy with its doubtful calls led through the functions of `module`."""
+def rewrite_policy(text: str) -> str:
+    """The policy with every call that regopy may get wrong replaced by one of `helper_module`."""
 
-    def instead(token: re.Match[str]) -> str:
+    def replacement(token: re.Match[str]) -> str:
         return f"data.{PACKAGE}.{_function(token[1])}" if token[1] else token[0]
 
-    return order.ordered(_TOKEN.sub(instead, steps.stepped(text)), PACKAGE)
+    return order.rewrite_comparisons(_TOKEN.sub(replacement, steps.lift_iterations(text)), PACKAGE)
 
 
-def for_tests(text: str) -> str:
-    """The same, with `input` in the data: `with input as` can end the process where a built-in is called."""
+def rewrite_tests(text: str) -> str:
+    """The same without `input`: regopy can crash on `with input as` around a built-in function."""
 
-    def instead(token: re.Match[str]) -> str:
+    def replacement(token: re.Match[str]) -> str:
         return f"data.{_INPUT}" if token[1] else token[0]
 
-    return _INPUT_TOKEN.sub(instead, guarded(text))
+    return _INPUT_TOKEN.sub(replacement, rewrite_policy(text))
 
 
 def _function(name: str) -> str:
     return f"{name.replace('.', '_')}_"
 
 
-def doubtful(text: str) -> bool:
-    """Whether a guarded policy calls anything that looks into texts."""
-    return any(f"data.{PACKAGE}.{_function(name)}" in text for name in (*_ARGUMENTS, *NEVER))
+def inspects_strings(text: str) -> bool:
+    """Whether a rewritten policy calls a function that depends on the characters of a string."""
+    return any(f"data.{PACKAGE}.{_function(name)}" in text for name in (*_ARGUMENTS, *UNSUPPORTED))
 
 
-def odd(document: str) -> bool:
-    """Whether JSON holds control characters that the functions cannot look for."""
-    return _ODD.search(document) is not None
+def has_control_characters(document: str) -> bool:
+    """Whether the JSON contains control characters, which the helper functions cannot detect."""
+    return _CONTROL.search(document) is not None
 
 
-def module() -> str:
-    """The functions. They break by `to_number` of what is no number: strict errors make that an error."""
-    nowhere = "; ".join(f'not contains(x, "{escaped}")' for escaped in _ESCAPED)
+def helper_module() -> str:
+    """The helper functions. They fail with `to_number` of a non-number, which strict errors report."""
+    no_escapes = "; ".join(f'not contains(x, "{escaped}")' for escaped in _ESCAPED)
     lines = [
         f"package {PACKAGE}",
         "import rego.v1",
         "exact(x) if not is_string(x)",
-        f"exact(x) if {{ is_string(x); {nowhere} }}",
+        f"exact(x) if {{ is_string(x); {no_escapes} }}",
         "ascii(x) if { exact(x); regex.match(`^[ -~]*$`, x) }",
     ]
     for name, count in _ARGUMENTS.items():
-        given = [f"a{number}" for number in range(count)]
-        texts = [given[_TEXT[name]]] if name in _TEXT else given
+        parameters = [f"a{number}" for number in range(count)]
+        strings = [parameters[_STRING[name]]] if name in _STRING else parameters
         check = "ascii" if name in _ASCII else "exact"
-        head = f"{_function(name)}({', '.join(given)})"
-        holds = "; ".join(f"{check}({x})" for x in texts)
-        lines.append(f"{head} := {name}({', '.join(given)}) if {{ {holds} }} else := {_BREAK}")
+        head = f"{_function(name)}({', '.join(parameters)})"
+        holds = "; ".join(f"{check}({x})" for x in strings)
+        lines.append(f"{head} := {name}({', '.join(parameters)}) if {{ {holds} }} else := {_BREAK}")
     lines += [f"{_function(name)}{rest}" for name, rest in _OTHERS.items()]
     lines += [*_FORMATS, *_order()]
-    for name in NEVER:
+    for name in UNSUPPORTED:
         lines.append(f"{_function(name)}(_) := {_BREAK}")
     return "\n".join(lines) + "\n"
 
 
 def _order() -> Iterator[str]:
-    """Between values of two kinds the kind decides; texts that are held with escapes have no order here."""
-    for number, kind in enumerate(_RANKS):
-        yield f"rank(x) := {number} if {kind}(x)"
+    """Values of two types are ordered by type; strings with escapes are an error."""
+    for rank, is_type in enumerate(_RANKS):
+        yield f"rank(x) := {rank} if {is_type}(x)"
     for sign, name in order.FUNCTIONS.items():
         yield (
             f"{name}(a, b) := a {sign} b if {{ is_number(a); is_number(b) }}"

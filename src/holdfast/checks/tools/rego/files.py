@@ -1,8 +1,7 @@
-"""Which policies there are: what lies below `policy/`, whoever keeps it there.
+"""Finds the policy files below `policy/`.
 
-A folder of policies is often somebody else's: a submodule of Git, a link, something that CI puts there. All
-of it counts, also where Git ignores it. What should be there and is not must be noticed: a submodule that
-nobody fetched is an empty folder.
+The folder is often a Git submodule, a link, or written by CI. All of its files count, also those that Git
+ignores. A missing file must be noticed: a submodule that was not fetched is an empty folder.
 """
 
 from __future__ import annotations
@@ -23,13 +22,12 @@ class PolicyFiles(NamedTuple):
     paths: tuple[str, ...] = ()
     """Policies and their tests."""
     empty: tuple[str, ...] = ()
-    """`policy/` itself, or a submodule, without anything in it. Git keeps no such folders."""
-    lost: tuple[str, ...] = ()
-    """Links that lead to nothing."""
+    """`policy/` itself or a submodule, if empty. Git does not track empty folders."""
+    broken_links: tuple[str, ...] = ()
 
     @property
     def any(self) -> bool:
-        return bool(self.paths or self.empty or self.lost)
+        return bool(self.paths or self.empty or self.broken_links)
 
 
 def policy_files(code: Code) -> PolicyFiles:
@@ -38,21 +36,21 @@ def policy_files(code: Code) -> PolicyFiles:
         return PolicyFiles()
     paths: list[str] = []
     empty: list[str] = []
-    lost: list[str] = []
+    broken_links: list[str] = []
     submodules = re.findall(_SUBMODULE, (code.content(".gitmodules") or b"").decode(errors="replace"))
-    for path, kind in _below(tree):
+    for path, kind in _entries(tree):
         if kind is Kind.FOLDER:
             if path == FOLDER or path in submodules:
                 empty.append(path)
         elif kind is Kind.MISSING:
-            lost.append(path)
+            broken_links.append(path)
         elif is_policy(path):
             paths.append(path)
-    return PolicyFiles(tuple(paths), tuple(empty), tuple(lost))
+    return PolicyFiles(tuple(paths), tuple(empty), tuple(broken_links))
 
 
-def _below(tree: Worktree) -> Iterator[tuple[str, Kind]]:
-    """Files, empty folders and lost links, in order. A folder that several links lead to counts once."""
+def _entries(tree: Worktree) -> Iterator[tuple[str, Kind]]:
+    """Files, empty folders and broken links, in order. A folder with several links to it counts once."""
     waiting = [(FOLDER, tree.root / FOLDER)]
     seen: set[Path] = set()
     while waiting:

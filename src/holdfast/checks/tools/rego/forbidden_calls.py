@@ -1,8 +1,8 @@
-"""What a policy may not call: whatever leads out of the evaluation. Pure.
+"""Built-in functions that a policy must not call: those that reach the network or the system. Pure.
 
-Policies are asked about plans with their secrets, and a pull request may bring policies. One that could send
-a request could send the plan. A schema can name an address that is fetched when it is read, so the functions
-that read schemas lead out as well.
+The input of a policy includes plans with secrets, and a pull request may add policies. A policy that can send
+a request can send the plan. Functions that read schemas are forbidden too: a schema can refer to a URL, which
+is fetched.
 """
 
 from __future__ import annotations
@@ -12,64 +12,58 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from holdfast.checks.tools.rego.policies import Policy
+from holdfast.checks.tools.rego.policies import PolicyFile
 
-_OUT: Final = (
+_FORBIDDEN: Final = (
     *("http.send", "net.lookup_ip_addr", "opa.runtime", "json.match_schema", "json.verify_schema"),
-    # Conftest's own.
+    # Of Conftest.
     *("parse_config_file", "parse_combined_config_files"),
 )
-_HARMLESS: Final = frozenset(
+_SAFE: Final = frozenset(
     (
         *("io.jwt.decode_verify", "io.jwt.encode_sign", "io.jwt.encode_sign_raw"),
         *("rand.intn", "time.now_ns", "uuid.rfc4122"),
     )
 )
-"""Of what gives another answer each time, which mostly means that it looks outside: those that do not."""
-_CALL: Final = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, _OUT))})(?!\w)")
-HINT: Final = (
-    "Take the call away. What a policy must know beside its input can stand in a policy of its own, as rules "
-    "of another package."
-)
+"""Nondeterministic functions that reach neither the network nor the system."""
+_CALL: Final = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, _FORBIDDEN))})(?!\w)")
+HINT: Final = "Remove the call. Write data that a policy needs beside its input as rules of another package."
 
 
-def calls(policies: Sequence[Policy]) -> str | None:
-    """What is wrong, where one of them is written down: its first place in each file.
-
-    Who hides a call is stopped by the evaluator.
-    """
+def find_forbidden_calls(policies: Sequence[PolicyFile]) -> str | None:
+    """The error message if a policy has such a call. The evaluator stops a call that is hidden."""
     first: dict[tuple[str, str], int] = {}
     for policy in policies:
-        for call, line in policy.finds(_CALL):
+        for call, line in policy.search(_CALL):
             first.setdefault((call[1], policy.path), line)
-    found = [(f"`{name}`", f"{path}:{line}") for (name, path), line in first.items()]
-    return refused(found) if found else None
+    calls = [(f"`{name}`", f"{path}:{line}") for (name, path), line in first.items()]
+    return message(calls) if calls else None
 
 
-def refused(found: Iterable[tuple[str, str]]) -> str:
-    """A name and where it stands, for each."""
-    where = ", ".join(f"{name} ({place})" for name, place in dict.fromkeys(found))
-    return f"policies see secrets, so nothing that they call may lead outside: {where}"
+def message(calls: Iterable[tuple[str, str]]) -> str:
+    """The error message for these names and places."""
+    where = ", ".join(f"{name} ({place})" for name, place in dict.fromkeys(calls))
+    return f"policies can read secrets, so they must not call functions that reach outside: {where}"
 
 
 def capabilities(text: bytes) -> str:
-    """Those of `opa` itself, without the functions that lead out, and without any network.
+    """The capabilities of `opa` without the forbidden functions and without network access.
 
-    `ValueError`, `KeyError` or `TypeError` where it says something else.
+    Raises `ValueError`, `KeyError` or `TypeError` if the text is something else.
     """
-    found: dict[str, Any] = json.loads(text)
-    functions = [one for one in found["builtins"] if not _leads_out(one)]
+    all_: dict[str, Any] = json.loads(text)
+    functions = [function for function in all_["builtins"] if not _is_forbidden(function)]
     if not functions:
         raise ValueError("no functions")
-    return json.dumps({**found, "builtins": functions, "allow_net": []})
+    return json.dumps({**all_, "builtins": functions, "allow_net": []})
 
 
-def _leads_out(function: Mapping[str, Any]) -> bool:
+def _is_forbidden(function: Mapping[str, Any]) -> bool:
     name = function["name"]
-    return name in _OUT or (bool(function.get("nondeterministic")) and name not in _HARMLESS)
+    return name in _FORBIDDEN or (bool(function.get("nondeterministic")) and name not in _SAFE)
 
 
-# For an evaluator that cannot say what it can do: the policies as it understands them, looked through.
+# For Conftest, which has no capabilities option: a query for every name in the parsed policies.
 
 NAMES: Final = """
 modules := {path: rego.parse_module(path, text) | some path, text in json.unmarshal(input.documents[0])}
@@ -82,11 +76,11 @@ answer := {path: names |
 	}
 }
 """
-"""Whatever each of them names: functions are called by names that stand there, and by nothing else."""
+"""Every name in each policy. Functions can only be called by name."""
 
 
-def named(answer: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """What of it leads out, and in which file."""
+def forbidden_names(answer: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Each forbidden name in the answer to `NAMES`, with its file."""
     for path, names in answer.items():
         for name in names:
             if (call := _CALL.match(name)) is not None:

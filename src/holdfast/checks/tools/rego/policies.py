@@ -1,7 +1,6 @@
-"""Policies in Rego as they are written: packages, rules, and what of a document they can look at. Pure.
+"""The source of policies in Rego: packages, rules, and which parts of a document they can read. Pure.
 
-This is no parser of Rego: it reads words outside strings and comments, and where words leave a doubt it takes
-the answer that hides nothing.
+This is not a parser: it searches the text outside strings and comments, and if in doubt assumes more.
 """
 
 from __future__ import annotations
@@ -28,35 +27,33 @@ _WARNS = re.compile(r"warn(?:_[a-zA-Z0-9]+)*")
 
 
 def is_policy(path: str) -> bool:
-    """A policy in Rego, or a test of one, by where it lies and how its name ends."""
+    """A policy in Rego or a test of one, by its path."""
     return path.startswith(f"{FOLDER}/") and path.endswith(_SUFFIX)
 
 
 def changes_policies(path: str) -> bool:
-    """Whether a change of this path may change what policies say: one of them, or a submodule or link."""
+    """Whether a change of this path may change the policies: a policy file, a submodule or a link."""
     if path != FOLDER and not path.startswith(f"{FOLDER}/"):
         return False
     return (is_policy(path) and not _is_test(path)) or "." not in path.rpartition("/")[2]
 
 
-class Policy(Struct, frozen=True, kw_only=True):
-    """One file."""
-
+class PolicyFile(Struct, frozen=True, kw_only=True):
     path: str
     text: str
 
     @property
     def plain(self) -> str:
-        """The text without strings and comments, each line where it was."""
+        """The text without strings and comments, with the same line numbers."""
         return _plain(self.text)
 
-    def finds(self, what: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int]]:
-        """What is written outside strings and comments, each with its line."""
+    def search(self, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int]]:
+        """Every match outside strings and comments, with its line."""
         text, at, line = self.plain, 0, 1
-        for found in what.finditer(text):
-            line += text.count("\n", at, found.start())
-            at = found.start()
-            yield found, line
+        for match in pattern.finditer(text):
+            line += text.count("\n", at, match.start())
+            at = match.start()
+            yield match, line
 
     @property
     def is_test(self) -> bool:
@@ -64,9 +61,9 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     @property
     def package(self) -> str | None:
-        """As it is written: `main`, `terraform.s3`, `teams["data-lake"]`. It is what a file begins with."""
-        found = _PACKAGE.search(self.text)
-        return found[1] if found is not None else None
+        """As in the source: `main`, `terraform.s3`, `teams["data-lake"]`."""
+        match = _PACKAGE.search(self.text)
+        return match[1] if match is not None else None
 
 
 def _is_test(path: str) -> bool:
@@ -91,61 +88,60 @@ def is_warning(rule: str) -> bool:
     return _WARNS.fullmatch(rule) is not None
 
 
-def rules_of(policies: Sequence[Policy]) -> Mapping[str, Mapping[str, bool]]:
-    """Packages that deny or warn, with their rules: True for one that is a set, and so is always defined."""
-    found: dict[str, dict[str, bool]] = {}
+def rules_of(policies: Sequence[PolicyFile]) -> Mapping[str, Mapping[str, bool]]:
+    """Packages that deny or warn, with their rules: True for a set, which always has a value."""
+    packages: dict[str, dict[str, bool]] = {}
     for policy in policies:
         if policy.package is None or policy.is_test:
             continue
         for head in _HEAD.finditer(policy.plain):
-            rules = found.setdefault(policy.package, {})
+            rules = packages.setdefault(policy.package, {})
             rules[head[1]] = rules.get(head[1], False) or head[2].lstrip().startswith("contains")
-    return found
+    return packages
 
 
-def old_rules(policies: Sequence[Policy]) -> Iterator[str]:
-    """`deny[msg] {`, as Rego before 1.0 wrote it: where each first one stands."""
+def old_rules(policies: Sequence[PolicyFile]) -> Iterator[str]:
+    """The first rule in the syntax before Rego 1.0 (`deny[msg] {`) of each file."""
     for policy in policies:
-        for _, line in itertools.islice(policy.finds(_OLD), 1):
+        for _, line in itertools.islice(policy.search(_OLD), 1):
             yield f"{policy.path}:{line}"
 
 
-def unknown_data(policies: Sequence[Policy]) -> Iterator[str]:
-    """`data.regions`, where no policy is that package: nothing is there, and a rule that asks never fires.
+def unknown_data(policies: Sequence[PolicyFile]) -> Iterator[str]:
+    """References such as `data.regions` to a package that no policy has: a rule with one would never fire.
 
-    Each with the first place in each file.
+    Each with its first place in each file.
     """
     packages = {_steps(policy.package) for policy in policies if policy.package is not None}
     for policy in policies:
         if policy.is_test:
             continue
-        told: set[str] = set()
-        for found, line in policy.finds(_DATA):
-            if found[1] in told:
-                continue
-            told.add(found[1])
-            wanted = _steps(found[1])
-            if not any(one[: len(wanted)] == wanted[: len(one)] for one in packages):
-                yield f"`data{found[1]}` ({policy.path}:{line})"
+        first: dict[str, int] = {}
+        for match, line in policy.search(_DATA):
+            first.setdefault(match[1], line)
+        for path, line in first.items():
+            wanted = _steps(path)
+            if not any(package[: len(wanted)] == wanted[: len(package)] for package in packages):
+                yield f"`data{path}` ({policy.path}:{line})"
 
 
 def _steps(path: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w[^.\[\]\"]*", path))
 
 
-def tests_of(policies: Sequence[Policy]) -> tuple[tuple[str, str, str], ...]:
+def tests_of(policies: Sequence[PolicyFile]) -> tuple[tuple[str, str, str], ...]:
     """Package, name and file of every test."""
     return tuple(
         dict.fromkeys(
-            (policy.package, found[1], policy.path)
+            (policy.package, match[1], policy.path)
             for policy in policies
             if policy.package is not None
-            for found in _TEST.finditer(policy.plain)
+            for match in _TEST.finditer(policy.plain)
         )
     )
 
 
-# What of a plan they can look at.
+# Which parts of a plan they can read.
 
 _PARTS = (
     *("applyable", "checks", "complete", "configuration", "errored", "output_changes", "planned_values"),
@@ -160,12 +156,11 @@ _ANY_KEY = re.compile(
 )
 
 
-def slim(plan: Mapping[str, object], policies: Sequence[Policy]) -> dict[str, object]:
-    """The plan without those of its large parts that no policy names.
+def slim(plan: Mapping[str, object], policies: Sequence[PolicyFile]) -> dict[str, object]:
+    """The plan without its large parts that no policy names.
 
-    A policy that takes the input or a change as a whole (`walk(input)`, `input[x]`) can see everything: then
-    nothing is left out, and one that goes through keys by variables sees changes as they are. Which resources
-    there are is never changed.
+    Nothing is left out for a policy that reads the whole input or a whole change (`walk(input)`, `input[x]`),
+    and changes stay complete for one that iterates over keys. No resource is ever left out.
     """
     text = "\n".join(policy.plain for policy in policies)
     named = "\n".join(policy.text for policy in policies)
@@ -177,7 +172,7 @@ def slim(plan: Mapping[str, object], policies: Sequence[Policy]) -> dict[str, ob
         for part in ("resource_changes", "resource_drift"):
             changes = result.get(part)
             if isinstance(changes, list):
-                result[part] = [_without(one, unread) for one in changes]
+                result[part] = [_without(change, unread) for change in changes]
     return result
 
 
@@ -185,8 +180,8 @@ def _has(word: str, text: str) -> bool:
     return re.search(rf"\b{word}\b", text) is not None
 
 
-def _without(one: object, parts: frozenset[str]) -> object:
-    change = one.get("change") if isinstance(one, dict) else None
-    if not isinstance(one, dict) or not isinstance(change, dict):
-        return one
-    return {**one, "change": {key: value for key, value in change.items() if key not in parts}}
+def _without(resource: object, parts: frozenset[str]) -> object:
+    change = resource.get("change") if isinstance(resource, dict) else None
+    if not isinstance(resource, dict) or not isinstance(change, dict):
+        return resource
+    return {**resource, "change": {key: value for key, value in change.items() if key not in parts}}

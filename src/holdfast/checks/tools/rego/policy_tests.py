@@ -1,4 +1,4 @@
-"""The tests of policies: `test_…` rules, which hold or do not."""
+"""Runs the tests of policies: their `test_…` rules."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.checks.tools.interface import how_it_ended
+from holdfast.checks.tools.interface import exit_message
 from holdfast.checks.tools.rego import exact, forbidden_calls
-from holdfast.checks.tools.rego.by_regopy import BROKE, Regopy, regopy_value
-from holdfast.checks.tools.rego.evaluators import Evaluator, find
-from holdfast.checks.tools.rego.interface import NoAnswer
-from holdfast.checks.tools.rego.policies import Policy, tests_of
+from holdfast.checks.tools.rego.by_regopy import RULE_FAILED, Regopy, parse_value
+from holdfast.checks.tools.rego.evaluators import Evaluator, find_evaluator
+from holdfast.checks.tools.rego.interface import EvaluationError
+from holdfast.checks.tools.rego.policies import PolicyFile, tests_of
 from holdfast.checks.tools.rego.programs import Conftest, Opa
 from holdfast.system import processes
 from holdfast.system.environment import Environment
 
-_LATER = "todo_"
+_SKIPPED = "todo_"
 
 
 class Outcome(StrEnum):
@@ -29,7 +29,7 @@ class Outcome(StrEnum):
     BROKEN = "broken"
 
 
-class Test(Struct, frozen=True, kw_only=True):
+class PolicyTest(Struct, frozen=True, kw_only=True):
     package: str
     name: str
     file: str | None
@@ -37,92 +37,95 @@ class Test(Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
-class Tested(Struct, frozen=True, kw_only=True):
+class PolicyTestReport(Struct, frozen=True, kw_only=True):
     by: str
-    tests: tuple[Test, ...]
+    tests: tuple[PolicyTest, ...]
 
 
-def run_tests(root: Path, environment: Environment, policies: Sequence[Policy]) -> Tested | None:
-    """None: nobody here can. `NoAnswer` where the evaluator cannot be believed."""
-    if (out := forbidden_calls.calls(policies)) is not None:
-        raise NoAnswer(out)
-    evaluator = find(root, environment)
-    return Tested(by=evaluator.name, tests=_ended(evaluator, policies)) if evaluator is not None else None
+def run_tests(
+    root: Path, environment: Environment, policies: Sequence[PolicyFile]
+) -> PolicyTestReport | None:
+    """None if no evaluator is installed. Raises `EvaluationError`."""
+    if (error := forbidden_calls.find_forbidden_calls(policies)) is not None:
+        raise EvaluationError(error, hint=forbidden_calls.HINT)
+    evaluator = find_evaluator(root, environment)
+    if evaluator is None:
+        return None
+    return PolicyTestReport(by=evaluator.name, tests=_run(evaluator, policies))
 
 
-def _ended(evaluator: Evaluator, policies: Sequence[Policy]) -> tuple[Test, ...]:
+def _run(evaluator: Evaluator, policies: Sequence[PolicyFile]) -> tuple[PolicyTest, ...]:
     match evaluator:
         case Opa():
-            return opa_tests(evaluator.test(policies))
+            return read_opa_tests(evaluator.test(policies))
         case Conftest():
-            return _with_conftest(evaluator, policies)
+            return _run_with_conftest(evaluator, policies)
         case Regopy():
-            return _with_regopy(evaluator, policies)
+            return _run_with_regopy(evaluator, policies)
 
 
-def opa_tests(finished: processes.Finished) -> tuple[Test, ...]:
+def read_opa_tests(finished: processes.Finished) -> tuple[PolicyTest, ...]:
     try:
-        found = json.loads(finished.out)
-        return tuple(_from_opa(one) for one in found)
+        return tuple(_from_opa(test) for test in json.loads(finished.out))
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise NoAnswer(f"opa gave no answer: {how_it_ended(finished)}") from None
+        raise EvaluationError(f"opa failed: {exit_message(finished)}") from None
 
 
-def _from_opa(one: Mapping[str, object]) -> Test:
+def _from_opa(test: Mapping[str, object]) -> PolicyTest:
     outcome = Outcome.PASSED
-    for key, is_ in (("skip", Outcome.SKIPPED), ("fail", Outcome.FAILED), ("error", Outcome.BROKEN)):
-        if one.get(key):
-            outcome = is_
-    error = one.get("error")
-    location = one.get("location")
+    for key, value in (("skip", Outcome.SKIPPED), ("fail", Outcome.FAILED), ("error", Outcome.BROKEN)):
+        if test.get(key):
+            outcome = value
+    error = test.get("error")
+    location = test.get("location")
     file = location.get("file") if isinstance(location, dict) else None
-    return Test(
-        package=str(one["package"]).removeprefix("data."),
-        name=str(one["name"]),
+    return PolicyTest(
+        package=str(test["package"]).removeprefix("data."),
+        name=str(test["name"]),
         file=str(file) if file else None,
         outcome=outcome,
         message=str(error.get("message")) if isinstance(error, dict) else None,
     )
 
 
-def _with_conftest(evaluator: Conftest, policies: Sequence[Policy]) -> tuple[Test, ...]:
-    """Its own `verify` does not say of each test how it ended."""
+def _run_with_conftest(evaluator: Conftest, policies: Sequence[PolicyFile]) -> tuple[PolicyTest, ...]:
+    """`conftest verify` does not report the outcome of each test."""
     tests = tests_of(policies)
-    names = [f"{package}.{name}" for package, name, _ in tests if not name.startswith(_LATER)]
+    names = [f"{package}.{name}" for package, name, _ in tests if not name.startswith(_SKIPPED)]
     each = ", ".join(f"{json.dumps(name)}: [v | v := data.{name}]" for name in names)
-    said = evaluator.ask(policies, f"answer := {{{each}}}" if each else "answer := {}")
+    values = evaluator.query(policies, f"answer := {{{each}}}" if each else "answer := {}")
 
-    def ended(package: str, name: str) -> Outcome:
-        if name.startswith(_LATER):
+    def outcome(package: str, name: str) -> Outcome:
+        if name.startswith(_SKIPPED):
             return Outcome.SKIPPED
-        return Outcome.PASSED if said.get(f"{package}.{name}") == [True] else Outcome.FAILED
+        return Outcome.PASSED if values.get(f"{package}.{name}") == [True] else Outcome.FAILED
 
     return tuple(
-        Test(package=package, name=name, file=file, outcome=ended(package, name))
+        PolicyTest(package=package, name=name, file=file, outcome=outcome(package, name))
         for package, name, file in tests
     )
 
 
-def _with_regopy(evaluator: Regopy, policies: Sequence[Policy]) -> tuple[Test, ...]:
+def _run_with_regopy(evaluator: Regopy, policies: Sequence[PolicyFile]) -> tuple[PolicyTest, ...]:
     tests = tests_of(policies)
-    modules = {policy.path: exact.for_tests(policy.text) for policy in policies}
-    # Each test is a package of its own to the worker: one that breaks says nothing about the others.
-    names = {f"{package}.{name}": () for package, name, _ in tests if not name.startswith(_LATER)}
-    (answers,) = evaluator.ask(modules, names, ["{}"])
-    said = dict(zip(names, answers, strict=True))
+    modules = {policy.path: exact.rewrite_tests(policy.text) for policy in policies}
+    # Each test is a separate query: one that fails does not affect the others.
+    names = {f"{package}.{name}": () for package, name, _ in tests if not name.startswith(_SKIPPED)}
+    (answers,) = evaluator.query(modules, names, ["{}"])
+    values = dict(zip(names, answers, strict=True))
     return tuple(
-        _from_regopy(package, name, file, said.get(f"{package}.{name}")) for package, name, file in tests
+        _from_regopy(package, name, file, values.get(f"{package}.{name}")) for package, name, file in tests
     )
 
 
-def _from_regopy(package: str, name: str, file: str, said: object) -> Test:
+def _from_regopy(package: str, name: str, file: str, text: object) -> PolicyTest:
     message = None
-    if name.startswith(_LATER):
+    if name.startswith(_SKIPPED):
         outcome = Outcome.SKIPPED
     else:
-        value = {} if isinstance(said, dict) else regopy_value(said)
-        if isinstance(said, dict) or isinstance(value, NoAnswer):
-            outcome, message = Outcome.BROKEN, BROKE
+        value = {} if isinstance(text, dict) else parse_value(text)
+        if isinstance(text, dict) or isinstance(value, EvaluationError):
+            outcome, message = Outcome.BROKEN, RULE_FAILED
         else:
             outcome = Outcome.PASSED if value is True else Outcome.FAILED
-    return Test(package=package, name=name, file=file, outcome=outcome, message=message)
+    return PolicyTest(package=package, name=name, file=file, outcome=outcome, message=message)

@@ -1,7 +1,7 @@
-"""The real programs, `opa` and `conftest`: how they are called, and what they answered.
+"""Evaluates policies with `opa` or `conftest`.
 
-Documents are handed over on standard input: a plan holds secrets, and none of it lies on a disk. Nothing that
-a policy calls leads out of the program: the program itself decides that, for it knows how calls are written.
+Both read the policy files unchanged, and the documents from standard input: a plan contains secrets and is
+never written to disk. The programs themselves refuse calls that reach the network or the system.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.checks.tools.interface import how_it_ended
+from holdfast.checks.tools.interface import exit_message
 from holdfast.checks.tools.rego import forbidden_calls
-from holdfast.checks.tools.rego.answers import Result, results
-from holdfast.checks.tools.rego.interface import SECONDS, Document, NoAnswer, as_json
-from holdfast.checks.tools.rego.policies import Policy, rules_of
+from holdfast.checks.tools.rego.interface import (
+    TIMEOUT,
+    Document,
+    EvaluationError,
+    Result,
+    results_from_package,
+    to_json,
+)
+from holdfast.checks.tools.rego.policies import PolicyFile, rules_of
 from holdfast.system import clock, files, processes
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
 
@@ -31,46 +37,46 @@ class _Program:
 class Opa(_Program):
     name = "opa"
 
-    def evaluate(self, policies: Sequence[Policy], documents: Sequence[Document]) -> list[list[Result]]:
+    def evaluate(self, policies: Sequence[PolicyFile], documents: Sequence[Document]) -> list[list[Result]]:
         rules = rules_of(policies)
         data = [f"--data={policy.path}" for policy in policies if not policy.is_test]
-        asked = _about_each(rules, "input")
+        query = _query(rules, "input")
         with self._confined() as confined:
             finished = processes.run(
-                [self._program, "eval", *confined, "--format=json", "--stdin-input", *data, asked],
+                [self._program, "eval", *confined, "--format=json", "--stdin-input", *data, query],
                 folder=self._root,
                 environment=self._variables,
-                seconds=SECONDS,
+                seconds=TIMEOUT,
                 background=True,
-                given=as_json([document.value for document in documents]).encode(errors="replace"),
+                given=to_json([document.value for document in documents]).encode(errors="replace"),
             )
-        return _of_each(rules, opa_value(finished), len(documents))
+        return _results(rules, opa_value(finished), len(documents))
 
-    def test(self, policies: Sequence[Policy]) -> processes.Finished:
+    def test(self, policies: Sequence[PolicyFile]) -> processes.Finished:
         with self._confined() as confined:
             return processes.run(
                 [self._program, "test", *confined, "--format=json", *(policy.path for policy in policies)],
                 folder=self._root,
                 environment=self._variables,
-                seconds=SECONDS,
+                seconds=TIMEOUT,
                 background=True,
             )
 
     @contextlib.contextmanager
     def _confined(self) -> Iterator[tuple[str, ...]]:
-        """How it is told to read Rego 1.0, and what it must not do."""
+        """The options that select Rego 1.0 and take away the forbidden built-in functions."""
         finished = processes.run(
             [self._program, "capabilities", "--current"],
             folder=self._root,
             environment=self._variables,
-            seconds=SECONDS,
+            seconds=TIMEOUT,
             background=True,
         )
         try:
             text = forbidden_calls.capabilities(finished.out)
         except (ValueError, KeyError, TypeError):
-            raise NoAnswer(
-                f"opa does not say what policies could call, so it is not asked: {how_it_ended(finished)}"
+            raise EvaluationError(
+                f"opa did not list its built-in functions: {exit_message(finished)}"
             ) from None
         with open_scratch_folder() as folder:
             file = folder / "capabilities.json"
@@ -78,105 +84,105 @@ class Opa(_Program):
             yield "--v1-compatible", f"--capabilities={file}"
 
 
-def _about_each(rules: Iterable[str], documents: str) -> str:
-    """A list with, for each package, what it evaluates to by the number of the document."""
-    each = (f"{{i: v | some i, d in {documents}; v := data.{package} with input as d}}" for package in rules)
+def _query(packages: Iterable[str], documents: str) -> str:
+    """A list with, for each package, its value by the index of the document."""
+    each = (
+        f"{{i: v | some i, d in {documents}; v := data.{package} with input as d}}" for package in packages
+    )
     return f"[{', '.join(each)}]"
 
 
-def _of_each(
-    rules: Mapping[str, Mapping[str, bool]], found: Sequence[Mapping[str, Any]], count: int
+def _results(
+    rules: Mapping[str, Mapping[str, bool]], values: Sequence[Mapping[str, Any]], count: int
 ) -> list[list[Result]]:
     return [
         [
             result
-            for (package, heads), values in zip(rules.items(), found, strict=True)
-            for result in results(package, values.get(str(number), {}), heads)
+            for (package, heads), by_document in zip(rules.items(), values, strict=True)
+            for result in results_from_package(package, by_document.get(str(index), {}), heads)
         ]
-        for number in range(count)
+        for index in range(count)
     ]
 
 
 def opa_value(finished: processes.Finished) -> list[dict[str, Any]]:
-    """The value of the one expression that was asked for."""
+    """The value of the one expression in the query."""
     try:
-        said = json.loads(finished.out or b"null")
+        output = json.loads(finished.out or b"null")
         if finished.code == 0:
-            value = said["result"][0]["expressions"][0]["value"]
-            if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+            value = output["result"][0]["expressions"][0]["value"]
+            if isinstance(value, list) and all(isinstance(item, dict) for item in value):
                 return value
-        errors = said["errors"]
-        first = errors[0]
-        place = first.get("location") or {}
-        raise NoAnswer(f"opa: {first['message']} ({place.get('file', '')}:{place.get('row', '')})")
+        error = output["errors"][0]
+        place = error.get("location") or {}
+        raise EvaluationError(f"opa: {error['message']} ({place.get('file', '')}:{place.get('row', '')})")
     except (ValueError, KeyError, IndexError, TypeError):
-        raise NoAnswer(f"opa gave no answer: {how_it_ended(finished)}") from None
+        raise EvaluationError(f"opa failed: {exit_message(finished)}") from None
 
 
 class Conftest(_Program):
-    """Asked by a policy of ours, whose one message is what the others evaluate to.
+    """Evaluates a policy of Holdfast whose single message is the value of the user's packages.
 
-    So its answers mean what those of `opa` mean: by itself it passes over results of an unexpected shape.
-    Documents are texts to it, for it would read their numbers as fractions.
+    So a result means the same as with `opa`; Conftest itself ignores results of an unexpected shape.
+    Documents are passed as strings, because Conftest reads large numbers as floats.
     """
 
     name = "conftest"
 
-    def evaluate(self, policies: Sequence[Policy], documents: Sequence[Document]) -> list[list[Result]]:
+    def evaluate(self, policies: Sequence[PolicyFile], documents: Sequence[Document]) -> list[list[Result]]:
         rules = rules_of(policies)
         used = [policy for policy in policies if not policy.is_test]
         parsed = "[json.unmarshal(text) | some text in input.documents]"
-        asked = f"documents := {parsed}\nanswer := {_about_each(rules, 'documents')}"
-        found = self.ask(used, asked, [as_json(document.value) for document in documents])
+        query = f"documents := {parsed}\nanswer := {_query(rules, 'documents')}"
+        values = self.query(used, query, [to_json(document.value) for document in documents])
         try:
-            return _of_each(rules, found, len(documents))
+            return _results(rules, values, len(documents))
         except (ValueError, TypeError, AttributeError):
-            raise NoAnswer("conftest answered something else than it was asked") from None
+            raise EvaluationError("conftest returned an unexpected value") from None
 
-    def ask(self, policies: Sequence[Policy], rules: str, documents: Sequence[str] = ()) -> Any:
-        """What the rule `answer` evaluates to, where these policies are at hand as data."""
-        self._look_through(policies)
+    def query(self, policies: Sequence[PolicyFile], rules: str, documents: Sequence[str] = ()) -> Any:
+        """The value of the rule `answer`, with these policies as data."""
+        self._require_allowed_calls(policies)
         return self._answer(policies, rules, documents)
 
-    def _look_through(self, policies: Sequence[Policy]) -> None:
-        """It is not asked by policies that call what leads out. It cannot say what they could call."""
+    def _require_allowed_calls(self, policies: Sequence[PolicyFile]) -> None:
+        """Conftest cannot be started without the forbidden functions, so the parsed policies are searched."""
         texts = {policy.path: policy.text for policy in policies}
-        found = self._answer((), forbidden_calls.NAMES, [as_json(texts)])
-        if out := list(forbidden_calls.named(found)):
-            raise NoAnswer(forbidden_calls.refused(out))
-        if unread := sorted(texts.keys() - found.keys()):
-            # It says better itself what is wrong with them; only where it can read them this is said.
+        names = self._answer((), forbidden_calls.NAMES, [to_json(texts)])
+        if forbidden := list(forbidden_calls.forbidden_names(names)):
+            raise EvaluationError(forbidden_calls.message(forbidden), hint=forbidden_calls.HINT)
+        if unread := sorted(texts.keys() - names.keys()):
+            # Conftest's own error for a file that it cannot parse is better than the one below.
             self._answer(policies, "answer := []", ())
-            raise NoAnswer(f"conftest does not say what is called in {', '.join(unread)}")
+            raise EvaluationError(f"conftest could not parse {', '.join(unread)}")
 
-    def _answer(self, policies: Sequence[Policy], rules: str, documents: Sequence[str]) -> Any:
-        # A name that no policy can know, and so can add nothing to.
-        asking = f"holdfast_{clock.random_token()}"
+    def _answer(self, policies: Sequence[PolicyFile], rules: str, documents: Sequence[str]) -> Any:
+        # A random package name, so that no policy can add rules to it.
+        package = f"holdfast_{clock.random_token()}"
         with open_scratch_folder() as folder:
             own = folder / "answer.rego"
-            text = f"package {asking}\nimport rego.v1\n{rules}\ndeny contains json.marshal(answer)\n"
+            text = f"package {package}\nimport rego.v1\n{rules}\ndeny contains json.marshal(answer)\n"
             files.write(own, text, durable=False)
             paths = [*(self._root / policy.path for policy in policies), own]
             finished = processes.run(
                 [
-                    *(self._program, "test", f"--namespace={asking}", "--output=json", "--no-color"),
+                    *(self._program, "test", f"--namespace={package}", "--output=json", "--no-color"),
                     *("--no-fail", "--parser=json", *(f"--policy={path}" for path in paths), "-"),
                 ],
-                # Not where the code is: a `conftest.toml` there could change what is asked.
+                # Not in the repository: a `conftest.toml` there could change the query.
                 folder=folder,
                 environment=self._variables,
-                seconds=SECONDS,
+                seconds=TIMEOUT,
                 background=True,
-                given=as_json({"documents": documents}).encode(errors="replace"),
+                given=to_json({"documents": documents}).encode(errors="replace"),
             )
         return conftest_value(finished, f"{self._root}/")
 
 
 def conftest_value(finished: processes.Finished, root: str = "") -> Any:
-    """The one message of the one rule that was asked."""
+    """The single message of the single rule in the query."""
     try:
-        ((one,),) = [found["failures"] for found in json.loads(finished.out) if finished.code == 0]
-        return json.loads(one["msg"])
+        ((failure,),) = [output["failures"] for output in json.loads(finished.out) if finished.code == 0]
+        return json.loads(failure["msg"])
     except (ValueError, KeyError, TypeError):
-        said = how_it_ended(finished).replace(root, "")
-        raise NoAnswer(f"conftest gave no answer: {said}") from None
+        raise EvaluationError(f"conftest failed: {exit_message(finished).replace(root, '')}") from None

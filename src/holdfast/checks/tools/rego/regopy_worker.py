@@ -1,8 +1,8 @@
-"""regopy, in a process of its own: it can take the whole process with it, and has done so.
+"""Runs regopy in a process of its own, because regopy can crash the process.
 
-Reads one document from standard input and writes one to standard output. What the library itself prints goes
-to standard error. Results are only ever taken as the text of an `Output`: `binding` ends the process where a
-result is undefined, and a node that outlives its output reads freed memory.
+Reads one JSON document from standard input and writes one to standard output; what the library prints goes to
+standard error. Results are only read as the text of an `Output`: `binding` aborts the process on an undefined
+result, and a node that outlives its output reads freed memory.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Any
 _ERROR = "<error>"
 
 
-def answer(
+def evaluate(
     modules: Mapping[str, str], queries: Mapping[str, Sequence[str]], documents: Sequence[str]
 ) -> list[list[str | dict[str, str]]]:
     """For every document and package its value: JSON, `undefined` or `<error>`.
 
-    Where the package as a whole is an error, each of its rules by itself.
+    If the package as a whole is an error, the value of each of its rules.
     """
-    from regopy import Interpreter  # noqa: PLC0415 - what may break does so where it is caught
+    from regopy import Interpreter  # noqa: PLC0415 - an import error is reported like any other
 
     interpreter = Interpreter()
-    # Without this a built-in that fails makes the rule around it silently give nothing.
+    # Otherwise a rule whose built-in function fails silently has no value.
     interpreter.strict_built_in_errors = True
     for name, text in modules.items():
         interpreter.add_module(name, text)
-    found: list[list[str | dict[str, str]]] = []
+    values: list[list[str | dict[str, str]]] = []
     for document in documents:
-        # Not `set_input`: it does not escape what it is given.
+        # `set_input` does not escape its argument.
         interpreter.set_input_term(document)
-        found.append([_package(interpreter, package, rules) for package, rules in queries.items()])
-    return found
+        values.append([_package(interpreter, package, rules) for package, rules in queries.items()])
+    return values
 
 
 def _package(interpreter: Any, package: str, rules: Sequence[str]) -> str | dict[str, str]:
@@ -46,15 +46,17 @@ def _package(interpreter: Any, package: str, rules: Sequence[str]) -> str | dict
 
 
 def main() -> None:
-    real = os.dup(1)
+    stdout = os.dup(1)
     os.dup2(2, 1)
-    asked = json.loads(sys.stdin.buffer.read())
+    request = json.loads(sys.stdin.buffer.read())
     try:
-        said: dict[str, object] = {"results": answer(asked["modules"], asked["queries"], asked["documents"])}
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is said
-        said = {"error": f"{type(error).__name__}: {error}"}
-    with os.fdopen(real, "w", encoding="utf-8") as out:
-        json.dump(said, out)
+        output: dict[str, object] = {
+            "results": evaluate(request["modules"], request["queries"], request["documents"])
+        }
+    except Exception as error:  # noqa: BLE001 - reported by the caller
+        output = {"error": f"{type(error).__name__}: {error}"}
+    with os.fdopen(stdout, "w", encoding="utf-8") as file:
+        json.dump(output, file)
 
 
 if __name__ == "__main__":

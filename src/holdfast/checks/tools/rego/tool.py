@@ -1,7 +1,6 @@
-"""Policies in Rego, in `policy/`, by Conftest's conventions: asked about plans, and about every file of code.
+"""Checks plans and every file of code with the Rego policies in `policy/`, by Conftest's conventions.
 
-They fail closed: policies that nobody can evaluate, or that evaluate to something that says neither yes nor
-no, are an error. Somebody wrote them to be asked.
+They fail closed: it is an error if they cannot be evaluated, or if a result is neither a message nor empty.
 """
 
 from __future__ import annotations
@@ -14,11 +13,17 @@ from typing import TYPE_CHECKING
 from holdfast.checks.engine.running import NO_PLAN
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout
-from holdfast.checks.tools.interface import Asked, Said, tool, words
-from holdfast.checks.tools.rego.answers import Kind, Result
+from holdfast.checks.tools.interface import ToolRequest, ToolResult, tool, tool_rule
 from holdfast.checks.tools.rego.files import policy_files
-from holdfast.checks.tools.rego.interface import INSTALL, Document, NoAnswer
-from holdfast.checks.tools.rego.policies import FOLDER, Policy, old_rules, rules_of, unknown_data
+from holdfast.checks.tools.rego.interface import (
+    INSTALL,
+    INSTALL_OPA,
+    Document,
+    EvaluationError,
+    Result,
+    ResultKind,
+)
+from holdfast.checks.tools.rego.policies import FOLDER, PolicyFile, old_rules, rules_of, unknown_data
 from holdfast.config.checks import Use
 from holdfast.kernel.errors import Place
 
@@ -28,128 +33,130 @@ if TYPE_CHECKING:
 _LEVELS = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE}
 _PLACE = frozenset({"file", "line", "_loc"})
 _ADDRESS = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*|\[(?:\d+|\"[\w ./:@-]*\")\])+")
-_WHY = "A policy of this repository says so."
 
 
-def look(asked: Asked) -> Iterator[Said]:
-    checkout = asked.checkout
-    found = policy_files(checkout.code)
-    policies = tuple(Policy(path=path, text=checkout.text(path) or "") for path in found.paths)
+def check(request: ToolRequest) -> Iterator[ToolResult]:
+    checkout = request.checkout
+    files = policy_files(checkout.code)
+    policies = tuple(PolicyFile(path=path, text=checkout.text(path) or "") for path in files.paths)
     missing = [
-        *(f"`{path}` is empty: is it a submodule that was not fetched?" for path in found.empty),
-        *(f"`{path}` is a link to nothing" for path in found.lost),
-        *(f"`{path}` cannot be read" for path in found.paths if checkout.content(path) is None),
+        *(f"`{path}` is empty: is it a submodule that was not fetched?" for path in files.empty),
+        *(f"`{path}` is a broken link" for path in files.broken_links),
+        *(f"`{path}` cannot be read" for path in files.paths if checkout.content(path) is None),
     ]
-    for one in missing:
-        yield asked.failed(one, hint="Put the policies there, or take it away.")
+    for message in missing:
+        yield request.failed(message, hint="Add the policies, or remove the path.")
     if missing:
         return
     if rules_of(policies):
-        yield from _asked(asked, policies)
-    elif nameless := [one.path for one in policies if one.plain.strip() and one.package is None]:
-        yield asked.failed(f"no package is named in {', '.join(nameless)}", hint="Begin with `package main`.")
-    elif asked.use is Use.ON:
-        yield asked.failed(
-            f"no policy in `{FOLDER}/` denies or warns, and `checks.tools.rego` is on",
-            hint="Write one with a rule `deny contains msg if`, or say `auto`.",
+        yield from _check(request, policies)
+    elif nameless := [policy.path for policy in policies if policy.plain.strip() and policy.package is None]:
+        yield request.failed(
+            f"no package in {', '.join(nameless)}", hint="Start the file with `package main`."
+        )
+    elif request.use is Use.ON:
+        yield request.failed(
+            f"no policy in `{FOLDER}/` denies or warns, and `checks.tools.rego` is `on`",
+            hint="Add a rule `deny contains msg if`, or set `checks.tools.rego` to `auto`.",
         )
     elif policies:
-        yield words("rego", "rego"), Skipped(reason=f"no policy in `{FOLDER}/` denies or warns")
+        yield tool_rule("rego"), Skipped(reason=f"no policy in `{FOLDER}/` denies or warns")
 
 
-def _asked(asked: Asked, policies: Sequence[Policy]) -> Iterator[Said]:
-    from holdfast.checks.tools.rego import evaluators, forbidden_calls  # noqa: PLC0415 - most have no policies
+def _check(request: ToolRequest, policies: Sequence[PolicyFile]) -> Iterator[ToolResult]:
+    # Imported here because most repositories have no policies.
+    from holdfast.checks.tools.rego import evaluators, forbidden_calls  # noqa: PLC0415
 
-    if (out := forbidden_calls.calls([one for one in policies if not one.is_test])) is not None:
-        yield asked.failed(out, hint=forbidden_calls.HINT)
+    tested = [policy for policy in policies if not policy.is_test]
+    if (error := forbidden_calls.find_forbidden_calls(tested)) is not None:
+        yield request.failed(error, hint=forbidden_calls.HINT)
     elif old := list(old_rules(policies)):
-        yield asked.failed(
-            f"written in Rego before 1.0: {', '.join(old)}",
-            hint="`opa fmt --write --v0-v1 policy/` rewrites them: `deny contains msg if`.",
+        yield request.failed(
+            f"syntax before Rego 1.0: {', '.join(old)}",
+            hint="Rewrite it with `opa fmt --write --v0-v1 policy/`: `deny contains msg if`.",
         )
     elif unknown := list(unknown_data(policies)):
-        yield asked.failed(
-            f"no policy gives {', '.join(unknown)}, and no other data is loaded",
-            hint=f"Write it as rules of a package in `{FOLDER}/`.",
+        yield request.failed(
+            f"no policy defines {', '.join(unknown)}, and no other data is loaded",
+            hint=f"Write the data as rules of a package in `{FOLDER}/`.",
         )
-    elif (evaluator := evaluators.find(asked.root, asked.environment)) is None:
-        yield asked.failed(f"nobody here can evaluate the policies in `{FOLDER}/`", hint=INSTALL)
+    elif (evaluator := evaluators.find_evaluator(request.root, request.environment)) is None:
+        yield request.failed(f"no evaluator is installed for the policies in `{FOLDER}/`", hint=INSTALL)
     else:
-        yield from _evaluated(asked, evaluator, policies)
+        yield from _evaluate(request, evaluator, policies)
 
 
-def _evaluated(asked: Asked, evaluator: Evaluator, policies: Sequence[Policy]) -> Iterator[Said]:
-    if not asked.plans:
-        yield words("rego", "rego"), Skipped(reason=NO_PLAN)
+def _evaluate(
+    request: ToolRequest, evaluator: Evaluator, policies: Sequence[PolicyFile]
+) -> Iterator[ToolResult]:
+    if not request.plans:
+        yield tool_rule("rego"), Skipped(reason=NO_PLAN)
     documents: list[Document] = []
-    for one in _documents(asked):
-        if isinstance(one, Document):
-            documents.append(one)
+    for item in _documents(request):
+        if isinstance(item, Document):
+            documents.append(item)
         else:
-            yield one
+            yield item
     try:
-        found = evaluator.evaluate(policies, documents) if documents else []
-    except NoAnswer as error:
-        other = ", or install `opa`" if evaluator.name == "regopy" else ""
-        yield asked.failed(
-            str(error), hint=f"Mend the policy (`holdfast policy test` runs its tests){other}."
-        )
+        by_document = evaluator.evaluate(policies, documents) if documents else []
+    except EvaluationError as error:
+        yield request.failed(str(error), hint=error.hint)
         return
-    for about, results in zip(documents, found, strict=True):
+    for document, results in zip(documents, by_document, strict=True):
         for result in results:
-            yield _said(asked, about, result)
+            yield _tool_result(request, document, result)
 
 
-def _documents(asked: Asked) -> Iterator[Document | Said]:
-    from holdfast.checks.tools.source_documents import document  # noqa: PLC0415 - it loads the parser
+def _documents(request: ToolRequest) -> Iterator[Document | ToolResult]:
+    from holdfast.checks.tools.source_documents import document_from_source  # noqa: PLC0415 - it loads the parser
 
-    for name, plan in asked.plans.items():
+    for name, plan in request.plans.items():
         yield Document(value=json.loads(plan.document), stack=name)
-    for module in asked.checkout.modules:
+    for module in request.checkout.modules:
         for file in module.files:
             if file.problems:
-                reason = "a part of the file could not be read"
-                yield words("rego", "rego"), Skipped(reason=reason, file=file.path)
+                reason = "the file has syntax errors"
+                yield tool_rule("rego"), Skipped(reason=reason, file=file.path)
                 continue
             try:
-                value = document(asked.checkout.content(file.path) or b"", file.path)
+                value = document_from_source(request.checkout.content(file.path) or b"", file.path)
             except (RecursionError, ValueError):
-                reason = "the file nests deeper than can be followed, or is no JSON"
-                yield words("rego", "rego"), Skipped(reason=reason, file=file.path)
+                reason = "the file is nested too deeply, or is not valid JSON"
+                yield tool_rule("rego"), Skipped(reason=reason, file=file.path)
                 continue
             yield Document(value=value, path=file.path)
 
 
-def _said(asked: Asked, about: Document, result: Result) -> Said:
+def _tool_result(request: ToolRequest, document: Document, result: Result) -> ToolResult:
     name = ".".join(part for part in ("rego", result.package, result.rule) if part)
-    if result.kind is Kind.ERROR:
-        where = f" ({about.path})" if about.path is not None else ""
-        hint = INSTALL if "regopy" in result.message else "Mend the policy."
-        return asked.failed(f"{name}: {result.message}{where}", hint=hint, stack=about.stack)
+    if result.kind is ResultKind.ERROR:
+        where = f" ({document.path})" if document.path is not None else ""
+        hint = INSTALL_OPA if "regopy" in result.message else "Fix the policy."
+        return request.failed(f"{name}: {result.message}{where}", hint=hint, stack=document.stack)
     rule = Rule(
         id=name,
-        title="A policy of this repository",
-        why=_WHY,
+        title="A policy in this repository",
+        why="A policy in this repository reports it.",
         fix="",
         severity=Severity.ERROR,
-        tool=asked.name,
+        tool=request.name,
     )
-    if result.kind is Kind.EXCEPTION:
-        reason = f"an exception of the policy holds: {result.message}"
-        return rule, Skipped(reason=reason, file=about.path, stack=about.stack)
-    return rule, _finding(asked.checkout, about, result)
+    if result.kind is ResultKind.EXCEPTION:
+        reason = f"excepted by the policy: {result.message}"
+        return rule, Skipped(reason=reason, file=document.path, stack=document.stack)
+    return rule, _finding(request.checkout, document, result)
 
 
-def _finding(checkout: Checkout, about: Document, result: Result) -> Finding:
-    """Metadata that says where and what to do goes where that is shown; the rest is told with the message.
+def _finding(checkout: Checkout, document: Document, result: Result) -> Finding:
+    """Known metadata fills the fields of the finding; the rest is added to the message.
 
-    An address leads to an object, in reports and in waivers: what is none is told with the message.
+    Reports and waivers match resources by address, so an invalid address is added to the message too.
     """
     metadata = result.metadata
-    own = Severity.ERROR if result.kind is Kind.FAILURE else Severity.WARNING
+    own = Severity.ERROR if result.kind is ResultKind.FAILURE else Severity.WARNING
     address, hint, severity = (metadata.get(key) for key in ("address", "hint", "severity"))
     known = {
-        "address": isinstance(address, str) and _is_address(about, address),
+        "address": isinstance(address, str) and _is_address(document, address),
         "hint": isinstance(hint, str),
         "severity": str(severity).lower() in _LEVELS,
     }
@@ -160,40 +167,37 @@ def _finding(checkout: Checkout, about: Document, result: Result) -> Finding:
     ]
     return Finding(
         message=f"{result.message} ({', '.join(rest)})" if rest else result.message,
-        place=_place(checkout, about, metadata),
+        place=_place(checkout, document, metadata),
         address=str(address) if known["address"] else None,
         hint=str(hint) if known["hint"] else None,
-        stack=about.stack,
+        stack=document.stack,
         severity=_LEVELS.get(str(severity).lower(), own),
     )
 
 
-def _is_address(about: Document, address: str) -> bool:
-    """One of the plan; in code, what is written like one."""
-    if about.path is not None:
+def _is_address(document: Document, address: str) -> bool:
+    """In a plan an address of the plan; in code, anything of that form."""
+    if document.path is not None:
         return _ADDRESS.fullmatch(address) is not None
-    changes = about.value.get("resource_changes")
+    changes = document.value.get("resource_changes")
     return isinstance(changes, list) and any(
-        isinstance(one, dict) and one.get("address") == address for one in changes
+        isinstance(change, dict) and change.get("address") == address for change in changes
     )
 
 
-def _place(checkout: Checkout, about: Document, metadata: Mapping[str, object]) -> Place | None:
-    """What the metadata says, else the block of the address, else the file as a whole.
-
-    The file is one of the repository: its line is shown.
-    """
+def _place(checkout: Checkout, document: Document, metadata: Mapping[str, object]) -> Place | None:
+    """The place in the metadata, else the block with that address, else the whole file."""
     loc = metadata.get("_loc")
-    given = {**metadata, **loc} if isinstance(loc, dict) else metadata
-    file = given.get("file")
+    fields = {**metadata, **loc} if isinstance(loc, dict) else metadata
+    file = fields.get("file")
     if not isinstance(file, str) or file not in checkout.files:
-        file = about.path
+        file = document.path
     if file is None:
         return None
-    line = given.get("line")
+    line = fields.get("line")
     if isinstance(line, int) and not isinstance(line, bool) and 0 < line <= len(checkout.lines(file)):
         return Place(file=file, line=line)
-    address = given.get("address")
+    address = fields.get("address")
     if isinstance(address, str):
         folder = file.rpartition("/")[0] or "."
         for resource in checkout.module(folder).resources():
@@ -202,4 +206,4 @@ def _place(checkout: Checkout, about: Document, metadata: Mapping[str, object]) 
     return Place(file=file)
 
 
-TOOL = tool("rego", look)
+TOOL = tool("rego", check)

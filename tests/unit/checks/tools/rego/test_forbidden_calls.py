@@ -7,11 +7,11 @@ import json
 import pytest
 
 from holdfast.checks.tools.rego import forbidden_calls
-from holdfast.checks.tools.rego.policies import Policy
+from holdfast.checks.tools.rego.policies import PolicyFile
 
 
-def policy(text: str) -> Policy:
-    return Policy(path="policy/a.rego", text=f"package main\n{text}\n")
+def policy(text: str) -> PolicyFile:
+    return PolicyFile(path="policy/a.rego", text=f"package main\n{text}\n")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def policy(text: str) -> Policy:
 )
 def test_a_call_that_leads_out_is_told_with_its_place(name: str) -> None:
     """A person must know which line to mend."""
-    said = forbidden_calls.calls([policy(f"x := 1\ny := {name}({{}})")])
+    said = forbidden_calls.find_forbidden_calls([policy(f"x := 1\ny := {name}({{}})")])
     assert said is not None
     assert said.endswith(f": `{name}` (policy/a.rego:3)")
 
@@ -34,7 +34,7 @@ def test_a_call_that_leads_out_is_told_with_its_place(name: str) -> None:
 )
 def test_what_only_looks_like_it_is_left_alone(text: str) -> None:
     """Texts, comments, and names that are part of others."""
-    assert forbidden_calls.calls([policy(text)]) is None
+    assert forbidden_calls.find_forbidden_calls([policy(text)]) is None
 
 
 def test_what_opa_can_do_is_what_leads_nowhere() -> None:
@@ -59,4 +59,4 @@ def test_an_opa_that_does_not_say_what_it_can_do_is_not_believed(text: bytes) ->
 def test_names_that_lead_out_are_found_among_all() -> None:
     """As an evaluator understands them, however they were written."""
     names = {"policy/a.rego": ["data.main.x", "http.send", "assign"], "policy/b.rego": ["input.http.send"]}
-    assert list(forbidden_calls.named(names)) == [("`http.send`", "policy/a.rego")]
+    assert list(forbidden_calls.forbidden_names(names)) == [("`http.send`", "policy/a.rego")]

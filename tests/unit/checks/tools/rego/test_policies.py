@@ -7,7 +7,7 @@ import json
 import pytest
 
 from holdfast.checks.tools.rego.policies import (
-    Policy,
+    PolicyFile,
     changes_policies,
     old_rules,
     rules_of,
@@ -17,8 +17,8 @@ from holdfast.checks.tools.rego.policies import (
 from holdfast.checks.tools.rego.policies import tests_of as found_tests
 
 
-def policy(text: str, path: str = "policy/a.rego") -> Policy:
-    return Policy(path=path, text=text)
+def policy(text: str, path: str = "policy/a.rego") -> PolicyFile:
+    return PolicyFile(path=path, text=text)
 
 
 def test_rules_that_deny_or_warn_are_found_with_their_package() -> None:

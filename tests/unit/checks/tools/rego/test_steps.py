@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from holdfast.checks.tools.rego.names import doubtful_names
-from holdfast.checks.tools.rego.order import ordered
-from holdfast.checks.tools.rego.policies import Policy
-from holdfast.checks.tools.rego.steps import stepped
+from holdfast.checks.tools.rego.names import name_problems
+from holdfast.checks.tools.rego.order import rewrite_comparisons
+from holdfast.checks.tools.rego.policies import PolicyFile
+from holdfast.checks.tools.rego.steps import lift_iterations
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ from holdfast.checks.tools.rego.steps import stepped
 )
 def test_what_is_gone_through_is_a_step_of_its_own(text: str, steps: str) -> None:
     """Before the statement; in a comprehension's head, after its body."""
-    found = stepped(f"{text}\n").replace("holdfast_at_", "@").strip()
+    found = lift_iterations(f"{text}\n").replace("holdfast_at_", "@").strip()
     assert re.sub(r" +", " ", found) == steps
 
 
@@ -60,7 +60,7 @@ def test_what_is_gone_through_is_a_step_of_its_own(text: str, steps: str) -> Non
 )
 def test_everything_else_stays_as_it_is(text: str) -> None:
     """Steps already, constants, strings and comments; what is denied has no steps."""
-    assert stepped(f"{text}\n") == f"{text}\n"
+    assert lift_iterations(f"{text}\n") == f"{text}\n"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_everything_else_stays_as_it_is(text: str) -> None:
 )
 def test_order_is_a_function(text: str, call: str) -> None:
     """Where both sides are single values; of sums everybody knows that they are numbers."""
-    assert ordered(text, "p") == call
+    assert rewrite_comparisons(text, "p") == call
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_order_is_a_function(text: str, call: str) -> None:
 def test_a_name_without_a_value_is_noticed(text: str, names: list[str]) -> None:
     """To regopy it would be a rule that does not fire."""
     head = "package main\nimport rego.v1\nimport data.lib.helper\nimport data.x as renamed\n"
-    found = doubtful_names([Policy(path="policy/a.rego", text=f"{head}{text}\n")])
+    found = name_problems([PolicyFile(path="policy/a.rego", text=f"{head}{text}\n")])
     assert [one.split("`")[1] for one in found] == names
 
 
 def test_names_of_other_files_are_known() -> None:
     """Those of the same package; where a name is unknown, its line is told."""
-    one = Policy(path="policy/a.rego", text="package a\n\nlimit := 3\n")
-    two = Policy(path="policy/b.rego", text="package a\n\ndeny contains 1 if input.x > limit\n")
-    assert list(doubtful_names([one, two])) == []
-    assert list(doubtful_names([two])) == ["nothing gives this name a value: policy/b.rego:3 (`limit`)"]
+    one = PolicyFile(path="policy/a.rego", text="package a\n\nlimit := 3\n")
+    two = PolicyFile(path="policy/b.rego", text="package a\n\ndeny contains 1 if input.x > limit\n")
+    assert list(name_problems([one, two])) == []
+    assert list(name_problems([two])) == ["this name has no value: `limit` (policy/b.rego:3)"]
 
 
 @pytest.mark.parametrize(
@@ -125,5 +125,5 @@ def test_names_of_other_files_are_known() -> None:
 )
 def test_a_local_name_that_a_rule_has_too_is_noticed(text: str, names: list[str]) -> None:
     """Regopy takes it for the rule, and finds nothing; with `in` it does not."""
-    found = doubtful_names([Policy(path="policy/a.rego", text=f"package main\nimport rego.v1\n{text}\n")])
+    found = name_problems([PolicyFile(path="policy/a.rego", text=f"package main\nimport rego.v1\n{text}\n")])
     assert [one.split("`")[1] for one in found] == names

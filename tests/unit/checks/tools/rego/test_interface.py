@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.checks.tools.rego.answers import Kind, results
+from holdfast.checks.tools.rego.interface import ResultKind, results_from_package
 
 
-def said(value: object, rules: dict[str, bool] | None = None) -> list[tuple[str, Kind, str]]:
-    found = results("main", value, rules if rules is not None else {"deny": True})
+def said(value: object, rules: dict[str, bool] | None = None) -> list[tuple[str, ResultKind, str]]:
+    found = results_from_package("main", value, rules if rules is not None else {"deny": True})
     return [(one.rule, one.kind, one.message) for one in found]
 
 
@@ -16,15 +16,15 @@ def test_messages_are_failures_and_warnings_by_the_name_of_their_rule() -> None:
     """`deny` and `violation` fail, `warn` warns; other rules say nothing."""
     value = {"deny": ["a"], "violation_x": [{"msg": "b"}], "warn_y": ["c"], "denying": ["no"]}
     assert said(value) == [
-        ("deny", Kind.FAILURE, "a"),
-        ("violation_x", Kind.FAILURE, "b"),
-        ("warn_y", Kind.WARNING, "c"),
+        ("deny", ResultKind.FAILURE, "a"),
+        ("violation_x", ResultKind.FAILURE, "b"),
+        ("warn_y", ResultKind.WARNING, "c"),
     ]
 
 
 def test_metadata_is_what_stands_beside_the_message() -> None:
     """Everything but `msg`."""
-    (one,) = results("main", {"deny": [{"msg": "a", "team": "core"}]}, {"deny": True})
+    (one,) = results_from_package("main", {"deny": [{"msg": "a", "team": "core"}]}, {"deny": True})
     assert one.metadata == {"team": "core"}
 
 
@@ -43,7 +43,7 @@ def test_metadata_is_what_stands_beside_the_message() -> None:
 def test_an_exception_spares_the_rules_it_names(names: list[str], rule: str, spared: bool) -> None:  # noqa: FBT001
     """By what follows the underscore; a bare name is the empty text."""
     found = said({rule: ["m"], "exception": [names]}, {rule: True})
-    assert [kind is Kind.EXCEPTION for _, kind, _ in found] == [spared]
+    assert [kind is ResultKind.EXCEPTION for _, kind, _ in found] == [spared]
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ def test_an_exception_spares_the_rules_it_names(names: list[str], rule: str, spa
 )
 def test_what_says_neither_yes_nor_no_is_an_error(value: object) -> None:
     """An unexpected shape is not taken for nothing found, and no exception spares it."""
-    assert [kind for _, kind, _ in said({"deny": value, "exception": [[""]]})] == [Kind.ERROR]
+    assert [kind for _, kind, _ in said({"deny": value, "exception": [[""]]})] == [ResultKind.ERROR]
 
 
 def test_a_set_that_is_not_there_is_an_error() -> None:
     """A set is always defined: without it the evaluator passed over the rule."""
-    assert said({}) == [("deny", Kind.ERROR, "it evaluates to nothing")]
+    assert said({}) == [("deny", ResultKind.ERROR, "the rule has no value")]
     assert said({}, {"deny": False}) == []
-    assert [kind for _, kind, _ in said(None)] == [Kind.ERROR]
+    assert [kind for _, kind, _ in said(None)] == [ResultKind.ERROR]
 
 
 @pytest.mark.parametrize(("value", "count"), [(True, 1), ("text", 1), (False, 0), ("", 0), (None, 0)])
