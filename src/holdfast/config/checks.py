@@ -119,10 +119,7 @@ class ConfigWaiver(Section, frozen=True, kw_only=True):
     reason: str = key(Text(), "Why the finding is acceptable.", required=True)
     until: date = key(
         Text(
-            "a date such as `2027-01-31`",
-            r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
-            numbers=False,
-            convert=_existing_day,
+            "a date such as `2027-01-31`", r"[0-9]{4}-[0-9]{2}-[0-9]{2}", numbers=False, convert=_existing_day
         ),
         "The last day of the waiver: `2027-01-31`.",
         required=True,

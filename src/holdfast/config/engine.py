@@ -62,10 +62,7 @@ class RefusedCreate(Section, frozen=True, kw_only=True):
         required=True,
     )
     text: str = key(
-        Text(
-            "text that says more than that there were too many requests",
-            rf"(?!{MEANINGLESS}$).+",
-        ),
+        Text("text that says more than that there were too many requests", rf"(?!{MEANINGLESS}$).+"),
         'A part of the error. It must say more than "too many requests".',
         required=True,
     )

@@ -154,9 +154,7 @@ def _known_zone(name: str) -> str:
 
 _EFFECT: Final = Choice(tuple(Effect))
 _BUDGET: Final = Text(
-    "a number, a share such as `10%`, or `any`",
-    r"any|[0-9]{1,6}|(?:100|[1-9]?[0-9])%",
-    convert=Budget.parse,
+    "a number, a share such as `10%`, or `any`", r"any|[0-9]{1,6}|(?:100|[1-9]?[0-9])%", convert=Budget.parse
 )
 _MOMENT: Final = Text(
     "a time such as `fri 16:00`, `fri`, `2026-12-19 18:00`, `2026-12-19` or `22:00`",

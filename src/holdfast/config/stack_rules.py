@@ -144,8 +144,7 @@ class StackRule(Section, frozen=True, kw_only=True):
     variables: Mapping[str, Value] = key(
         TextOrMapping(
             text=path_text(
-                f"{INSIDE_EXPECTED}, ending in `.tfvars` or `.tfvars.json`",
-                rf"{INSIDE}\.tfvars(?:\.json)?",
+                f"{INSIDE_EXPECTED}, ending in `.tfvars` or `.tfvars.json`", rf"{INSIDE}\.tfvars(?:\.json)?"
             ),
             mapping=Names(
                 AnyValue(null=True), r"[A-Za-z_][A-Za-z0-9_-]*", "the name of a Terraform variable"

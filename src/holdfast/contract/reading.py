@@ -20,17 +20,7 @@ BUILT_IN: Final = ("platform-v1",)
 
 _VERSION: Final = 1
 _TOP: Final = ("version", "name", "extends", "types", "outputs")
-PART_KEYS: Final = (
-    "type",
-    "required",
-    "unless",
-    "says",
-    "one_of",
-    "aliases",
-    "keys",
-    "any_of",
-    "items",
-)
+PART_KEYS: Final = ("type", "required", "unless", "says", "one_of", "aliases", "keys", "any_of", "items")
 _TEXTS: Final = frozenset(Type) - {Type.ANY, Type.NUMBER, Type.BOOL, Type.LIST, Type.MAP, Type.OBJECT}
 
 

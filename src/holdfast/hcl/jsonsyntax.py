@@ -11,17 +11,7 @@ from json import JSONDecodeError
 
 from holdfast.hcl.jsontext import JsonValue, Members, parse_json
 from holdfast.hcl.native import read_template
-from holdfast.hcl.nodes import (
-    Attribute,
-    Block,
-    Body,
-    Expression,
-    File,
-    Lazy,
-    Literal,
-    Object,
-    Tuple,
-)
+from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, Literal, Object, Tuple
 from holdfast.kernel.errors import Place, Problem
 
 Schema = Mapping[str, int]
@@ -55,13 +45,7 @@ _INNER: Mapping[str, Schema] = {
     "provisioner": {"connection": 0},
     "removed": {"lifecycle": 0, "provisioner": 1},
     "resource": _RESOURCE,
-    "terraform": {
-        "backend": 1,
-        "cloud": 0,
-        "encryption": 0,
-        "provider_meta": 1,
-        "required_providers": 0,
-    },
+    "terraform": {"backend": 1, "cloud": 0, "encryption": 0, "provider_meta": 1, "required_providers": 0},
     "variable": {"validation": 0},
 }
 

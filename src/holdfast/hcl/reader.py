@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.hcl.nodes import (
-    Expression,
-    File,
-    Literal,
-    Object,
-    Template,
-    Traversal,
-    Tuple,
-    Unary,
-)
+from holdfast.hcl.nodes import Expression, File, Literal, Object, Template, Traversal, Tuple, Unary
 
 _BOM = b"\xef\xbb\xbf"
 
