@@ -14,8 +14,7 @@ from pathlib import Path
 
 from holdfast.checks.engine import catalogue, pages
 from holdfast.cli import reference
-from holdfast.config import reference as config_reference
-from holdfast.config import schema
+from holdfast.config import documents
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,8 +26,8 @@ class Generated:
 
 
 GENERATED: tuple[Generated, ...] = (
-    Generated(path="docs/holdfast.schema.json", make=schema.document),
-    Generated(path="docs/configuration-keys.md", make=config_reference.document),
+    Generated(path="docs/holdfast.schema.json", make=documents.schema),
+    Generated(path="docs/configuration-keys.md", make=documents.keys_page),
     Generated(path="docs/cli.md", make=reference.document),
     Generated(path="docs/checks/README.md", make=lambda: pages.rule_index(catalogue.rules())),
     *(

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config import schema
+from holdfast.config import documents
 from holdfast.config.declarations import walk
 from holdfast.config.read import parse
 from holdfast.config.settings import Config
@@ -19,7 +19,7 @@ from holdfast.kernel.errors import ConfigError
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
 
-VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema.document()))
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(documents.schema()))
 EXAMPLE = """\
 version: 1
 company: acme

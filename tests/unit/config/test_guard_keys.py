@@ -9,12 +9,12 @@ import jsonschema
 import pytest
 import yaml
 
-from holdfast.config import schema
+from holdfast.config import documents
 from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings
 from holdfast.config.read import parse
 from holdfast.kernel.errors import ConfigError
 
-VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema.document()))
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(documents.schema()))
 FULL = """\
 version: 1
 environments: { dev: {}, prod: {} }

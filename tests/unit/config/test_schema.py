@@ -10,13 +10,13 @@ import jsonschema
 import pytest
 import yaml
 
-from holdfast.config import schema
+from holdfast.config import documents
 from holdfast.config.declarations import walk
 from holdfast.config.read import parse
 from holdfast.config.settings import Config
 from holdfast.kernel.errors import ConfigError
 
-SCHEMA = json.loads(schema.document())
+SCHEMA = json.loads(documents.schema())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 VALID: tuple[dict[str, Any], ...] = (
@@ -129,5 +129,5 @@ def test_both_refuse(document: Any) -> None:
 
 def test_every_key_is_described_in_the_schema() -> None:
     """An editor explains each key."""
-    described = schema.document().count('"description"')
+    described = documents.schema().count('"description"')
     assert described >= len(list(walk(Config)))
