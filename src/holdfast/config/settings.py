@@ -28,6 +28,7 @@ from holdfast.config.shapes import (
 from holdfast.config.stack_entries import check_entries
 from holdfast.config.stack_rules import StackRule
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import PlacedStruct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +63,7 @@ class Owner(StrEnum):
     DEVELOPERS = "developers"
 
 
-class ContractUse(Section, frozen=True, kw_only=True):
+class ContractUse(PlacedStruct, Section, frozen=True, kw_only=True):
     """The outputs that stacks of a target must have."""
 
     place: Place
@@ -76,13 +77,6 @@ class ContractUse(Section, frozen=True, kw_only=True):
         "A list of the stacks that must have them: names, globs and filters as on the command line.",
         default_doc="all of the target",
     )
-
-    def __eq__(self, other: object) -> bool:
-        """Regardless of the place, which an unrelated edit of the file can change."""
-        return isinstance(other, ContractUse) and (self.schema, self.stacks) == (other.schema, other.stacks)
-
-    def __hash__(self) -> int:
-        return hash((self.schema, self.stacks))
 
 
 class Target(Section, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from holdfast.config.shapes import (
     path_text,
 )
 from holdfast.kernel.errors import Place
+from holdfast.kernel.values import PlacedStruct
 
 if TYPE_CHECKING:
     from holdfast.config.reader import At, Reader
@@ -122,7 +123,7 @@ class Credentials(_CredentialSettings, frozen=True, kw_only=True):
             reader.problems.add("HF-CONF-5", f"{section.where} needs `aws` or `azure`", place=section.place)
 
 
-class StackRule(Section, frozen=True, kw_only=True):
+class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
     """One entry of `stacks`."""
 
     schema_rules: ClassVar[Mapping[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Outputs held against a contract. What cannot be told yet is said to be so, never taken for right. Pure."""
+"""Compares outputs with a contract. A value that is not known yet is reported as such, never accepted. Pure."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Kind(StrEnum):
     MISSING = "missing"
     WRONG = "wrong"
     UNKNOWN = "unknown"
-    """It cannot be told yet."""
+    """Not known until apply."""
 
 
 class Given(Struct, frozen=True, kw_only=True):
-    """An output as it is: text, numbers, bools, None, lists, mappings, and unknowns anywhere inside."""
+    """The value of an output: strings, numbers, bools, None, lists, mappings, and unknowns anywhere inside."""
 
     value: object
     sensitive: bool = False
-    """Nothing of it may be shown."""
+    """It is never shown."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -43,53 +43,51 @@ class Difference(Struct, frozen=True, kw_only=True):
     path: str
     """`env_gateway_public_addresses.prod`."""
     message: str
-    """Which part, what is wanted, what there is."""
+    """Which part, what the contract expects, what the output is."""
 
 
 def compare(contract: Contract, given: Mapping[str, Given]) -> Iterator[Difference]:
-    """What of the contract the outputs do not hold, in the contract's order."""
-    values = {name: one.value for name, one in given.items()}
+    """Where the outputs break the contract, in the contract's order."""
+    values = {name: output.value for name, output in given.items()}
     for name, part in contract.outputs.items():
-        names = [one for one in (name, *part.aliases) if one in given]
-        one = given[names[0]] if names else None
+        names = [alias for alias in (name, *part.aliases) if alias in given]
+        output = given[names[0]] if names else None
         for other in names[1:]:
             if _differ(values[names[0]], values[other]):
-                message = f"there are both `{names[0]}` and `{other}`, and they differ"
+                message = f"`{names[0]}` and `{other}` both exist, and they differ"
                 yield Difference(kind=Kind.WRONG, output=other, path=other, message=message)
-        for found in _Looking(values, hide=one is not None and one.sensitive).part(
-            name, part, one.value if one is not None else None, there=one is not None
-        ):
-            yield Difference(
-                kind=found[0], output=names[0] if names else name, path=found[1], message=found[2]
-            )
+        comparison = _Comparison(values, hide=output is not None and output.sensitive)
+        value = output.value if output is not None else None
+        for kind, path, message in comparison.part(name, part, value, exists=output is not None):
+            yield Difference(kind=kind, output=names[0] if names else name, path=path, message=message)
 
 
-_Found = tuple[Kind, str, str]
+_Finding = tuple[Kind, str, str]
 
 
-class _Looking:
+class _Comparison:
     def __init__(self, outputs: Mapping[str, object], *, hide: bool) -> None:
         self._outputs = outputs
         self._hide = hide
 
-    def part(self, path: str, part: Part, value: object, *, there: bool) -> Iterator[_Found]:
+    def part(self, path: str, part: Part, value: object, *, exists: bool) -> Iterator[_Finding]:
         if isinstance(value, Unknown):
-            yield Kind.UNKNOWN, path, f"`{path}` is not known yet"
-        elif not there or value is None:
-            yield from self._missing(path, part, there=there)
-        elif not _is(part, value):
-            yield Kind.WRONG, path, f"`{path}` must be {part.wanted}, and is {self._shown(value)}"
+            yield Kind.UNKNOWN, path, f"`{path}` is not known until apply"
+        elif not exists or value is None:
+            yield from self._missing(path, part, exists=exists)
+        elif not _has_type(part, value):
+            yield Kind.WRONG, path, f"`{path}` must be {part.expected}, but is {self._shown(value)}"
         elif part.type is Type.OBJECT and isinstance(value, Mapping):
             yield from self._object(path, part, value)
         elif part.items is not None:
             pairs = value.items() if isinstance(value, Mapping) else enumerate(_items(value))
             for key, item in pairs:
-                yield from self.part(f"{path}[{key}]", part.items, item, there=True)
+                yield from self.part(f"{path}[{key}]", part.items, item, exists=True)
 
-    def _missing(self, path: str, part: Part, *, there: bool) -> Iterator[_Found]:
-        is_ = "is null" if there else "is missing"
+    def _missing(self, path: str, part: Part, *, exists: bool) -> Iterator[_Finding]:
+        state = "null" if exists else "missing"
         what = f" ({part.says})" if part.says else ""
-        message = f"`{path}` {is_}: {part.wanted} is wanted{what}"
+        message = f"`{path}` is {state}; expected {part.expected}{what}"
         if not part.required:
             return
         if part.unless is None:
@@ -97,22 +95,22 @@ class _Looking:
             return
         deciding = self._outputs.get(part.unless.output)
         if isinstance(deciding, Unknown):
-            yield Kind.UNKNOWN, path, f"whether `{path}` is wanted depends on `{part.unless.output}`"
+            yield Kind.UNKNOWN, path, f"whether `{path}` is required depends on `{part.unless.output}`, which is not known until apply"
         elif deciding not in part.unless.values:
             yield Kind.MISSING, path, message
 
-    def _object(self, path: str, part: Part, value: Mapping[str, object]) -> Iterator[_Found]:
+    def _object(self, path: str, part: Part, value: Mapping[str, object]) -> Iterator[_Finding]:
         for name, inner in part.keys.items():
-            names = [one for one in (name, *inner.aliases) if one in value]
+            names = [alias for alias in (name, *inner.aliases) if alias in value]
             if len(names) > 1 and _differ(value[names[0]], value[names[1]]):
                 message = f"`{path}` has both `{names[0]}` and `{names[1]}`, and they differ"
                 yield Kind.WRONG, f"{path}.{names[1]}", message
-            found = value[names[0]] if names else None
-            yield from self.part(f"{path}.{names[0] if names else name}", inner, found, there=bool(names))
+            member = value[names[0]] if names else None
+            yield from self.part(f"{path}.{names[0] if names else name}", inner, member, exists=bool(names))
         if part.any_of and all(value.get(name) is None for name in part.any_of):
-            wanted = " or ".join(f"`{name}`" for name in part.any_of)
+            expected = " or ".join(f"`{name}`" for name in part.any_of)
             has = ", ".join(f"`{key}`" for key, inner in value.items() if inner is not None) or "nothing"
-            yield Kind.MISSING, path, f"`{path}` needs {wanted}, and has {has}"
+            yield Kind.MISSING, path, f"`{path}` needs {expected}, but has {has}"
 
     def _shown(self, value: object) -> str:
         kind = _kind(value)
@@ -124,14 +122,14 @@ class _Looking:
 
 
 def _differ(left: object, right: object) -> bool:
-    """Whether they do for sure: what holds an unknown may turn out to be the same."""
-    return left != right and not _holds_unknown(left) and not _holds_unknown(right)
+    """Only if certain: values with unknowns may turn out to be equal."""
+    return left != right and not _contains_unknown(left) and not _contains_unknown(right)
 
 
-def _holds_unknown(value: object) -> bool:
+def _contains_unknown(value: object) -> bool:
     if isinstance(value, Mapping):
-        return any(map(_holds_unknown, value.values()))
-    return any(map(_holds_unknown, _items(value))) or isinstance(value, Unknown)
+        return any(map(_contains_unknown, value.values()))
+    return any(map(_contains_unknown, _items(value))) or isinstance(value, Unknown)
 
 
 def _items(value: object) -> tuple[object, ...]:
@@ -141,9 +139,9 @@ def _items(value: object) -> tuple[object, ...]:
 def _kind(value: object) -> str:
     match value:
         case bool():
-            return "true or false"
+            return "a bool"
         case str():
-            return "a text" if value else "an empty text"
+            return "a string" if value else "an empty string"
         case int() | float():
             return "a number"
         case Mapping():
@@ -154,7 +152,7 @@ def _kind(value: object) -> str:
             return "something else"
 
 
-def _is(part: Part, value: object) -> bool:  # noqa: PLR0911 - one for each type
+def _has_type(part: Part, value: object) -> bool:  # noqa: PLR0911 - one for each type
     if part.one_of and value not in part.one_of:
         return False
     match part.type:
@@ -195,4 +193,4 @@ _FORMS: Mapping[Type, Callable[[str], bool]] = {
 }
 
 NOT_KNOWN: Final = Given(value=UNKNOWN)
-"""An output that is there, and of which nothing is known."""
+"""An output that exists, but whose value is not known."""

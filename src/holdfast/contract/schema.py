@@ -1,4 +1,4 @@
-"""What a contract says: the outputs that are wanted, of which type, and which of them may be missing.
+"""A contract: which outputs a stack must have, of which type, and which of them are optional.
 
     version: 1
     name: acme
@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 
 class Type(StrEnum):
-    """What a value can be asked to be. Those after `BOOL` and before `LIST` are texts of a certain form."""
+    """Expected types. Those after `BOOL` and before `LIST` are strings of a certain form."""
 
     ANY = "any"
     STRING = "string"
@@ -37,12 +37,12 @@ class Type(StrEnum):
     OBJECT = "object"
 
 
-WANTED: Mapping[Type, str] = MappingProxyType(
+EXPECTED: Mapping[Type, str] = MappingProxyType(
     {
         Type.ANY: "a value",
-        Type.STRING: "a text",
+        Type.STRING: "a string",
         Type.NUMBER: "a number",
-        Type.BOOL: "true or false",
+        Type.BOOL: "a bool",
         Type.ADDRESS: "an IP address or a host name",
         Type.IP: "an IP address",
         Type.HOSTNAME: "a host name",
@@ -57,7 +57,7 @@ WANTED: Mapping[Type, str] = MappingProxyType(
 
 
 class Unless(Struct, frozen=True, kw_only=True):
-    """The part may be missing where another output has one of these values."""
+    """The part is optional where another output has one of these values."""
 
     output: str
     values: tuple[str, ...]
@@ -68,27 +68,27 @@ class Part(Struct, frozen=True, kw_only=True):
 
     type: Type
     required: bool = True
-    """A part that is not may be missing or null."""
+    """If not, it may be missing or null."""
     unless: Unless | None = None
     says: str | None = None
-    """What it is, in words."""
+    """Its description, for messages."""
     one_of: tuple[str, ...] = ()
-    """Texts: the only ones that are right."""
+    """The only strings that are valid."""
     aliases: tuple[str, ...] = ()
     """Other names it may have."""
     keys: Mapping[str, Part] = field(default_factory=lambda: MappingProxyType({}))
-    """Of an object. More keys than these are welcome."""
+    """Of an object, which may have more keys than these."""
     any_of: tuple[str, ...] = ()
-    """Of an object: at least one of these keys must be there."""
+    """Of an object: at least one of these keys must exist."""
     items: Part | None = None
-    """Of a list or a map: what each of its values is."""
+    """Of a list or a map: what each of its values must be."""
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """`an IP address or a host name`, `one of `azure`, `aws``: for messages."""
         if self.one_of:
-            return f"one of {', '.join(f'`{one}`' for one in self.one_of)}"
-        return WANTED[self.type]
+            return f"one of {', '.join(f'`{text}`' for text in self.one_of)}"
+        return EXPECTED[self.type]
 
 
 class Contract(Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ def test_an_output_that_is_missing_is_found() -> None:
     """Which, what is wanted, and what it is for; in the file where it would stand."""
     report = source(GOOD.replace('output "address"', 'output "adress"'))
     assert messages(report) == [
-        "`address` is missing: an IP address or a host name is wanted (where it is reached) (acme)"
+        "`address` is missing; expected an IP address or a host name (where it is reached) (acme)"
     ]
     assert lines(report, HF401) == [("outputs.tf", None)]
     assert of(report, HF401)[0].address == "output.address"
@@ -77,14 +77,14 @@ def test_an_output_that_is_missing_is_found() -> None:
 def test_a_key_that_is_missing_is_found_at_its_output() -> None:
     """With the line of the value."""
     report = source(GOOD.replace("production =", "test ="))
-    assert messages(report) == ["`gateways.prod` is missing: an IP address or a host name is wanted (acme)"]
+    assert messages(report) == ["`gateways.prod` is missing; expected an IP address or a host name (acme)"]
     assert lines(report, HF401) == [("outputs.tf", 8)]
 
 
 def test_an_output_of_another_type_is_found() -> None:
     """Which, what is wanted, and what there is."""
     report = source(GOOD.replace('"192.0.2.1"', "[1]"))
-    assert messages(report) == ["`address` must be an IP address or a host name, and is a list (acme)"]
+    assert messages(report) == ["`address` must be an IP address or a host name, but is a list (acme)"]
     assert lines(report, HF402) == [("outputs.tf", 5)]
 
 
@@ -97,7 +97,7 @@ def test_values_are_those_of_the_stack() -> None:
 def test_a_sensitive_value_is_never_shown() -> None:
     """Its kind is enough to mend it."""
     report = source(GOOD.replace('value = "192.0.2.1"', 'sensitive = true\n  value = "hush hush"'))
-    assert messages(report) == ["`address` must be an IP address or a host name, and is a text (acme)"]
+    assert messages(report) == ["`address` must be an IP address or a host name, but is a string (acme)"]
 
 
 def test_an_override_file_is_laid_over_an_output() -> None:
@@ -109,7 +109,7 @@ def test_an_override_file_is_laid_over_an_output() -> None:
     assert {one.reason for one in report.skipped} == {NO_PLAN, NO_STATE}
     wrong = {**files, "outputs.tf": GOOD.replace("192.0.2.1", "hush hush"), "a_override.tf": override}
     report = check((HF401, HF402), wrong, config=CONFIG)
-    assert messages(report) == ["`address` must be an IP address or a host name, and is a text (acme)"]
+    assert messages(report) == ["`address` must be an IP address or a host name, but is a string (acme)"]
     other = override.replace("sensitive = true", 'value = "not an address"')
     report = check((HF401, HF402), {**files, "a_override.tf": other}, config=CONFIG)
     assert lines(report, HF402) == [("a_override.tf", 2)]
@@ -270,7 +270,7 @@ def test_what_was_applied_is_compared() -> None:
     assert not applied({"outputs": right, "resources": []}).findings
     wrong = {**right, "address": {"value": "nowhere at all", "type": "string", "sensitive": True}}
     report = applied({"outputs": wrong, "resources": []})
-    assert messages(report) == ["`address` must be an IP address or a host name, and is a text (acme)"]
+    assert messages(report) == ["`address` must be an IP address or a host name, but is a string (acme)"]
 
 
 def test_a_state_without_anything_is_skipped() -> None:

@@ -67,34 +67,34 @@ def test_whether_something_is_wanted_may_not_be_known() -> None:
         (
             {"cluster_name": ...},
             Kind.MISSING,
-            "`cluster_name` is missing: a text is wanted (the name of the cluster)",
+            "`cluster_name` is missing; expected a string (the name of the cluster)",
         ),
         (
             {"cluster_name": None},
             Kind.MISSING,
-            "`cluster_name` is null: a text is wanted (the name of the cluster)",
+            "`cluster_name` is null; expected a string (the name of the cluster)",
         ),
-        ({"cluster_name": 5}, Kind.WRONG, "`cluster_name` must be a text, and is a number (`5`)"),
-        ({"cluster_name": ""}, Kind.WRONG, "`cluster_name` must be a text, and is an empty text"),
+        ({"cluster_name": 5}, Kind.WRONG, "`cluster_name` must be a string, but is a number (`5`)"),
+        ({"cluster_name": ""}, Kind.WRONG, "`cluster_name` must be a string, but is an empty string"),
         (
             {"cluster_type": "gcp"},
             Kind.WRONG,
-            "`cluster_type` must be one of `azure`, `aws`, `local`, and is a text (`gcp`)",
+            "`cluster_type` must be one of `azure`, `aws`, `local`, but is a string (`gcp`)",
         ),
         (
             {"cluster_gateway_public_address": "9.1.2"},
             Kind.WRONG,
-            "`cluster_gateway_public_address` must be an IP address or a host name, and is a text (`9.1.2`)",
+            "`cluster_gateway_public_address` must be an IP address or a host name, but is a string (`9.1.2`)",
         ),
         (
             {"env_gateway_public_addresses": ["a"]},
             Kind.WRONG,
-            "`env_gateway_public_addresses` must be an object, and is a list",
+            "`env_gateway_public_addresses` must be an object, but is a list",
         ),
         (
             {"env_gateway_public_addresses": {"dev": "a", "staging": "b"}},
             Kind.MISSING,
-            "`env_gateway_public_addresses.prod` is missing: an IP address or a host name is wanted",
+            "`env_gateway_public_addresses.prod` is missing; expected an IP address or a host name",
         ),
         (
             {"dns_challenge_identities": {**IDENTITIES, "dev": {"client": "x"}}},
@@ -109,7 +109,7 @@ def test_whether_something_is_wanted_may_not_be_known() -> None:
         (
             {"secrets_source_uri": "acme"},
             Kind.WRONG,
-            "`secrets_source_uri` must be a URI such as `https://a.example`, and is a text (`acme`)",
+            "`secrets_source_uri` must be a URI such as `https://a.example`, but is a string (`acme`)",
         ),
     ],
 )
@@ -223,7 +223,7 @@ def test_two_names_of_one_output_must_agree() -> None:
     given = {"a": Given(value="x"), "b": Given(value="x"), "c": Given(value="y")}
     found = list(compare(contract, given))
     assert [(one.kind, one.output) for one in found] == [(Kind.WRONG, "c")]
-    assert found[0].message == "there are both `a` and `c`, and they differ"
+    assert found[0].message == "`a` and `c` both exist, and they differ"
     assert list(compare(contract, {**given, "c": Given(value=UNKNOWN)})) == []
 
 
