@@ -1,4 +1,4 @@
-"""Compares outputs with a contract. A value that is not known yet is reported as such, never accepted. Pure."""
+"""Compares outputs with a contract. An unknown value is reported as unknown, never accepted. Pure."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}
 _ARN: Final = re.compile(r"arn:[a-z0-9-]+:[a-z0-9-]*:[a-z0-9-]*:[0-9]*:\S+")
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     MISSING = "missing"
     WRONG = "wrong"
     UNKNOWN = "unknown"
     """Not known until apply."""
 
 
-class Given(Struct, frozen=True, kw_only=True):
-    """The value of an output: strings, numbers, bools, None, lists, mappings, and unknowns anywhere inside."""
+class OutputValue(Struct, frozen=True, kw_only=True):
+    """An output: strings, numbers, bools, None, lists and mappings, with unknowns anywhere inside."""
 
     value: object
     sensitive: bool = False
@@ -38,7 +38,7 @@ class Given(Struct, frozen=True, kw_only=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    kind: Kind
+    kind: DifferenceKind
     output: str
     path: str
     """`env_gateway_public_addresses.prod`."""
@@ -46,7 +46,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     """Which part, what the contract expects, what the output is."""
 
 
-def compare(contract: Contract, given: Mapping[str, Given]) -> Iterator[Difference]:
+def compare(contract: Contract, given: Mapping[str, OutputValue]) -> Iterator[Difference]:
     """Where the outputs break the contract, in the contract's order."""
     values = {name: output.value for name, output in given.items()}
     for name, part in contract.outputs.items():
@@ -55,14 +55,14 @@ def compare(contract: Contract, given: Mapping[str, Given]) -> Iterator[Differen
         for other in names[1:]:
             if _differ(values[names[0]], values[other]):
                 message = f"`{names[0]}` and `{other}` both exist, and they differ"
-                yield Difference(kind=Kind.WRONG, output=other, path=other, message=message)
+                yield Difference(kind=DifferenceKind.WRONG, output=other, path=other, message=message)
         comparison = _Comparison(values, hide=output is not None and output.sensitive)
         value = output.value if output is not None else None
         for kind, path, message in comparison.part(name, part, value, exists=output is not None):
             yield Difference(kind=kind, output=names[0] if names else name, path=path, message=message)
 
 
-_Finding = tuple[Kind, str, str]
+_Finding = tuple[DifferenceKind, str, str]
 
 
 class _Comparison:
@@ -72,11 +72,11 @@ class _Comparison:
 
     def part(self, path: str, part: Part, value: object, *, exists: bool) -> Iterator[_Finding]:
         if isinstance(value, Unknown):
-            yield Kind.UNKNOWN, path, f"`{path}` is not known until apply"
+            yield DifferenceKind.UNKNOWN, path, f"`{path}` is not known until apply"
         elif not exists or value is None:
             yield from self._missing(path, part, exists=exists)
         elif not _has_type(part, value):
-            yield Kind.WRONG, path, f"`{path}` must be {part.expected}, but is {self._shown(value)}"
+            yield DifferenceKind.WRONG, path, f"`{path}` must be {part.expected}, but is {self._shown(value)}"
         elif part.type is Type.OBJECT and isinstance(value, Mapping):
             yield from self._object(path, part, value)
         elif part.items is not None:
@@ -91,26 +91,30 @@ class _Comparison:
         if not part.required:
             return
         if part.unless is None:
-            yield Kind.MISSING, path, message
+            yield DifferenceKind.MISSING, path, message
             return
         deciding = self._outputs.get(part.unless.output)
         if isinstance(deciding, Unknown):
-            yield Kind.UNKNOWN, path, f"whether `{path}` is required depends on `{part.unless.output}`, which is not known until apply"
+            yield (
+                DifferenceKind.UNKNOWN,
+                path,
+                f"whether `{path}` is required depends on `{part.unless.output}`",
+            )
         elif deciding not in part.unless.values:
-            yield Kind.MISSING, path, message
+            yield DifferenceKind.MISSING, path, message
 
     def _object(self, path: str, part: Part, value: Mapping[str, object]) -> Iterator[_Finding]:
         for name, inner in part.keys.items():
             names = [alias for alias in (name, *inner.aliases) if alias in value]
             if len(names) > 1 and _differ(value[names[0]], value[names[1]]):
                 message = f"`{path}` has both `{names[0]}` and `{names[1]}`, and they differ"
-                yield Kind.WRONG, f"{path}.{names[1]}", message
+                yield DifferenceKind.WRONG, f"{path}.{names[1]}", message
             member = value[names[0]] if names else None
             yield from self.part(f"{path}.{names[0] if names else name}", inner, member, exists=bool(names))
         if part.any_of and all(value.get(name) is None for name in part.any_of):
             expected = " or ".join(f"`{name}`" for name in part.any_of)
             has = ", ".join(f"`{key}`" for key, inner in value.items() if inner is not None) or "nothing"
-            yield Kind.MISSING, path, f"`{path}` needs {expected}, but has {has}"
+            yield DifferenceKind.MISSING, path, f"`{path}` needs {expected}, but has {has}"
 
     def _shown(self, value: object) -> str:
         kind = _kind(value)
@@ -192,5 +196,5 @@ _FORMS: Mapping[Type, Callable[[str], bool]] = {
     Type.ARN: lambda text: bool(_ARN.fullmatch(text)),
 }
 
-NOT_KNOWN: Final = Given(value=UNKNOWN)
+NOT_KNOWN: Final = OutputValue(value=UNKNOWN)
 """An output that exists, but whose value is not known."""

@@ -109,7 +109,10 @@ class _ContractReader:
     def _check_unless(self, outputs: Mapping[str, Part], place: Place) -> None:
         for name, part in outputs.items():
             if part.unless is not None and part.unless.output not in outputs:
-                self._add(f"`{name}` depends on `{part.unless.output}`, which is not an output of this contract", place)
+                self._add(
+                    f"`{name}` depends on `{part.unless.output}`, which is not an output",
+                    place,
+                )
 
     def _entries(self, node: Node, known: tuple[str, ...], what: str) -> dict[str, Node] | None:
         if isinstance(node, BrokenNode):

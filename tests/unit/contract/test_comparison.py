@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.contract.comparison import Difference, Given, Kind, compare
+from holdfast.contract.comparison import Difference, DifferenceKind as Kind, OutputValue, compare
 from holdfast.contract.reading import built_in
 from holdfast.contract.schema import Contract, Part, Type
 from holdfast.hcl.reader import COMPUTED, UNKNOWN
@@ -30,13 +30,15 @@ PLATFORM: dict[str, Any] = {
 
 
 def platform(**changed: object) -> list[Difference]:
-    given = {name: Given(value=value) for name, value in {**PLATFORM, **changed}.items() if value is not ...}
+    given = {
+        name: OutputValue(value=value) for name, value in {**PLATFORM, **changed}.items() if value is not ...
+    }
     return list(compare(built_in("platform-v1"), given))
 
 
 def one(part: Part, value: object, *, sensitive: bool = False) -> list[Difference]:
     contract = Contract(name="c", outputs={"a": part})
-    return list(compare(contract, {"a": Given(value=value, sensitive=sensitive)}))
+    return list(compare(contract, {"a": OutputValue(value=value, sensitive=sensitive)}))
 
 
 def test_outputs_that_hold_it() -> None:
@@ -49,7 +51,9 @@ def test_a_local_cluster_needs_no_identities() -> None:
     assert platform(cluster_type="local", dns_challenge_identities=...) == []
     assert platform(cluster_type="local", dns_challenge_identities=None) == []
     missing = platform(dns_challenge_identities=...)
-    assert [(found.kind, found.path) for found in missing] == [(Kind.MISSING, "dns_challenge_identities")]
+    assert [(found.kind, found.path) for found in missing] == [
+        (Kind.MISSING, "dns_challenge_identities")
+    ]
 
 
 def test_whether_something_is_wanted_may_not_be_known() -> None:
@@ -75,16 +79,20 @@ def test_whether_something_is_wanted_may_not_be_known() -> None:
             "`cluster_name` is null; expected a string (the name of the cluster)",
         ),
         ({"cluster_name": 5}, Kind.WRONG, "`cluster_name` must be a string, but is a number (`5`)"),
-        ({"cluster_name": ""}, Kind.WRONG, "`cluster_name` must be a string, but is an empty string"),
+        (
+            {"cluster_name": ""},
+            Kind.WRONG,
+            "`cluster_name` must be a string, but is an empty string",
+        ),
         (
             {"cluster_type": "gcp"},
             Kind.WRONG,
             "`cluster_type` must be one of `azure`, `aws`, `local`, but is a string (`gcp`)",
         ),
         (
-            {"cluster_gateway_public_address": "9.1.2"},
+            {"cluster_gateway_public_address": "9.1"},
             Kind.WRONG,
-            "`cluster_gateway_public_address` must be an IP address or a host name, but is a string (`9.1.2`)",
+            "`cluster_gateway_public_address` must be an IP address or a host name, but is a string (`9.1`)",
         ),
         (
             {"env_gateway_public_addresses": ["a"]},
@@ -99,7 +107,7 @@ def test_whether_something_is_wanted_may_not_be_known() -> None:
         (
             {"dns_challenge_identities": {**IDENTITIES, "dev": {"client": "x"}}},
             Kind.MISSING,
-            "`dns_challenge_identities.dev` needs `azure_client_id` or `aws_role_arn`, and has `client`",
+            "`dns_challenge_identities.dev` needs `azure_client_id` or `aws_role_arn`, but has `client`",
         ),
         (
             {"dns_challenge_identities": {**IDENTITIES, "prod": CLIENT}},
@@ -113,7 +121,9 @@ def test_whether_something_is_wanted_may_not_be_known() -> None:
         ),
     ],
 )
-def test_what_does_not_hold_is_said_in_full(changed: dict[str, Any], kind: Kind, message: str) -> None:
+def test_what_does_not_hold_is_said_in_full(
+    changed: dict[str, Any], kind: Kind, message: str
+) -> None:
     """Which part, what is wanted, what there is."""
     assert [(found.kind, found.message) for found in platform(**changed)] == [(kind, message)]
 
@@ -213,24 +223,24 @@ def test_what_is_not_required_may_be_missing_or_null_but_not_wrong() -> None:
 def test_an_output_may_have_another_name() -> None:
     """The difference names the one that is there."""
     contract = Contract(name="c", outputs={"a": Part(type=Type.IP, aliases=("b",))})
-    assert list(compare(contract, {"b": Given(value="::1")})) == []
-    assert [found.output for found in compare(contract, {"b": Given(value="x")})] == ["b"]
+    assert list(compare(contract, {"b": OutputValue(value="::1")})) == []
+    assert [found.output for found in compare(contract, {"b": OutputValue(value="x")})] == ["b"]
 
 
 def test_two_names_of_one_output_must_agree() -> None:
     """Who reads the one and who reads the other would not find the same."""
     contract = Contract(name="c", outputs={"a": Part(type=Type.STRING, aliases=("b", "c"))})
-    given = {"a": Given(value="x"), "b": Given(value="x"), "c": Given(value="y")}
+    given = {"a": OutputValue(value="x"), "b": OutputValue(value="x"), "c": OutputValue(value="y")}
     found = list(compare(contract, given))
     assert [(one.kind, one.output) for one in found] == [(Kind.WRONG, "c")]
     assert found[0].message == "`a` and `c` both exist, and they differ"
-    assert list(compare(contract, {**given, "c": Given(value=UNKNOWN)})) == []
+    assert list(compare(contract, {**given, "c": OutputValue(value=UNKNOWN)})) == []
 
 
 def test_a_key_that_is_null_is_not_said_to_be_there() -> None:
     """Of several of which one is wanted."""
     found = platform(dns_challenge_identities={**IDENTITIES, "dev": {"aws_role_arn": None, "other": "x"}})
-    assert [one.message.partition("and has ")[2] for one in found] == ["`other`"]
+    assert [one.message.partition("but has ")[2] for one in found] == ["`other`"]
 
 
 def test_no_value_of_a_sensitive_output_is_shown() -> None:

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.checks.model.interface import CheckResult, Finding, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Checkout, value
 from holdfast.config.settings import ContractUse
-from holdfast.contract.comparison import NOT_KNOWN, Difference, Given, Kind, compare
+from holdfast.contract.comparison import NOT_KNOWN, Difference, DifferenceKind, OutputValue, compare
 from holdfast.contract.reading import BUILT_IN, Broken, built_in, read_contract
 from holdfast.contract.schema import Contract, Part
 from holdfast.hcl.nodes import Block
@@ -30,7 +30,7 @@ SETTINGS = (
 )
 
 
-def for_contracts(kind: Kind) -> dict[str, Any]:
+def for_contracts(kind: DifferenceKind) -> dict[str, Any]:
     """The functions of a `Rule` about outputs that differ from the contract in this way."""
     return {
         "stack": partial(_in_source, kind),
@@ -63,7 +63,7 @@ def _contract(checkout: Checkout, use: ContractUse) -> Contract | Broken:
     return read_contract(text, file=use.schema)
 
 
-def _in_source(kind: Kind, stack: CheckedStack) -> Iterator[CheckResult]:
+def _in_source(kind: DifferenceKind, stack: CheckedStack) -> Iterator[CheckResult]:
     """Differences of this kind in the code, each at its output."""
     contract = _contract_or_skip(stack)
     if not isinstance(contract, Contract):
@@ -104,11 +104,11 @@ def _outputs(stack: CheckedStack) -> dict[str, Block]:
     return found
 
 
-def _written(block: Block, stack: CheckedStack) -> Given:
+def _written(block: Block, stack: CheckedStack) -> OutputValue:
     same = (output for output in stack.module.blocks("output") if output.labels[:1] == block.labels[:1])
     sensitive = any(value(output.body, "sensitive", stack.scope) is True for output in same)
     found = value(block.body, "value", stack.scope)
-    return Given(value=found if block.body.attribute("value") else UNKNOWN, sensitive=sensitive)
+    return OutputValue(value=found if block.body.attribute("value") else UNKNOWN, sensitive=sensitive)
 
 
 def _where_outputs_are(stack: CheckedStack) -> Place:
@@ -120,7 +120,7 @@ def _where_outputs_are(stack: CheckedStack) -> Place:
     return Place(file=first) if first is not None else stack.place
 
 
-def _in_plan(kind: Kind, plan: CheckedPlan) -> Iterator[CheckResult]:
+def _in_plan(kind: DifferenceKind, plan: CheckedPlan) -> Iterator[CheckResult]:
     contract = _contract_or_skip(plan.stack)
     if not isinstance(contract, Contract):
         yield from contract
@@ -143,7 +143,7 @@ def _in_plan(kind: Kind, plan: CheckedPlan) -> Iterator[CheckResult]:
     )
 
 
-def _has(given: Mapping[str, Given], name: str, part: Part) -> bool:
+def _has(given: Mapping[str, OutputValue], name: str, part: Part) -> bool:
     return any(alias in given for alias in (name, *part.aliases))
 
 
@@ -154,17 +154,17 @@ def _declared(plan: Plan) -> set[str]:
     return set(root.outputs or ()) if root is not None else set()
 
 
-def _planned(output: OutputChange) -> Given:
+def _planned(output: OutputChange) -> OutputValue:
     """Terraform sets `after_unknown: true` if any part of an output is not known."""
     change = output.change
     sensitive = b"true" in bytes(change.after_sensitive)
     if b"true" in bytes(change.after_unknown):
         return NOT_KNOWN
-    return Given(value=msgspec.json.decode(change.after), sensitive=sensitive)
+    return OutputValue(value=msgspec.json.decode(change.after), sensitive=sensitive)
 
 
 def in_outputs(
-    stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], kind: Kind
+    stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], kind: DifferenceKind
 ) -> Iterator[CheckResult]:
     """Outputs after an apply: the value, and whether it is sensitive. Sensitive values are not used."""
     contract = _contract_or_skip(stack)
@@ -172,13 +172,13 @@ def in_outputs(
         yield from contract
         return
     given = {
-        name: Given(value=UNKNOWN if sensitive else value_, sensitive=sensitive)
+        name: OutputValue(value=UNKNOWN if sensitive else value_, sensitive=sensitive)
         for name, (value_, sensitive) in outputs.items()
     }
     yield from _findings_and_skips(stack, compare(contract, given), contract, kind, "because it is sensitive")
 
 
-def _in_state(kind: Kind, state: CheckedState) -> Iterator[CheckResult]:
+def _in_state(kind: DifferenceKind, state: CheckedState) -> Iterator[CheckResult]:
     contract = _contract_or_skip(state.stack)
     if not isinstance(contract, Contract):
         yield from contract
@@ -189,7 +189,7 @@ def _in_state(kind: Kind, state: CheckedState) -> Iterator[CheckResult]:
     if not state.outputs and not state.contents.current:
         yield Skipped(reason="nothing has been applied yet")
         return
-    given = {output.name: Given(value=output.read(), sensitive=output.sensitive) for output in state.outputs}
+    given = {output.name: OutputValue(value=output.read(), sensitive=output.sensitive) for output in state.outputs}
     yield from _findings_and_skips(state.stack, compare(contract, given), contract, kind, "")
 
 
@@ -197,7 +197,7 @@ def _findings_and_skips(
     stack: CheckedStack,
     found: Iterable[Difference],
     contract: Contract,
-    kind: Kind,
+    kind: DifferenceKind,
     until: str,
 ) -> Iterator[CheckResult]:
     every = list(found)
@@ -209,7 +209,7 @@ def _findings_and_skips(
 
 
 def _unknown_outputs(found: Iterable[Difference], until: str) -> Iterator[Skipped]:
-    paths = [f"`{difference.path}`" for difference in found if difference.kind is Kind.UNKNOWN]
+    paths = [f"`{difference.path}`" for difference in found if difference.kind is DifferenceKind.UNKNOWN]
     if paths:
         yield Skipped(reason=f"not known {until}: {', '.join(paths)}")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from holdfast.checks.boundary.contracts import SETTINGS, for_contracts
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.contract.comparison import Kind
+from holdfast.contract.comparison import DifferenceKind
 
 RULE = Rule(
     id="HF401",
@@ -11,6 +11,6 @@ RULE = Rule(
     "and the platform still does not work.",
     fix="Add it to the outputs of the root module.",
     severity=Severity.ERROR,
-    **for_contracts(Kind.MISSING),
+    **for_contracts(DifferenceKind.MISSING),
     more=SETTINGS,
 )

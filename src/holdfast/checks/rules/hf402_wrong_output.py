@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from holdfast.checks.boundary.contracts import SETTINGS, for_contracts
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.contract.comparison import Kind
+from holdfast.contract.comparison import DifferenceKind
 
 RULE = Rule(
     id="HF402",
@@ -11,6 +11,6 @@ RULE = Rule(
     "far from here.",
     fix="Give the output a value of the type that the contract requires.",
     severity=Severity.ERROR,
-    **for_contracts(Kind.WRONG),
+    **for_contracts(DifferenceKind.WRONG),
     more=SETTINGS,
 )
