@@ -25,7 +25,7 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, 
 from holdfast.checks.tools.catalogue import TOOLS, tool
 from holdfast.config.checks import Level, Use
 from holdfast.config.guard import Effect
-from holdfast.contract.comparison import Kind as Differs
+from holdfast.contract.comparison import DifferenceKind
 from holdfast.guard.plan_context import Found
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import Kind
@@ -47,7 +47,7 @@ _CODE = frozenset({CheckTarget.SOURCE, CheckTarget.VARIABLES, CheckTarget.STACK,
 _PLAN = frozenset({CheckTarget.PLAN})
 _ENGINE = frozenset({CheckTarget.ENGINE})
 _FORMAT = "HF601"
-_CONTRACT = {"HF401": Differs.MISSING, "HF402": Differs.WRONG}
+_CONTRACT = {"HF401": DifferenceKind.MISSING, "HF402": DifferenceKind.WRONG}
 _HCL = ".hcl"
 """The lock file, and tests."""
 _LARGE = 1_000_000

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.contract.comparison import Difference, DifferenceKind as Kind, OutputValue, compare
+from holdfast.contract.comparison import Difference, OutputValue, compare
+from holdfast.contract.comparison import DifferenceKind as Kind
 from holdfast.contract.reading import built_in
 from holdfast.contract.schema import Contract, Part, Type
 from holdfast.hcl.reader import COMPUTED, UNKNOWN
@@ -51,9 +52,7 @@ def test_a_local_cluster_needs_no_identities() -> None:
     assert platform(cluster_type="local", dns_challenge_identities=...) == []
     assert platform(cluster_type="local", dns_challenge_identities=None) == []
     missing = platform(dns_challenge_identities=...)
-    assert [(found.kind, found.path) for found in missing] == [
-        (Kind.MISSING, "dns_challenge_identities")
-    ]
+    assert [(found.kind, found.path) for found in missing] == [(Kind.MISSING, "dns_challenge_identities")]
 
 
 def test_whether_something_is_wanted_may_not_be_known() -> None:
@@ -121,9 +120,7 @@ def test_whether_something_is_wanted_may_not_be_known() -> None:
         ),
     ],
 )
-def test_what_does_not_hold_is_said_in_full(
-    changed: dict[str, Any], kind: Kind, message: str
-) -> None:
+def test_what_does_not_hold_is_said_in_full(changed: dict[str, Any], kind: Kind, message: str) -> None:
     """Which part, what is wanted, what there is."""
     assert [(found.kind, found.message) for found in platform(**changed)] == [(kind, message)]
 

@@ -189,7 +189,9 @@ def _in_state(kind: DifferenceKind, state: CheckedState) -> Iterator[CheckResult
     if not state.outputs and not state.contents.current:
         yield Skipped(reason="nothing has been applied yet")
         return
-    given = {output.name: OutputValue(value=output.read(), sensitive=output.sensitive) for output in state.outputs}
+    given = {
+        output.name: OutputValue(value=output.read(), sensitive=output.sensitive) for output in state.outputs
+    }
     yield from _findings_and_skips(state.stack, compare(contract, given), contract, kind, "")
 
 
