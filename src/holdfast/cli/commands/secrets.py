@@ -85,7 +85,7 @@ def _show(
             if answer.problem.hint:
                 console.line(f"     {answer.problem.hint}")
         else:
-            console.line((" ✓ ", "green"), f"{ref}  read as {answer.by}", used_in)
+            console.line((" ✓ ", "green"), f"{ref}  by {answer.by}", used_in)
 
 
 def _sum_up(console: Console, *, stacks: int, present: int, missing: int) -> None:
