@@ -21,9 +21,9 @@ from holdfast.plans.saved_plan import StateSeen
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.terraform.argv import PLAN_FILE
-from holdfast.terraform.command_output import CommandOutput
 from holdfast.terraform.engine.interface import CommandResult, EngineId, EngineKind, Product
 from holdfast.terraform.plan.model import read_plan
+from holdfast.terraform.stream import CommandOutput
 
 STACK = stack("a")
 RUN = "01RUN"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, Problem, UnknownOutcome
-from holdfast.terraform.backend.lock_info import LockInfo
+from holdfast.terraform.diagnostics import LockInfo
 from holdfast.terraform.engine.interface import CommandResult
 
 

@@ -7,10 +7,9 @@ import posixpath
 from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Place, Problem, Refused
 from holdfast.plans.errors import Cancelled, StateLocked, TerraformFailed, tail
 from holdfast.plans.workdir import Prepared
-from holdfast.terraform.backend.lock_info import parse_lock_info
-from holdfast.terraform.command_output import CommandOutput
-from holdfast.terraform.diagnostics import Diagnostic
+from holdfast.terraform.diagnostics import Diagnostic, parse_lock_info
 from holdfast.terraform.engine.interface import CommandResult, Product
+from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.versions import Version
 
 _LOCKED = "Error acquiring the state lock"

@@ -13,7 +13,7 @@ from holdfast.store.blobs import encode_name
 from holdfast.store.encrypted_blobs import to_json
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
-from holdfast.terraform.backend.lock_info import LockInfo
+from holdfast.terraform.diagnostics import LockInfo
 
 _SKEW = timedelta(seconds=5)
 

@@ -25,12 +25,12 @@ from holdfast.plans.supervision import Writing, attend
 from holdfast.plans.workdir import Prepared
 from holdfast.system import files
 from holdfast.terraform import argv
-from holdfast.terraform.command_output import CommandOutput
 from holdfast.terraform.diagnostics import read_validation
 from holdfast.terraform.engine.interface import Command, CommandResult, Product
 from holdfast.terraform.lock_file import NO_PROVIDERS, read_lock, versions_digest
 from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.statefile.model import is_blank_state
+from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.tables.transient import Phase
 from holdfast.terraform.versions import Version
 from holdfast.terraform.workdirs.workdir import remove_files

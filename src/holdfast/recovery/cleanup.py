@@ -15,7 +15,7 @@ from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
 from holdfast.system import clock, process_table, processes
 from holdfast.system.process_table import Liveness, ProcessId
-from holdfast.terraform.backend.lock_info import LockInfo
+from holdfast.terraform.diagnostics import LockInfo
 from holdfast.terraform.statefile.model import State, StateFile
 
 _FINISH_SECONDS = 10.0

@@ -178,7 +178,7 @@ class _Scene(Struct, frozen=True, kw_only=True):
 
 def _making(operations: Iterable[Operation]) -> Operation | None:
     """The one that made something, else the last that tried."""
-    makes = [one for one in operations if one.makes]
+    makes = [one for one in operations if one.creates]
     return _last(one for one in makes if one.end is OperationStatus.COMPLETE) or _last(makes)
 
 
@@ -210,7 +210,7 @@ def _unplanned(scene: _Scene, cases: Iterable[Case]) -> Iterator[AnyFinding]:
     judged = {id(case.create) for case in cases if case.create is not None and case.change.creates}
     for address, operations in scene.heard.operations.items():
         for one in operations:
-            if not one.makes or id(one) in judged:
+            if not one.creates or id(one) in judged:
                 continue
             stranger = PlannedChange(
                 address=address, actions=("create",), mode="managed", type="", provider=""

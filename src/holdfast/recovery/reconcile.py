@@ -38,7 +38,6 @@ from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
 from holdfast.store.snapshots import StateCopy
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.command_output import CommandOutput
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.contents import read_contents
@@ -52,6 +51,7 @@ from holdfast.terraform.statefile.edit import (
     remove_instances,
 )
 from holdfast.terraform.statefile.model import State, read_state
+from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.workdirs.workdir import remove_files
 
 _BLOCKS = "zz_holdfast_imports.tf"

@@ -33,11 +33,11 @@ from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.system.files import unusable
 from holdfast.terraform.argv import UNSAVED_FILE
-from holdfast.terraform.command_output import CommandOutput
 from holdfast.terraform.engine.interface import CommandResult
 from holdfast.terraform.engine.pool import NotStarted
 from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
+from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.tables.refused_creates import RefusedCreate, shipped_refused
 
 

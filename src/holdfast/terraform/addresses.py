@@ -1,4 +1,4 @@
-"""How Terraform writes addresses and attribute paths, so that ours are equal to its own, letter by letter."""
+"""Addresses and attribute paths, written exactly as Terraform writes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def address_order(address: str) -> tuple[tuple[str, int], ...]:
 
 
 def key_text(key: Step | None) -> str:
-    """`[0]`, `["a"]`, or nothing for a resource that is not repeated."""
+    """`[0]`, `["a"]`, or empty for a resource without `count` and `for_each`."""
     match key:
         case None:
             return ""
@@ -51,7 +51,7 @@ def resource_text(*, module: str | None, mode: str, type_: str, name: str, key: 
 
 
 def path_text(path: Path) -> str:
-    """`rule[0].port`, `tags["a b"]`: a path inside a resource, as an expression would name it."""
+    """`rule[0].port`, `tags["a b"]`: a path inside a resource, as in an expression."""
     text = ""
     for step in path:
         if isinstance(step, str) and _NAME.fullmatch(step):

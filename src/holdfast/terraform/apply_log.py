@@ -1,6 +1,7 @@
-"""What an apply said in its `-json` lines, address by address. Pure.
+"""The `-json` log of an apply, parsed address by address. Pure.
 
-The lines may end early, and the last one may be cut: an operation that was begun and not ended stays open.
+The log may end early, and its last line may be truncated: an operation that started and did not end
+stays open.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from holdfast.terraform.stream import read_line
 DELETE = "delete"
 UPDATE = "update"
 CREATE = "create"
-_MAKES_NOTHING = frozenset({UPDATE, DELETE, "read", "noop", "no-op", "remove", "forget", "move", "import"})
-_DIED = re.compile(
+_CREATES_NOTHING = frozenset({UPDATE, DELETE, "read", "noop", "no-op", "remove", "forget", "move", "import"})
+_CRASHED = re.compile(
     r"plugin did not respond|request cancelled|code = (unavailable|canceled)|transport is closing",
     re.IGNORECASE,
 )
 
 
 def provider_crashed(diagnostic: Diagnostic) -> bool:
-    """An error that says that a provider did not answer, and nothing of what it did."""
-    return diagnostic.is_error and _DIED.search(f"{diagnostic.summary} {diagnostic.detail}") is not None
+    """An error that says that a provider stopped responding, but not what it did."""
+    return diagnostic.is_error and _CRASHED.search(f"{diagnostic.summary} {diagnostic.detail}") is not None
 
 
 class OperationStatus(StrEnum):
@@ -38,7 +39,7 @@ class OperationStatus(StrEnum):
 
 
 class Label(Struct, frozen=True, kw_only=True):
-    """How the engine names an object: by its `id`, else by its `name` or a tag."""
+    """How the engine names a resource: by its `id`, else by its `name` or a tag."""
 
     key: str
     value: str
@@ -48,64 +49,66 @@ class Operation(Struct, frozen=True, kw_only=True):
     action: str
     end: OperationStatus
     began: str | None
-    """When, as the engine said it; None when nobody heard the beginning."""
+    """When, according to the engine; None when the log has no start."""
     ended: str | None = None
     label: Label | None = None
-    """Of a create: what was made, named when it is complete. Of the others: what is worked on."""
+    """Of a create: the new resource, known when it is complete. Otherwise the resource in progress."""
 
     @property
-    def makes(self) -> bool:
-        """A word that is not known counts as making something."""
-        return self.action not in _MAKES_NOTHING
+    def creates(self) -> bool:
+        """An unknown action counts as creating something."""
+        return self.action not in _CREATES_NOTHING
 
 
 class ApplyLog(Struct, frozen=True, kw_only=True):
     operations: Mapping[str, tuple[Operation, ...]]
     provisioned: frozenset[str]
-    """Addresses on which a provisioner was started after a create: what it runs on was made."""
+    """Addresses whose provisioner started after a create: the resource exists."""
     failures: Mapping[str, str]
-    """What the engine said of an address that failed, in short. It may hold secrets."""
+    """The error summary per address that failed. It may contain secrets."""
     died: frozenset[str]
-    """Addresses whose provider did not answer any more."""
+    """Addresses whose provider stopped responding."""
     ended: bool
-    """The engine summed up, or gave its errors: it came to its own end."""
+    """The engine printed a summary or its errors: it ended by itself."""
     cut: bool
-    """The last line is not whole."""
+    """The last line is truncated."""
     last: str | None
-    """When the last word was heard."""
+    """The time of the last line."""
 
 
-class _Ear(Struct, kw_only=True):
+class _Parser(Struct, kw_only=True):
     operations: dict[str, list[Operation]] = field(default_factory=dict)
     endings: dict[str, int] = field(default_factory=dict)
-    """Deletions of an address that are complete, while it is not clear which ones."""
+    """How many deletions of an address are complete, while it is not clear which."""
     provisioned: set[str] = field(default_factory=set)
     failures: dict[str, str] = field(default_factory=dict)
     died: set[str] = field(default_factory=set)
-    one_died: bool = False
-    """A provider did not answer, and the engine did not say for which address."""
+    crashed_somewhere: bool = False
+    """A provider stopped responding, and the engine did not say for which address."""
 
     def apply(self, event: events.ApplyEvent) -> None:
         of_address = self.operations.setdefault(event.address, [])
         opened = [
             place
-            for place, one in enumerate(of_address)
-            if one.action == event.action and one.end is OperationStatus.OPEN and _fits(one, event)
+            for place, operation in enumerate(of_address)
+            if operation.action == event.action
+            and operation.end is OperationStatus.OPEN
+            and _fits(operation, event)
         ]
         match event:
             case events.ApplyStart():
-                of_address.append(_begun(event))
+                of_address.append(_started(event))
             case events.ApplyComplete() | events.ApplyErrored():
-                self._ends(event, of_address, opened)
+                self._end(event, of_address, opened)
             case _ if not opened:
-                of_address.append(_begun(event))
+                of_address.append(_started(event))
             case _:
                 pass
 
-    def _ends(self, event: events.ApplyEvent, of_address: list[Operation], opened: list[int]) -> None:
-        """The end of a deletion names no object. With several open, they are complete once all are."""
+    def _end(self, event: events.ApplyEvent, of_address: list[Operation], opened: list[int]) -> None:
+        """The end of a deletion names no resource. If several are open, they are complete once all are."""
         if not opened:
-            of_address.append(replace(_begun(event), began=None))
+            of_address.append(replace(_started(event), began=None))
             opened = [len(of_address) - 1]
         complete = isinstance(event, events.ApplyComplete)
         if len(opened) > 1:
@@ -121,36 +124,40 @@ class _Ear(Struct, kw_only=True):
                 label=_label(event) or was.label,
             )
 
-    def provisions(self, address: str) -> None:
-        """There are provisioners for the end of an object too: those say nothing of a new one."""
-        if any(one.makes and one.end is OperationStatus.OPEN for one in self.operations.get(address, ())):
+    def provisioner_started(self, address: str) -> None:
+        """A provisioner may also run on destroy: that proves nothing about a new resource."""
+        if any(
+            operation.creates and operation.end is OperationStatus.OPEN
+            for operation in self.operations.get(address, ())
+        ):
             self.provisioned.add(address)
 
-    def diagnosed(self, event: events.DiagnosticEvent) -> None:
+    def diagnostic(self, event: events.DiagnosticEvent) -> None:
         found = event.diagnostic
         if not found.is_error:
             return
         died = provider_crashed(found)
         if found.address is None:
-            self.one_died = self.one_died or died
+            self.crashed_somewhere = self.crashed_somewhere or died
             return
         self.failures.setdefault(found.address, found.summary)
         if died:
             self.died.add(found.address)
 
-    def all_died(self) -> frozenset[str]:
-        """An error that names no address may be of any that failed."""
+    def all_crashed(self) -> frozenset[str]:
+        """An error without an address may belong to any address that failed."""
         failed = {
             address
             for address, several in self.operations.items()
-            if self.one_died and any(one.end is not OperationStatus.COMPLETE for one in several)
+            if self.crashed_somewhere
+            and any(operation.end is not OperationStatus.COMPLETE for operation in several)
         }
         return frozenset(self.died | failed)
 
 
 def parse_apply_log(lines: Iterable[bytes]) -> ApplyLog:
-    """Never raises: a line that says nothing is passed over."""
-    ear = _Ear()
+    """Never raises: a line without information is skipped."""
+    parser = _Parser()
     ended, cut = False, False
     last: str | None = None
     for line in lines:
@@ -160,11 +167,11 @@ def parse_apply_log(lines: Iterable[bytes]) -> ApplyLog:
         cut = isinstance(event, events.UnparsedLine) and line.lstrip().startswith(b"{")
         match event:
             case events.ApplyEvent():
-                ear.apply(event)
+                parser.apply(event)
             case events.Step(what="provisioner"):
-                ear.provisions(event.address)
+                parser.provisioner_started(event.address)
             case events.DiagnosticEvent():
-                ear.diagnosed(event)
+                parser.diagnostic(event)
                 ended = ended or event.diagnostic.is_error
             case events.ChangeSummary():
                 ended = ended or event.operation in {"apply", "destroy"}
@@ -172,17 +179,17 @@ def parse_apply_log(lines: Iterable[bytes]) -> ApplyLog:
                 pass
         last = (event.at if isinstance(event, events.StreamEvent) else None) or last
     return ApplyLog(
-        operations={address: tuple(found) for address, found in ear.operations.items()},
-        provisioned=frozenset(ear.provisioned),
-        failures=ear.failures,
-        died=ear.all_died(),
+        operations={address: tuple(found) for address, found in parser.operations.items()},
+        provisioned=frozenset(parser.provisioned),
+        failures=parser.failures,
+        died=parser.all_crashed(),
         ended=ended,
         cut=cut,
         last=last,
     )
 
 
-def _begun(event: events.ApplyEvent) -> Operation:
+def _started(event: events.ApplyEvent) -> Operation:
     return Operation(action=event.action, end=OperationStatus.OPEN, began=event.at, label=_label(event))
 
 
@@ -192,7 +199,7 @@ def _label(event: events.ResourceEvent) -> Label | None:
     return Label(key=event.id_key, value=event.id_value)
 
 
-def _fits(one: Operation, event: events.ApplyEvent) -> bool:
-    """Several objects of one address can be deleted at once: where both have names, these must be alike."""
-    said = _label(event)
-    return one.action != DELETE or one.label is None or said is None or one.label == said
+def _fits(operation: Operation, event: events.ApplyEvent) -> bool:
+    """Several instances of one address can be deleted at once: if both have labels, these must be equal."""
+    label = _label(event)
+    return operation.action != DELETE or None in (operation.label, label) or operation.label == label

@@ -1,6 +1,6 @@
-"""Every command line that Holdfast gives to Terraform, built here and run elsewhere.
+"""Every Terraform command line that Holdfast uses, built here and run elsewhere.
 
-The program's own name and `-chdir` are the engine's business: these start with the sub-command.
+The engine adds the program and `-chdir`: these start with the subcommand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Argv = tuple[str, ...]
 
 
 class PlanOptions(NamedTuple):
-    """What the user asked of a plan, beside the stack itself."""
+    """The user's options for a plan."""
 
     destroy: bool = False
     targets: tuple[str, ...] = ()
@@ -25,10 +25,10 @@ class PlanOptions(NamedTuple):
 
 
 def init(*, backend_file: bool, json: bool, reconfigure: bool = True, backend: bool = True) -> Argv:
-    """`-reconfigure`: a work directory is reused, and settings that changed are not a migration.
+    """`-reconfigure`: a work directory is reused, and changed settings are not a migration.
 
-    A `cloud` block has no such settings, and does not know the option. Without `backend` only providers and
-    modules are made ready: enough for commands that need no state.
+    A `cloud` block does not support the option. Without `backend` only providers and modules are installed:
+    enough for commands that need no state.
     """
     argv = ["init", "-input=false", "-no-color"]
     if not backend:
@@ -57,7 +57,7 @@ def plan(
     lock_seconds: float = 0.0,
     lock: bool = True,
 ) -> Argv:
-    """Without `lock` for a state that Holdfast keeps: its versions never change, and a plan writes none."""
+    """Without `lock` for a managed state: its versions never change, and a plan writes none."""
     argv = ["plan", "-json", "-input=false", "-detailed-exitcode", f"-out={PLAN_FILE}"]
     argv += _lock_timeout(lock_seconds) if lock else ["-lock=false"]
     if options.destroy:
@@ -79,7 +79,7 @@ def _lock_timeout(seconds: float) -> list[str]:
 
 
 def apply(*, variables_files: tuple[str, ...] = (), lock_seconds: float = 0.0) -> Argv:
-    """Apply the saved plan. Files are given again only for ephemeral variables, which no plan holds."""
+    """Apply the saved plan. Files are passed again only for ephemeral variables, which no plan contains."""
     return (
         "apply",
         "-json",
@@ -95,16 +95,16 @@ def output() -> Argv:
     return ("output", "-json", "-no-color")
 
 
-_TWO_WORDS = frozenset({"state", "workspace"})
-_TAKES_VARIABLES = frozenset({"init", "validate", "show", "apply", "output", *_TWO_WORDS})
+_WITH_SUBCOMMAND = frozenset({"state", "workspace"})
+_TAKES_VARIABLES = frozenset({"init", "validate", "show", "apply", "output", *_WITH_SUBCOMMAND})
 
 
-def with_variables(words: Argv, variables_files: tuple[str, ...]) -> Argv:
-    """For OpenTofu, whose every command computes backend and encryption from variables anew."""
-    if words[0] not in _TAKES_VARIABLES or any(word.startswith("-var-file=") for word in words):
-        return words
-    at = 2 if words[0] in _TWO_WORDS else 1
-    return (*words[:at], *(f"-var-file={file}" for file in variables_files), *words[at:])
+def with_variables(argv: Argv, variables_files: tuple[str, ...]) -> Argv:
+    """For OpenTofu, where every command evaluates backend and encryption from variables."""
+    if argv[0] not in _TAKES_VARIABLES or any(argument.startswith("-var-file=") for argument in argv):
+        return argv
+    at = 2 if argv[0] in _WITH_SUBCOMMAND else 1
+    return (*argv[:at], *(f"-var-file={file}" for file in variables_files), *argv[at:])
 
 
 def state_pull() -> Argv:

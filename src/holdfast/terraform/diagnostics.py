@@ -1,6 +1,10 @@
-"""Diagnostics as Terraform gives them: in the `-json` stream, and all at once in `validate -json`."""
+"""Terraform's diagnostics, in the `-json` stream and in `validate -json`, and the lock holder in their
+text.
+"""
 
 from __future__ import annotations
+
+import re
 
 import msgspec
 from msgspec import Struct
@@ -9,10 +13,16 @@ from holdfast.kernel.errors import EngineError, Place
 from holdfast.kernel.values import MaskedStruct
 
 _VALIDATE_FORMATS = ("0.1", "1.0")
+_LOCK = re.compile(
+    r"\bID:\s+(?P<id>\S+).*?\bOperation:\s+(?P<operation>\S*).*?\bWho:\s+(?P<who>\S+).*?"
+    r"\bCreated:\s+(?P<created>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)",
+    re.DOTALL,
+)
+_PREFIX = "OperationType"
 
 
 class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
-    """One finding of the engine. Its texts may hold secrets: they pass the redactor before they are shown."""
+    """One error or warning of the engine. It may contain secrets: redact it before it is shown."""
 
     severity: str
     """`error` or `warning`."""
@@ -24,15 +34,15 @@ class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
     column: int | None = None
     end_line: int | None = None
     snippet: str | None = None
-    """The code it is about, as it stands in the file."""
+    """The code it refers to, as written in the file."""
     context: str | None = None
     """The block around that code: `resource "aws_instance" "web"`."""
     values: tuple[str, ...] = ()
-    """What the expressions in the code were at that moment: `var.size is 3`."""
+    """The values of the expressions in the code: `var.size is 3`."""
 
     @property
     def is_error(self) -> bool:
-        """What is not called a warning counts as an error."""
+        """Everything but a warning counts as an error."""
         return self.severity != "warning"
 
     @property
@@ -41,7 +51,7 @@ class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
 
 
 class Validation(Struct, frozen=True, kw_only=True):
-    """What `validate` found. A configuration can be valid and still have warnings."""
+    """The result of `validate`. A valid configuration can still have warnings."""
 
     valid: bool
     diagnostics: tuple[Diagnostic, ...]
@@ -106,22 +116,46 @@ def diagnostic(found: WireDiagnostic) -> Diagnostic:
 
 
 def read_validation(data: bytes) -> Validation:
-    """Read the one document that `validate -json` prints."""
+    """Read the document that `validate -json` prints."""
     try:
-        found = _VALIDATION.decode(data)
+        document = _VALIDATION.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EngineError(
             "HF-PLAN-3",
-            f"the answer of `validate -json` cannot be read: {error}",
-            hint="Run `validate` with the same engine by hand to see what it prints.",
+            f"Holdfast cannot read the output of `validate -json`: {error}",
+            hint="Run `validate -json` with the same engine by hand and check its output.",
         ) from None
-    if found.format_version not in _VALIDATE_FORMATS:
+    if document.format_version not in _VALIDATE_FORMATS:
         raise EngineError(
             "HF-PLAN-4",
-            f"`validate -json` answers in format {found.format_version},"
-            " which this version of Holdfast does not know",
-            hint=f"Known formats: {', '.join(_VALIDATE_FORMATS)}. Use a newer Holdfast.",
+            f"`validate -json` prints format {document.format_version},"
+            " which this version of Holdfast does not support",
+            hint=f"Supported: {', '.join(_VALIDATE_FORMATS)}. Upgrade Holdfast.",
         )
-    return Validation(
-        valid=found.valid, diagnostics=tuple(diagnostic(each) for each in found.diagnostics or ())
-    )
+    return Validation(valid=document.valid, diagnostics=tuple(map(diagnostic, document.diagnostics or ())))
+
+
+class LockInfo(Struct, frozen=True, kw_only=True):
+    """The holder of a state lock, parsed from an error text.
+
+    Terraform names the holder only in prose. It is shown, and the id is passed back to Terraform, which
+    compares it with the lock itself; no other decision depends on it.
+    """
+
+    id: str
+    who: str
+    created: str
+    """In UTC, to the second."""
+    operation: str
+
+    def __str__(self) -> str:
+        doing = f" ({self.operation})" if self.operation else ""
+        return f"{self.who} since {self.created} UTC{doing}, lock {self.id}"
+
+
+def parse_lock_info(text: str) -> LockInfo | None:
+    match = _LOCK.search(text)
+    if match is None:
+        return None
+    operation = match["operation"].removeprefix(_PREFIX).lower()
+    return LockInfo(id=match["id"], who=match["who"], created=match["created"], operation=operation)

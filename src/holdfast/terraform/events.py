@@ -1,6 +1,6 @@
-"""What Terraform says while it works, as values. `stream` reads them; the sink of a run receives them.
+"""The events of Terraform's `-json` stream. `stream` reads them; the listener of a run receives them.
 
-Messages and values may hold secrets: they pass the redactor before anybody sees them, and no repr shows them.
+Messages and values may contain secrets: they are redacted before they are shown, and no repr shows them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.terraform.diagnostics import Diagnostic
 
 
 class StreamEvent(MaskedStruct, frozen=True, kw_only=True):
-    """What every event has: Terraform's own sentence, and when it said it (RFC 3339), if it did."""
+    """What every event has: Terraform's message, and its time (RFC 3339), if given."""
 
     message: str = ""
     at: str | None = None
@@ -31,13 +31,13 @@ class StreamVersion(StreamEvent, frozen=True, kw_only=True):
 class PlannedChange(StreamEvent, frozen=True, kw_only=True):
     address: str
     action: str
-    """Terraform's word in the stream: noop, move, remove (forget), create, read, update, replace, …"""
+    """Terraform's name in the stream: noop, move, remove (forget), create, read, update, replace, …"""
     reason: str | None = None
     previous_address: str | None = None
 
 
 class ResourceDrift(PlannedChange, frozen=True, kw_only=True):
-    """Something was changed outside of Terraform."""
+    """A change outside of Terraform."""
 
 
 class ResourceEvent(StreamEvent, frozen=True, kw_only=True):
@@ -65,15 +65,15 @@ class ApplyStart(ApplyEvent, frozen=True, kw_only=True):
 
 
 class ApplyProgress(ApplyEvent, frozen=True, kw_only=True):
-    """Comes every ten seconds while a resource is at work."""
+    """Sent every ten seconds while a resource is in progress."""
 
 
 class ApplyComplete(ApplyEvent, frozen=True, kw_only=True):
-    """With the id of what was made: what a crash must not lose."""
+    """With the id of the resource, which must survive a crash."""
 
 
 class ApplyErrored(ApplyEvent, frozen=True, kw_only=True):
-    """Says only that it failed; why comes as a `DiagnosticEvent` at the end of the operation."""
+    """Only that it failed; the reason follows as a `DiagnosticEvent` at the end of the operation."""
 
 
 class Stage(StrEnum):
@@ -84,7 +84,7 @@ class Stage(StrEnum):
 
 
 class Step(StreamEvent, frozen=True, kw_only=True):
-    """A provisioner, an ephemeral resource or a provider's action at work."""
+    """A provisioner, an ephemeral resource or a provider action in progress."""
 
     what: str
     """`provisioner`, `ephemeral` or `action`."""
@@ -93,13 +93,13 @@ class Step(StreamEvent, frozen=True, kw_only=True):
 
 
 class PlannedAction(StreamEvent, frozen=True, kw_only=True):
-    """A provider's action that the plan will set off (Terraform 1.14 and later)."""
+    """A provider action that the apply will invoke (Terraform 1.14 and later)."""
 
     address: str
 
 
 class ChangeSummary(StreamEvent, frozen=True, kw_only=True):
-    """A replacement is one `add` and one `remove` here; what is forgotten is not counted."""
+    """A replacement is one `add` and one `remove`; forgotten resources are not counted."""
 
     operation: str
     add: int
@@ -115,7 +115,7 @@ class Output(MaskedStruct, frozen=True, kw_only=True):
     action: str | None
     has_value: bool
     value: Any
-    """None where it is sensitive or not known yet."""
+    """None where it is sensitive or not yet known."""
 
 
 class Outputs(StreamEvent, frozen=True, kw_only=True):
@@ -134,13 +134,13 @@ class Log(StreamEvent, frozen=True, kw_only=True):
 
 
 class UnknownEvent(StreamEvent, frozen=True, kw_only=True):
-    """A kind of line that this version does not know, or a known one in a shape that it does not."""
+    """A line of an unknown type, or a known type with an unknown shape."""
 
     type: str
 
 
 class UnparsedLine(MaskedStruct, frozen=True, kw_only=True):
-    """Not a line of the stream: what a provider, a wrapper or a crash printed between."""
+    """Not a line of the stream: output of a provider, a wrapper or a crash."""
 
     text: str
 

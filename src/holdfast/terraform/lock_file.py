@@ -1,4 +1,4 @@
-"""The dependency lock file: which provider versions a stack uses, and the hashes they are known by. Pure."""
+"""The dependency lock file: provider versions and the hashes of their packages. Pure."""
 
 from __future__ import annotations
 
@@ -22,38 +22,39 @@ class LockedProvider(Struct, frozen=True, kw_only=True):
 
     @property
     def package_hashes(self) -> tuple[str, ...]:
-        """Those of unpacked packages (`h1:`), which can be computed again; `zh:` belong to archives."""
-        return tuple(one for one in self.hashes if one.startswith("h1:"))
+        """Those of unpacked packages (`h1:`), which can be recomputed; `zh:` hashes belong to archives."""
+        return tuple(text for text in self.hashes if text.startswith("h1:"))
 
 
 def read_lock(content: bytes) -> tuple[LockedProvider, ...]:
-    """The providers in the order of the file. What is not understood is left out, and so never trusted."""
-    found = []
+    """The providers in the order of the file. A malformed block is left out, and so never trusted."""
+    providers = []
     for block in read(content, LOCK_FILE).body.blocks_of("provider"):
-        values = {one.name: constant(one.expression) for one in block.body.attributes}
+        values = {item.name: constant(item.expression) for item in block.body.attributes}
         version, constraints, hashes = (values.get(key) for key in ("version", "constraints", "hashes"))
         if len(block.labels) == 1 and isinstance(version, str):
-            found.append(
+            providers.append(
                 LockedProvider(
                     address=block.labels[0],
                     version=version,
                     constraints=constraints if isinstance(constraints, str) else None,
-                    hashes=tuple(str(one) for one in hashes) if isinstance(hashes, list | tuple) else (),
+                    hashes=tuple(map(str, hashes)) if isinstance(hashes, list | tuple) else (),
                 )
             )
-    return tuple(found)
+    return tuple(providers)
 
 
 def lock_text_without_hashes(providers: tuple[LockedProvider, ...]) -> str:
-    """A copy for the work directory: with no hash in it Terraform does not hash packages on every command."""
+    """A copy for the work directory: without hashes Terraform does not hash packages on every command."""
     blocks = []
-    for one in providers:
-        constraints = f'  constraints = "{one.constraints}"\n' if one.constraints else ""
-        blocks.append(f'provider "{one.address}" {{\n  version     = "{one.version}"\n{constraints}}}\n')
+    for provider in providers:
+        constraints = f'  constraints = "{provider.constraints}"\n' if provider.constraints else ""
+        version = f'  version     = "{provider.version}"\n'
+        blocks.append(f'provider "{provider.address}" {{\n{version}{constraints}}}\n')
     return "# Verified by Holdfast; the hashes are in the source.\n\n" + "\n".join(blocks)
 
 
 def versions_digest(providers: tuple[LockedProvider, ...]) -> str:
-    """One text for one set of provider versions: a warm process serves one such set only."""
-    chosen = sorted(f"{one.address} {Version.parse(one.version)}" for one in providers)
+    """A digest of the provider versions: a worker serves one such set only."""
+    chosen = sorted(f"{provider.address} {Version.parse(provider.version)}" for provider in providers)
     return hashlib.sha256("\n".join(chosen).encode()).hexdigest() if chosen else NO_PROVIDERS

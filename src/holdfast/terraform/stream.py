@@ -1,7 +1,7 @@
 """The `-json` stream of Terraform and OpenTofu: one line in, one event out, whatever the line is.
 
-A reader of a running apply must never stop over a line. What is not JSON is `Noise`, what is not known is
-`Other`; both keep the text, so that nothing that was said is lost.
+No line may stop the reader of a running apply. A line that is not JSON is an `UnparsedLine`, an unknown
+one an `UnknownEvent`; both keep the text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.terraform import events
-from holdfast.terraform.diagnostics import WireDiagnostic, diagnostic
+from holdfast.terraform.diagnostics import Diagnostic, WireDiagnostic, diagnostic
 from holdfast.terraform.events import Event, Stage
 
 
@@ -31,7 +31,7 @@ class _Change(msgspec.Struct, frozen=True):
 class _Hook(msgspec.Struct, frozen=True):
     resource: _Resource | None = None
     action: Any = None
-    """A word for resources, an object with an address for a provider's actions."""
+    """A string for resources, an object with an address for provider actions."""
     id_key: str | None = None
     id_value: str | None = None
     elapsed_seconds: float = 0.0
@@ -81,12 +81,12 @@ _HEAD = msgspec.json.Decoder(_Head)
 _LINE = msgspec.json.Decoder(_Line)
 
 
-class _UnfitError(Exception):
-    """A known kind of line without what such a line is about."""
+class _IncompleteError(Exception):
+    """A known type of line without its main part."""
 
 
 def read_line(line: bytes | str) -> Event:
-    """Never raises: every line is some event."""
+    """Never raises: every line is an event."""
     data = line.encode("utf-8", "replace") if isinstance(line, str) else line
     try:
         head = _HEAD.decode(data)
@@ -94,20 +94,20 @@ def read_line(line: bytes | str) -> Event:
         return events.UnparsedLine(text=data.decode("utf-8", "replace").rstrip("\r\n"))
     try:
         return _READERS.get(head.type, _other)(_LINE.decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _UnfitError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _IncompleteError):
         return events.UnknownEvent(type=head.type, message=head.message, at=head.at)
 
 
-def _there(part: _Part | None) -> _Part:
+def _require(part: _Part | None) -> _Part:
     if part is None:
-        raise _UnfitError
+        raise _IncompleteError
     return part
 
 
 def _version(line: _Line) -> Event:
     return events.StreamVersion(
         engine="terraform" if line.tofu is None else "tofu",
-        version=_there(line.terraform if line.tofu is None else line.tofu),
+        version=_require(line.terraform if line.tofu is None else line.tofu),
         ui=line.ui,
         message=line.message,
         at=line.at,
@@ -115,7 +115,7 @@ def _version(line: _Line) -> Event:
 
 
 def _planned(line: _Line) -> Event:
-    change = _there(line.change)
+    change = _require(line.change)
     kind = events.ResourceDrift if line.type == "resource_drift" else events.PlannedChange
     return kind(
         address=change.resource.addr,
@@ -128,10 +128,10 @@ def _planned(line: _Line) -> Event:
 
 
 def _refresh(line: _Line) -> Event:
-    hook = _there(line.hook)
+    hook = _require(line.hook)
     kind = events.RefreshStart if line.type == "refresh_start" else events.RefreshComplete
     return kind(
-        address=_there(hook.resource).addr,
+        address=_require(hook.resource).addr,
         id_key=hook.id_key,
         id_value=hook.id_value,
         message=line.message,
@@ -140,7 +140,7 @@ def _refresh(line: _Line) -> Event:
 
 
 def _apply(line: _Line) -> Event:
-    hook = _there(line.hook)
+    hook = _require(line.hook)
     kinds: dict[str, type[events.ApplyEvent]] = {
         "apply_start": events.ApplyStart,
         "apply_progress": events.ApplyProgress,
@@ -148,7 +148,7 @@ def _apply(line: _Line) -> Event:
         "apply_errored": events.ApplyErrored,
     }
     return kinds[line.type](
-        address=_there(hook.resource).addr,
+        address=_require(hook.resource).addr,
         action=hook.action if isinstance(hook.action, str) else "",
         id_key=hook.id_key,
         id_value=hook.id_value,
@@ -160,7 +160,7 @@ def _apply(line: _Line) -> Event:
 
 def _step(what: str, stage: Stage) -> Callable[[_Line], Event]:
     def read(line: _Line) -> Event:
-        hook = _there(line.hook)
+        hook = _require(line.hook)
         address = hook.resource.addr if hook.resource is not None else _action_address(hook.action)
         return events.Step(what=what, stage=stage, address=address, message=line.message, at=line.at)
 
@@ -173,12 +173,12 @@ def _action_address(action: Any) -> str:
 
 
 def _planned_action(line: _Line) -> Event:
-    address = _there(line.invocation).action.addr
+    address = _require(line.invocation).action.addr
     return events.PlannedAction(address=address, message=line.message, at=line.at)
 
 
 def _summary(line: _Line) -> Event:
-    changes = _there(line.changes)
+    changes = _require(line.changes)
     return events.ChangeSummary(
         operation=changes.operation,
         add=changes.add,
@@ -200,13 +200,13 @@ def _outputs(line: _Line) -> Event:
             has_value=output.value is not msgspec.UNSET,
             value=None if output.sensitive or output.value is msgspec.UNSET else output.value,
         )
-        for name, output in _there(line.outputs).items()
+        for name, output in _require(line.outputs).items()
     )
     return events.Outputs(outputs=outputs, message=line.message, at=line.at)
 
 
 def _diagnosed(line: _Line) -> Event:
-    found = diagnostic(_there(line.diagnostic))
+    found = diagnostic(_require(line.diagnostic))
     return events.DiagnosticEvent(diagnostic=found, message=line.message, at=line.at)
 
 
@@ -221,7 +221,7 @@ def _other(line: _Line) -> Event:
     return events.UnknownEvent(type=line.type, message=line.message, at=line.at)
 
 
-# Terraform says ephemeral_op_start, OpenTofu ephemeral_action_started.
+# Terraform writes ephemeral_op_start, OpenTofu ephemeral_action_started.
 _STEPS = {
     f"{prefix}_{word}": _step(what, stage)
     for what, prefix in (
@@ -257,3 +257,26 @@ _READERS: Mapping[str, Callable[[_Line], Event]] = MappingProxyType(
         **_STEPS,
     }
 )
+
+
+class CommandOutput(msgspec.Struct):
+    """What the stream of one command contained so far."""
+
+    diagnostics: list[Diagnostic] = msgspec.field(default_factory=list)
+    noise: list[str] = msgspec.field(default_factory=list)
+    outputs: tuple[events.Output, ...] = ()
+    on_event: Callable[[events.Event], None] | None = None
+
+    def line(self, line: bytes) -> None:
+        event = read_line(line)
+        match event:
+            case events.DiagnosticEvent(diagnostic=found):
+                self.diagnostics.append(found)
+            case events.Outputs(outputs=outputs):
+                self.outputs = outputs
+            case events.UnparsedLine(text=text):
+                self.noise.append(text)
+            case _:
+                pass
+        if self.on_event is not None:
+            self.on_event(event)

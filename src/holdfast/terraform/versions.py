@@ -1,7 +1,7 @@
-"""Versions and constraints as Terraform and OpenTofu write them, decided as they decide.
+"""Versions and version constraints, with the semantics of Terraform and OpenTofu.
 
-`required_version`, `.terraform-version` and the `engine:` settings all end here, so that an engine is
-chosen by the same rule by which Terraform itself would refuse it a moment later.
+`required_version`, `.terraform-version` and the `engine:` settings are all evaluated here, so that Holdfast
+selects an engine by the rule by which Terraform itself would refuse it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PADDED = 3
 
 
 class Version(Struct, frozen=True, kw_only=True, eq=False):
-    """Ordered as semantic versioning orders them; what follows a `+` is kept and never compared."""
+    """Ordered by semantic versioning; metadata after `+` is kept and never compared."""
 
     numbers: tuple[int, ...]
-    """At least three, so that `1.5` and `1.5.0` are the same version."""
+    """At least three, so that `1.5` equals `1.5.0`."""
     prerelease: str = ""
     metadata: str = ""
     written: int = _PADDED
-    """How many numbers the text had: `~>` asks."""
+    """How many numbers the text had, for `~>`."""
 
     @classmethod
     def parse(cls, text: str) -> Version:
@@ -87,7 +87,7 @@ class Version(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def _rank(self) -> tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]:
-        """A release stands after its pre-releases; in those, numbers stand before words."""
+        """A release comes after its pre-releases; in those, numbers come before words."""
         parts = tuple(
             (False, int(part), "") if part.isdigit() else (True, 0, part)
             for part in self.prerelease.split(".")
@@ -122,10 +122,10 @@ class Term(Struct, frozen=True, kw_only=True):
             case Operator.NOT_EQUAL:
                 return version != self.version
             case _:
-                return self._same_footing(version) and self._in_range(version)
+                return self._prerelease_fits(version) and self._in_range(version)
 
-    def _same_footing(self, version: Version) -> bool:
-        """A pre-release is never met by accident: the constraint must name one of the same base."""
+    def _prerelease_fits(self, version: Version) -> bool:
+        """A pre-release fits only a constraint that names a pre-release of the same version."""
         if version.prerelease:
             return bool(self.version.prerelease) and version.base == self.version.base
         return not (self.version.prerelease and self.operator is Operator.PESSIMISTIC)
@@ -146,7 +146,7 @@ class Term(Struct, frozen=True, kw_only=True):
 
 
 class Constraint(Struct, frozen=True, kw_only=True):
-    """Terms that must all hold."""
+    """Comparisons that must all hold."""
 
     terms: tuple[Term, ...]
     text: str
@@ -172,7 +172,7 @@ class Constraint(Struct, frozen=True, kw_only=True):
 
 
 def all_allow(constraints: Iterable[Constraint], version: Version) -> bool:
-    """Whether a version suits everybody who asks something of it; nobody asking allows any."""
+    """Whether a version satisfies all constraints; without constraints any does."""
     return all(constraint.allows(version) for constraint in constraints)
 
 

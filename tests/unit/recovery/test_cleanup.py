@@ -7,7 +7,7 @@ from memory_backend import state
 
 from holdfast.recovery.cleanup import Fate, fate_of_unsaved, is_of
 from holdfast.store.claims import Claim
-from holdfast.terraform.backend.lock_info import LockInfo
+from holdfast.terraform.diagnostics import LockInfo
 from holdfast.terraform.statefile.model import read_state
 
 STARTED = "2026-01-02T14:02:00.250000+00:00"

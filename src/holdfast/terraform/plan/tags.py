@@ -1,7 +1,7 @@
-"""The tags and labels of an object as it is before a change: names and values, wherever providers put them.
+"""The tags and labels of a resource before a change, wherever its provider stores them.
 
-Read only for the few changes that somebody asks about. What has no tags at all is not the same as what has
-tags that cannot be read: the one who asks decides what the latter means.
+Decoded only for the changes that a caller asks about. A resource without tags differs from one with
+unreadable tags: the caller decides what the latter means.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from holdfast.terraform.plan.model import ResourceChange
 
 
 class Tags(Struct, frozen=True, kw_only=True):
-    """Each tag with its value; None stands for a value that is there and is not text."""
+    """Each tag with its value; None for a value that is not a string."""
 
     found: tuple[tuple[str, str | None], ...] = ()
     unreadable: bool = False
-    """Something there could hold tags, and is not of a form that is known here."""
+    """An attribute for tags has an unknown shape."""
 
 
 class _Object(msgspec.Struct, frozen=True, gc=False):
-    """The attributes in which providers keep tags. All others are stepped over."""
+    """The attributes in which providers store tags. All others are skipped."""
 
     tags: Any = None
     tags_all: Any = None
@@ -48,7 +48,7 @@ _OF_METADATA = ("labels", "annotations")
 
 
 def tags_before(change: ResourceChange) -> Tags:
-    """What it carries now, not what it would carry: a plan must not take a protection off and use that."""
+    """The tags before the change, not after: a plan must not remove a protection and profit from that."""
     try:
         found = _OBJECT.decode(change.change.before)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -67,7 +67,7 @@ def tags_before(change: ResourceChange) -> Tags:
 
 
 def _inside(metadata: Any) -> Iterator[Any]:
-    """Kubernetes keeps its labels one level down. What else calls itself metadata has its own meaning."""
+    """Kubernetes stores its labels one level down; other `metadata` attributes are ignored."""
     if metadata is None:
         return
     for block in metadata if isinstance(metadata, list) else [metadata]:
@@ -104,7 +104,7 @@ def _of_item(item: Any) -> Iterator[tuple[str, str | None]]:
 
 
 def _text(value: Any) -> str | None:
-    """As a person would write it; None for what is no single value."""
+    """As a person would write it; None for a collection."""
     match value:
         case str():
             return value

@@ -1,8 +1,8 @@
-"""What changes inside an object, for showing; and what in a plan is secret, for the redactor.
+"""What changes inside a resource, to show it; and what in a plan is secret, for the redactor.
 
-`show -json` prints every secret in clear and says beside it which parts are sensitive: a mask that is `true`,
-or follows the shape of the value. No text leaves this module for a part that a mask, before or after, covers.
-Where a mask does not fit its value, the whole part counts as secret.
+`show -json` prints every secret as plain text, with a mask beside it that is `true` or follows the
+shape of the value. No text leaves this module for a part that a mask, before or after, covers. Where a
+mask does not fit its value, the whole part counts as secret.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 class Difference(Struct, frozen=True, kw_only=True):
     path: str
     before: str | None
-    """None: it is not there, or null."""
+    """None: absent, or null."""
     after: str | None
     sensitive: bool
     forces_replacement: bool
@@ -35,7 +35,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 class Differences(Struct, frozen=True, kw_only=True):
     shown: tuple[Difference, ...]
-    """What forces a replacement first, then in the order of the attributes."""
+    """Those that force a replacement first, then in the order of the attributes."""
     hidden: int
     """How many more there are."""
 
@@ -45,8 +45,8 @@ def differences(
 ) -> Differences:
     """What differs between before and after, part by part; secrets masked, long values cut to `width`.
 
-    `clean` is the redactor, and sees each text before it is cut: Terraform itself forgets some marks (the
-    `output` of a `terraform_data` made from a sensitive `input`), and half a secret is not recognised.
+    `clean` is the redactor. It gets each text before it is truncated: Terraform itself loses some marks (the
+    `output` of a `terraform_data` with a sensitive `input`), and half a secret is not recognised.
     """
     found = change.change
     sides = _Sides(
@@ -83,7 +83,7 @@ def differences_of(
 def _differences(
     sides: _Sides, forcing: tuple[Path, ...], *, clean: Callable[[str], str], at_most: int, width: int
 ) -> Differences:
-    everything = [
+    differences = [
         Difference(
             path=path_text(path),
             before=_cut(_text(part.before, secret=part.secret, clean=clean), width),
@@ -91,23 +91,23 @@ def _differences(
             if part.unknown is True
             else _cut(_text(part.after, secret=part.secret, clean=clean), width),
             sensitive=part.secret,
-            forces_replacement=any(_overlap(path, one) for one in forcing),
+            forces_replacement=any(_overlap(path, forced) for forced in forcing),
         )
         for path, part in _leaves((), sides)
     ]
-    everything.sort(key=lambda difference: not difference.forces_replacement)
-    return Differences(shown=tuple(everything[:at_most]), hidden=max(0, len(everything) - at_most))
+    differences.sort(key=lambda difference: not difference.forces_replacement)
+    return Differences(shown=tuple(differences[:at_most]), hidden=max(0, len(differences) - at_most))
 
 
 def sensitive_values(plan: Plan) -> frozenset[str]:
-    """Every text and number that anything in the plan marks as sensitive: for the redactor, never to show."""
+    """Every string and number that the plan marks as sensitive: for the redactor, never to show."""
     return frozenset(
         text for value, mask in _secret_parts(plan.document) for text in marked_texts(value, mask)
     )
 
 
 class _Sides(Struct, frozen=True, kw_only=True):
-    """One part of an object, seen from both sides."""
+    """One part of a resource, before and after."""
 
     before: Any
     after: Any
@@ -121,7 +121,7 @@ class _Sides(Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> bool:
-        """Whether it is shown as one: a secret, an unknown, or not two of one shape."""
+        """Whether it is shown as one value: a secret, an unknown value, or two different shapes."""
         if self.before_mask is True or self.after_mask is True or self.unknown is True:
             return True
         return self.steps() is None
@@ -166,7 +166,7 @@ def _part(value: Any, step: Step) -> Any:
 
 
 def part_of_mask(mask: Any, step: Step) -> Any:
-    """A mask that has no place for a step, but hides something, hides that too."""
+    """A mask without this step that hides anything also hides the step."""
     if isinstance(mask, dict) and isinstance(step, str):
         return mask.get(step, False)
     if isinstance(mask, list) and isinstance(step, int) and step < len(mask):
@@ -200,7 +200,7 @@ def _cut(text: str | None, width: int) -> str | None:
 
 
 def _plain(text: str) -> bool:
-    """Whether a text can stand without quotes: printable, and not to be taken for anything else."""
+    """Whether a string can be shown without quotes: printable and unambiguous."""
     if not text.isprintable() or text != text.strip() or text in {"", SENSITIVE, KNOWN_AFTER_APPLY}:
         return False
     try:
@@ -220,7 +220,7 @@ def _read(raw: msgspec.Raw) -> Any:
 
 
 def _secret_parts(document: PlanDocument) -> Iterator[tuple[Any, Any]]:
-    """Every value that has something to hide, with its mask."""
+    """Every value with a sensitive part, and its mask."""
     changes = [
         *(resource.change for resource in document.resource_changes or ()),
         *(resource.change for resource in document.resource_drift or ()),
@@ -251,7 +251,7 @@ def _secret_parts(document: PlanDocument) -> Iterator[tuple[Any, Any]]:
 
 
 def _secret_variables(module: ConfigModule, given: Mapping[str, Any]) -> Iterator[Any]:
-    """Values and defaults of sensitive variables, and what is written for them where a module is called."""
+    """Values and defaults of sensitive variables, and the arguments for them in module calls."""
     for name, variable in (module.variables or {}).items():
         if variable.sensitive:
             yield _read(variable.default)
@@ -262,13 +262,13 @@ def _secret_variables(module: ConfigModule, given: Mapping[str, Any]) -> Iterato
 
 
 def _constants(expressions: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
-    """What is written out in a module call; the rest are references, which are no secret."""
+    """The literal arguments of a module call; the rest are references, which are not secret."""
     read = {name: _read(expression) for name, expression in expressions.items()}
     return {name: found.get("constant_value") for name, found in read.items() if isinstance(found, dict)}
 
 
 def marked_texts(value: Any, mask: Any) -> Iterator[str]:
-    """The texts and numbers of a value that its mask covers."""
+    """The strings and numbers of a value that its mask covers."""
     if mask is True:
         yield from texts(value)
     elif isinstance(value, dict):
@@ -282,7 +282,7 @@ def marked_texts(value: Any, mask: Any) -> Iterator[str]:
 
 
 def texts(value: Any) -> Iterable[str]:
-    """Names of parts are left alone: hiding the word `password` everywhere would help nobody."""
+    """Without the names of attributes: redacting the word `password` everywhere helps no one."""
     if isinstance(value, dict):
         return (text for part in value.values() for text in texts(part))
     if isinstance(value, list):

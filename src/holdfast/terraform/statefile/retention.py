@@ -1,4 +1,4 @@
-"""Which old versions of a state may go: by count and by age. Pure."""
+"""Which old versions of a state to remove: by count and by age. Pure."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from msgspec import Struct
 
 
 class Aged(Struct, frozen=True, kw_only=True):
-    """A version or a copy, as far as its age decides about it."""
+    """A version or snapshot with its age."""
 
     name: str
     at: str | None
-    """When it was written; None: nobody looked."""
+    """When it was written; None: unknown."""
     current: bool = False
 
 
 def expired(entries: Sequence[Aged], *, keep: int, max_age: float, now: datetime) -> tuple[str, ...]:
-    """The names of those that may go, of entries that are given newest first.
+    """The names of the entries to remove; `entries` are newest first.
 
-    Never one of the newest `keep`, never the current one, and never one whose age is not known: of the rest,
-    those that are older than `max_age` seconds.
+    Never one of the newest `keep`, the current one, or one of unknown age: of the rest, those that are
+    older than `max_age` seconds.
     """
     return tuple(
         entry.name
@@ -31,7 +31,7 @@ def expired(entries: Sequence[Aged], *, keep: int, max_age: float, now: datetime
 
 
 def too_old(at: str, *, max_age: float, now: datetime) -> bool:
-    """What is not a time is no reason to drop anything."""
+    """False for anything that is not a time."""
     try:
         return now - datetime.fromisoformat(at) > timedelta(seconds=max_age)
     except (ValueError, TypeError):

@@ -30,10 +30,10 @@ _MARKS = (
     ("values", "sensitive_values"),
     ("config_values", "config_sensitive"),
 )
-"""Where a document of Terraform says beside a value which parts of it are sensitive."""
+"""Pairs of a value and its mask in Terraform's documents."""
 
 _DYNAMIC = frozenset({"value", "type"})
-"""How a state writes a value of any type, such as the `input` of a `terraform_data`; paths do not name it."""
+"""How a state writes a dynamic value, such as the `input` of a `terraform_data`; paths skip it."""
 
 
 def sensitive_in_state(file: StateFile) -> frozenset[str]:
@@ -50,12 +50,12 @@ def sensitive_in_state(file: StateFile) -> frozenset[str]:
 
 
 def sensitive_in_outputs(raw: bytes) -> frozenset[str]:
-    """Of what `output -json` prints. Of what cannot be read, nothing."""
+    """In the output of `output -json`; nothing where it cannot be read."""
     return frozenset(_of_outputs(read_outputs(raw)))
 
 
 def sensitive_in_shown(raw: bytes) -> frozenset[str]:
-    """Of what `show -json` prints of a state or a plan: these know the provider's schema too."""
+    """In the output of `show -json` for a state or a plan, which knows the provider's schema too."""
     try:
         document = _DECODER.decode(raw)
     except DECODE_ERRORS:
@@ -68,8 +68,8 @@ def sensitive_variables(
 ) -> frozenset[str]:
     """Values of the root module's variables that are declared sensitive: defaults, files, and `given` ones.
 
-    `given` are those of the configuration and of the environment, by name and in clear. Which of several
-    values wins does not matter here: none of them is to be shown.
+    `given` are those of the configuration and the environment, by name and as plain text. Which of several
+    values wins does not matter: none of them may be shown.
     """
     declared = {
         block.labels[0]: block
@@ -93,25 +93,26 @@ def sensitive_variables(
 
 
 def without_marked(document: Any, mask: str) -> Any:
-    """A document of `show -json` or `output -json` with every marked value replaced, however short it is."""
+    """A document of `show -json` or `output -json` with every sensitive value masked, however short."""
     if isinstance(document, list):
-        return [without_marked(one, mask) for one in document]
+        return [without_marked(item, mask) for item in document]
     if not isinstance(document, dict):
         return document
-    result = {key: without_marked(one, mask) for key, one in document.items()}
+    result = {key: without_marked(item, mask) for key, item in document.items()}
     for value, marks in _MARKS:
         if value in result and document.get(marks) not in (None, False, {}, []):
             result[value] = _hidden(result[value], document[marks], mask)
     if document.get("sensitive") is True and result.get("value") is not None:
         result["value"] = mask
     for name in _secret_names(document):
-        if isinstance(one := result["variables"].get(name), dict) and one.get("value") is not None:
-            result["variables"][name] = {**one, "value": mask}
+        variable = result["variables"].get(name)
+        if isinstance(variable, dict) and variable.get("value") is not None:
+            result["variables"][name] = {**variable, "value": mask}
     return result
 
 
 def _secret_names(document: Mapping[str, Any]) -> Iterator[str]:
-    """Variables of a plan are marked far away from their values."""
+    """A plan marks its variables in the configuration, not beside their values."""
     root = (document.get("configuration") or {}).get("root_module") or {}
     if isinstance(document.get("variables"), dict):
         for name, variable in (root.get("variables") or {}).items():
@@ -123,16 +124,16 @@ def _hidden(value: Any, marks: Any, mask: str) -> Any:
     if marks is True:
         return None if value is None else mask
     if isinstance(value, dict):
-        return {key: _hidden(one, part_of_mask(marks, key), mask) for key, one in value.items()}
+        return {key: _hidden(part, part_of_mask(marks, key), mask) for key, part in value.items()}
     if isinstance(value, list):
-        return [_hidden(one, part_of_mask(marks, at), mask) for at, one in enumerate(value)]
+        return [_hidden(part, part_of_mask(marks, at), mask) for at, part in enumerate(value)]
     return value
 
 
 def _of_marks(document: Any) -> Iterator[str]:
     if isinstance(document, list):
-        for one in document:
-            yield from _of_marks(one)
+        for item in document:
+            yield from _of_marks(item)
     elif isinstance(document, dict):
         for value, marks in _MARKS:
             if value in document and document.get(marks):
@@ -141,8 +142,8 @@ def _of_marks(document: Any) -> Iterator[str]:
             yield from texts(document.get("value"))
         for name in _secret_names(document):
             yield from texts((document["variables"].get(name) or {}).get("value"))
-        for one in document.values():
-            yield from _of_marks(one)
+        for item in document.values():
+            yield from _of_marks(item)
 
 
 def _of_outputs(outputs: Iterable[StateOutput]) -> Iterator[str]:
@@ -152,7 +153,7 @@ def _of_outputs(outputs: Iterable[StateOutput]) -> Iterator[str]:
 
 
 def _at(value: Any, path: Any) -> Any:
-    """What stands at a path. A step that is not understood takes all that is left."""
+    """The value at a path. An unknown step returns everything below it."""
     for step in path if isinstance(path, list) else ():
         key = step.get("value") if isinstance(step, dict) else None
         if isinstance(key, dict):
@@ -169,15 +170,15 @@ def _at(value: Any, path: Any) -> Any:
 
 
 def _known_texts(value: object) -> Iterator[str]:
-    """Of a value as the code has it; what the code computes is not known here."""
+    """The literal texts of a value in the code; computed parts are unknown."""
     match value:
         case Unknown() | None | bool():
             return
         case Mapping():
-            for one in value.values():
-                yield from _known_texts(one)
+            for part in value.values():
+                yield from _known_texts(part)
         case list() | tuple():
-            for one in value:
-                yield from _known_texts(one)
+            for part in value:
+                yield from _known_texts(part)
         case _:
             yield str(value)

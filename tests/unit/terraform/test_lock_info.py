@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.terraform.backend.lock_info import LockInfo, parse_lock_info
+from holdfast.terraform.diagnostics import LockInfo, parse_lock_info
 
 TEXT = """Error message: HTTP remote state already locked: ID=9db590f1-5c1a
 Lock Info:
