@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from holdfast.kernel.errors import Busy, UnknownOutcome
 from holdfast.store.encrypted_blobs import EncryptedBlobs, Opened, to_json
@@ -189,7 +189,7 @@ class _Record(Struct, frozen=True, kw_only=True):
         return self.number == lease.number and self.holder is not None and self.holder.same(lease.holder)
 
     def data(self) -> bytes:
-        return to_json(asdict(self))
+        return to_json(msgspec.to_builtins(self))
 
 
 class _StoredLease(Struct, frozen=True, kw_only=True):
