@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config.settings import Environment
-from holdfast.stacks.environment import Verdict, decide, recognise
+from holdfast.stacks.environment import EnvironmentDecision, decide, recognise
 
 VALUES = st.sampled_from(("prod", "dev", "live", "acme-dev-1", "acme-prod-1", "x", "a-dev-prod-b"))
 GLOBS = st.sampled_from(("*", "*-dev-*", "*-prod-*", "x", "prod", "acme-*", "dev"))
@@ -27,7 +27,7 @@ SOURCES = st.tuples(st.none() | VALUES, st.none() | VALUES, st.none() | VALUES)
 Sources = tuple[str | None, str | None, str | None]
 
 
-def judged(sources: Sources, known: list[Environment]) -> Verdict:
+def judged(sources: Sources, known: list[Environment]) -> EnvironmentDecision:
     stated, account, in_file = sources
     return decide(stated=stated, account=account, in_files=lambda: in_file, environments=known)
 

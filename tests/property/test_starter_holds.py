@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.read import parse
-from holdfast.onboarding.scan import Look, Module, VariablesFile
+from holdfast.onboarding.scan import RepositoryScan, ScannedModule, VariablesFile
 from holdfast.onboarding.starter import starter_from_scan
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.discover import discover
@@ -30,7 +30,7 @@ BACKENDS = st.sampled_from(
     )
 )
 MODULES = st.builds(
-    Module, folder=FOLDERS, backend=BACKENDS, called=st.booleans(), asks_workspace=st.booleans()
+    ScannedModule, folder=FOLDERS, backend=BACKENDS, called=st.booleans(), asks_workspace=st.booleans()
 )
 FILES = st.builds(
     lambda folder, stem, suffix: f"{folder}/{stem}.tfvars{suffix}".removeprefix("./"),
@@ -42,11 +42,11 @@ FILES = st.builds(
 
 @settings(max_examples=200, deadline=None)
 @given(modules=st.lists(MODULES, max_size=8), files=st.lists(FILES, max_size=8))
-def test_the_starter_finds_what_it_announces(modules: list[Module], files: list[str]) -> None:
+def test_the_starter_finds_what_it_announces(modules: list[ScannedModule], files: list[str]) -> None:
     """The text is a configuration without mistakes, and discovery gives exactly the announced names."""
     by_folder = {module.folder: module for module in modules}
     code = {f"{folder}/main.tf".removeprefix("./") for folder in by_folder}
-    look = Look(
+    look = RepositoryScan(
         name="repository",
         files=frozenset((*code, *files)),
         modules=by_folder,

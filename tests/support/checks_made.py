@@ -23,7 +23,7 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout, 
 from holdfast.config import read as config_read
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
-from holdfast.hcl.eval.worktree import Kind, Worktree
+from holdfast.hcl.eval.worktree import PathKind, Worktree
 from holdfast.hcl.reader import read, values
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.discover import discover
@@ -50,10 +50,10 @@ class MemoryTree(Worktree):
         listing = self._tree.listing(folder)
         return tuple(sorted((*listing.files, *listing.folders))) if listing is not None else ()
 
-    def kind(self, path: str) -> Kind:
+    def kind(self, path: str) -> PathKind:
         if path in self._all:
-            return Kind.FILE
-        return Kind.FOLDER if self._tree.listing(path) is not None else Kind.MISSING
+            return PathKind.FILE
+        return PathKind.FOLDER if self._tree.listing(path) is not None else PathKind.MISSING
 
     def real(self, path: str) -> str | None:
         return path

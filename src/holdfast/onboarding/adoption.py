@@ -8,9 +8,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.onboarding.scan import Look, Module
-from holdfast.onboarding.starter_entries import Entry, Found
-from holdfast.onboarding.starter_state import Home, missing_settings
+from holdfast.onboarding.scan import RepositoryScan, ScannedModule
+from holdfast.onboarding.starter_entries import StackDraft, StackEntry
+from holdfast.onboarding.starter_state import StateChoice, missing_settings
 
 _PLACES: Final = (
     *("bucket", "key", "prefix", "region", "profile", "role_arn", "dynamodb_table", "kms_key_id"),
@@ -19,7 +19,7 @@ _PLACES: Final = (
 )
 
 
-class Mend(Struct, frozen=True, kw_only=True):
+class AdoptionStep(Struct, frozen=True, kw_only=True):
     """One thing to do: what kind of thing, where, and one sentence."""
 
     title: str
@@ -29,8 +29,8 @@ class Mend(Struct, frozen=True, kw_only=True):
 
 
 def adoption_steps(
-    look: Look, entries: Sequence[Entry], homes: Mapping[str, Home], lost: Iterable[str]
-) -> tuple[Mend, ...]:
+    look: RepositoryScan, entries: Sequence[StackEntry], homes: Mapping[str, StateChoice], lost: Iterable[str]
+) -> tuple[AdoptionStep, ...]:
     """First what keeps plans from being true, then states, then locks and habits."""
     stacks = [stack for entry in entries for stack in entry.stacks]
     held = {stack.name for entry in entries if entry.held is not None for stack in entry.stacks}
@@ -52,28 +52,28 @@ def adoption_steps(
     )
 
 
-def _unreadable(look: Look) -> Iterator[Mend]:
+def _unreadable(look: RepositoryScan) -> Iterator[AdoptionStep]:
     title = "Files that cannot be read"
     problems = [problem for module in look.modules.values() for problem in module.problems]
     problems += [problem for file in look.variables_files.values() for problem in file.problems]
     for problem in problems:
         place = problem.place
-        yield Mend(
+        yield AdoptionStep(
             title=title,
             file=place.file if place else None,
             line=place.line if place else None,
             what=f"{problem.message}: mend it first, what Holdfast reads from the file may be wrong.",
         )
     for path in look.odd:
-        yield Mend(
+        yield AdoptionStep(
             title=title, file=path, what="Its name is not plain text: rename it, nothing can refer to it."
         )
 
 
-def _terragrunt(look: Look) -> Iterator[Mend]:
+def _terragrunt(look: RepositoryScan) -> Iterator[AdoptionStep]:
     if not look.terragrunt:
         return
-    yield Mend(
+    yield AdoptionStep(
         title="Terragrunt",
         file=look.terragrunt[0],
         what="Holdfast runs plain Terraform or OpenTofu. Units get backend, providers and inputs from "
@@ -84,14 +84,14 @@ def _terragrunt(look: Look) -> Iterator[Mend]:
     )
 
 
-def _held(entries: Sequence[Entry], look: Look) -> Iterator[Mend]:
+def _held(entries: Sequence[StackEntry], look: RepositoryScan) -> Iterator[AdoptionStep]:
     for entry in entries:
         if entry.held is None:
             continue
         place = look.modules[entry.stacks[0].module].backend_place
         first = entry.stacks[0].name
         many = f" and {len(entry.stacks) - 1} more" if len(entry.stacks) > 1 else ""
-        yield Mend(
+        yield AdoptionStep(
             title="Stacks held back until you say where their state is",
             file=place.file if place else entry.stacks[0].module,
             line=place.line if place else None,
@@ -99,7 +99,9 @@ def _held(entries: Sequence[Entry], look: Look) -> Iterator[Mend]:
         )
 
 
-def _guessed(stacks: Sequence[Found], homes: Mapping[str, Home], look: Look) -> Iterator[Mend]:
+def _guessed(
+    stacks: Sequence[StackDraft], homes: Mapping[str, StateChoice], look: RepositoryScan
+) -> Iterator[AdoptionStep]:
     seen: set[tuple[str, str]] = set()
     for stack in stacks:
         guess = homes[stack.name].guessed
@@ -107,7 +109,7 @@ def _guessed(stacks: Sequence[Found], homes: Mapping[str, Home], look: Look) -> 
             continue
         seen.add((stack.module, guess))
         place = look.modules[stack.module].backend_place
-        yield Mend(
+        yield AdoptionStep(
             title="Compare with where the states are today, before the first apply",
             file=place.file if place else stack.module,
             line=place.line if place else None,
@@ -116,7 +118,7 @@ def _guessed(stacks: Sequence[Found], homes: Mapping[str, Home], look: Look) -> 
         )
 
 
-def _states(modules: Iterable[Module], stacks: Sequence[Found]) -> Iterator[Mend]:
+def _states(modules: Iterable[ScannedModule], stacks: Sequence[StackDraft]) -> Iterator[AdoptionStep]:
     for module in modules:
         names = [stack.name for stack in stacks if stack.module == module.folder]
         for path in module.states if module.backend is None else ():
@@ -127,7 +129,7 @@ def _states(modules: Iterable[Module], stacks: Sequence[Found]) -> Iterator[Mend
                 else next((one for one in names if workspace in one.split("/")), "STACK")
             )
             option = f" --workspace {workspace}" if workspace else ""
-            yield Mend(
+            yield AdoptionStep(
                 title="States beside the code: take them over",
                 file=path,
                 what=f"holdfast state adopt {name}{option} (it is copied and renamed, never deleted); "
@@ -135,10 +137,10 @@ def _states(modules: Iterable[Module], stacks: Sequence[Found]) -> Iterator[Mend
             )
 
 
-def _in_git(look: Look) -> Iterator[Mend]:
+def _in_git(look: RepositoryScan) -> Iterator[AdoptionStep]:
     for path in look.secrets_in_git:
         kind = "A plan" if "plan" in posixpath.basename(path) else "A state"
-        yield Mend(
+        yield AdoptionStep(
             title="State and plan files in Git",
             file=path,
             what=f"{kind} holds secrets in clear: once the state has its own place, git rm --cached it, "
@@ -146,7 +148,9 @@ def _in_git(look: Look) -> Iterator[Mend]:
         )
 
 
-def _open(stacks: Sequence[Found], homes: Mapping[str, Home], look: Look) -> Iterator[Mend]:
+def _open(
+    stacks: Sequence[StackDraft], homes: Mapping[str, StateChoice], look: RepositoryScan
+) -> Iterator[AdoptionStep]:
     for folder in sorted({stack.module for stack in stacks}):
         module = look.modules[folder]
         given = [homes[stack.name].settings for stack in stacks if stack.module == folder]
@@ -156,7 +160,7 @@ def _open(stacks: Sequence[Found], homes: Mapping[str, Home], look: Look) -> Ite
             if any(name not in settings for settings in given)
         ]
         if lacks and module.backend_place is not None:
-            yield Mend(
+            yield AdoptionStep(
                 title="Backend settings that nothing gives",
                 file=module.backend_place.file,
                 line=module.backend_place.line,
@@ -165,12 +169,12 @@ def _open(stacks: Sequence[Found], homes: Mapping[str, Home], look: Look) -> Ite
             )
 
 
-def _backends(modules: Sequence[Module]) -> Iterator[Mend]:
+def _backends(modules: Sequence[ScannedModule]) -> Iterator[AdoptionStep]:
     """Where states are kept: from the most fragile place to what only needs a better lock."""
     for module in modules:
         place = module.backend_place
         if module.backend is not None and module.backend.type == "local" and place is not None:
-            yield Mend(
+            yield AdoptionStep(
                 title="Local backends",
                 file=place.file,
                 line=place.line,
@@ -179,7 +183,7 @@ def _backends(modules: Sequence[Module]) -> Iterator[Mend]:
             )
     for module in modules:
         if module.backend is None:
-            yield Mend(
+            yield AdoptionStep(
                 title="No backend in the code",
                 file=module.folder,
                 what="Holdfast keeps the state in .holdfast/ on this machine: "
@@ -188,7 +192,7 @@ def _backends(modules: Sequence[Module]) -> Iterator[Mend]:
     for module in modules:
         place = module.backend_place
         if module.backend is not None and "dynamodb_table" in module.backend.settings and place is not None:
-            yield Mend(
+            yield AdoptionStep(
                 title="DynamoDB locks",
                 file=place.file,
                 line=place.line,
@@ -201,7 +205,7 @@ def _backends(modules: Sequence[Module]) -> Iterator[Mend]:
             continue
         fixed = [name for name in _PLACES if name in module.backend.settings]
         if fixed:
-            yield Mend(
+            yield AdoptionStep(
                 title="Backends written into the code",
                 file=place.file,
                 line=place.line,
@@ -210,7 +214,7 @@ def _backends(modules: Sequence[Module]) -> Iterator[Mend]:
             )
 
 
-def _without_values(stacks: Sequence[Found], look: Look) -> Iterator[Mend]:
+def _without_values(stacks: Sequence[StackDraft], look: RepositoryScan) -> Iterator[AdoptionStep]:
     seen: set[tuple[str, str | None]] = set()
     for stack in stacks:
         files = [*stack.shared, *((stack.file,) if stack.file else ())]
@@ -222,7 +226,7 @@ def _without_values(stacks: Sequence[Found], look: Look) -> Iterator[Mend]:
         if lacks and key not in seen:
             seen.add(key)
             more = f" and {len(lacks) - 4} more" if len(lacks) > 4 else ""  # noqa: PLR2004 - as many as fit a line
-            yield Mend(
+            yield AdoptionStep(
                 title="Variables without a value",
                 file=stack.file or stack.module,
                 what=f"{', '.join(lacks[:4])}{more}: give them in a variables file, under `variables:`, "
@@ -230,9 +234,9 @@ def _without_values(stacks: Sequence[Found], look: Look) -> Iterator[Mend]:
             )
 
 
-def _glue(look: Look) -> Iterator[Mend]:
+def _glue(look: RepositoryScan) -> Iterator[AdoptionStep]:
     for glue in look.glue:
-        yield Mend(
+        yield AdoptionStep(
             title="Glue that Terraform runs on its own machine",
             file=glue.place.file,
             line=glue.place.line,
@@ -241,9 +245,9 @@ def _glue(look: Look) -> Iterator[Mend]:
         )
 
 
-def _lost(look: Look, lost: Iterable[str]) -> Iterator[Mend]:
+def _lost(look: RepositoryScan, lost: Iterable[str]) -> Iterator[AdoptionStep]:
     for sentence in lost:
-        yield Mend(
+        yield AdoptionStep(
             title="What of Atlantis was not carried over",
             file=look.atlantis.path if look.atlantis is not None else None,
             what=sentence,

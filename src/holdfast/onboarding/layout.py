@@ -14,8 +14,8 @@ from holdfast.config.placeholders import MalformedError, escape
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import is_auto_loaded
 from holdfast.onboarding.naming import is_environment, is_hint, is_region, path_pattern
-from holdfast.onboarding.scan import Look, Module
-from holdfast.onboarding.starter_entries import Entry, Found, name_entries, root_entry, single_entry
+from holdfast.onboarding.scan import RepositoryScan, ScannedModule
+from holdfast.onboarding.starter_entries import StackDraft, StackEntry, name_entries, root_entry, single_entry
 from holdfast.stacks import names
 from holdfast.stacks.discover import has_root_module
 from holdfast.stacks.listing import ROOT, ListedTree, join_path
@@ -29,7 +29,7 @@ _LIBRARIES: Final = frozenset(("modules", "module", "_modules", "tf-modules", "t
 _MANY_TOPS: Final = 3
 
 
-class _Item(Struct, frozen=True, kw_only=True):
+class _Candidate(Struct, frozen=True, kw_only=True):
     """A stack before its pattern is known. `up`: how many parts of its path lead to its module."""
 
     path: str
@@ -42,7 +42,7 @@ class _Item(Struct, frozen=True, kw_only=True):
 
 
 class Layout(Struct, frozen=True, kw_only=True):
-    entries: tuple[Entry, ...]
+    entries: tuple[StackEntry, ...]
     library: tuple[str, ...]
     """Modules that nobody calls and that were still taken for building blocks."""
     homeless: tuple[str, ...]
@@ -51,7 +51,7 @@ class Layout(Struct, frozen=True, kw_only=True):
     """Root modules among examples and tests."""
 
 
-def is_root(module: Module, *, terragrunt: bool) -> bool:
+def is_root(module: ScannedModule, *, terragrunt: bool) -> bool:
     """Whether the folder can be planned by itself, as far as it can be told from outside."""
     if module.aside or module.terragrunt or not module.makes:
         return False
@@ -62,19 +62,19 @@ def is_root(module: Module, *, terragrunt: bool) -> bool:
     return not module.called and not _LIBRARIES & set(module.folder.split("/"))
 
 
-def layout_from_scan(look: Look) -> Layout:
+def layout_from_scan(look: RepositoryScan) -> Layout:
     roots = {
         folder for folder, module in look.modules.items() if is_root(module, terragrunt=bool(look.terragrunt))
     }
     items, shared_only, homeless = _variables_items(look, roots)
     used = {item.module for item in items}
     tree = ListedTree(look.files)
-    entries: list[Entry] = []
+    entries: list[StackEntry] = []
     for group in _groups(items):
         entries += _entries(group, tree, RuleKind.VARIABLES)
     plain = sorted(roots - used)
     folders = [
-        _Item(path=folder, parts=tuple(folder.split("/")), module=folder)
+        _Candidate(path=folder, parts=tuple(folder.split("/")), module=folder)
         for folder in plain
         if folder != ROOT and folder not in shared_only
     ]
@@ -99,10 +99,10 @@ def layout_from_scan(look: Look) -> Layout:
 
 
 def _variables_items(
-    look: Look, roots: set[str]
-) -> tuple[list[_Item], dict[str, list[str]], tuple[str, ...]]:
+    look: RepositoryScan, roots: set[str]
+) -> tuple[list[_Candidate], dict[str, list[str]], tuple[str, ...]]:
     """Stacks made by a variables file, modules that only have shared ones, and files without a module."""
-    items: list[_Item] = []
+    items: list[_Candidate] = []
     shared: defaultdict[str, list[str]] = defaultdict(list)
     waiting: list[str] = []
     for path in sorted(look.variables_files):
@@ -135,8 +135,8 @@ def _variables_items(
     return with_shared, {folder: paths for folder, paths in lonely.items() if paths}, homeless
 
 
-def _item(path: str, module: str, *, up: int | None = None, parent: str = ROOT, part: int = 0) -> _Item:
-    return _Item(
+def _item(path: str, module: str, *, up: int | None = None, parent: str = ROOT, part: int = 0) -> _Candidate:
+    return _Candidate(
         path=path,
         parts=tuple(names.without_suffix(path).split("/")),
         module=module,
@@ -150,7 +150,7 @@ def _depth(folder: str) -> int:
     return 0 if folder == ROOT else folder.count("/") + 1
 
 
-def _above(folder: str, look: Look, roots: set[str]) -> str | None:
+def _above(folder: str, look: RepositoryScan, roots: set[str]) -> str | None:
     """The nearest folder with code, the root excepted; it may be one that is no root module."""
     here = folder
     while here and here != ROOT:
@@ -169,7 +169,7 @@ def _by_top(paths: Iterable[str]) -> list[list[str]]:
     return list(groups.values())
 
 
-def _by_name(paths: list[str], look: Look, roots: set[str]) -> list[_Item]:
+def _by_name(paths: list[str], look: RepositoryScan, roots: set[str]) -> list[_Candidate]:
     """Files whose path names their module (`services/{service}`), else those of the root module."""
     split = [names.without_suffix(path).split("/") for path in paths]
     parents = sorted({posixpath.dirname(folder) or ROOT for folder in look.modules if folder != ROOT})
@@ -185,22 +185,22 @@ def _by_name(paths: list[str], look: Look, roots: set[str]) -> list[_Item]:
     return [_item(path, ROOT, up=0) for path in paths] if ROOT in roots else []
 
 
-def _shared_for(item: _Item, shared: Mapping[str, list[str]]) -> tuple[str, ...]:
+def _shared_for(item: _Candidate, shared: Mapping[str, list[str]]) -> tuple[str, ...]:
     """Shared files from the top down to the stack's own folder, so that the nearest one wins."""
     folders = [ROOT, *("/".join(item.parts[:count]) for count in range(1, len(item.parts)))]
     return tuple(path for folder in folders for path in shared.get(folder, ()))
 
 
-def _groups(items: Sequence[_Item]) -> list[list[_Item]]:
+def _groups(items: Sequence[_Candidate]) -> list[list[_Candidate]]:
     """Items that may share a pattern: alike in length, module and shared files, below one top folder."""
-    groups: defaultdict[tuple[object, ...], list[_Item]] = defaultdict(list)
+    groups: defaultdict[tuple[object, ...], list[_Candidate]] = defaultdict(list)
     for item in items:
         shared = tuple((path.count("/"), posixpath.basename(path)) for path in item.shared)
         suffix = item.path.endswith(".json")
         groups[len(item.parts), item.up, item.parent, item.part, shared, suffix].append(item)
-    found: list[list[_Item]] = []
+    found: list[list[_Candidate]] = []
     for group in groups.values():
-        tops: defaultdict[str, list[_Item]] = defaultdict(list)
+        tops: defaultdict[str, list[_Candidate]] = defaultdict(list)
         for item in group:
             tops["" if is_environment(item.parts[0]) or is_region(item.parts[0]) else item.parts[0]].append(
                 item
@@ -212,8 +212,11 @@ def _groups(items: Sequence[_Item]) -> list[list[_Item]]:
 
 
 def _entries(
-    items: list[_Item], tree: ListedTree, kind: RuleKind, said: Mapping[str, Mapping[str, str]] | None = None
-) -> list[Entry]:
+    items: list[_Candidate],
+    tree: ListedTree,
+    kind: RuleKind,
+    said: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[StackEntry]:
     """One entry if a pattern finds these and no other; else the group is divided until it does.
 
     `said`: what the pattern of the undivided group says about each path.
@@ -233,13 +236,13 @@ def _entries(
     column = next(
         index for index in range(len(items[0].parts)) if len({item.parts[index] for item in items}) > 1
     )
-    divided: defaultdict[str, list[_Item]] = defaultdict(list)
+    divided: defaultdict[str, list[_Candidate]] = defaultdict(list)
     for item in items:
         divided[item.parts[column]].append(item)
     return [entry for group in divided.values() for entry in _entries(group, tree, kind, said)]
 
 
-def _path(stack: Found) -> str:
+def _path(stack: StackDraft) -> str:
     return stack.file or stack.module
 
 
@@ -247,7 +250,7 @@ def _leaf(kind: RuleKind) -> str:
     return "name" if kind is RuleKind.VARIABLES else "component"
 
 
-def _entry(items: list[_Item], parts: tuple[str, ...], kind: RuleKind) -> Entry | None:
+def _entry(items: list[_Candidate], parts: tuple[str, ...], kind: RuleKind) -> StackEntry | None:
     first = items[0]
     suffix = first.path[len("/".join(first.parts)) :]
     pattern = "/".join(parts) + suffix
@@ -266,14 +269,14 @@ def _entry(items: list[_Item], parts: tuple[str, ...], kind: RuleKind) -> Entry 
         )
     shared = tuple("/".join((*parts[: path.count("/")], posixpath.basename(path))) for path in first.shared)
     what = "variables files" if kind is RuleKind.VARIABLES else "folders with a root module"
-    return Entry(
+    return StackEntry(
         kind=kind,
         pattern=pattern,
         module=module,
         shared=shared,
         why=f"{len(items)} {what}: one stack each" if len(items) > 1 else f"one of the {what}",
         stacks=tuple(
-            Found(
+            StackDraft(
                 name=names.without_suffix(item.path),
                 module=item.module,
                 file=item.path if kind is RuleKind.VARIABLES else None,
@@ -285,7 +288,7 @@ def _entry(items: list[_Item], parts: tuple[str, ...], kind: RuleKind) -> Entry 
     )
 
 
-def _finds(entry: Entry, tree: ListedTree) -> set[str]:
+def _finds(entry: StackEntry, tree: ListedTree) -> set[str]:
     folders = entry.kind is RuleKind.FOLDER
     found = matching_paths(compile_pattern(entry.pattern or ""), tree, folders=folders)
     return {path for path, _ in found if not folders or has_root_module(tree.listing(path))}

@@ -61,13 +61,13 @@ _SAYS_NOTHING: Final = frozenset(("terraform", "main", "variables", "vars", "val
 """Names of files that say nothing about the stack they are for."""
 
 
-class Word(Struct, frozen=True, kw_only=True):
+class EnvironmentWord(Struct, frozen=True, kw_only=True):
     text: str
     """As it is written in the value: `dev`, `Prod`."""
     production: bool
 
 
-def environment_word(value: str) -> Word | None:
+def environment_word(value: str) -> EnvironmentWord | None:
     """The environment that a value speaks of; production when it speaks of several."""
     joined_up = _NOT_QUITE.sub(r"\1\2", value)
     tokens = [token for token in re.split(r"[-_.]", joined_up) if token]
@@ -75,7 +75,7 @@ def environment_word(value: str) -> Word | None:
     for production, words in ((True, PRODUCTION_NAMES), (False, _BEFORE_PRODUCTION)):
         found = next((token for token in tokens if bare[token] in words), None)
         if found is not None:
-            return Word(text=found, production=production)
+            return EnvironmentWord(text=found, production=production)
     return None
 
 
@@ -192,7 +192,7 @@ def _built(found: Mapping[str, tuple[bool, list[str]]]) -> tuple[Environment, ..
     return tuple(sorted(made, key=lambda one: (one.production, one.name)))
 
 
-def _glob(value: str, word: Word) -> str:
+def _glob(value: str, word: EnvironmentWord) -> str:
     """`acme-dev` is one of `*-dev`; a word that is written apart stands for this value alone."""
     before, found, after = value.partition(word.text)
     if not found:

@@ -19,7 +19,7 @@ from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.onboarding.scan_atlantis import FILE_NAMES, Atlantis, read_atlantis
 from holdfast.onboarding.scan_scripts import (
     LARGEST,
-    Passed,
+    BackendConfigOption,
     backend_config_options,
     generated_backend,
     is_script,
@@ -40,7 +40,7 @@ _ASIDE: Final = frozenset(("examples", "example", "tests", "testdata", "fixtures
 _WORKSPACE: Final = re.compile(r"^(?!\s*(?:#|//)).*\bterraform\.workspace\b", re.MULTILINE)
 
 
-class Module(Struct, frozen=True, kw_only=True):
+class ScannedModule(Struct, frozen=True, kw_only=True):
     """A folder with code."""
 
     folder: str
@@ -83,24 +83,24 @@ class BackendFile(Struct, frozen=True, kw_only=True):
     settings: Mapping[str, object] = field(default_factory=dict)
 
 
-class Glue(Struct, frozen=True, kw_only=True):
+class LocalProgram(Struct, frozen=True, kw_only=True):
     """Something that Terraform runs on the machine it stands on."""
 
     what: str
     place: Place
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class RepositoryScan(Struct, frozen=True, kw_only=True):
     """Paths are relative to the root and use `/`; the root itself is `.`."""
 
     name: str
     """What the repository's folder is called."""
     files: frozenset[str] = frozenset()
     """Code and variables files: what patterns can find."""
-    modules: Mapping[str, Module] = field(default_factory=dict)
+    modules: Mapping[str, ScannedModule] = field(default_factory=dict)
     variables_files: Mapping[str, VariablesFile] = field(default_factory=dict)
     backend_files: tuple[BackendFile, ...] = ()
-    passed: tuple[Passed, ...] = ()
+    passed: tuple[BackendConfigOption, ...] = ()
     """What scripts hand to `init`."""
     written: tuple[Place, ...] = ()
     """Where scripts write a backend into the code."""
@@ -108,12 +108,12 @@ class Look(Struct, frozen=True, kw_only=True):
     terragrunt: tuple[str, ...] = ()
     secrets_in_git: tuple[str, ...] = ()
     """State and plan files that Git keeps."""
-    glue: tuple[Glue, ...] = ()
+    glue: tuple[LocalProgram, ...] = ()
     odd: tuple[str, ...] = ()
     """Paths that are not text: nothing can name them."""
 
 
-def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> Look:
+def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositoryScan:
     """`tracked`: the paths that Git keeps. Raises only where a folder cannot be read."""
     paths, odd = _paths(FolderTree(root))
     code = Code(root)
@@ -128,7 +128,7 @@ def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> Look:
     terragrunt = tuple(path for path in paths if _TERRAGRUNT.search(path))
     modules = _modules(root, code, paths, variables_files, terragrunt)
     scripts = [(path, _text(root / path)) for path in paths if is_script(path)]
-    return Look(
+    return RepositoryScan(
         name=root.resolve().name,
         files=frozenset(path for path in paths if is_code(posixpath.basename(path)) or ".tfvars" in path),
         modules=modules,
@@ -205,7 +205,7 @@ def _modules(
     paths: tuple[str, ...],
     variables_files: Mapping[str, VariablesFile],
     terragrunt: tuple[str, ...],
-) -> dict[str, Module]:
+) -> dict[str, ScannedModule]:
     folders = sorted({posixpath.dirname(path) or ROOT for path in paths if is_code(posixpath.basename(path))})
     states: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
@@ -219,11 +219,11 @@ def _modules(
     for path, file in variables_files.items():
         if is_auto_loaded(posixpath.basename(path)):
             beside[posixpath.dirname(path) or ROOT] |= file.sets
-    found: dict[str, Module] = {}
+    found: dict[str, ScannedModule] = {}
     for folder in folders:
         module = code.module(folder)
         place = module.backend.place if module.backend is not None else module.cloud
-        found[folder] = Module(
+        found[folder] = ScannedModule(
             folder=folder,
             backend=code_backend(code, folder),
             backend_place=place,
@@ -300,13 +300,13 @@ def _said(expression: Expression) -> str:
             return ""
 
 
-def _glue(code: Code, modules: Iterable[Module]) -> Iterator[Glue]:
+def _glue(code: Code, modules: Iterable[ScannedModule]) -> Iterator[LocalProgram]:
     for module in modules:
         found: ModuleCode = code.module(module.folder)
         for block in found.blocks("resource"):
             for inner in block.body.blocks_of("provisioner"):
                 if inner.labels and inner.labels[0] in ("local-exec", "remote-exec"):
-                    yield Glue(what=inner.labels[0], place=inner.place)
+                    yield LocalProgram(what=inner.labels[0], place=inner.place)
         for block in found.blocks("data"):
             if block.labels and block.labels[0] == "external":
-                yield Glue(what="external", place=block.place)
+                yield LocalProgram(what="external", place=block.place)

@@ -30,7 +30,7 @@ _VARIABLE: Final = re.compile(
 _SAME: Final = {"env": "environment", "aws_region": "region", "location": "region", "stage": "environment"}
 
 
-class Passed(Struct, frozen=True, kw_only=True):
+class BackendConfigOption(Struct, frozen=True, kw_only=True):
     """One `-backend-config` of a script: a setting, or a file when `setting` is None."""
 
     path: str
@@ -43,15 +43,15 @@ def is_script(path: str) -> bool:
     return bool(_SCRIPT.search(path))
 
 
-def backend_config_options(text: str, path: str) -> tuple[Passed, ...]:
-    found: list[Passed] = []
+def backend_config_options(text: str, path: str) -> tuple[BackendConfigOption, ...]:
+    found: list[BackendConfigOption] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.lstrip().startswith(("#", "//")):
             continue
         for option in _OPTION.finditer(line):
             pair = _PAIR.fullmatch(option.group(1))
             found.append(
-                Passed(
+                BackendConfigOption(
                     path=path,
                     line=number,
                     setting=pair.group(1) if pair else None,
@@ -88,9 +88,9 @@ def _braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def consistent_settings(passed: Iterable[Passed]) -> Mapping[str, Passed] | None:
+def consistent_settings(passed: Iterable[BackendConfigOption]) -> Mapping[str, BackendConfigOption] | None:
     """Settings by name; None when scripts do not agree, or hand over whole files."""
-    found: dict[str, Passed] = {}
+    found: dict[str, BackendConfigOption] = {}
     for one in passed:
         if one.setting is None or found.setdefault(one.setting, one).value != one.value:
             return None

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from holdfast.config.placeholders import parse
 from holdfast.config.stack_rules import RuleKind
-from holdfast.onboarding.adoption import Mend, adoption_steps
+from holdfast.onboarding.adoption import AdoptionStep, adoption_steps
 from holdfast.onboarding.layout import Layout, layout_from_scan
 from holdfast.onboarding.naming import environment_word, environments_for
-from holdfast.onboarding.scan import Look
+from holdfast.onboarding.scan import RepositoryScan
 from holdfast.onboarding.starter_atlantis import convert_projects
-from holdfast.onboarding.starter_entries import Entry, Found
-from holdfast.onboarding.starter_state import Home, entries_with_states, state_choices
+from holdfast.onboarding.starter_entries import StackDraft, StackEntry
+from holdfast.onboarding.starter_state import StateChoice, entries_with_states, state_choices
 from holdfast.onboarding.starter_text import render_config
 
 _SHOWN = 3
@@ -30,10 +30,10 @@ class Starter(Struct, frozen=True, kw_only=True):
     found: tuple[str, ...]
     """What the repository is, in sentences."""
     guesses: tuple[str, ...]
-    mend: tuple[Mend, ...]
+    mend: tuple[AdoptionStep, ...]
 
 
-def starter_from_scan(look: Look) -> Starter:
+def starter_from_scan(look: RepositoryScan) -> Starter:
     """Pure: the same look, the same starter."""
     view = _view(look)
     drafts = [_with_environment(entry) for entry in view.entries]
@@ -59,25 +59,25 @@ def starter_from_scan(look: Look) -> Starter:
     )
 
 
-class _View(Struct, frozen=True, kw_only=True):
+class _Structure(Struct, frozen=True, kw_only=True):
     """What the repository is taken for, before its states are looked at."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[StackEntry, ...]
     found: tuple[str, ...]
     guesses: tuple[str, ...]
     lost: tuple[str, ...] = ()
 
 
-def _view(look: Look) -> _View:
+def _view(look: RepositoryScan) -> _Structure:
     plan = layout_from_scan(look)
     if look.atlantis is None or not look.atlantis.projects:
-        return _View(
+        return _Structure(
             entries=plan.entries, found=tuple(_found(plan)), guesses=tuple(_about_layout(plan, look))
         )
     own = convert_projects(look.atlantis, look)
     taken = {stack.module for entry in own.entries for stack in entry.stacks}
     others = {stack.module for entry in plan.entries for stack in entry.stacks} - taken
-    return _View(
+    return _Structure(
         entries=own.entries,
         found=(f"{look.atlantis.path} with {_count(len(look.atlantis.projects), 'project')}",),
         guesses=tuple(_about_atlantis(look, sorted(others))),
@@ -94,7 +94,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _with_environment(entry: Entry) -> Entry:
+def _with_environment(entry: StackEntry) -> StackEntry:
     """Where the path has no part for it, the part that speaks of environments most."""
     if entry.pattern is None or entry.environment or {"environment", "account"} & set(entry.placeholders):
         return entry
@@ -106,7 +106,9 @@ def _with_environment(entry: Entry) -> Entry:
     return replace(entry, environment=f"{{{best[1]}}}") if 2 * best[0] >= len(entry.stacks) > 0 else entry
 
 
-def _environment_values(entry: Entry, look: Look) -> Iterator[tuple[Found, tuple[str, ...]]]:
+def _environment_values(
+    entry: StackEntry, look: RepositoryScan
+) -> Iterator[tuple[StackDraft, tuple[str, ...]]]:
     """For each stack the values that will be matched against the environments."""
     for stack in entry.stacks:
         captured = stack.captured
@@ -127,7 +129,7 @@ def _filled(text: str, captured: Mapping[str, str]) -> str:
     return parse(text).fill(lambda name: captured.get(name, ""))
 
 
-def _terragrunt(look: Look) -> Iterator[str]:
+def _terragrunt(look: RepositoryScan) -> Iterator[str]:
     if look.terragrunt:
         files = _count(len(look.terragrunt), "file")
         yield f"Terragrunt ({files}): Holdfast runs plain Terraform and OpenTofu"
@@ -146,7 +148,7 @@ def _found(plan: Layout) -> Iterator[str]:
                 yield "a root module at the top" if folder == "." else f"a root module in {folder}"
 
 
-def _about_layout(plan: Layout, look: Look) -> Iterator[str]:
+def _about_layout(plan: Layout, look: RepositoryScan) -> Iterator[str]:
     for entry in plan.entries:
         if entry.placeholders:
             meant = ", ".join(f"{{{name}}} ({_listed(_values(entry, name))})" for name in entry.placeholders)
@@ -161,11 +163,11 @@ def _about_layout(plan: Layout, look: Look) -> Iterator[str]:
         yield f"{_listed(plan.homeless)}: variables for which no root module was found."
 
 
-def _values(entry: Entry, name: str) -> list[str]:
+def _values(entry: StackEntry, name: str) -> list[str]:
     return sorted({stack.captured[name] for stack in entry.stacks if name in stack.captured})
 
 
-def _about_atlantis(look: Look, others: Sequence[str]) -> Iterator[str]:
+def _about_atlantis(look: RepositoryScan, others: Sequence[str]) -> Iterator[str]:
     projects = look.atlantis.projects if look.atlantis is not None else ()
     yield "Each project is a stack; which files touch it is read from the code, not from when_modified."
     if any(project.group and not project.depends_on for project in projects):
@@ -185,7 +187,7 @@ def _about_environments(unmatched: Sequence[str], untold: Sequence[str]) -> Iter
         yield f"{_listed(untold)}: nothing says {which} as production."
 
 
-def _about_states(entries: Sequence[Entry], places: dict[str, Home]) -> Iterator[str]:
+def _about_states(entries: Sequence[StackEntry], places: dict[str, StateChoice]) -> Iterator[str]:
     told: set[str] = set()
     for entry in entries:
         home = places[entry.stacks[0].name]

@@ -11,19 +11,19 @@ from msgspec.structs import replace
 from holdfast.config.placeholders import escape
 from holdfast.config.stack_rules import RuleKind
 from holdfast.onboarding.naming import environment_word, is_environment
-from holdfast.onboarding.scan import Look
+from holdfast.onboarding.scan import RepositoryScan
 from holdfast.onboarding.scan_atlantis import DEFAULT_WORKSPACE, Atlantis, Project
-from holdfast.onboarding.starter_entries import Entry, Found, single_entry, valid_name
+from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry, valid_name
 from holdfast.stacks.listing import ROOT, join_path
 
 
-class Carried(Struct, frozen=True, kw_only=True):
-    entries: tuple[Entry, ...]
+class ConvertedProjects(Struct, frozen=True, kw_only=True):
+    entries: tuple[StackEntry, ...]
     lost: tuple[str, ...]
     """What of the file has no place here, in sentences."""
 
 
-def convert_projects(atlantis: Atlantis, look: Look) -> Carried:
+def convert_projects(atlantis: Atlantis, look: RepositoryScan) -> ConvertedProjects:
     """One entry for each project whose folder holds code."""
     there = [project for project in atlantis.projects if project.folder in look.modules]
     called = _names(there, look.name)
@@ -35,7 +35,7 @@ def convert_projects(atlantis: Atlantis, look: Look) -> Carried:
         _entry(project, name, look, _needs(project, known, groups))
         for project, name in zip(there, called, strict=True)
     ]
-    return Carried(entries=tuple(entries), lost=tuple(_lost(atlantis, look, known)))
+    return ConvertedProjects(entries=tuple(entries), lost=tuple(_lost(atlantis, look, known)))
 
 
 def _names(projects: list[Project], repository: str) -> list[str]:
@@ -60,7 +60,7 @@ def _needs(project: Project, known: Mapping[str, str], groups: Mapping[int, list
     return tuple(groups[max(lower)]) if lower else ()
 
 
-def _entry(project: Project, name: str, look: Look, needs: tuple[str, ...]) -> Entry:
+def _entry(project: Project, name: str, look: RepositoryScan, needs: tuple[str, ...]) -> StackEntry:
     by_workspace = join_path(project.folder, f"env/{project.workspace}.tfvars")
     shared = (by_workspace,) if by_workspace in look.variables_files else ()
     environment = next((one for one in (project.workspace, name) if environment_word(one) is not None), None)
@@ -76,7 +76,7 @@ def _entry(project: Project, name: str, look: Look, needs: tuple[str, ...]) -> E
                 f"its code reads terraform.workspace ({workspace}) and names no backend that has workspaces"
             )
         workspace = None
-    stack = Found(
+    stack = StackDraft(
         name=name,
         module=project.folder,
         shared=shared,
@@ -96,7 +96,7 @@ def _entry(project: Project, name: str, look: Look, needs: tuple[str, ...]) -> E
     )
 
 
-def _lost(atlantis: Atlantis, look: Look, known: Mapping[str, str]) -> list[str]:
+def _lost(atlantis: Atlantis, look: RepositoryScan, known: Mapping[str, str]) -> list[str]:
     lost: list[str] = []
     if atlantis.problem is not None:
         lost.append(f"{atlantis.path}: {atlantis.problem}.")

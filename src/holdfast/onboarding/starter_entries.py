@@ -17,7 +17,7 @@ from holdfast.stacks.listing import ROOT
 from holdfast.stacks.pattern import compile_pattern
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class StackDraft(Struct, frozen=True, kw_only=True):
     """One stack to be: its code, its variables, and what its path says."""
 
     name: str
@@ -40,11 +40,11 @@ class Found(Struct, frozen=True, kw_only=True):
         return posixpath.basename(names.without_suffix(self.file) if self.file else self.module)
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class StackEntry(Struct, frozen=True, kw_only=True):
     """One entry of `stacks:`. Texts hold placeholders of its pattern."""
 
     kind: RuleKind
-    stacks: tuple[Found, ...]
+    stacks: tuple[StackDraft, ...]
     why: str
     pattern: str | None = None
     module: str | None = None
@@ -69,16 +69,16 @@ def single_entry(
     shared: tuple[str, ...],
     kind: RuleKind,
     captured: Mapping[str, str] | None = None,
-) -> Entry:
+) -> StackEntry:
     """A stack written out by itself, because no pattern finds it and nothing else."""
     bare = names.without_suffix(path) if kind is RuleKind.VARIABLES else path
     name = valid_name(bare)
     said = {**_said(bare.split("/")), **(captured or {})}
     short = valid_name("/".join(captured.values())) if captured else ""
     file = path if kind is RuleKind.VARIABLES else None
-    stack = Found(name=name, module=module, file=file, shared=shared, captured=said, short=short)
+    stack = StackDraft(name=name, module=module, file=file, shared=shared, captured=said, short=short)
     if file is not None and not set(file) & set("{}*?[]\\"):
-        return Entry(
+        return StackEntry(
             kind=RuleKind.VARIABLES,
             pattern=file,
             module=escape(module),
@@ -91,7 +91,7 @@ def single_entry(
             why="one variables file",
         )
     own = (file,) if file is not None else ()
-    return Entry(
+    return StackEntry(
         kind=RuleKind.NAMED,
         module=escape(module),
         name=name,
@@ -114,7 +114,7 @@ def _said(parts: list[str]) -> dict[str, str]:
     return {key: escape(value) for key, value in found.items() if value is not None}
 
 
-def root_entry(folder: str, repository: str, shared: tuple[str, ...]) -> Entry:
+def root_entry(folder: str, repository: str, shared: tuple[str, ...]) -> StackEntry:
     entry = single_entry(folder, folder, shared, RuleKind.FOLDER)
     if folder != ROOT:
         return entry
@@ -133,13 +133,13 @@ def valid_name(text: str) -> str:
     return "/".join(part for part in parts if part)[: names.LONGEST].strip("/") or "main"
 
 
-def name_entries(entries: list[Entry]) -> list[Entry]:
+def name_entries(entries: list[StackEntry]) -> list[StackEntry]:
     """Short names made of the placeholders, where they stay different from all others."""
     in_full: set[int] = set()
     while new := _clashing(entries, in_full) - in_full:
         in_full |= new
     still = _clashing(entries, in_full)
-    made: list[Entry] = []
+    made: list[StackEntry] = []
     for index, entry in enumerate(entries):
         called = _called(entry, in_full=index in in_full)
         if entry.placeholders and (index in still or any(names.fault(name) for name in called)):
@@ -154,7 +154,7 @@ def name_entries(entries: list[Entry]) -> list[Entry]:
     return _told_apart(made)
 
 
-def _clashing(entries: list[Entry], in_full: set[int]) -> set[int]:
+def _clashing(entries: list[StackEntry], in_full: set[int]) -> set[int]:
     """Entries that share a name with another, or have one twice."""
     wanted: defaultdict[str, list[int]] = defaultdict(list)
     for index, entry in enumerate(entries):
@@ -163,7 +163,7 @@ def _clashing(entries: list[Entry], in_full: set[int]) -> set[int]:
     return {index for same in wanted.values() if len(same) > 1 for index in same}
 
 
-def _called(entry: Entry, *, in_full: bool) -> list[str]:
+def _called(entry: StackEntry, *, in_full: bool) -> list[str]:
     if in_full:
         return [stack.name for stack in entry.stacks]
     if _short(entry) is None:
@@ -171,14 +171,14 @@ def _called(entry: Entry, *, in_full: bool) -> list[str]:
     return ["/".join(stack.captured[name] for name in entry.placeholders) for stack in entry.stacks]
 
 
-def _path(stack: Found) -> str:
+def _path(stack: StackDraft) -> str:
     return stack.file or stack.module
 
 
-def _told_apart(entries: list[Entry]) -> list[Entry]:
+def _told_apart(entries: list[StackEntry]) -> list[StackEntry]:
     """Two paths can become one plain name; the later one gets a number."""
     seen = {stack.name for entry in entries if entry.placeholders for stack in entry.stacks}
-    made: list[Entry] = []
+    made: list[StackEntry] = []
     for entry in entries:
         if entry.placeholders:
             made.append(entry)
@@ -191,7 +191,7 @@ def _told_apart(entries: list[Entry]) -> list[Entry]:
     return made
 
 
-def _short(entry: Entry) -> str | None:
+def _short(entry: StackEntry) -> str | None:
     if entry.kind is RuleKind.NAMED or not entry.placeholders:
         return None
     return "/".join(f"{{{name}}}" for name in entry.placeholders)

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from holdfast.config.placeholders import escape, parse
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
-from holdfast.onboarding.scan import BackendFile, Look, Module
+from holdfast.onboarding.scan import BackendFile, RepositoryScan, ScannedModule
 from holdfast.onboarding.scan_scripts import as_template, consistent_settings
-from holdfast.onboarding.starter_entries import Entry, Found, single_entry
+from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry
 from holdfast.stacks import names
 from holdfast.stacks.backend import CodeBackend, state_location
 from holdfast.stacks.stack import Stack
@@ -46,7 +46,7 @@ _GENERIC: Final = frozenset(
 _MOST_PLACEHOLDERS: Final = 5
 
 
-class Home(Struct, frozen=True, kw_only=True):
+class StateChoice(Struct, frozen=True, kw_only=True):
     """What the configuration says about one stack's state."""
 
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -56,10 +56,10 @@ class Home(Struct, frozen=True, kw_only=True):
     """A sentence, where the place is only likely."""
 
 
-def state_choices(entries: Iterable[Entry], look: Look) -> dict[str, Home]:
+def state_choices(entries: Iterable[StackEntry], look: RepositoryScan) -> dict[str, StateChoice]:
     """By the stack's name: no two stacks that are not held back have one state."""
     stacks = [stack for entry in entries for stack in entry.stacks]
-    by_module: defaultdict[str, list[Found]] = defaultdict(list)
+    by_module: defaultdict[str, list[StackDraft]] = defaultdict(list)
     for stack in stacks:
         by_module[stack.module].append(stack)
     found = {stack.name: _told(stack, look, by_module[stack.module]) for stack in stacks}
@@ -78,10 +78,10 @@ def missing_settings(backend: CodeBackend | None) -> tuple[str, ...]:
     return tuple(name for name in NEEDS.get(backend.type, ()) if name not in given)
 
 
-def _told(stack: Found, look: Look, siblings: Sequence[Found]) -> Home:
+def _told(stack: StackDraft, look: RepositoryScan, siblings: Sequence[StackDraft]) -> StateChoice:
     """What files for `-backend-config`, or the scripts that use them, say."""
     module = look.modules[stack.module]
-    home = Home(workspace=stack.workspace)
+    home = StateChoice(workspace=stack.workspace)
     if module.backend is None:
         return replace(home, held=_kept_elsewhere(look))
     if not missing_settings(module.backend):
@@ -92,7 +92,7 @@ def _told(stack: Found, look: Look, siblings: Sequence[Found]) -> Home:
     return _from_scripts(stack, look, home) if look.passed else home
 
 
-def _from_scripts(stack: Found, look: Look, home: Home) -> Home:
+def _from_scripts(stack: StackDraft, look: RepositoryScan, home: StateChoice) -> StateChoice:
     first = look.passed[0]
     where = f"{first.path}:{first.line}"
     passed = consistent_settings(look.passed)
@@ -110,7 +110,7 @@ def _from_scripts(stack: Found, look: Look, home: Home) -> Home:
     return replace(home, settings=settings, guessed=f"the backend settings are those of {where}")
 
 
-def _kept_elsewhere(look: Look) -> str | None:
+def _kept_elsewhere(look: RepositoryScan) -> str | None:
     """A sign that the backend only comes to the code when a script runs."""
     if look.written:
         return f"the code names no backend, but {look.written[0]} writes one"
@@ -120,7 +120,7 @@ def _kept_elsewhere(look: Look) -> str | None:
     return None
 
 
-def _backend_file(stack: Found, look: Look, *, alone: bool) -> BackendFile | None:
+def _backend_file(stack: StackDraft, look: RepositoryScan, *, alone: bool) -> BackendFile | None:
     """The one file of settings that its name or its folder gives to this stack."""
     folder = posixpath.dirname(stack.file) if stack.file else stack.module
     label = frozenset(re.split(r"[-_.]", stack.label.lower()))
@@ -140,7 +140,7 @@ def _backend_file(stack: Found, look: Look, *, alone: bool) -> BackendFile | Non
     return best[0] if len(best) == 1 else None
 
 
-def as_stack(stack: Found, home: Home) -> Stack:
+def as_stack(stack: StackDraft, home: StateChoice) -> Stack:
     return Stack(
         name=stack.name,
         kind=RuleKind.NAMED,
@@ -151,8 +151,10 @@ def as_stack(stack: Found, home: Home) -> Stack:
     )
 
 
-def _sharing(stacks: Sequence[Found], found: Mapping[str, Home], look: Look) -> list[list[Found]]:
-    states: defaultdict[object, list[Found]] = defaultdict(list)
+def _sharing(
+    stacks: Sequence[StackDraft], found: Mapping[str, StateChoice], look: RepositoryScan
+) -> list[list[StackDraft]]:
+    states: defaultdict[object, list[StackDraft]] = defaultdict(list)
     for stack in stacks:
         home = found[stack.name]
         place = state_location(as_stack(stack, home), look.modules[stack.module].backend)
@@ -161,7 +163,7 @@ def _sharing(stacks: Sequence[Found], found: Mapping[str, Home], look: Look) -> 
     return [sharing for sharing in states.values() if len(sharing) > 1]
 
 
-def _apart(sharing: list[Found], look: Look) -> dict[str, Home]:
+def _apart(sharing: list[StackDraft], look: RepositoryScan) -> dict[str, StateChoice]:
     """Several stacks that the code puts on one state, each given its own where that is safe."""
     module = look.modules[sharing[0].module]
     backend = module.backend
@@ -173,11 +175,11 @@ def _apart(sharing: list[Found], look: Look) -> dict[str, Home]:
         why = "the code reads terraform.workspace, so each has the workspace of its own name"
         if not module.asks_workspace:
             why = "their states lie in terraform.tfstate.d, each in the workspace of its own name"
-        return {stack.name: Home(workspace=stack.label, guessed=why) for stack in sharing}
+        return {stack.name: StateChoice(workspace=stack.label, guessed=why) for stack in sharing}
     key = _KEY.get(backend.type)
     if key is not None and missing_settings(backend):
         return {
-            stack.name: Home(
+            stack.name: StateChoice(
                 workspace=stack.workspace,
                 settings={key: own_key(backend.type, stack)},
                 guessed=f"the code leaves the backend's `{key}` open, so each gets one of its own name",
@@ -186,7 +188,7 @@ def _apart(sharing: list[Found], look: Look) -> dict[str, Home]:
         }
     if backend.type == "local" and not module.states and "path" not in backend.settings:
         return {
-            stack.name: Home(
+            stack.name: StateChoice(
                 settings={"path": f"terraform.tfstate.d/{stack.label}/terraform.tfstate"},
                 guessed="no local state was found, so each gets a file of its own",
             )
@@ -196,11 +198,11 @@ def _apart(sharing: list[Found], look: Look) -> dict[str, Home]:
     return _one_of(sharing, backend)
 
 
-def own_key(kind: str, stack: Found) -> str:
+def own_key(kind: str, stack: StackDraft) -> str:
     return _OWN_PLACE[kind].format(stack.name)
 
 
-def _has_workspaces(module: Module, labels: set[str]) -> bool:
+def _has_workspaces(module: ScannedModule, labels: set[str]) -> bool:
     if module.backend is None or module.backend.type in ("http", "cloud"):
         return False
     if module.backend.type == "local":
@@ -208,7 +210,7 @@ def _has_workspaces(module: Module, labels: set[str]) -> bool:
     return module.asks_workspace
 
 
-def _one_of(sharing: list[Found], backend: CodeBackend) -> dict[str, Home]:
+def _one_of(sharing: list[StackDraft], backend: CodeBackend) -> dict[str, StateChoice]:
     """The code names one state for all: it can belong to one of them at most."""
     text = " ".join(str(value) for value in backend.settings.values() if isinstance(value, str))
     words = set(re.split(r"[^A-Za-z0-9]+", text))
@@ -216,19 +218,19 @@ def _one_of(sharing: list[Found], backend: CodeBackend) -> dict[str, Home]:
     where = backend.settings.get(_KEY.get(backend.type, ""), backend.type)
     held = _hold(sharing, f"the code names one state ({where}) for {len(sharing)} stacks")
     if len(meant) == 1:
-        held[meant[0].name] = Home(
+        held[meant[0].name] = StateChoice(
             guessed=f"the state that the code names ({where}) speaks of {meant[0].label}"
         )
     return held
 
 
-def _hold(stacks: Iterable[Found], why: str) -> dict[str, Home]:
-    return {stack.name: Home(held=why, workspace=stack.workspace) for stack in stacks}
+def _hold(stacks: Iterable[StackDraft], why: str) -> dict[str, StateChoice]:
+    return {stack.name: StateChoice(held=why, workspace=stack.workspace) for stack in stacks}
 
 
-def entries_with_states(entries: Iterable[Entry], found: Mapping[str, Home]) -> list[Entry]:
+def entries_with_states(entries: Iterable[StackEntry], found: Mapping[str, StateChoice]) -> list[StackEntry]:
     """Entries that say what `homes` found; one whose stacks differ in it is taken apart."""
-    made: list[Entry] = []
+    made: list[StackEntry] = []
     for entry in entries:
         own = [found[stack.name] for stack in entry.stacks]
         whole = _together(entry, own)
@@ -240,7 +242,7 @@ def entries_with_states(entries: Iterable[Entry], found: Mapping[str, Home]) -> 
     return made
 
 
-def _together(entry: Entry, own: Sequence[Home]) -> Entry | None:
+def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | None:
     captured = [stack.captured for stack in entry.stacks]
     helds = {home.held for home in own}
     keys = {tuple(sorted(home.settings)) for home in own}
@@ -264,7 +266,7 @@ def _together(entry: Entry, own: Sequence[Home]) -> Entry | None:
     return replace(entry, settings=settings, workspace=workspace, held=own[0].held or entry.held)
 
 
-def _single(entry: Entry, stack: Found, home: Home) -> Entry:
+def _single(entry: StackEntry, stack: StackDraft, home: StateChoice) -> StackEntry:
     """One stack of an entry, written out with everything its pattern said."""
     kind = RuleKind.VARIABLES if stack.file else RuleKind.FOLDER
     base = single_entry(stack.file or stack.module, stack.module, stack.shared, kind)

@@ -10,7 +10,7 @@ from typing import Final
 from holdfast.config.settings import Environment
 from holdfast.config.stack_rules import RuleKind
 from holdfast.config.yaml import resolve
-from holdfast.onboarding.starter_entries import Entry
+from holdfast.onboarding.starter_entries import StackEntry
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+-]*")
 
@@ -34,7 +34,7 @@ _HELD: Final = """
 
 
 def render_config(
-    entries: Sequence[Entry], environments: Sequence[Environment], *, active: frozenset[str]
+    entries: Sequence[StackEntry], environments: Sequence[Environment], *, active: frozenset[str]
 ) -> str:
     """`active`: the names of the stacks that are not held back; only these can be depended on."""
     parts = [_HEAD, _environments(environments)]
@@ -81,13 +81,13 @@ def _environments(environments: Sequence[Environment]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _entry(entry: Entry, active: frozenset[str]) -> str:
+def _entry(entry: StackEntry, active: frozenset[str]) -> str:
     lines = [f"{key}: {yaml_value(value)}" for key, value in _keys(entry, active).items()]
     first, *rest = lines
     return "".join((f"  # {entry.why}\n", f"  - {first}\n", *(f"    {line}\n" for line in rest)))
 
 
-def _keys(entry: Entry, active: frozenset[str]) -> dict[str, object]:
+def _keys(entry: StackEntry, active: frozenset[str]) -> dict[str, object]:
     """In the order a person reads them; only what is said."""
     stack = entry.stacks[0]
     engine: dict[str, object] = {"use": "tofu"} if stack.tofu else {}
@@ -112,7 +112,7 @@ def _keys(entry: Entry, active: frozenset[str]) -> dict[str, object]:
     return {key: value for key, value in keys.items() if value not in (None, [], {})}
 
 
-def _held(entries: Sequence[Entry], active: frozenset[str]) -> str:
+def _held(entries: Sequence[StackEntry], active: frozenset[str]) -> str:
     text = [_HELD]
     for entry in entries:
         text.append(f"#\n# {entry.held}:\n")

@@ -23,7 +23,7 @@ from holdfast.plans.events import Entered
 from holdfast.plans.orphan_states import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
 from holdfast.secrets.sources.catalogue import is_local
 from holdfast.secrets.stack_secrets import references_of
-from holdfast.stacks.reads.inputs import Reach
+from holdfast.stacks.reads.inputs import StackInputs
 from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import Stack
 from holdfast.system import files
@@ -169,7 +169,9 @@ def state_at_hand(session: Session, ready: Prepared) -> bytes | None:
     return None
 
 
-def _lay_out(session: Session, stack: Stack, work: WorkDirectory, reached: Reach, home: StateHome) -> str:
+def _lay_out(
+    session: Session, stack: Stack, work: WorkDirectory, reached: StackInputs, home: StateHome
+) -> str:
     return copy_sources(
         work,
         session.root,
@@ -180,7 +182,7 @@ def _lay_out(session: Session, stack: Stack, work: WorkDirectory, reached: Reach
     )
 
 
-def _wanted(stack: Stack, reached: Reach) -> frozenset[str]:
+def _wanted(stack: Stack, reached: StackInputs) -> frozenset[str]:
     """What was named and not there when the code was read may be there by now: a dependency's state, say."""
     named = (path for names in reached.names for path in names.paths)
     return frozenset((*reached.files, *reached.reads, *named, *stack.variables_files))
@@ -298,7 +300,7 @@ def _text(value: object) -> str:
             return str(value)
 
 
-def _refuse_beyond(stack: Stack, reached: Reach) -> None:
+def _refuse_beyond(stack: Stack, reached: StackInputs) -> None:
     """A file that is missing must never change a plan, and no work directory can hold these."""
     if reached.broken:
         raise Refused(
@@ -308,7 +310,7 @@ def _refuse_beyond(stack: Stack, reached: Reach) -> None:
         )
 
 
-def _code_digest(work: WorkDirectory, reached: Reach) -> str:
+def _code_digest(work: WorkDirectory, reached: StackInputs) -> str:
     """As files lie to the root module: the same code in another folder is the same."""
     parts = []
     for file in sorted(reached.files):

@@ -28,7 +28,7 @@ from holdfast.config.guard import Effect
 from holdfast.contract.comparison import DifferenceKind
 from holdfast.guard.plan_context import Found
 from holdfast.hcl.eval.code import is_code
-from holdfast.hcl.eval.worktree import Kind
+from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.plans.context import Session
 from holdfast.plans.errors import Cancelled
@@ -331,6 +331,6 @@ def _files(session: Session, checkout: Checkout) -> Iterator[str]:
     for module in checkout.modules:
         names = (name for name in tree.names(module.folder) if is_code(name) or name.endswith(_HCL))
         paths = (tree.join(module.folder, name) for name in names)
-        yield from (path for path in paths if tree.kind(path) is Kind.FILE)
+        yield from (path for path in paths if tree.kind(path) is PathKind.FILE)
     yield from {file.path for file in checkout.variables_files}
     yield from policy_files(session).paths

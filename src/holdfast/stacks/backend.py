@@ -29,7 +29,7 @@ ReadBackend = Callable[[str], CodeBackend | None]
 """From a module's folder to what its code says; None where it names no backend."""
 
 
-class _Kind(Struct, frozen=True, kw_only=True):
+class _BackendType(Struct, frozen=True, kw_only=True):
     """What decides where a backend of this type keeps the state."""
 
     needs: tuple[str, ...]
@@ -40,40 +40,40 @@ class _Kind(Struct, frozen=True, kw_only=True):
     """Environment variables, by their beginning, that can decide it too."""
 
 
-_KINDS: Final[Mapping[str, _Kind]] = {
-    "s3": _Kind(
+_KINDS: Final[Mapping[str, _BackendType]] = {
+    "s3": _BackendType(
         needs=("bucket", "key"),
         may=("endpoint", "endpoints"),
         in_workspaces=("workspace_key_prefix",),
         variables=("AWS_ENDPOINT_URL", "AWS_S3_ENDPOINT"),
     ),
-    "azurerm": _Kind(needs=("storage_account_name", "container_name", "key"), may=("environment",)),
-    "gcs": _Kind(needs=("bucket",), may=("prefix",)),
-    "http": _Kind(needs=("address",), variables=("TF_HTTP_ADDRESS",)),
-    "pg": _Kind(needs=("conn_str",), may=("schema_name", "table_name"), variables=("PG",)),
-    "consul": _Kind(needs=("path",), may=("address", "datacenter"), variables=("CONSUL_",)),
-    "kubernetes": _Kind(
+    "azurerm": _BackendType(needs=("storage_account_name", "container_name", "key"), may=("environment",)),
+    "gcs": _BackendType(needs=("bucket",), may=("prefix",)),
+    "http": _BackendType(needs=("address",), variables=("TF_HTTP_ADDRESS",)),
+    "pg": _BackendType(needs=("conn_str",), may=("schema_name", "table_name"), variables=("PG",)),
+    "consul": _BackendType(needs=("path",), may=("address", "datacenter"), variables=("CONSUL_",)),
+    "kubernetes": _BackendType(
         needs=("secret_suffix",),
         may=("namespace", "host", "config_path", "config_paths", "config_context"),
         variables=("KUBE",),
     ),
-    "cos": _Kind(needs=("bucket",), may=("prefix", "key", "region")),
-    "oss": _Kind(needs=("bucket",), may=("prefix", "key", "endpoint")),
-    "oci": _Kind(needs=("bucket", "namespace"), may=("key", "region")),
+    "cos": _BackendType(needs=("bucket",), may=("prefix", "key", "region")),
+    "oss": _BackendType(needs=("bucket",), may=("prefix", "key", "endpoint")),
+    "oci": _BackendType(needs=("bucket", "namespace"), may=("key", "region")),
 }
 _SHOWN: Final = ("bucket", "storage_account_name", "container_name", "prefix", "key", "path", "secret_suffix")
 
-Identity = tuple[object, ...]
+StateIdentity = tuple[object, ...]
 
 
-class StatePlace(Struct, frozen=True, kw_only=True):
+class StateLocation(Struct, frozen=True, kw_only=True):
     """Equal `identity`, one state. `shown` is for people and holds nothing secret."""
 
-    identity: Identity
+    identity: StateIdentity
     shown: str
 
 
-def state_location(stack: Stack, code: CodeBackend | None) -> StatePlace | None:
+def state_location(stack: Stack, code: CodeBackend | None) -> StateLocation | None:
     """None where the stack has a state of its own by its name, or where nobody can tell before init."""
     configured = stack.backend
     kind_of = code.type if code is not None else configured.type if configured is not None else None
@@ -85,7 +85,7 @@ def state_location(stack: Stack, code: CodeBackend | None) -> StatePlace | None:
     computed = set(code.computed if code is not None else ()) - set(settings)
     if kind_of == "local":
         return None if computed else _local(stack, settings)
-    kind = _KINDS.get(kind_of, _Kind(needs=(), may=tuple(settings)))
+    kind = _KINDS.get(kind_of, _BackendType(needs=(), may=tuple(settings)))
     deciding = [*kind.needs, *kind.may]
     if stack.workspace != DEFAULT_WORKSPACE:
         deciding += kind.in_workspaces
@@ -103,13 +103,13 @@ def state_location(stack: Stack, code: CodeBackend | None) -> StatePlace | None:
     if kind_of == "http" and isinstance(settings.get("address"), str):
         shown = f"address {_without_secrets(str(settings['address']))}"
     workspace = "" if stack.workspace == DEFAULT_WORKSPACE else f", workspace {stack.workspace}"
-    return StatePlace(
+    return StateLocation(
         identity=(kind_of, stack.workspace, decided, variables, where),
         shown=f"{kind_of} backend{': ' if shown else ' of ' + stack.module}{shown}{workspace}",
     )
 
 
-def _local(stack: Stack, settings: Mapping[str, object]) -> StatePlace:
+def _local(stack: Stack, settings: Mapping[str, object]) -> StateLocation:
     """Terraform resolves the path against the module; a workspace has a folder of its own."""
     if stack.workspace == DEFAULT_WORKSPACE:
         path = str(settings.get("path") or "terraform.tfstate")
@@ -117,7 +117,7 @@ def _local(stack: Stack, settings: Mapping[str, object]) -> StatePlace:
         folder = str(settings.get("workspace_dir") or "terraform.tfstate.d")
         path = posixpath.join(folder, stack.workspace, "terraform.tfstate")
     file = posixpath.normpath(posixpath.join(stack.module, path))
-    return StatePlace(identity=("local", file), shown=f"local backend: {file}")
+    return StateLocation(identity=("local", file), shown=f"local backend: {file}")
 
 
 def _without_secrets(address: str) -> str:

@@ -21,7 +21,7 @@ from holdfast.stacks import names, order
 from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_location, type_mismatch
 from holdfast.stacks.listing import Listing, Tree, has_file
 from holdfast.stacks.pattern import compile_pattern, matching_paths
-from holdfast.stacks.scope import MissingValueError, PathError, Scope, VariablesFiles, needs_of
+from holdfast.stacks.scope import MissingValueError, PathError, PlaceholderScope, VariablesFiles, needs_of
 from holdfast.stacks.stack import Stack
 from holdfast.stacks.variables import ReadValues
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 class _Draft(Struct, frozen=True, kw_only=True):
     stack: Stack
-    wishes: tuple[order.Wish, ...]
+    wishes: tuple[order.Dependency, ...]
 
 
 def discover(
@@ -86,7 +86,7 @@ class _Discovery:
         self._problems.raise_any()
         return finished
 
-    def _scopes(self, rule: StackRule) -> Iterator[Scope]:
+    def _scopes(self, rule: StackRule) -> Iterator[PlaceholderScope]:
         """One for each stack that the entry finds."""
         if rule.pattern is None:
             yield self._scope(rule, {}, None, None, needs_of(rule, ()))
@@ -116,8 +116,8 @@ class _Discovery:
         found: str | None,
         name: str | None,
         needs: Needs,
-    ) -> Scope:
-        return Scope(
+    ) -> PlaceholderScope:
+        return PlaceholderScope(
             rule=rule,
             config=self._config,
             captured=captured,
@@ -128,7 +128,7 @@ class _Discovery:
             tree=self._tree,
         )
 
-    def _draft(self, scope: Scope) -> _Draft | None:
+    def _draft(self, scope: PlaceholderScope) -> _Draft | None:
         before = len(self._problems)
         rule = scope.rule
         name = self._try(scope, "name", lambda: scope.name)
@@ -170,7 +170,7 @@ class _Discovery:
             return None
         return _Draft(stack=stack, wishes=wishes)
 
-    def _try(self, scope: Scope, key: str, make: Callable[[], T]) -> T | None:
+    def _try(self, scope: PlaceholderScope, key: str, make: Callable[[], T]) -> T | None:
         """A value that placeholders decide, or None after saying what is missing."""
         try:
             return make()
@@ -190,16 +190,16 @@ class _Discovery:
             )
         return None
 
-    def _filled(self, scope: Scope, key: str, values: Mapping[str, Value]) -> Mapping[str, Value]:
+    def _filled(self, scope: PlaceholderScope, key: str, values: Mapping[str, Value]) -> Mapping[str, Value]:
         return self._try(scope, key, lambda: scope.fill_values(values)) or MappingProxyType({})
 
-    def _backend(self, scope: Scope) -> Backend | None:
+    def _backend(self, scope: PlaceholderScope) -> Backend | None:
         backend = scope.rule.backend
         if backend is None:
             return None
         return Backend(type=backend.type, settings=self._filled(scope, "backend", backend.settings))
 
-    def _target(self, scope: Scope, stack: str) -> Target | None:
+    def _target(self, scope: PlaceholderScope, stack: str) -> Target | None:
         name = self._try(scope, "target", lambda: scope.target)
         if name is None:
             return None
@@ -212,7 +212,7 @@ class _Discovery:
             )
         return self._targets.get(name)
 
-    def _check_name(self, name: str, scope: Scope) -> bool:
+    def _check_name(self, name: str, scope: PlaceholderScope) -> bool:
         fault = names.fault(name)
         if fault is None:
             return True
@@ -307,9 +307,9 @@ class _Discovery:
         return tuple(sorted(stacks, key=lambda stack: stack.name))
 
 
-def _wishes(scope: Scope, name: str) -> tuple[order.Wish, ...]:
+def _wishes(scope: PlaceholderScope, name: str) -> tuple[order.Dependency, ...]:
     return tuple(
-        order.Wish(
+        order.Dependency(
             stack=name,
             text=scope.fill(text),
             glob=scope.as_glob(text),
@@ -320,7 +320,7 @@ def _wishes(scope: Scope, name: str) -> tuple[order.Wish, ...]:
     )
 
 
-def _called(scope: Scope) -> str:
+def _called(scope: PlaceholderScope) -> str:
     """What to call a stack whose name may be what is missing."""
     if scope.found is not None:
         return names.printable(scope.found)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from holdfast.config.settings import PRODUCTION_NAMES, Environment
 
 
-class Match(Struct, frozen=True, kw_only=True):
+class EnvironmentMatch(Struct, frozen=True, kw_only=True):
     """What a value was recognised as."""
 
     name: str
@@ -18,13 +18,13 @@ class Match(Struct, frozen=True, kw_only=True):
     how: str
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class EnvironmentDecision(Struct, frozen=True, kw_only=True):
     environment: str | None
     production: bool
     reason: str
 
 
-def recognise(value: str, environments: Sequence[Environment]) -> Match | None:
+def recognise(value: str, environments: Sequence[Environment]) -> EnvironmentMatch | None:
     """An exact name or value wins over a glob; among equals a production environment wins.
 
     The built-in names of production are exact names too, unless the configuration says what they are: a
@@ -34,7 +34,7 @@ def recognise(value: str, environments: Sequence[Environment]) -> Match | None:
     if exact:
         return _match(_gravest(exact), value)
     if value in PRODUCTION_NAMES:
-        return Match(name=value, production=True, how=f'"{value}" is a name for production')
+        return EnvironmentMatch(name=value, production=True, how=f'"{value}" is a name for production')
     globbed = [one for one in environments if any(fnmatch.fnmatchcase(value, glob) for glob in one.match)]
     return _match(_gravest(globbed), value) if globbed else None
 
@@ -43,11 +43,11 @@ def _gravest(found: Sequence[Environment]) -> Environment:
     return next((one for one in found if one.production), found[0])
 
 
-def _match(environment: Environment, value: str) -> Match:
+def _match(environment: Environment, value: str) -> EnvironmentMatch:
     kind = "production" if environment.production else "not production"
     what = f'environment "{environment.name}"'
     how = f"{what} is {kind}" if value == environment.name else f'"{value}" belongs to {what}, {kind}'
-    return Match(name=environment.name, production=environment.production, how=how)
+    return EnvironmentMatch(name=environment.name, production=environment.production, how=how)
 
 
 def decide(
@@ -56,7 +56,7 @@ def decide(
     account: str | None,
     in_files: Callable[[], str | None],
     environments: Sequence[Environment],
-) -> Verdict:
+) -> EnvironmentDecision:
     """`stated` is what the configuration or the path says; only without it do account and files count.
 
     The files are asked only where their answer can matter.
@@ -72,15 +72,15 @@ def decide(
     reason = "nothing says its environment"
     if account is not None:
         reason = f'no environment matches its account "{account}", and its variables name none'
-    return Verdict(environment=None, production=True, reason=f"{reason}: counts as production")
+    return EnvironmentDecision(environment=None, production=True, reason=f"{reason}: counts as production")
 
 
 def _of_account(
-    found: Match,
+    found: EnvironmentMatch,
     account: str | None,
     in_files: Callable[[], str | None],
     environments: Sequence[Environment],
-) -> Verdict:
+) -> EnvironmentDecision:
     """The account's name decides, unless it says less than production and the variables say production."""
     value = in_files() if not found.production else None
     by_file = recognise(value, environments) if value is not None else None
@@ -90,16 +90,16 @@ def _of_account(
         f'its variables say "{value}", which is production, although its account "{account}" '
         f'belongs to environment "{found.name}": counts as production'
     )
-    return Verdict(environment=by_file.name, production=True, reason=reason)
+    return EnvironmentDecision(environment=by_file.name, production=True, reason=reason)
 
 
-def _of_value(value: str, environments: Sequence[Environment], prefix: str = "") -> Verdict:
+def _of_value(value: str, environments: Sequence[Environment], prefix: str = "") -> EnvironmentDecision:
     found = recognise(value, environments)
     if found is not None:
         return _verdict(found, prefix=prefix)
     reason = f'{prefix}no environment matches "{value}": counts as production'
-    return Verdict(environment=value, production=True, reason=reason)
+    return EnvironmentDecision(environment=value, production=True, reason=reason)
 
 
-def _verdict(found: Match, prefix: str) -> Verdict:
-    return Verdict(environment=found.name, production=found.production, reason=prefix + found.how)
+def _verdict(found: EnvironmentMatch, prefix: str) -> EnvironmentDecision:
+    return EnvironmentDecision(environment=found.name, production=found.production, reason=prefix + found.how)

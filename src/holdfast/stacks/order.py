@@ -17,7 +17,7 @@ Graph = Mapping[str, Collection[str]]
 _SEE = "See `holdfast stacks` for the names there are."
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class Dependency(Struct, frozen=True, kw_only=True):
     """One text of `depends_on`, filled in for one stack."""
 
     stack: str
@@ -30,7 +30,7 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 def resolve(
-    wishes: Iterable[Wish],
+    wishes: Iterable[Dependency],
     names: Collection[str],
     problems: Problems,
     *,

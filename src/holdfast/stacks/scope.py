@@ -62,7 +62,7 @@ class VariablesFiles:
         return self._beside[module]
 
 
-class Scope:
+class PlaceholderScope:
     """One stack on its way: its entry, what the pattern captured, and the repository around it.
 
     The reader of the configuration has refused every circle, so asking always comes to an end.
@@ -181,7 +181,7 @@ class Scope:
         return (*shared, *own)
 
     @cached_property
-    def environment(self) -> environment.Verdict:
+    def environment(self) -> environment.EnvironmentDecision:
         return environment.decide(
             stated=self._own("environment", self.rule.environment),
             account=self.account if self._can_tell("account") else None,

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
-from holdfast.hcl.eval.worktree import Kind as FileKind
-from holdfast.stacks.reads.inputs import Kind, Reach, affecting_change, reason_text
+from holdfast.hcl.eval.worktree import PathKind
+from holdfast.stacks.reads.inputs import InputKind, StackInputs, affecting_change, reason_text
 from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import RemovedStack, Selected, Stack
 
-_ORDER = tuple(Kind)
+_ORDER = tuple(InputKind)
 
 
 def select(
@@ -45,14 +45,14 @@ def select(
     return tuple(found)
 
 
-def reasons_for(reach: Reach, changed: Iterable[str]) -> tuple[str, ...]:
+def reasons_for(reach: StackInputs, changed: Iterable[str]) -> tuple[str, ...]:
     """One reason for each thing that changed, the most direct first, with the paths that show it."""
-    grouped: dict[tuple[Kind, str], set[str]] = {}
+    grouped: dict[tuple[InputKind, str], set[str]] = {}
     for path in changed:
         touch = affecting_change(reach, path)
         if touch is None:
             continue
-        one_by_one = touch.kind not in (Kind.MODULE, Kind.FOLDER, Kind.EVERYTHING)
+        one_by_one = touch.kind not in (InputKind.MODULE, InputKind.FOLDER, InputKind.EVERYTHING)
         grouped.setdefault((touch.kind, "" if one_by_one else touch.subject), set()).add(path)
     ordered = sorted(grouped.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1]))
     return tuple(reason_text(kind, subject, paths) for (kind, subject), paths in ordered)
@@ -93,7 +93,7 @@ def removed_stacks(
     there = {stack.name for stack in stacks}
     found: dict[str, RemovedStack] = {}
     for path in sorted(changed):
-        if code.tree.kind(path) is not FileKind.MISSING:
+        if code.tree.kind(path) is not PathKind.MISSING:
             continue
         gone = stack_of_path(path)
         if gone is None or gone.name in there or gone.name in found:

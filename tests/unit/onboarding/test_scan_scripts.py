@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.onboarding.scan_scripts import (
-    Passed,
+    BackendConfigOption,
     as_template,
     backend_config_options,
     consistent_settings,
@@ -23,7 +23,7 @@ from holdfast.onboarding.scan_scripts import (
 def test_settings_are_found(line: str, setting: str | None, value: str) -> None:
     """Each way in which scripts hand a setting over is seen, with its line."""
     assert backend_config_options(f"# nothing\n{line}\n", "run.sh") == (
-        Passed(path="run.sh", line=2, setting=setting, value=value),
+        BackendConfigOption(path="run.sh", line=2, setting=setting, value=value),
     )
 
 

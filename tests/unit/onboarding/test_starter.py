@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.read import parse
-from holdfast.onboarding.scan import BackendFile, Look, Module, VariablesFile
-from holdfast.onboarding.scan_scripts import Passed
+from holdfast.onboarding.scan import BackendFile, RepositoryScan, ScannedModule, VariablesFile
+from holdfast.onboarding.scan_scripts import BackendConfigOption
 from holdfast.onboarding.starter import Starter, starter_from_scan
 from holdfast.onboarding.starter_text import yaml_value
 from holdfast.stacks.backend import CodeBackend
@@ -20,13 +20,13 @@ FIXED = CodeBackend(type="s3", settings={"bucket": "b", "key": "prod/terraform.t
 
 
 def seen(
-    *modules: Module,
+    *modules: ScannedModule,
     files: tuple[str, ...] = (),
     backend_files: Mapping[str, Mapping[str, object]] | None = None,
-    passed: tuple[Passed, ...] = (),
-) -> Look:
+    passed: tuple[BackendConfigOption, ...] = (),
+) -> RepositoryScan:
     code = {f"{module.folder}/main.tf".removeprefix("./") for module in modules}
-    return Look(
+    return RepositoryScan(
         name="repository",
         files=frozenset((*code, *files)),
         modules={module.folder: module for module in modules},
@@ -38,7 +38,7 @@ def seen(
     )
 
 
-def found(made: Starter, look: Look) -> tuple[Stack, ...]:
+def found(made: Starter, look: RepositoryScan) -> tuple[Stack, ...]:
     """What discovery makes of the starter; it must be what the starter says."""
     config = parse(made.text, file="holdfast.yaml", root=Path("/r"), path=Path("/r/holdfast.yaml"))
     stacks = discover(
@@ -51,7 +51,7 @@ def found(made: Starter, look: Look) -> tuple[Stack, ...]:
     return stacks
 
 
-def made_for(look: Look) -> tuple[Starter, dict[str, Stack]]:
+def made_for(look: RepositoryScan) -> tuple[Starter, dict[str, Stack]]:
     made = starter_from_scan(look)
     return made, {stack.name: stack for stack in found(made, look)}
 
@@ -59,7 +59,7 @@ def made_for(look: Look) -> tuple[Starter, dict[str, Stack]]:
 def test_an_open_backend_gets_a_key_for_each() -> None:
     """Stacks that share a module whose backend is open never share a state, and the guess is told."""
     look = seen(
-        Module(folder=".", backend=S3),
+        ScannedModule(folder=".", backend=S3),
         files=("Accounts/a-dev/net/x.tfvars", "Accounts/a-prod/net/x.tfvars", "Accounts/a-prod/db/a.tfvars"),
     )
     made, stacks = made_for(look)
@@ -73,7 +73,7 @@ def test_an_open_backend_gets_a_key_for_each() -> None:
 
 def test_a_state_that_exists_is_not_moved() -> None:
     """Where the code names one state for several variables files, no other place is made up."""
-    look = seen(Module(folder=".", backend=FIXED), files=("prod.tfvars", "dev.tfvars"))
+    look = seen(ScannedModule(folder=".", backend=FIXED), files=("prod.tfvars", "dev.tfvars"))
     made, stacks = made_for(look)
     assert made.stacks == ("prod",)
     assert made.held == ("dev",)
@@ -85,7 +85,7 @@ def test_a_state_that_exists_is_not_moved() -> None:
 def test_a_state_that_speaks_of_nobody_is_nobodys() -> None:
     """A state that could belong to any of them is given to none."""
     fixed = CodeBackend(type="s3", settings={"bucket": "b", "key": "terraform.tfstate"})
-    made, _ = made_for(seen(Module(folder=".", backend=fixed), files=("prod.tfvars", "dev.tfvars")))
+    made, _ = made_for(seen(ScannedModule(folder=".", backend=fixed), files=("prod.tfvars", "dev.tfvars")))
     assert made.stacks == ()
     assert made.held == ("dev", "prod")
     assert any("held back" in one.title for one in made.mend)
@@ -93,7 +93,9 @@ def test_a_state_that_speaks_of_nobody_is_nobodys() -> None:
 
 def test_workspaces_that_the_code_uses() -> None:
     """Code that reads terraform.workspace says itself how its states are told apart."""
-    look = seen(Module(folder=".", backend=FIXED, asks_workspace=True), files=("prod.tfvars", "dev.tfvars"))
+    look = seen(
+        ScannedModule(folder=".", backend=FIXED, asks_workspace=True), files=("prod.tfvars", "dev.tfvars")
+    )
     _, stacks = made_for(look)
     assert {name: stack.workspace for name, stack in stacks.items()} == {"dev": "dev", "prod": "prod"}
 
@@ -101,14 +103,14 @@ def test_workspaces_that_the_code_uses() -> None:
 def test_local_workspaces_with_states() -> None:
     """States in terraform.tfstate.d belong to the workspaces they are named by."""
     states = tuple(f"terraform.tfstate.d/{name}/terraform.tfstate" for name in ("dev", "prod"))
-    module = Module(folder=".", backend=CodeBackend(type="local"), states=states)
+    module = ScannedModule(folder=".", backend=CodeBackend(type="local"), states=states)
     _, stacks = made_for(seen(module, files=("prod.tfvars", "dev.tfvars")))
     assert {name: stack.workspace for name, stack in stacks.items()} == {"dev": "dev", "prod": "prod"}
 
 
 def test_a_local_state_is_nobodys() -> None:
     """One local state for several variables files is given to none of them."""
-    module = Module(folder=".", backend=CodeBackend(type="local"), states=("terraform.tfstate",))
+    module = ScannedModule(folder=".", backend=CodeBackend(type="local"), states=("terraform.tfstate",))
     made, _ = made_for(seen(module, files=("prod.tfvars", "dev.tfvars")))
     assert made.held == ("dev", "prod")
 
@@ -116,7 +118,7 @@ def test_a_local_state_is_nobodys() -> None:
 def test_files_for_the_backend_are_believed() -> None:
     """Settings that lie ready for -backend-config say where the states are."""
     look = seen(
-        Module(folder=".", backend=S3),
+        ScannedModule(folder=".", backend=S3),
         files=("env/prod.tfvars", "env/dev.tfvars"),
         backend_files={
             "backends/prod.tfbackend": {"bucket": "acme-prod", "key": "x", "encrypt": True},
@@ -134,22 +136,25 @@ def test_files_for_the_backend_are_believed() -> None:
 def test_scripts_are_believed_or_hold_back() -> None:
     """A script's key is taken over where it can be followed, and holds the stacks back where it cannot."""
     files = ("env/prod.tfvars", "env/dev.tfvars")
-    bucket = Passed(path="run.sh", line=1, setting="bucket", value="b")
-    clear = Passed(path="run.sh", line=2, setting="key", value="x/${ENV}.tfstate")
-    dark = Passed(path="run.sh", line=2, setting="key", value="$(somewhere)")
-    _, stacks = made_for(seen(Module(folder=".", backend=S3), files=files, passed=(bucket, clear)))
+    bucket = BackendConfigOption(path="run.sh", line=1, setting="bucket", value="b")
+    clear = BackendConfigOption(path="run.sh", line=2, setting="key", value="x/${ENV}.tfstate")
+    dark = BackendConfigOption(path="run.sh", line=2, setting="key", value="$(somewhere)")
+    _, stacks = made_for(seen(ScannedModule(folder=".", backend=S3), files=files, passed=(bucket, clear)))
     assert {stack.backend.settings["key"] for stack in stacks.values() if stack.backend} == {
         "x/prod.tfstate",
         "x/dev.tfstate",
     }
-    made, _ = made_for(seen(Module(folder=".", backend=S3), files=files, passed=(bucket, dark)))
+    made, _ = made_for(seen(ScannedModule(folder=".", backend=S3), files=files, passed=(bucket, dark)))
     assert made.stacks == ()
     assert "run.sh:2" in made.text
 
 
 def test_a_backend_that_a_script_brings() -> None:
     """Code without a backend is not planned on an empty state where a script gives it one."""
-    look = seen(Module(folder="."), passed=(Passed(path="run.sh", line=3, setting="key", value="x"),))
+    look = seen(
+        ScannedModule(folder="."),
+        passed=(BackendConfigOption(path="run.sh", line=3, setting="key", value="x"),),
+    )
     made, _ = made_for(look)
     assert made.held == ("repository",)
     assert "run.sh:3" in made.text
@@ -159,9 +164,9 @@ def test_copied_backends_hold_back() -> None:
     """Two folders whose code names one state would destroy each other's resources: neither is a stack."""
     made, _ = made_for(
         seen(
-            Module(folder="live/a", backend=FIXED),
-            Module(folder="live/b", backend=FIXED),
-            Module(folder="live/c"),
+            ScannedModule(folder="live/a", backend=FIXED),
+            ScannedModule(folder="live/b", backend=FIXED),
+            ScannedModule(folder="live/c"),
         )
     )
     assert made.stacks == ("c",)
@@ -171,7 +176,9 @@ def test_copied_backends_hold_back() -> None:
 def test_a_folder_that_is_no_stack_divides_the_pattern() -> None:
     """A pattern that would also find a building block is not written."""
     look = seen(
-        Module(folder="infra/prod"), Module(folder="infra/dev"), Module(folder="infra/network", called=True)
+        ScannedModule(folder="infra/prod"),
+        ScannedModule(folder="infra/dev"),
+        ScannedModule(folder="infra/network", called=True),
     )
     _, stacks = made_for(look)
     assert {stack.module for stack in stacks.values()} == {"infra/prod", "infra/dev"}
@@ -180,7 +187,7 @@ def test_a_folder_that_is_no_stack_divides_the_pattern() -> None:
 
 def test_shared_variables_are_no_stack() -> None:
     """`common.tfvars` is read by the others and makes no stack itself."""
-    look = seen(Module(folder="."), files=("env/common.tfvars", "env/dev.tfvars", "env/prod.tfvars"))
+    look = seen(ScannedModule(folder="."), files=("env/common.tfvars", "env/dev.tfvars", "env/prod.tfvars"))
     _, stacks = made_for(look)
     assert {name: stack.variables_files for name, stack in stacks.items()} == {
         "dev": ("env/common.tfvars", "env/dev.tfvars"),
@@ -191,14 +198,18 @@ def test_shared_variables_are_no_stack() -> None:
 def test_names_stay_apart() -> None:
     """Two entries that would give one name fall back to their paths."""
     _, stacks = made_for(
-        seen(Module(folder="aws/prod/net"), Module(folder="gcp/prod/net"), Module(folder="gcp/dev/net"))
+        seen(
+            ScannedModule(folder="aws/prod/net"),
+            ScannedModule(folder="gcp/prod/net"),
+            ScannedModule(folder="gcp/dev/net"),
+        )
     )
     assert set(stacks) == {"aws/prod/net", "gcp/prod/net", "gcp/dev/net"}
 
 
 def test_a_file_and_a_folder_of_one_name() -> None:
     """`dev.tfvars` beside a folder `dev` with its own root module: two stacks, two names."""
-    _, stacks = made_for(seen(Module(folder="."), Module(folder="dev"), files=("dev.tfvars",)))
+    _, stacks = made_for(seen(ScannedModule(folder="."), ScannedModule(folder="dev"), files=("dev.tfvars",)))
     assert sorted(stack.module for stack in stacks.values()) == [".", "dev"]
     assert not any(stack.production for stack in stacks.values())
 
@@ -206,13 +217,15 @@ def test_a_file_and_a_folder_of_one_name() -> None:
 @pytest.mark.parametrize("folder", ["my stack", "we{ird}", "a*b", "ünï", "-dash", "123", "true", "a: b"])
 def test_odd_folders(folder: str) -> None:
     """Whatever a folder is called, the starter that names it is right."""
-    _, stacks = made_for(seen(Module(folder=folder), Module(folder=f"{folder}/{folder}")))
+    _, stacks = made_for(seen(ScannedModule(folder=folder), ScannedModule(folder=f"{folder}/{folder}")))
     assert {stack.module for stack in stacks.values()} == {folder, f"{folder}/{folder}"}
 
 
 def test_many_odd_names_become_one() -> None:
     """Folders that come to the same plain name are told apart."""
-    _, stacks = made_for(seen(Module(folder="a b"), Module(folder="a{b"), Module(folder="a}b")))
+    _, stacks = made_for(
+        seen(ScannedModule(folder="a b"), ScannedModule(folder="a{b"), ScannedModule(folder="a}b"))
+    )
     assert len(stacks) == 3
 
 

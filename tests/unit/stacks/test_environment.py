@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.config.settings import Environment
-from holdfast.stacks.environment import Verdict, decide
+from holdfast.stacks.environment import EnvironmentDecision, decide
 
 ENVIRONMENTS = (
     Environment(name="dev", match=("*-dev-*", "sandbox"), production=False),
@@ -19,7 +19,7 @@ def verdict(
     account: str | None = None,
     in_file: str | None = None,
     environments: tuple[Environment, ...] = ENVIRONMENTS,
-) -> Verdict:
+) -> EnvironmentDecision:
     return decide(stated=stated, account=account, in_files=lambda: in_file, environments=environments)
 
 

@@ -7,7 +7,7 @@ import pytest
 from holdfast.config.problems import Problems
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import Place
-from holdfast.stacks.order import Wish, cycles, dependents_of, ordered, resolve, waves
+from holdfast.stacks.order import Dependency, cycles, dependents_of, ordered, resolve, waves
 from holdfast.stacks.stack import Stack
 
 PLACE = Place(file="holdfast.yaml", line=1, column=1)
@@ -17,8 +17,8 @@ def stack(name: str, *depends_on: str) -> Stack:
     return Stack(name=name, kind=RuleKind.NAMED, place=PLACE, module=".", depends_on=depends_on)
 
 
-def wish(name: str, text: str, *, glob: bool = False, shared: bool = True) -> Wish:
-    return Wish(stack=name, text=text, glob=text if glob else None, place=PLACE, shared=shared)
+def wish(name: str, text: str, *, glob: bool = False, shared: bool = True) -> Dependency:
+    return Dependency(stack=name, text=text, glob=text if glob else None, place=PLACE, shared=shared)
 
 
 def test_a_name_and_a_glob() -> None:

@@ -20,7 +20,7 @@ from holdfast.hcl.eval.values import bool_of, known
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place
-from holdfast.stacks.backend import CodeBackend, StatePlace, state_location
+from holdfast.stacks.backend import CodeBackend, StateLocation, state_location
 
 _HOST: Final = "app.terraform.io"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -290,7 +290,7 @@ def is_loopback(host: str | None) -> bool:
 # State identity.
 
 
-def state_place_of_stack(stack: CheckedStack) -> StatePlace | None:
+def state_place_of_stack(stack: CheckedStack) -> StateLocation | None:
     """Equal for the same state, however it is written; None if it is not known."""
     home = backend_of_stack(stack)
     if home.type == MANAGED:
@@ -300,7 +300,7 @@ def state_place_of_stack(stack: CheckedStack) -> StatePlace | None:
 
 def state_place_for(
     stack: CheckedStack, type_: str, settings: Mapping[str, object], workspace: str
-) -> StatePlace | None:
+) -> StateLocation | None:
     """The state that these settings refer to, relative to the stack's root module."""
     if type_ in ("cloud", "remote"):
         return _hosted(settings)
@@ -313,7 +313,7 @@ def state_place_for(
     return state_location(bare, code)
 
 
-def _hosted(settings: Mapping[str, object]) -> StatePlace | None:
+def _hosted(settings: Mapping[str, object]) -> StateLocation | None:
     """A workspace by name; workspaces selected by tag or prefix are only known at run time."""
     match settings:
         case {"organization": str() as organization, "workspaces": {"name": str() as name}}:
@@ -321,7 +321,7 @@ def _hosted(settings: Mapping[str, object]) -> StatePlace | None:
             if not isinstance(host, str):
                 return None
             shown = f"workspace {name} of {organization}"
-            return StatePlace(identity=("remote", host.lower(), organization, name), shown=shown)
+            return StateLocation(identity=("remote", host.lower(), organization, name), shown=shown)
         case _:
             return None
 

@@ -11,7 +11,7 @@ from holdfast.checks.backends.backends import state_place_for, state_place_of_st
 from holdfast.checks.model.subjects import ABSENT, CheckedStack, Checkout, Resource, value
 from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import pairs
-from holdfast.stacks.backend import DEFAULT_WORKSPACE, Identity, StatePlace
+from holdfast.stacks.backend import DEFAULT_WORKSPACE, StateIdentity, StateLocation
 from holdfast.stacks.stack import Stack
 
 TYPE: Final = "terraform_remote_state"
@@ -21,7 +21,7 @@ class RemoteRead(Struct, frozen=True, kw_only=True):
     """One state that a stack reads."""
 
     resource: Resource
-    state: StatePlace | None
+    state: StateLocation | None
     """None if it is not known."""
     owner: Stack | None
     """The stack of this repository that owns the state."""
@@ -73,9 +73,9 @@ def _read(stack: CheckedStack, resource: Resource, scope: Scope) -> RemoteRead:
     return RemoteRead(resource=resource, state=state, owner=owner)
 
 
-def _owners(checkout: Checkout) -> Mapping[Identity, Stack]:
-    def make() -> dict[Identity, Stack]:
-        found: dict[Identity, Stack] = {}
+def _owners(checkout: Checkout) -> Mapping[StateIdentity, Stack]:
+    def make() -> dict[StateIdentity, Stack]:
+        found: dict[StateIdentity, Stack] = {}
         for stack in checkout.all_stacks:
             place = state_place_of_stack(CheckedStack(checkout=checkout, stack=stack))
             if place is not None:

@@ -21,7 +21,7 @@ from holdfast.hcl.nodes import Block, Body, File
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, values
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.values import MaskedStruct
-from holdfast.stacks.reads.walk import Visited, module_instances
+from holdfast.stacks.reads.walk import ModuleInstance, module_instances
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.contents import Contents
@@ -174,7 +174,7 @@ class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
         return self.checkout.module(self.stack.module)
 
     @functools.cached_property
-    def scopes(self) -> tuple[Visited, ...]:
+    def scopes(self) -> tuple[ModuleInstance, ...]:
         """Its root module and every local module it calls, each with its values.
 
         `value(resource.body, "name", visited.scope)` resolves variables, locals and module arguments.

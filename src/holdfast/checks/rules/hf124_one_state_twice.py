@@ -7,13 +7,13 @@ from holdfast.checks.backends.backends import backend_of_module, backend_of_stac
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedStack, Checkout
 from holdfast.config.stack_rules import RuleKind
-from holdfast.stacks.backend import Identity
+from holdfast.stacks.backend import StateIdentity
 from holdfast.stacks.stack import Stack
 
 
 def _look(checkout: Checkout) -> Iterator[CheckResult]:
     chosen = {stack.name for stack in checkout.stacks} | {module.folder for module in checkout.modules}
-    by_state: dict[Identity, list[tuple[CheckedStack, str]]] = {}
+    by_state: dict[StateIdentity, list[tuple[CheckedStack, str]]] = {}
     for stack in _everything(checkout):
         home = backend_of_stack(stack)
         place = state_place_for(stack, home.type, home.settings, stack.stack.workspace)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from holdfast.checks.backends.remote_states import remote_reads
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedStack
-from holdfast.stacks.backend import StatePlace
+from holdfast.stacks.backend import StateLocation
 
 
 def _look(stack: CheckedStack) -> Iterator[CheckResult]:
@@ -34,7 +34,7 @@ def _look(stack: CheckedStack) -> Iterator[CheckResult]:
             )
 
 
-def _where(state: StatePlace) -> str:
+def _where(state: StateLocation) -> str:
     """The location, where its settings can be shown."""
     return "" if " backend of " in state.shown else f" ({state.shown})"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.checks.engine.running import NO_HISTORY, NO_STATE, Seen
 from holdfast.checks.model.interface import Finding, Rule
 from holdfast.checks.model.subjects import CheckedStack, CheckedState, Checkout, Commit, History
-from holdfast.hcl.eval.worktree import Kind
+from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | 
 
     def ours(paths: Sequence[str]) -> frozenset[str]:
         inside = (path.removeprefix(prefix) for path in paths if path.startswith(prefix))
-        return frozenset(path for path in inside if tree.kind(path) is Kind.FILE)
+        return frozenset(path for path in inside if tree.kind(path) is PathKind.FILE)
 
     tracked = ours(git.tracked())
     return tuple(sorted(tracked | ours(git.untracked()))), tracked

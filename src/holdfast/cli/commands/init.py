@@ -11,7 +11,7 @@ from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:  # These are loaded when the command runs.
-    from holdfast.onboarding.adoption import Mend
+    from holdfast.onboarding.adoption import AdoptionStep
     from holdfast.onboarding.starter import Starter
     from holdfast.stacks.stack import Stack
 
@@ -117,7 +117,7 @@ def _section(invocation: Invocation, title: str, lines: tuple[str, ...] | list[s
         invocation.console.say(f"   {line}")
 
 
-def _show_mend(invocation: Invocation, mend: tuple[Mend, ...]) -> None:
+def _show_mend(invocation: Invocation, mend: tuple[AdoptionStep, ...]) -> None:
     """One paragraph per kind with the first places; `--verbose` and `--json` show all."""
     if not mend:
         return

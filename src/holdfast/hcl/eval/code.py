@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from holdfast.hcl.eval.worktree import Kind, Worktree
+from holdfast.hcl.eval.worktree import PathKind, Worktree
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File
 from holdfast.hcl.reader import constant, read
 from holdfast.kernel.errors import Place, Problem
@@ -131,7 +131,7 @@ class Code:
         return self._contents[path]
 
     def _read_bytes(self, path: str) -> bytes | OSError | None:
-        if self.tree.kind(path) is Kind.OTHER:
+        if self.tree.kind(path) is PathKind.OTHER:
             # Reading a pipe or a device may never end.
             return OSError(errno.EINVAL, "not a regular file")
         place = self.tree.root / path
@@ -199,7 +199,7 @@ class Code:
     def _pin(self, folder: str, name: str) -> Pin | None:
         """The nearest one, looking upwards from the folder as version managers do."""
         for place in pin_paths(folder, name):
-            if self.tree.kind(place) is not Kind.FILE:
+            if self.tree.kind(place) is not PathKind.FILE:
                 continue
             try:
                 text = (self.tree.root / place).read_text(errors="replace")

@@ -19,7 +19,7 @@ NOT_SOURCE = frozenset((".git", ".terraform", ".holdfast"))
 _DEEPEST = 60
 
 
-class Kind(Enum):
+class PathKind(Enum):
     FILE = "file"
     FOLDER = "folder"
     OTHER = "other"
@@ -32,7 +32,7 @@ class Worktree:
         self._top = self.root.as_posix()
         self._names: dict[str, tuple[str, ...]] = {}
         self._listed: dict[str, frozenset[str]] = {}
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, PathKind] = {}
         self._real: dict[str, str | None] = {}
         self._walked: dict[str, tuple[str, ...]] = {}
         self._links: dict[str, bool] = {}
@@ -51,33 +51,33 @@ class Worktree:
         joined = posixpath.normpath(f"{folder}/{path}")
         return None if joined == ".." or joined.startswith("../") else joined
 
-    def kind(self, path: str) -> Kind:
+    def kind(self, path: str) -> PathKind:
         """What the path points to, after following links."""
         if path not in self._kinds:
             self._kinds[path] = self._kind(path)
         return self._kinds[path]
 
-    def _kind(self, path: str) -> Kind:
+    def _kind(self, path: str) -> PathKind:
         folder, _, name = path.rpartition("/")
         if path != "." and name not in self._known(folder or "."):
-            return Kind.MISSING
+            return PathKind.MISSING
         try:
             mode = os.stat(f"{self._top}/{path}").st_mode  # noqa: PTH116 - called for every string in the code
         except (OSError, ValueError):
-            return Kind.MISSING
+            return PathKind.MISSING
         if stat.S_ISREG(mode):
-            return Kind.FILE
-        return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.OTHER
+            return PathKind.FILE
+        return PathKind.FOLDER if stat.S_ISDIR(mode) else PathKind.OTHER
 
     def _known(self, folder: str) -> frozenset[str]:
         """The names in an existing folder. Most strings name no file, and this finds out cheaply."""
         if folder not in self._listed:
-            exists = folder == "." or self.kind(folder) is Kind.FOLDER
+            exists = folder == "." or self.kind(folder) is PathKind.FOLDER
             self._listed[folder] = frozenset(self.names(folder)) if exists else frozenset()
         return self._listed[folder]
 
     def is_folder(self, path: str) -> bool:
-        return self.kind(path) is Kind.FOLDER
+        return self.kind(path) is PathKind.FOLDER
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, sorted; empty if it does not exist or cannot be read."""
@@ -133,9 +133,9 @@ class Worktree:
                 continue
             path = self.join(folder, name)
             match self.kind(path):
-                case Kind.FILE:
+                case PathKind.FILE:
                     yield from self.aliases(path)
-                case Kind.FOLDER:
+                case PathKind.FOLDER:
                     for alias in self.aliases(path):
                         yield from self._files_below(alias, (*above, real))
                 case _:

@@ -1,4 +1,4 @@
-"""Collects the files that a stack reads, one at a time, into a `Reach`."""
+"""Collects the files that a stack reads, one at a time, into a `StackInputs`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from holdfast.hcl.eval.code import (
     pin_paths,
 )
 from holdfast.hcl.eval.values import SetOf, set_of
-from holdfast.hcl.eval.worktree import Kind
+from holdfast.hcl.eval.worktree import PathKind
 from holdfast.hcl.reader import UNKNOWN
 from holdfast.stacks.reads.file_references import may_be_path
-from holdfast.stacks.reads.inputs import Fileset, Names, Reach, ancestors, fileset_pattern
+from holdfast.stacks.reads.inputs import Fileset, NamedPaths, StackInputs, ancestors, fileset_pattern
 
 _NESTED = re.compile(r"\b(?:file\w*|templatefile|templatestring)\s*\(")
 _LARGEST_TEMPLATE = 1_000_000
@@ -37,24 +37,24 @@ class InputCollector:
         self._files: set[str] = set()
         self._reads: set[str] = set()
         self._filesets: dict[Fileset, None] = {}
-        self._names: dict[Names, None] = {}
+        self._names: dict[NamedPaths, None] = {}
         self._paths: set[str] = set()
         self._folders: set[str] = set()
         self._outside: dict[str, None] = {}
         self._broken: dict[str, None] = {}
         self._reasons: dict[str, None] = {}
 
-    def inputs(self) -> Reach:
+    def inputs(self) -> StackInputs:
         pins = [p for name in (TERRAFORM_VERSION, OPENTOFU_VERSION) for p in pin_paths(self.module, name)]
         for pin in pins:
             self._add_file(pin)
-        own = Names(paths=frozenset(self._paths), folders=frozenset(self._folders))
+        own = NamedPaths(paths=frozenset(self._paths), folders=frozenset(self._folders))
         sets = tuple(self._filesets)
         for fileset in sets:
             self._files.update(path for path in self.tree.walk(fileset.folder) if fileset.holds(path))
         ends = {*self._files, *self.modules, *self._reads, *self.variables_files, *self._folders}
         ends.update(f"{fileset.folder}/*" for fileset in sets)
-        return Reach(
+        return StackInputs(
             module=self.module,
             files=frozenset(self._files),
             variables_files=frozenset(self.variables_files),
@@ -83,7 +83,7 @@ class InputCollector:
 
     def _add_file(self, path: str) -> None:
         """A file that the work directory needs, if it exists; for a link, its target too."""
-        if self.tree.kind(path) is Kind.FILE:
+        if self.tree.kind(path) is PathKind.FILE:
             self._files.update(self.tree.aliases(path))
 
     def _add_folder(self, path: str) -> None:
@@ -111,7 +111,7 @@ class InputCollector:
     def _is_broken_link(self, path: str) -> bool:
         """Terraform would stop there; a plan without the file would differ and might delete resources."""
         kind = self.tree.kind(path)
-        return kind is not Kind.FILE and (kind is not Kind.FOLDER or self.tree.real(path) != path)
+        return kind is not PathKind.FILE and (kind is not PathKind.FOLDER or self.tree.real(path) != path)
 
     def add_variables_file(self, path: str) -> None:
         self.variables_files.update(self.tree.aliases(path))
@@ -157,11 +157,11 @@ class InputCollector:
 
     def _add_name(self, path: str, *, folder: bool) -> None:
         kind = self.tree.kind(path)
-        if kind is Kind.FOLDER:
+        if kind is PathKind.FOLDER:
             if folder:
                 self._add_folder(path)
             return
-        if kind is not Kind.MISSING:
+        if kind is not PathKind.MISSING:
             self._add_file(path)
         self._paths.update(self.tree.aliases(path))
         if folder:
@@ -170,12 +170,12 @@ class InputCollector:
     def add_words(self, folder: str, words: frozenset[str], folder_words: frozenset[str]) -> None:
         """The strings of a module's own code: resolved once per pair of module and root module."""
 
-        def resolve() -> tuple[Names, frozenset[str], tuple[str, ...]]:
+        def resolve() -> tuple[NamedPaths, frozenset[str], tuple[str, ...]]:
             separate = InputCollector(self.code, self.module)
             bases = (folder, self.module, ".")
             separate.add_names(words, bases, folders=False)
             separate.add_names(folder_words, bases, folders=True)
-            names = Names(paths=frozenset(separate._paths), folders=frozenset(separate._folders))
+            names = NamedPaths(paths=frozenset(separate._paths), folders=frozenset(separate._folders))
             return names, frozenset(separate._files), tuple(separate._reasons)
 
         names, files, reasons = self.code.once(("words", folder, self.module), resolve)

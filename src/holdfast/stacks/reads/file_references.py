@@ -23,7 +23,13 @@ from holdfast.hcl.nodes import (
     Tuple,
     walk,
 )
-from holdfast.stacks.reads.path_expressions import TAGS, TAKES_PATHS, Point, may_name_folder, path_expressions
+from holdfast.stacks.reads.path_expressions import (
+    TAGS,
+    TAKES_PATHS,
+    PathExpression,
+    may_name_folder,
+    path_expressions,
+)
 
 _PROSE = frozenset(("description", "error_message"))
 _PLAIN_PROVISIONERS = frozenset(("file", "remote-exec"))
@@ -42,15 +48,15 @@ def may_be_path(text: str) -> bool:
     )
 
 
-class Site(Struct, frozen=True, kw_only=True):
+class FileReference(Struct, frozen=True, kw_only=True):
     """An attribute that may read or name files; it is evaluated for each stack."""
 
     expression: Expression
     file: str
-    points: tuple[Point, ...]
+    paths: tuple[PathExpression, ...]
 
 
-class Group(Struct, frozen=True, kw_only=True):
+class ReferenceBlock(Struct, frozen=True, kw_only=True):
     """A block: what it repeats over, and the references inside."""
 
     for_each: Expression | None = None
@@ -59,14 +65,14 @@ class Group(Struct, frozen=True, kw_only=True):
     """The name a dynamic block gives its element; None for a top-level block."""
     repeats: bool = False
     """Whether anything inside uses `each`, `count` or the iterator."""
-    sites: tuple[Site, ...] = ()
-    inner: tuple[Group, ...] = ()
-    runs: tuple[str, ...] = ()
+    references: tuple[FileReference, ...] = ()
+    nested: tuple[ReferenceBlock, ...] = ()
+    unfollowed: tuple[str, ...] = ()
     """Reasons why any file may be read here, regardless of values."""
 
 
-class Sites(Struct, frozen=True, kw_only=True):
-    groups: tuple[Group, ...]
+class ModuleReferences(Struct, frozen=True, kw_only=True):
+    blocks: tuple[ReferenceBlock, ...]
     words: frozenset[str]
     """Strings in the code that may name a file."""
     folder_words: frozenset[str]
@@ -75,22 +81,22 @@ class Sites(Struct, frozen=True, kw_only=True):
     """Sentences about files that could only be read in part."""
 
 
-def find_references(files: tuple[File, ...]) -> Sites:
+def find_references(files: tuple[File, ...]) -> ModuleReferences:
     words: set[str] = set()
     folder_words: set[str] = set()
-    groups: list[Group] = []
+    blocks: list[ReferenceBlock] = []
     unread = [
         f"{problem.place or file.path} cannot be read" for file in files for problem in file.problems[:1]
     ]
     for file in files:
         for block in _relevant_blocks(file.body):
             try:
-                groups.append(_group(block, file.path))
+                blocks.append(_reference_block(block, file.path))
                 _add_words(block, words, folder_words)
             except RecursionError:
                 unread.append(f"{file.path}:{block.place.line} is nested too deeply to be followed")
-    return Sites(
-        groups=tuple(group for group in groups if group.sites or group.inner or group.runs),
+    return ModuleReferences(
+        blocks=tuple(block for block in blocks if block.references or block.nested or block.unfollowed),
         words=frozenset(words),
         folder_words=frozenset(folder_words),
         unread=tuple(unread),
@@ -146,7 +152,7 @@ def _literals(name: str, expression: Expression) -> Iterator[tuple[str, str]]:
                 yield from _literals("", part)
 
 
-def _group(block: Block, file: str) -> Group:
+def _reference_block(block: Block, file: str) -> ReferenceBlock:
     """A top-level block, or a dynamic block inside one."""
     dynamic = block.type == "dynamic"
     attributes = {item.name: item.expression for item in block.body.attributes}
@@ -154,23 +160,23 @@ def _group(block: Block, file: str) -> Group:
     name = attributes.get("iterator")
     if dynamic and isinstance(name, Traversal):
         iterator = name.root
-    sites, inner, runs = _contents(block, file)
-    return Group(
+    references, nested, unfollowed = _contents(block, file)
+    return ReferenceBlock(
         for_each=attributes.get("for_each"),
         count=None if dynamic else attributes.get("count"),
         iterator=iterator,
-        repeats=dynamic or _uses_instance(sites, inner),
-        sites=sites,
-        inner=inner,
-        runs=runs,
+        repeats=dynamic or _uses_instance(references, nested),
+        references=references,
+        nested=nested,
+        unfollowed=unfollowed,
     )
 
 
-def _uses_instance(sites: tuple[Site, ...], inner: tuple[Group, ...]) -> bool:
-    return any(_refers_to_instance(site.expression) for site in sites) or any(
-        _uses_instance(group.sites, group.inner)
-        or (group.for_each is not None and _refers_to_instance(group.for_each))
-        for group in inner
+def _uses_instance(references: tuple[FileReference, ...], nested: tuple[ReferenceBlock, ...]) -> bool:
+    return any(_refers_to_instance(reference.expression) for reference in references) or any(
+        _uses_instance(block.references, block.nested)
+        or (block.for_each is not None and _refers_to_instance(block.for_each))
+        for block in nested
     )
 
 
@@ -178,29 +184,31 @@ def _refers_to_instance(expression: Expression) -> bool:
     return any(isinstance(part, Traversal) and part.root in ("each", "count") for part in walk(expression))
 
 
-def _contents(block: Block, file: str) -> tuple[tuple[Site, ...], tuple[Group, ...], tuple[str, ...]]:
-    sites: list[Site] = []
-    groups: list[Group] = []
-    runs: list[str] = []
+def _contents(
+    block: Block, file: str
+) -> tuple[tuple[FileReference, ...], tuple[ReferenceBlock, ...], tuple[str, ...]]:
+    references: list[FileReference] = []
+    nested: list[ReferenceBlock] = []
+    unfollowed: list[str] = []
     if _runs_program(block):
         what = " ".join((block.type, *block.labels[:1]))
-        runs.append(f"{file}:{block.place.line} runs a program ({what}) that may read any file")
+        unfollowed.append(f"{file}:{block.place.line} runs a program ({what}) that may read any file")
     for attribute in block.body.attributes:
         if not _handled_elsewhere(block, attribute) and (
-            points := path_expressions(attribute.expression, attribute.name)
+            paths := path_expressions(attribute.expression, attribute.name)
         ):
-            sites.append(Site(expression=attribute.expression, file=file, points=points))
+            references.append(FileReference(expression=attribute.expression, file=file, paths=paths))
         if any(isinstance(part, Opaque) and part.unread for part in walk(attribute.expression)):
-            runs.append(f"{file}:{attribute.place.line} cannot be read")
+            unfollowed.append(f"{file}:{attribute.place.line} cannot be read")
     for inner in block.body.blocks:
         if inner.type == "dynamic":
-            groups.append(_group(inner, file))
+            nested.append(_reference_block(inner, file))
             continue
-        more_sites, more_groups, more_runs = _contents(inner, file)
-        sites.extend(more_sites)
-        groups.extend(more_groups)
-        runs.extend(more_runs)
-    return tuple(sites), tuple(groups), tuple(runs)
+        inner_references, inner_blocks, inner_unfollowed = _contents(inner, file)
+        references.extend(inner_references)
+        nested.extend(inner_blocks)
+        unfollowed.extend(inner_unfollowed)
+    return tuple(references), tuple(nested), tuple(unfollowed)
 
 
 def _runs_program(block: Block) -> bool:

@@ -59,7 +59,7 @@ def fileset_pattern(glob: str) -> re.Pattern[str] | None:
         return None
 
 
-class Kind(Enum):
+class InputKind(Enum):
     """Why a path matters, in the order in which reasons are listed."""
 
     VARIABLES = "variables"
@@ -73,10 +73,10 @@ class Kind(Enum):
     EVERYTHING = "everything"
 
 
-class Touch(Struct, frozen=True, kw_only=True):
+class InputChange(Struct, frozen=True, kw_only=True):
     """Why one path affects a stack: `subject` is the module, the folder, or the reason for `EVERYTHING`."""
 
-    kind: Kind
+    kind: InputKind
     subject: str
     path: str
 
@@ -85,14 +85,14 @@ class Touch(Struct, frozen=True, kw_only=True):
         return reason_text(self.kind, self.subject, (self.path,))
 
 
-class Names(Struct, frozen=True, kw_only=True):
+class NamedPaths(Struct, frozen=True, kw_only=True):
     """Paths that strings in the code or in variables may refer to. A folder includes everything below it."""
 
     paths: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
 
 
-class Reach(Struct, frozen=True, kw_only=True):
+class StackInputs(Struct, frozen=True, kw_only=True):
     """Every path is relative to the root and uses `/`."""
 
     module: str
@@ -106,7 +106,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     reads: frozenset[str]
     """Files that functions read, existing or not."""
     filesets: tuple[Fileset, ...]
-    names: tuple[Names, ...]
+    names: tuple[NamedPaths, ...]
     outside: tuple[str, ...]
     """Sentences with file and line: reads from outside the root, which no change in the repository shows."""
     broken: tuple[str, ...]
@@ -123,41 +123,41 @@ class Reach(Struct, frozen=True, kw_only=True):
         return bool(self.reasons)
 
 
-def affecting_change(inputs: Reach, path: str) -> Touch | None:
+def affecting_change(inputs: StackInputs, path: str) -> InputChange | None:
     """Why a changed, new or deleted path affects the stack; None if it does not."""
     return next(_affecting_changes(inputs, path), None)
 
 
-def _affecting_changes(inputs: Reach, path: str) -> Iterator[Touch]:
+def _affecting_changes(inputs: StackInputs, path: str) -> Iterator[InputChange]:
     folder, _, name = path.rpartition("/")
     module = inputs.modules.get(folder or ".")
     own = module == inputs.module
     if path in inputs.variables_files:
-        yield Touch(kind=Kind.VARIABLES, subject=path, path=path)
+        yield InputChange(kind=InputKind.VARIABLES, subject=path, path=path)
     if own and name == LOCK_FILE:
-        yield Touch(kind=Kind.LOCK, subject=path, path=path)
+        yield InputChange(kind=InputKind.LOCK, subject=path, path=path)
     if own and (is_code(name) or is_auto_loaded(name)):
-        yield Touch(kind=Kind.OWN, subject=path, path=path)
+        yield InputChange(kind=InputKind.OWN, subject=path, path=path)
     if path in inputs.pins:
-        yield Touch(kind=Kind.PIN, subject=path, path=path)
+        yield InputChange(kind=InputKind.PIN, subject=path, path=path)
     if module is not None and not own and is_code(name):
-        yield Touch(kind=Kind.MODULE, subject=module, path=path)
+        yield InputChange(kind=InputKind.MODULE, subject=module, path=path)
     if path in inputs.reads or path in inputs.above:
-        yield Touch(kind=Kind.READ, subject=path, path=path)
+        yield InputChange(kind=InputKind.READ, subject=path, path=path)
     for fileset in inputs.filesets:
         if fileset.holds(path):
-            yield Touch(kind=Kind.FOLDER, subject=fileset.folder, path=path)
+            yield InputChange(kind=InputKind.FOLDER, subject=fileset.folder, path=path)
     yield from _named(inputs, path)
     if inputs.reasons:
-        yield Touch(kind=Kind.EVERYTHING, subject=inputs.reasons[0], path=path)
+        yield InputChange(kind=InputKind.EVERYTHING, subject=inputs.reasons[0], path=path)
 
 
-def _named(inputs: Reach, path: str) -> Iterator[Touch]:
+def _named(inputs: StackInputs, path: str) -> Iterator[InputChange]:
     if path in inputs.files or any(path in names.paths for names in inputs.names):
-        yield Touch(kind=Kind.NAMED, subject=path, path=path)
+        yield InputChange(kind=InputKind.NAMED, subject=path, path=path)
     for folder in ancestors(path):
         if any(folder in names.folders for names in inputs.names):
-            yield Touch(kind=Kind.FOLDER, subject=folder, path=path)
+            yield InputChange(kind=InputKind.FOLDER, subject=folder, path=path)
 
 
 def ancestors(path: str) -> Iterator[str]:
@@ -170,22 +170,22 @@ def ancestors(path: str) -> Iterator[str]:
 
 _MOST_PATHS = 3
 
-_REASONS: Mapping[Kind, str] = MappingProxyType(
+_REASONS: Mapping[InputKind, str] = MappingProxyType(
     {
-        Kind.VARIABLES: "variables file {paths} changed",
-        Kind.OWN: "its own code changed ({paths})",
-        Kind.LOCK: "its lock file {paths} changed",
-        Kind.PIN: "its version file {paths} changed",
-        Kind.MODULE: "module {subject} changed ({paths})",
-        Kind.READ: "reads {paths}",
-        Kind.FOLDER: "reads files in {subject} ({paths})",
-        Kind.NAMED: "refers to {paths}",
-        Kind.EVERYTHING: "{subject}: every changed file counts ({paths})",
+        InputKind.VARIABLES: "variables file {paths} changed",
+        InputKind.OWN: "its own code changed ({paths})",
+        InputKind.LOCK: "its lock file {paths} changed",
+        InputKind.PIN: "its version file {paths} changed",
+        InputKind.MODULE: "module {subject} changed ({paths})",
+        InputKind.READ: "reads {paths}",
+        InputKind.FOLDER: "reads files in {subject} ({paths})",
+        InputKind.NAMED: "refers to {paths}",
+        InputKind.EVERYTHING: "{subject}: every changed file counts ({paths})",
     }
 )
 
 
-def reason_text(kind: Kind, subject: str, paths: Iterable[str]) -> str:
+def reason_text(kind: InputKind, subject: str, paths: Iterable[str]) -> str:
     """The reason as shown to users; of many paths only the first are listed."""
     listed = sorted(paths)
     shown = ", ".join(listed[:_MOST_PATHS])

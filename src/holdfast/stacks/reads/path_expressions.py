@@ -64,7 +64,7 @@ def expects_file(name: str) -> bool:
     return bool(_STRONG.match(name))
 
 
-class Named(Struct, frozen=True, kw_only=True):
+class NamedPath(Struct, frozen=True, kw_only=True):
     """A string that is built here, or assigned where a file is expected: it may name a file."""
 
     expression: Expression
@@ -74,64 +74,64 @@ class Named(Struct, frozen=True, kw_only=True):
     """It contains `path.module`, `path.root` or `path.cwd`."""
 
 
-class Read(Struct, frozen=True, kw_only=True):
+class FileRead(Struct, frozen=True, kw_only=True):
     """A function that reads files."""
 
     call: Call
     name: str
 
 
-class Each(Struct, frozen=True, kw_only=True):
+class LoopPaths(Struct, frozen=True, kw_only=True):
     """Path expressions inside a `for`, evaluated once per element."""
 
     expression: For
-    inside: tuple[Point, ...]
+    inside: tuple[PathExpression, ...]
 
 
-class Either(Struct, frozen=True, kw_only=True):
+class BranchPaths(Struct, frozen=True, kw_only=True):
     """Path expressions of a conditional; only one side counts once the condition is known."""
 
     expression: Conditional
-    yes: tuple[Point, ...]
-    no: tuple[Point, ...]
+    yes: tuple[PathExpression, ...]
+    no: tuple[PathExpression, ...]
 
 
-Point = Named | Read | Each | Either
+PathExpression = NamedPath | FileRead | LoopPaths | BranchPaths
 
 
-def path_expressions(expression: Expression, name: str) -> tuple[Point, ...]:
+def path_expressions(expression: Expression, name: str) -> tuple[PathExpression, ...]:
     """`name`: the attribute or object key that the expression is assigned to."""
-    return tuple(_points(expression, name))
+    return tuple(_paths(expression, name))
 
 
-def _points(expression: Expression, name: str | None) -> Iterator[Point]:
+def _paths(expression: Expression, name: str | None) -> Iterator[PathExpression]:
     """`name` is None where a function uses the result as text, so it names no file."""
     match expression:
         case Literal():
             return
         case For():
-            yield from _points(expression.collection, None if name is None else "")
+            yield from _paths(expression.collection, None if name is None else "")
             inside = tuple(
-                point
+                path
                 for part in expression.parts()
                 if part is not expression.collection
-                for point in _points(part, name)
+                for path in _paths(part, name)
             )
             if inside:
-                yield Each(expression=expression, inside=inside)
+                yield LoopPaths(expression=expression, inside=inside)
         case Conditional():
-            yield from _points(expression.condition, None)
-            yes, no = tuple(_points(expression.yes, name)), tuple(_points(expression.no, name))
+            yield from _paths(expression.condition, None)
+            yes, no = tuple(_paths(expression.yes, name)), tuple(_paths(expression.no, name))
             if yes or no:
-                yield Either(expression=expression, yes=yes, no=no)
+                yield BranchPaths(expression=expression, yes=yes, no=no)
         case Object():
             for key, value in expression.items:
-                yield from _points(key, name and "")
-                yield from _points(value, _key_name(key, name))
+                yield from _paths(key, name and "")
+                yield from _paths(value, _key_name(key, name))
         case _:
             yield from _direct(expression, name)
             for at, part in enumerate(expression.parts()):
-                yield from _points(part, _inner_name(expression, at, name))
+                yield from _paths(part, _inner_name(expression, at, name))
 
 
 def _key_name(key: Expression, name: str | None) -> str | None:
@@ -140,11 +140,11 @@ def _key_name(key: Expression, name: str | None) -> str | None:
     return str(key.value) if isinstance(key, Literal) else name
 
 
-def _direct(expression: Expression, name: str | None) -> Iterator[Point]:
+def _direct(expression: Expression, name: str | None) -> Iterator[PathExpression]:
     if isinstance(expression, Call):
         function = expression.name.removeprefix("core::")
         if function in TAKES_PATHS:
-            yield Read(call=expression, name=function)
+            yield FileRead(call=expression, name=function)
             return
     if name is None:
         return
@@ -154,7 +154,7 @@ def _direct(expression: Expression, name: str | None) -> Iterator[Point]:
     )
     assigned = isinstance(expression, Traversal | Access) and (may_name_folder(name) or expects_file(name))
     if built or assigned:
-        yield Named(
+        yield NamedPath(
             expression=expression,
             folder=may_name_folder(name),
             expects_file=expects_file(name),

@@ -16,8 +16,8 @@ from holdfast.hcl.eval.values import convert, number_of, pairs, same, strings
 from holdfast.hcl.nodes import Expression
 from holdfast.hcl.reader import UNKNOWN, Unknown, values
 from holdfast.stacks.reads.collector import InputCollector
-from holdfast.stacks.reads.file_references import Group, Sites, find_references
-from holdfast.stacks.reads.inputs import Reach
+from holdfast.stacks.reads.file_references import ModuleReferences, ReferenceBlock, find_references
+from holdfast.stacks.reads.inputs import StackInputs
 from holdfast.stacks.reads.resolve import ReferenceResolver
 from holdfast.stacks.stack import Stack
 
@@ -27,7 +27,7 @@ _DEEPEST = 30
 _TF_VAR = "TF_VAR_"
 
 
-def stack_inputs(code: Code, stack: Stack, env_variables: frozenset[str] = frozenset()) -> Reach:
+def stack_inputs(code: Code, stack: Stack, env_variables: frozenset[str] = frozenset()) -> StackInputs:
     """The inputs of a stack. `env_variables`: variables that TF_VAR_ of the caller's environment may set."""
     return module_inputs(
         code,
@@ -49,7 +49,7 @@ def module_inputs(
     *,
     workspace: str | None = None,
     named: tuple[str, ...] = (),
-) -> Reach:
+) -> StackInputs:
     """`named`: other strings that may name a file. Never raises because of a file's content."""
     collector = InputCollector(code, module)
     root = _root_instance(collector, variables_files, inline or {}, env_variables, workspace)
@@ -58,7 +58,7 @@ def module_inputs(
     return collector.inputs()
 
 
-class Visited(Struct, frozen=True, kw_only=True):
+class ModuleInstance(Struct, frozen=True, kw_only=True):
     """A module as one stack calls it, with the values that it has there."""
 
     folder: str
@@ -70,7 +70,7 @@ class Visited(Struct, frozen=True, kw_only=True):
     depth: int = 0
 
 
-def module_instances(code: Code, stack: Stack) -> Iterator[Visited]:
+def module_instances(code: Code, stack: Stack) -> Iterator[ModuleInstance]:
     """The stack's root module, then every local module that it calls, once per instance."""
     collector = InputCollector(code, stack.module)
     root = _root_instance(
@@ -100,7 +100,7 @@ def _root_instance(
     inline: Mapping[str, object],
     env_variables: frozenset[str],
     workspace: str | None,
-) -> Visited:
+) -> ModuleInstance:
     module = collector.code.module(collector.module)
     # The environment has the lowest precedence, and only its names are known.
     assigned: dict[str, object] = {name: UNKNOWN for name in env_variables if name in module.variables}
@@ -114,12 +114,12 @@ def _root_instance(
         workspace=workspace,
         listing=collector.fileset_value,
     )
-    return Visited(folder=collector.module, address="", scope=scope)
+    return ModuleInstance(folder=collector.module, address="", scope=scope)
 
 
 def _called_instances(
-    code: Code, parent: Visited, call: ModuleCall, folder: str, source: str
-) -> Iterator[Visited]:
+    code: Code, parent: ModuleInstance, call: ModuleCall, folder: str, source: str
+) -> Iterator[ModuleInstance]:
     """The instances of a called local module; one dormant instance if there are none."""
     module = code.module(folder)
     path = source if source.startswith("/") else posixpath.join(parent.scope.path_module, source)
@@ -139,7 +139,9 @@ def _called_instances(
             names={},
         )
         address = f"{parent.address}.module.{call.name}{_key(binding)}".removeprefix(".")
-        yield Visited(folder=folder, address=address, scope=scope, dormant=dormant, depth=parent.depth + 1)
+        yield ModuleInstance(
+            folder=folder, address=address, scope=scope, dormant=dormant, depth=parent.depth + 1
+        )
 
 
 def _key(binding: Scope) -> str:
@@ -212,7 +214,7 @@ class _Walk:
         self._code = collector.code
         self._seen: set[tuple[str, str, bool, str]] = set()
 
-    def visit(self, instance: Visited) -> None:
+    def visit(self, instance: ModuleInstance) -> None:
         scope = instance.scope
         variables = repr(sorted(scope.variables.items()))
         key = (instance.folder, scope.path_module, instance.dormant, variables)
@@ -223,12 +225,12 @@ class _Walk:
             self._collector.add_everything(f"{instance.folder} is called too many times to be followed")
             return
         module = self._code.module(instance.folder)
-        for group in self._references(instance.folder, module).groups:
-            self._resolve(group, scope, instance.folder, dormant=instance.dormant)
+        for block in self._references(instance.folder, module).blocks:
+            self._resolve(block, scope, instance.folder, dormant=instance.dormant)
         for call in module.calls:
             self._call(call, instance)
 
-    def _references(self, folder: str, module: ModuleCode) -> Sites:
+    def _references(self, folder: str, module: ModuleCode) -> ModuleReferences:
         references = self._code.once(("references", folder), lambda: find_references(module.files))
         if folder not in self._collector.modules:
             self._collector.add_module(folder)
@@ -238,22 +240,22 @@ class _Walk:
                 self._collector.add_everything(reason)
         return references
 
-    def _resolve(self, group: Group, scope: Scope, folder: str, *, dormant: bool) -> None:
-        iterations = _iterations(scope, group.for_each, group.count, group.iterator or "each")
+    def _resolve(self, block: ReferenceBlock, scope: Scope, folder: str, *, dormant: bool) -> None:
+        iterations = _iterations(scope, block.for_each, block.count, block.iterator or "each")
         if not iterations:
             dormant = True
-            iterations = [scope.bind({group.iterator or "each": UNKNOWN, "count": UNKNOWN})]
+            iterations = [scope.bind({block.iterator or "each": UNKNOWN, "count": UNKNOWN})]
         if not dormant:
-            for reason in group.runs:
+            for reason in block.unfollowed:
                 self._collector.add_everything(reason)
         resolver = ReferenceResolver(self._collector, folder, dormant=dormant)
-        for inner in iterations if group.repeats else iterations[:1]:
-            for site in group.sites:
-                resolver.resolve(site, inner)
-            for nested in group.inner:
+        for inner in iterations if block.repeats else iterations[:1]:
+            for reference in block.references:
+                resolver.resolve(reference, inner)
+            for nested in block.nested:
                 self._resolve(nested, inner, folder, dormant=dormant)
 
-    def _call(self, call: ModuleCall, instance: Visited) -> None:
+    def _call(self, call: ModuleCall, instance: ModuleInstance) -> None:
         place = f"{call.place.file}:{call.place.line}"
         source = _source(call, instance.scope)
         if not isinstance(source, str):

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import UNKNOWN
-from holdfast.stacks.reads.inputs import Reach, affecting_change
+from holdfast.stacks.reads.inputs import StackInputs, affecting_change
 from holdfast.stacks.reads.walk import module_inputs
 
 
@@ -18,7 +18,7 @@ def repository(root: Path, files: dict[str, str]) -> Code:
     return Code(root)
 
 
-def reason(reached: Reach, path: str) -> str | None:
+def reason(reached: StackInputs, path: str) -> str | None:
     touch = affecting_change(reached, path)
     return touch.reason if touch else None
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from holdfast.checks.tools.rego.policies import FOLDER, is_policy
 from holdfast.hcl.eval.code import Code
-from holdfast.hcl.eval.worktree import NOT_SOURCE, Kind, Worktree
+from holdfast.hcl.eval.worktree import NOT_SOURCE, PathKind, Worktree
 
 _SUBMODULE: Final = r"(?m)^\s*path\s*=\s*(\S+)"
 
@@ -39,24 +39,24 @@ def policy_files(code: Code) -> PolicyFiles:
     broken_links: list[str] = []
     submodules = re.findall(_SUBMODULE, (code.content(".gitmodules") or b"").decode(errors="replace"))
     for path, kind in _entries(tree):
-        if kind is Kind.FOLDER:
+        if kind is PathKind.FOLDER:
             if path == FOLDER or path in submodules:
                 empty.append(path)
-        elif kind is Kind.MISSING:
+        elif kind is PathKind.MISSING:
             broken_links.append(path)
         elif is_policy(path):
             paths.append(path)
     return PolicyFiles(tuple(paths), tuple(empty), tuple(broken_links))
 
 
-def _entries(tree: Worktree) -> Iterator[tuple[str, Kind]]:
+def _entries(tree: Worktree) -> Iterator[tuple[str, PathKind]]:
     """Files, empty folders and broken links, in order. A folder with several links to it counts once."""
     waiting = [(FOLDER, tree.root / FOLDER)]
     seen: set[Path] = set()
     while waiting:
         path, place = waiting.pop()
         kind = tree.kind(path)
-        if kind is not Kind.FOLDER:
+        if kind is not PathKind.FOLDER:
             yield path, kind
             continue
         real = place.resolve() if place.is_symlink() else place
