@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from holdfast.audit.break_glass import open_acts
-from holdfast.audit.chain import End, Piece, beginning, linked
+from holdfast.audit.chain import End, Piece, link, start_of
 from holdfast.audit.entry import Entry
 from holdfast.audit.marks import open_break_glass
 from holdfast.audit.reader import newest, verify
 from holdfast.audit.verify import check
 
-BEGINS = beginning("01STORE")
+BEGINS = start_of("01STORE")
 Log = tuple[list[Piece], End]
 
 
@@ -25,13 +25,13 @@ def logs(draw: st.DrawFn) -> Log:
     for size in draw(st.lists(st.integers(1, 4), min_size=1, max_size=6)):
         documents = [{"what": "plan", "reason": draw(st.text(max_size=5))} for _ in range(size)]
         seq = end.seq + 1
-        lines, end = linked(end, documents)
+        lines, end = link(end, documents)
         pieces.append(Piece(seq=seq, lines=lines))
     return pieces, end
 
 
 def whole(pieces: list[Piece], head: End | None) -> bool:
-    return check(pieces, head=head, begins=BEGINS).whole
+    return check(pieces, head=head, start=BEGINS).whole
 
 
 @given(logs())
@@ -59,7 +59,7 @@ def test_a_changed_byte_is_found(log: Log, data: st.DataObject) -> None:
 
 @given(logs(), st.data())
 def test_a_removed_line_or_piece_is_found(log: Log, data: st.DataObject) -> None:
-    """At the beginning, in the middle, at the end."""
+    """At the start_of, in the middle, at the end."""
     pieces, end = log
     at = data.draw(st.integers(0, len(pieces) - 1))
     lines = list(pieces[at].lines or ())

@@ -1,1 +1,1 @@
-"""The audit log: a hash chain that shows tampering."""
+"""The audit log: a hash chain that reveals tampering."""

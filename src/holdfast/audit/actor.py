@@ -1,7 +1,7 @@
-"""Who acts: a person as the operating system knows them, or a job of CI with what it says of itself.
+"""The actor: a user of the operating system, or a CI job with the claims of its variables.
 
-Neither is proof. A claim counts as proved only where a token that its issuer signed was checked
-(`audit.proof`); everything else is recorded as what it is, with the reason.
+Neither is verified. Only a signed token verifies claims (`audit.proof`); everything else is recorded as
+unverified, with the reason.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ PERSON: Final = "person"
 GITHUB_ACTIONS: Final = "github-actions"
 CI: Final = "ci"
 
-_BECAUSE: Final = MappingProxyType(
+_REASONS: Final = MappingProxyType(
     {
-        PERSON: "the operating system says so; nothing proves it",
-        GITHUB_ACTIONS: "the variables of the job say so; no token was checked",
-        CI: "the operating system of a CI runner says so; nothing proves it",
+        PERSON: "the user of the operating system, without proof",
+        GITHUB_ACTIONS: "the variables of the job, without a verified token",
+        CI: "the user of a CI runner, without proof",
     }
 )
 CLAIMS: Final = (
     "actor", "triggering_actor", "repository", "run_id", "run_number", "run_attempt", "workflow",
     "workflow_ref", "job", "event_name", "ref", "sha",
 )  # fmt: skip
-"""Named as in GitHub's own tokens; the variables are these in capitals behind `GITHUB_`."""
-_UNKNOWN: Final = "somebody"
+"""The names in GitHub's tokens; the variables are `GITHUB_` and the name in capitals."""
+_UNKNOWN: Final = "unknown"
 
 
 class Who(Struct, frozen=True, kw_only=True):
@@ -40,12 +40,12 @@ class Who(Struct, frozen=True, kw_only=True):
     host: str
     proved: bool
     because: str
-    """Why it counts as proved, or why it does not."""
+    """Why the identity is verified, or why not."""
     claims: Mapping[str, str]
 
     @property
     def shown(self) -> str:
-        """Short, for a column: `ada@laptop`, `ci:acme/infra#411`."""
+        """For a column: `ada@laptop`, `ci:acme/infra#411`."""
         if self.kind == GITHUB_ACTIONS:
             return f"ci:{self.claims.get('repository', '?')}#{self.claims.get('run_number', '?')}"
         return f"{self.name}@{self.host}"
@@ -63,12 +63,12 @@ class Who(Struct, frozen=True, kw_only=True):
 
 
 def current_actor(environment: Environment) -> Who:
-    """From what the program was started with. Unproved, and it says so."""
+    """From the environment of the program: unverified."""
     kind = _kind(environment)
-    claims = _job(environment) if kind == GITHUB_ACTIONS else _login(environment)
+    claims = _job_claims(environment) if kind == GITHUB_ACTIONS else _login_claims(environment)
     name = claims.get("actor") or _UNKNOWN if kind == GITHUB_ACTIONS else environment.user
     return Who(
-        kind=kind, name=name, host=environment.host, proved=False, because=_BECAUSE[kind], claims=claims
+        kind=kind, name=name, host=environment.host, proved=False, because=_REASONS[kind], claims=claims
     )
 
 
@@ -78,15 +78,17 @@ def _kind(environment: Environment) -> str:
     return CI if environment.ci else PERSON
 
 
-def _job(environment: Environment) -> dict[str, str]:
-    found = {claim: environment.get(f"GITHUB_{claim.upper()}") for claim in CLAIMS}
-    return {claim: value for claim, value in found.items() if value is not None}
+def _job_claims(environment: Environment) -> dict[str, str]:
+    claims = {claim: environment.get(f"GITHUB_{claim.upper()}") for claim in CLAIMS}
+    return {claim: value for claim, value in claims.items() if value is not None}
 
 
-def _login(environment: Environment) -> dict[str, str]:
-    """What the variables say beside the system: who used `sudo`, or another name than the system's."""
-    said = {
+def _login_claims(environment: Environment) -> dict[str, str]:
+    """The user of `sudo`, or a login name that differs from the system's."""
+    claims = {
         "login": environment.get("USER") or environment.get("LOGNAME"),
         "sudo": environment.get("SUDO_USER"),
     }
-    return {claim: value for claim, value in said.items() if value is not None and value != environment.user}
+    return {
+        claim: value for claim, value in claims.items() if value is not None and value != environment.user
+    }

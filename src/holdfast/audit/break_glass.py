@@ -1,7 +1,7 @@
-"""Break-glass acts: which of them no normal apply has followed yet. Pure.
+"""Open break-glass acts: those that no normal apply has followed yet. Pure.
 
-An override, an unlock, a holder declared dead: each is shown with its stack until an apply of that stack has
-ended well without any of these. The act that made an apply possible is not undone by that very apply.
+An override, an unlock or a holder declared dead is shown with its stack until an apply of that stack succeeds
+without any of these. An apply that an act made possible does not close that act.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast.audit.entry import BREAK_GLASS
 
 _CLOSING: Final = frozenset({"apply", "destroy"})
-_WELL: Final = frozenset({"applied", "unchanged"})
+_SUCCESS: Final = frozenset({"applied", "unchanged"})
 
 
 class Act(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Act(Struct, frozen=True, kw_only=True):
             seq=int(str(line.get("seq"))),
             what=str(line.get("what")),
             at=str(line.get("at")),
-            who=str(shown or "somebody"),
+            who=str(shown or "unknown"),
             reason=_text(line.get("reason")),
             run=_text(line.get("run")),
             digest=_text(line.get("digest")),
@@ -53,7 +53,7 @@ class Act(Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """For a person: `unlock by ada@laptop at 2026-07-25T10:00: "the runner is gone"`."""
+        """Such as `unlock by ada@laptop at 2026-07-25T10:00: "the runner is gone"`."""
         why = f': "{self.reason}"' if self.reason else ""
         return f"{self.what} by {self.who} at {self.at[:16]}{why}"
 
@@ -66,37 +66,37 @@ def breaks_glass(line: Mapping[str, object]) -> bool:
 
 
 def closes(line: Mapping[str, object]) -> bool:
-    """A normal apply that ended well."""
-    return line.get("what") in _CLOSING and line.get("outcome") in _WELL and not breaks_glass(line)
+    """A normal apply that succeeded."""
+    return line.get("what") in _CLOSING and line.get("outcome") in _SUCCESS and not breaks_glass(line)
 
 
-def after(acts: tuple[Act, ...], line: Mapping[str, object]) -> tuple[Act, ...]:
-    """What is open in a stack once this line of it is written. Saying a line twice changes nothing."""
+def acts_after(acts: tuple[Act, ...], line: Mapping[str, object]) -> tuple[Act, ...]:
+    """The open acts of a stack after this line. Repeating a line changes nothing."""
     if closes(line):
-        return tuple(one for one in acts if one.seq > int(str(line.get("seq"))))
+        return tuple(act for act in acts if act.seq > int(str(line.get("seq"))))
     if not breaks_glass(line):
         return acts
     new = Act.of(line)
-    others = [one for one in acts if not _same(one, new)]
-    newest = max([one for one in acts if _same(one, new)] + [new], key=lambda one: one.seq)
-    return tuple(sorted((*others, newest), key=lambda one: one.seq))
+    others = [act for act in acts if not _same(act, new)]
+    newest = max([act for act in acts if _same(act, new)] + [new], key=lambda act: act.seq)
+    return tuple(sorted((*others, newest), key=lambda act: act.seq))
 
 
 def open_acts(lines: Iterable[Mapping[str, object]]) -> Open:
-    """Of every stack that has any, from the whole log."""
-    found: dict[str, tuple[Act, ...]] = {}
+    """By stack, from the whole log."""
+    acts: dict[str, tuple[Act, ...]] = {}
     for line in lines:
         stack = line.get("stack")
         if isinstance(stack, str) and (breaks_glass(line) or closes(line)):
-            found[stack] = after(found.get(stack, ()), line)
-    return {stack: acts for stack, acts in found.items() if acts}
+            acts[stack] = acts_after(acts.get(stack, ()), line)
+    return {stack: open_ for stack, open_ in acts.items() if open_}
 
 
-def _same(one: Act, other: Act) -> bool:
+def _same(act: Act, other: Act) -> bool:
     """One act has several lines: an override and its apply share a digest, start and end share a run."""
-    if one.digest is not None and one.digest == other.digest:
+    if act.digest is not None and act.digest == other.digest:
         return True
-    return one.seq == other.seq or (one.run is not None and (one.run, one.what) == (other.run, other.what))
+    return act.seq == other.seq or (act.run is not None and (act.run, act.what) == (other.run, other.what))
 
 
 def _text(value: object) -> str | None:

@@ -1,9 +1,9 @@
-"""The chain of lines: how it is made and read. Pure.
+"""The hash chain of the audit log. Pure.
 
-A line is one JSON object with its number (`seq`, from 1, without a gap) and the SHA-256 of the line before it
-(`before`); the first one follows a value made of the store's id. The end is kept apart, as the head: so lines
-that are cut off are missed too. Lines are kept in pieces, as many as were written at once; a piece has the
-number of its first line.
+A line is a JSON object with its number (`seq`, from 1, without gaps) and the SHA-256 of the previous line
+(`before`); the first one follows a hash of the store's id. The head, stored separately, names the last line,
+so that a truncated log is noticed. Lines that were written together are one piece, named after its first
+line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.kernel.values import MaskedStruct
 
 
 class End(Struct, frozen=True, kw_only=True):
-    """The last line of a chain, or of its beginning: its number and its SHA-256."""
+    """The last line of a chain: its number and its SHA-256."""
 
     seq: int
     hash: str
@@ -26,9 +26,9 @@ class End(Struct, frozen=True, kw_only=True):
 
 class Piece(MaskedStruct, frozen=True, kw_only=True):
     seq: int
-    """As its name says: the number of its first line."""
+    """The number of its first line, from its name."""
     lines: tuple[bytes, ...] | None
-    """None where it cannot be opened; `why` says why."""
+    """None if it cannot be decrypted; `why` has the reason."""
     why: str = ""
 
 
@@ -36,17 +36,17 @@ def hash_of(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def beginning(store: str) -> End:
-    """What the first line of a store's log follows: a log of another store does not fit."""
+def start_of(store: str) -> End:
+    """The first line follows this value, so that the log of another store does not fit."""
     return End(seq=0, hash=hash_of(f"holdfast audit {store}".encode()))
 
 
-def linked(end: End, documents: Iterable[Mapping[str, object]]) -> tuple[tuple[bytes, ...], End]:
-    """The lines that these become behind `end`, and the new end."""
+def link(end: End, documents: Iterable[Mapping[str, object]]) -> tuple[tuple[bytes, ...], End]:
+    """The lines for these documents after `end`, and the new end."""
     lines: list[bytes] = []
     for document in documents:
-        placed = {"seq": end.seq + 1, "before": end.hash, **document}
-        line = json.dumps(placed, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+        numbered = {"seq": end.seq + 1, "before": end.hash, **document}
+        line = json.dumps(numbered, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
         lines.append(line)
         end = End(seq=end.seq + 1, hash=hash_of(line))
     return tuple(lines), end
@@ -57,20 +57,20 @@ def content_of(lines: Iterable[bytes]) -> bytes:
 
 
 def lines_in(content: bytes) -> tuple[bytes, ...]:
-    """A last line without its end is a line too: whatever it is, it is looked at."""
+    """A last line without a line break counts too."""
     return tuple(line for line in content.split(b"\n") if line)
 
 
 def read(line: bytes) -> dict[str, object] | None:
-    """The line as a document; None where it is none."""
+    """None if the line is not a JSON object."""
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def documents_in(pieces: Sequence[Piece]) -> tuple[dict[str, object], ...]:
-    """Every line that can be read, in its order."""
-    found = (read(line) for piece in pieces for line in piece.lines or ())
-    return tuple(document for document in found if document is not None)
+    """Every readable line, in order."""
+    documents = (read(line) for piece in pieces for line in piece.lines or ())
+    return tuple(document for document in documents if document is not None)

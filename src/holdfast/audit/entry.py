@@ -1,6 +1,6 @@
-"""One line of the record, as its writer gives it: what was done, to what, why, and how it ended.
+"""One line of the audit log: what was done, to what, why, and how it ended.
 
-Who did it, when, and its place in the chain are added when it is written (`audit.log`).
+Actor, time and position in the chain are added when it is written (`audit.log`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ What = Literal[
     "reconcile", "rollback", "push", "pull", "adopt", "head-lost",
 ]  # fmt: skip
 BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead"})
-"""What goes around a rule or a lock by a person's word, whoever records it and however."""
+"""Acts with which a person bypasses a rule or a lock."""
 HEAD_LOST: Final = "head-lost"
-"""Written by the log itself: when this line was written, lines were there and their head was not."""
+"""Written by the log itself when it finds lines without a head."""
 
 _STRUCTURE: Final = Structure(
     fields={
         "at": "a time",
         "until": "a time",
-        "what": "a word out of a closed set",
-        "outcome": "a word out of a closed set",
-        "decision": "a word out of a closed set",
+        "what": "one of a closed set",
+        "outcome": "one of a closed set",
+        "decision": "one of a closed set",
         "error": "a code",
-        "kind": "a word out of a closed set",
-        "stack": "a name of the configuration",
+        "kind": "one of a closed set",
+        "stack": "a name from the configuration",
         "run": "an id",
         "change": "an id",
         "digest": "a digest",
@@ -43,7 +43,7 @@ _STRUCTURE: Final = Structure(
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """Absent is None: a field that does not concern the act is left out by its writer, never made up."""
+    """Fields that do not apply are None."""
 
     what: What
     stack: str | None = None
@@ -52,25 +52,25 @@ class Entry(Struct, frozen=True, kw_only=True):
     decision: str | None = None
     """The guard's: `allow`, `approval` or `deny`."""
     rules: tuple[str, ...] = ()
-    """Codes of the rules that the decision rests on."""
+    """Codes of the rules behind the decision."""
     reason: str | None = None
-    """A person's words."""
+    """Given by a person."""
     outcome: str | None = None
-    """How it ended (a status, or `done`); `begun` where that is not known yet."""
+    """A status or `done`; `begun` while it is not known."""
     error: str | None = None
-    """The code of the error that it ended with."""
+    """The code of the error, if it failed."""
     break_glass: bool = False
-    """True for an act of `BREAK_GLASS` in any case, and for an apply that an override made possible."""
+    """For an apply with an override; always true for `BREAK_GLASS`."""
     until: str | None = None
-    """When it expires, such as an override."""
+    """When it expires, for example an override."""
     details: Mapping[str, str | int | None] = MappingProxyType({})
-    """What belongs to this act alone: the id of a lock, the serials of a rollback."""
+    """Specific to the act: the id of a lock, the serials of a rollback."""
 
 
 def document_of(
     entry: Entry, *, who: Who, at: str, change: str | None, redactor: Redactor
 ) -> dict[str, object]:
-    """The line as it is kept, but for its place in the chain. Without secrets: what is hashed stays."""
+    """The line without its position in the chain. Redacted, because hashed lines cannot change later."""
     document: dict[str, object] = {
         "at": at,
         "what": entry.what,

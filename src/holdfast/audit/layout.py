@@ -1,4 +1,4 @@
-"""Where the log lies in the run store, and how its things are read. All of it is encrypted."""
+"""The blobs of the audit log in the run store, and how to read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES: Final = "audit/lines"
 HEAD: Final = "audit/head"
 MARKS: Final = "audit/marks"
 SHIPPED: Final = "audit/shipped"
-_AT_ONCE: Final = 16
+_PARALLEL: Final = 16
 
 
 def piece_name(seq: int) -> str:
@@ -23,42 +23,42 @@ def piece_name(seq: int) -> str:
 
 
 def piece_seqs(store: RunStore) -> tuple[int, ...]:
-    """The numbers that pieces have by their names, in order. A name that is none is nobody's."""
-    words = (name.rpartition("/")[2] for name in store.encrypted.names(LINES))
-    return tuple(sorted(int(word) for word in words if word.isascii() and word.isdigit()))
+    """The numbers in the names of pieces, in order. Other names are ignored."""
+    names = (name.rpartition("/")[2] for name in store.encrypted.names(LINES))
+    return tuple(sorted(int(name) for name in names if name.isascii() and name.isdigit()))
 
 
 def read_piece(store: RunStore, seq: int) -> Piece | None:
-    """None when it is not there. What cannot be opened is a piece that says why."""
+    """None if it does not exist. One that cannot be decrypted has the reason."""
     try:
-        found = store.encrypted.read(piece_name(seq))
+        blob = store.encrypted.read(piece_name(seq))
     except UnknownOutcome as error:
         return Piece(seq=seq, lines=None, why=error.problem.message)
     except HoldfastError as error:
         if error.problem.code != "HF-KEY-7":
             raise
         return Piece(seq=seq, lines=None, why=error.problem.message)
-    return Piece(seq=seq, lines=lines_in(found.data)) if found is not None else None
+    return Piece(seq=seq, lines=lines_in(blob.data)) if blob is not None else None
 
 
 def read_pieces(store: RunStore, seqs: tuple[int, ...]) -> Iterator[Piece]:
-    """In their order. Behind a network several are asked for at a time."""
-    if isinstance(store.blobs, FolderBlobs) or len(seqs) < _AT_ONCE:
-        found = (read_piece(store, seq) for seq in seqs)
-        yield from (piece for piece in found if piece is not None)
+    """In order; several at a time from a remote store."""
+    if isinstance(store.blobs, FolderBlobs) or len(seqs) < _PARALLEL:
+        pieces = (read_piece(store, seq) for seq in seqs)
+        yield from (piece for piece in pieces if piece is not None)
         return
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only for a log behind a network
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only for a remote store
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_PARALLEL) as pool:
         for piece in pool.map(lambda seq: read_piece(store, seq), seqs):
             if piece is not None:
                 yield piece
 
 
-def head_in(opened: Opened) -> End:
-    """The head that was kept; an error where it is none: nobody knows then where the log ends."""
+def head_from(blob: Opened) -> End:
+    """An invalid head is an error: the end of the log is unknown then."""
     try:
-        document = opened.document()
+        document = blob.document()
         return End(seq=int(str(document["seq"])), hash=str(document["hash"]))
     except (ValueError, KeyError):
         raise unreadable(HEAD) from None
@@ -71,6 +71,6 @@ def head_data(end: End) -> bytes:
 def unreadable(name: str) -> UnknownOutcome:
     return UnknownOutcome(
         "HF-AUDIT-2",
-        f"{name} in the run store is not what the audit log keeps there",
-        hint="See what is wrong with it: holdfast audit verify. A newer Holdfast may have written it.",
+        f"{name} in the run store is not part of a valid audit log",
+        hint="Find out what is wrong: holdfast audit verify. A newer Holdfast may have written it.",
     )

@@ -1,8 +1,8 @@
-"""Proof of who acts: a token that GitHub signed for this very job, checked against GitHub's own keys.
+"""Verifies the actor with a token that GitHub signed for this job.
 
-A job with `permissions: id-token: write` can ask for one. What the token says replaces what the variables of
-the job say, which the job itself could have set. Whatever is missing or wrong leaves the claims unproved,
-with the reason; nothing here fails a run.
+A job with `permissions: id-token: write` can request one. Its claims replace the variables of the job, which
+the job itself could have set. If anything is missing or wrong, the actor stays unverified, with the reason;
+nothing here fails a run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AUDIENCE: Final = "holdfast"
 _ALGORITHM: Final = "RS256"
 _SKEW: Final = 60.0
 _SECONDS: Final = 10.0
-_LEAST_BITS: Final = 2048
+_MIN_KEY_BITS: Final = 2048
 _PARTS: Final = 3
 _OK: Final = 200
 
@@ -40,89 +40,88 @@ class Unproved(Struct, frozen=True, kw_only=True):
 Claims = Mapping[str, object]
 
 
-def proved(who: Who, environment: Environment, *, issuer: str = GITHUB) -> Who:
-    """The same one with what a token proves, or with the reason why nothing does. Asks the network twice."""
+def verify_actor(who: Who, environment: Environment, *, issuer: str = GITHUB) -> Who:
+    """The actor with verified claims, or with the reason why there are none. Sends two requests."""
     if who.kind != GITHUB_ACTIONS:
         return who
-    found = _asked(environment, issuer)
-    return with_claims(who, found, issuer=issuer)
+    return with_claims(who, _request_claims(environment, issuer), issuer=issuer)
 
 
-def with_claims(who: Who, found: Claims | Unproved, *, issuer: str) -> Who:
-    """Only what was signed counts as a claim then: what the variables said besides is not mixed in. Pure."""
-    if isinstance(found, Unproved):
+def with_claims(who: Who, claims: Claims | Unproved, *, issuer: str) -> Who:
+    """Signed claims replace the variables; they are never mixed. Pure."""
+    if isinstance(claims, Unproved):
         return Who(
             kind=who.kind,
             name=who.name,
             host=who.host,
             proved=False,
-            because=f"the variables of the job say so; {found.why}",
+            because=f"the variables of the job, without a verified token: {claims.why}",
             claims=who.claims,
         )
-    signed = {name: str(found[name]) for name in (*CLAIMS, "sub", "environment") if found.get(name)}
+    signed = {name: str(claims[name]) for name in (*CLAIMS, "sub", "environment") if claims.get(name)}
     return Who(
         kind=who.kind,
         name=signed.get("actor") or who.name,
         host=who.host,
         proved="actor" in signed,
-        because=f"a token of {issuer} says so" if "actor" in signed else "the token names no actor",
+        because=f"a token signed by {issuer}" if "actor" in signed else "the token names no actor",
         claims=signed,
     )
 
 
-def checked(token: str, keys: bytes, *, issuer: str, audience: str, now: datetime) -> Claims | Unproved:
-    """What a token says, if one of these keys (a JWK set) signed it, for us, and for now. Pure."""
+def check_token(token: str, keys: bytes, *, issuer: str, audience: str, now: datetime) -> Claims | Unproved:
+    """The claims of a valid token that one of these keys (a JWK set) signed for Holdfast. Pure."""
     parts = token.split(".")
     header, claims = (_part(parts[0]), _part(parts[1])) if len(parts) == _PARTS else (None, None)
     if header is None or claims is None:
-        return Unproved(why="the token cannot be read")
+        return Unproved(why="the token is not valid")
     if header.get("alg") != _ALGORITHM:
-        return Unproved(why=f"the token is signed in a way that is not taken: {header.get('alg')}")
+        return Unproved(why=f"the token has the unsupported signature algorithm {header.get('alg')}")
     key = _key(keys, header.get("kid"))
     if key is None:
-        return Unproved(why="the token is signed with a key that its issuer does not have")
-    if not _signed(key, f"{parts[0]}.{parts[1]}".encode(), _decoded(parts[2])):
+        return Unproved(why="the token is signed with a key that is not its issuer's")
+    if not _has_valid_signature(key, f"{parts[0]}.{parts[1]}".encode(), _decode(parts[2])):
         return Unproved(why="the signature of the token is wrong")
-    return _meant(claims, issuer=issuer, audience=audience, at=now.timestamp())
+    return _check_claims(claims, issuer=issuer, audience=audience, at=now.timestamp())
 
 
-def _meant(claims: Claims, *, issuer: str, audience: str, at: float) -> Claims | Unproved:
-    said = claims.get("aud")
+def _check_claims(claims: Claims, *, issuer: str, audience: str, at: float) -> Claims | Unproved:
+    audiences = claims.get("aud")
     if claims.get("iss") != issuer:
-        return Unproved(why="another issuer made the token")
-    if audience not in (said if isinstance(said, list) else [said]):
-        return Unproved(why="the token is meant for somebody else")
+        return Unproved(why="the token has another issuer")
+    if audience not in (audiences if isinstance(audiences, list) else [audiences]):
+        return Unproved(why="the token has another audience")
     if not at < _number(claims.get("exp"), 0.0) + _SKEW:
         return Unproved(why="the token has expired")
     if at < _number(claims.get("nbf"), 0.0) - _SKEW:
-        return Unproved(why="the token does not count yet")
+        return Unproved(why="the token is not valid yet")
     return claims
 
 
-def _asked(environment: Environment, issuer: str) -> Claims | Unproved:
-    from holdfast.system.http import HttpError  # noqa: PLC0415 - only in a job that can prove who it is
+def _request_claims(environment: Environment, issuer: str) -> Claims | Unproved:
+    from holdfast.system.http import HttpError  # noqa: PLC0415 - only in a job that can request a token
 
     url = environment.get("ACTIONS_ID_TOKEN_REQUEST_URL")
     secret = environment.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
     if url is None or secret is None:
-        return Unproved(why="the job may not ask for a token (permissions: id-token: write)")
+        return Unproved(why="the job may not request one (permissions: id-token: write)")
     try:
         joined = f"{url}{'&' if '?' in url else '?'}audience={AUDIENCE}"
-        token = _document(_got(joined, environment, {"Authorization": f"bearer {secret}"})).get("value")
-        keys = _got(f"{issuer}/.well-known/jwks", environment, {})
+        token = _document(_get(joined, environment, {"Authorization": f"bearer {secret}"})).get("value")
+        keys = _get(f"{issuer}/.well-known/jwks", environment, {})
     except (HttpError, ValueError) as error:
-        return Unproved(why=f"no token could be had: {error}")
+        return Unproved(why=f"GitHub issued none: {error}")
     if not isinstance(token, str):
-        return Unproved(why="no token could be had: the answer holds none")
-    return checked(token, keys, issuer=issuer, audience=AUDIENCE, now=clock.now())
+        return Unproved(why="GitHub issued none: the answer has no token")
+    return check_token(token, keys, issuer=issuer, audience=AUDIENCE, now=clock.now())
 
 
-def _got(url: str, environment: Environment, headers: Mapping[str, str]) -> bytes:
+def _get(url: str, environment: Environment, headers: Mapping[str, str]) -> bytes:
     from holdfast.system import http  # noqa: PLC0415
 
     answer = http.request("GET", url, environment=environment, headers=headers, seconds=_SECONDS)
     if answer.status != _OK:
-        raise ValueError(f"the answer is {answer.status}")
+        raise ValueError(f"status {answer.status}")
     return answer.body
 
 
@@ -130,19 +129,19 @@ def _key(keys: bytes, wanted: object) -> RSAPublicKey | None:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers  # noqa: PLC0415
 
     listed = _document(keys).get("keys")
-    for one in listed if isinstance(listed, list) else ():
-        if not isinstance(one, dict) or one.get("kid") != wanted or one.get("kty") != "RSA":
+    for entry in listed if isinstance(listed, list) else ():
+        if not isinstance(entry, dict) or entry.get("kid") != wanted or entry.get("kty") != "RSA":
             continue
         try:
-            numbers = [int.from_bytes(_decoded(str(one.get(name)))) for name in ("e", "n")]
+            numbers = [int.from_bytes(_decode(str(entry.get(name)))) for name in ("e", "n")]
             key = RSAPublicNumbers(*numbers).public_key()
         except ValueError:
             return None
-        return key if key.key_size >= _LEAST_BITS else None
+        return key if key.key_size >= _MIN_KEY_BITS else None
     return None
 
 
-def _signed(key: RSAPublicKey, content: bytes, signature: bytes) -> bool:
+def _has_valid_signature(key: RSAPublicKey, content: bytes, signature: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15  # noqa: PLC0415
     from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
@@ -155,24 +154,24 @@ def _signed(key: RSAPublicKey, content: bytes, signature: bytes) -> bool:
 
 
 def _part(text: str) -> dict[str, object] | None:
-    return _document(_decoded(text)) or None
+    return _document(_decode(text)) or None
 
 
 def _document(data: bytes) -> dict[str, object]:
-    """An empty one where it is none."""
+    """Empty unless the data is a JSON object."""
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(f"{text}{'=' * (-len(text) % 4)}".encode(), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return b""
 
 
-def _number(value: object, otherwise: float) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
+def _number(value: object, default: float) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default

@@ -1,4 +1,4 @@
-"""Reading the record: the newest lines, all lines, and whether it is whole."""
+"""Reads the audit log: the newest lines, all lines, and whether it is intact."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 from msgspec import structs
 
 from holdfast.audit.break_glass import open_acts
-from holdfast.audit.chain import End, Piece, beginning, documents_in, read
-from holdfast.audit.layout import HEAD, head_in, piece_seqs, read_piece, read_pieces
+from holdfast.audit.chain import End, Piece, documents_in, read, start_of
+from holdfast.audit.layout import HEAD, head_from, piece_seqs, read_piece, read_pieces
 from holdfast.audit.marks import open_break_glass
 from holdfast.audit.verify import Break, Verdict, check
 from holdfast.kernel.errors import HoldfastError
 from holdfast.store.run_store import RunStore
 
 Line = Mapping[str, object]
-_NOTHING: Final = Verdict(lines=0, end=End(seq=0, hash=""), breaks=(), notes=("nothing is recorded",))
+_NOTHING: Final = Verdict(lines=0, end=End(seq=0, hash=""), breaks=(), notes=("the audit log is empty",))
 
 
 def newest(
@@ -24,54 +24,54 @@ def newest(
     *,
     limit: int,
     wanted: Callable[[Line], bool] = lambda _: True,
-    tell: Callable[[Piece], None] = lambda _: None,
+    on_unreadable: Callable[[Piece], None] = lambda _: None,
 ) -> tuple[Line, ...]:
-    """Newest first, and no more pieces read than that needs. `tell` hears of what cannot be opened."""
-    found: list[Line] = []
+    """Newest first; reads no more pieces than needed. `on_unreadable` gets undecryptable pieces."""
+    result: list[Line] = []
     for seq in reversed(() if store.empty else piece_seqs(store)):
         piece = read_piece(store, seq)
         if piece is None:
             continue
         if piece.lines is None:
-            tell(piece)
+            on_unreadable(piece)
         lines = (read(line) for line in reversed(piece.lines or ()))
-        found += [line for line in lines if line is not None and wanted(line)]
-        if len(found) >= limit:
+        result += [line for line in lines if line is not None and wanted(line)]
+        if len(result) >= limit:
             break
-    return tuple(found[:limit])
+    return tuple(result[:limit])
 
 
-def all_lines(store: RunStore, tell: Callable[[Piece], None] = lambda _: None) -> Iterator[bytes]:
-    """Byte for byte as they were hashed, oldest first. `tell` hears of what cannot be opened."""
+def all_lines(store: RunStore, on_unreadable: Callable[[Piece], None] = lambda _: None) -> Iterator[bytes]:
+    """The bytes that were hashed, oldest first."""
     for piece in read_pieces(store, () if store.empty else piece_seqs(store)):
         if piece.lines is None:
-            tell(piece)
+            on_unreadable(piece)
         yield from piece.lines or ()
 
 
 def verify(store: RunStore) -> Verdict:
-    """The whole log, from its first line to its head, and the marks that follow from it."""
+    """Checks the whole log, from its first line to its head, and the marks."""
     if store.empty:
         return _NOTHING
-    # The head first: what is written meanwhile is then newer than it, and not missed.
+    # The head first: lines that are written meanwhile are then newer than it.
     head, unreadable = _head(store)
     pieces = tuple(read_pieces(store, piece_seqs(store)))
     if not pieces and head is None and unreadable is None:
         return _NOTHING
-    verdict = check(pieces, head=head, unreadable_head=unreadable, begins=beginning(store.id()))
+    verdict = check(pieces, head=head, unreadable_head=unreadable, start=start_of(store.id()))
     breaks, notes = _marks(store, documents_in(pieces), head)
     return structs.replace(
         verdict,
-        breaks=tuple(sorted((*verdict.breaks, *breaks), key=lambda one: one.seq)),
+        breaks=tuple(sorted((*verdict.breaks, *breaks), key=lambda break_: break_.seq)),
         notes=(*verdict.notes, *notes),
     )
 
 
 def _head(store: RunStore) -> tuple[End | None, str | None]:
-    """The head, or why it cannot be read."""
+    """The head, or why it is unreadable."""
     try:
-        opened = store.encrypted.read(HEAD)
-        return (head_in(opened), None) if opened is not None else (None, None)
+        blob = store.encrypted.read(HEAD)
+        return (head_from(blob), None) if blob is not None else (None, None)
     except HoldfastError as error:
         return None, error.problem.message
 
@@ -79,7 +79,7 @@ def _head(store: RunStore) -> tuple[End | None, str | None]:
 def _marks(
     store: RunStore, lines: tuple[Mapping[str, object], ...], head: End | None
 ) -> tuple[list[Break], list[str]]:
-    """A mark goes with a normal apply only. One that is gone without, up to the head, was taken away."""
+    """Only a normal apply removes a mark. One that is missing without it was tampered with."""
     breaks: list[Break] = []
     notes: list[str] = []
     expected = open_acts(lines)
@@ -93,14 +93,12 @@ def _marks(
             if act.seq in seen:
                 continue
             if head is not None and act.seq <= head.seq:
-                message = (
-                    f"line {act.seq} ({act.what} of {stack}) has lost its mark, and no apply followed it"
-                )
+                message = f"line {act.seq} ({act.what} of {stack}) has no mark, although no apply followed it"
                 breaks.append(Break(seq=act.seq, kind="mark", message=message))
             else:
                 notes.append(f"line {act.seq} ({act.what} of {stack}) is not marked yet")
     notes += [
-        f"{stack} is still marked; the next normal apply takes the mark away"
+        f"{stack} is still marked; the next normal apply removes the mark"
         for stack in marked
         if stack not in expected
     ]

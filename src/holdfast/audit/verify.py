@@ -1,4 +1,4 @@
-"""Whether a chain is what was written: which lines were changed, cut off, swapped, removed, added. Pure."""
+"""Checks a chain for lines that were changed, swapped, added, removed or cut off. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.audit.entry import HEAD_LOST
 
 
 class Break(Struct, frozen=True, kw_only=True):
-    """A place where the record is not what was written."""
+    """A place where the log is not what was written."""
 
     seq: int
     kind: str
@@ -23,7 +23,7 @@ class Break(Struct, frozen=True, kw_only=True):
 
 class Verdict(Struct, frozen=True, kw_only=True):
     lines: int
-    """How many could be read."""
+    """How many are readable."""
     end: End
     breaks: tuple[Break, ...]
     notes: tuple[str, ...]
@@ -34,53 +34,52 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def check(
-    pieces: Iterable[Piece], *, head: End | None, unreadable_head: str | None = None, begins: End
+    pieces: Iterable[Piece], *, head: End | None, unreadable_head: str | None = None, start: End
 ) -> Verdict:
-    """Everything that is wrong, each with its place. `pieces` come in the order of their names."""
-    walk = _Walk(begins, head)
+    """Every break, with its line. `pieces` are in the order of their names."""
+    walk = _Walk(start, head)
     for piece in pieces:
         walk.take(piece)
     walk.compare_with_head(unreadable_head)
     return Verdict(
         lines=walk.lines,
         end=End(seq=walk.last, hash=walk.hash or ""),
-        breaks=tuple(sorted(walk.breaks, key=lambda one: one.seq)),
+        breaks=tuple(sorted(walk.breaks, key=lambda break_: break_.seq)),
         notes=tuple(walk.notes),
     )
 
 
 class _Walk:
-    """From line to line. After a break it goes on with what is there: a second break is found too."""
+    """Follows the chain. After a break it continues with what is there, to find further breaks."""
 
-    def __init__(self, begins: End, head: End | None) -> None:
+    def __init__(self, start: End, head: End | None) -> None:
         self.breaks: list[Break] = []
         self.notes: list[str] = []
         self.lines = 0
         self.last = 0
-        self.hash: str | None = begins.hash
-        """Of the last line; None where it is not known."""
-        self._begins = begins
+        self.hash: str | None = start.hash
+        """Of the last line; None if unknown."""
         self._head = head
         self._open = False
-        """The last piece could not be opened: nobody knows how many lines it has."""
-        self._at_head: str | None = begins.hash if head is not None and head.seq == 0 else None
+        """The last piece is unreadable: the number of its lines is unknown."""
+        self._at_head: str | None = start.hash if head is not None and head.seq == 0 else None
 
     def take(self, piece: Piece) -> None:
         expected = self.last + 1
         if piece.seq < expected:
-            self._broken(piece.seq, "extra", f"line {piece.seq} stands in the log a second time")
+            self._add(piece.seq, "extra", f"line {piece.seq} is in the log twice")
             return
         if piece.seq > expected and not self._open:
-            self._broken(expected, "missing", f"{_lines(expected, piece.seq - 1)} not there")
+            self._add(expected, "missing", f"{_lines(expected, piece.seq - 1)} missing")
         if piece.seq > expected:
             self.last, self.hash = piece.seq - 1, None
         self._open = piece.lines is None
         if piece.lines is None:
-            self._broken(piece.seq, "unreadable", f"line {piece.seq} cannot be opened: {piece.why}")
+            self._add(piece.seq, "unreadable", f"line {piece.seq} cannot be decrypted: {piece.why}")
             self.last, self.hash = piece.seq, None
             return
         if not piece.lines:
-            self._broken(piece.seq, "missing", f"line {piece.seq} is not there: its piece is empty")
+            self._add(piece.seq, "missing", f"line {piece.seq} is missing: its piece is empty")
         for line in piece.lines:
             self._take_line(line)
 
@@ -88,49 +87,49 @@ class _Walk:
         number = self.last + 1
         document = read(line)
         if document is None:
-            self._broken(number, "changed", f"line {number} is not a record")
+            self._add(number, "changed", f"line {number} is not a JSON object")
         else:
-            self._look_at(number, document)
+            self._check_line(number, document)
         self.lines += 1
         self.last, self.hash = number, hash_of(line)
         if self._head is not None and self._head.seq == number:
             self._at_head = self.hash
 
-    def _look_at(self, number: int, document: Mapping[str, object]) -> None:
+    def _check_line(self, number: int, document: Mapping[str, object]) -> None:
         before = str(document.get("before"))
         if document.get("seq") != number:
             says = str(document.get("seq"))
-            message = f"where line {number} belongs stands one that calls itself {says}"
-            self._broken(number, "changed", message, expected=str(number), found=says)
+            message = f"line {number} has the number {says}"
+            self._add(number, "changed", message, expected=str(number), found=says)
         if self.hash is not None and before != self.hash:
-            changed = f"line {number - 1} is not the one that line {number} was written after"
-            other = "line 1 is not the beginning of this store's log"
+            changed = f"line {number - 1} is not the one that line {number} follows"
+            other = "line 1 is not the start of this store's log"
             at, message = (number - 1, changed) if number > 1 else (1, other)
-            self._broken(at, "changed", message, expected=before, found=self.hash)
+            self._add(at, "changed", message, expected=before, found=self.hash)
         if document.get("what") == HEAD_LOST:
-            message = f"the head was gone when line {number} was written: what stood after line {number - 1}"
-            self._broken(number, "head", f"{message} then, nobody knows")
+            message = f"the head was missing when line {number} was written: lines before it may be lost"
+            self._add(number, "head", message)
 
     def compare_with_head(self, unreadable: str | None) -> None:
         head = self._head
         if unreadable is not None:
-            self._broken(self.last, "head", f"the head cannot be opened: {unreadable}")
+            self._add(self.last, "head", f"the head cannot be decrypted: {unreadable}")
         elif head is None:
             if self.last:
-                self._broken(self.last, "head", "the head is not there: an end may have been cut off")
+                self._add(self.last, "head", "the head is missing: the end may have been cut off")
         elif head.seq > self.last and not self._open:
-            message = f"{_lines(self.last + 1, head.seq)} not there: the end was cut off"
-            self._broken(
+            message = f"{_lines(self.last + 1, head.seq)} missing: the end was cut off"
+            self._add(
                 self.last + 1, "missing", message, expected=f"{head.seq} lines", found=f"{self.last} lines"
             )
         elif self._at_head is not None and self._at_head != head.hash:
             message = f"line {head.seq} is not the one that the head names"
-            self._broken(head.seq, "changed", message, expected=head.hash, found=self._at_head)
+            self._add(head.seq, "changed", message, expected=head.hash, found=self._at_head)
         elif head.seq < self.last:
             newer = _lines(head.seq + 1, self.last)
-            self.notes.append(f"{newer} newer than the head: the writer was stopped before it moved the head")
+            self.notes.append(f"{newer} newer than the head: the writer was killed before it moved the head")
 
-    def _broken(
+    def _add(
         self, seq: int, kind: str, message: str, *, expected: str | None = None, found: str | None = None
     ) -> None:
         self.breaks.append(Break(seq=seq, kind=kind, message=message, expected=expected, found=found))

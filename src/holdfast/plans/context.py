@@ -120,10 +120,10 @@ class Session(Struct, kw_only=True):
     async def prove(self) -> None:
         """Who acts, with the proof that can be had: asked for only where a rule needs one."""
         if not self._proved:
-            from holdfast.audit.proof import proved  # noqa: PLC0415 - see above
+            from holdfast.audit.proof import verify_actor  # noqa: PLC0415 - see above
 
             self._proved = True
-            self.audit.who = await asyncio.to_thread(proved, self.audit.who, self.environment)
+            self.audit.who = await asyncio.to_thread(verify_actor, self.audit.who, self.environment)
 
     async def close(self) -> None:
         await asyncio.gather(*(engine.close() for engine in self._engines.values()))

@@ -43,7 +43,7 @@ class Consent(Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        proved = "" if self.who.get("proved") else ", unproved"
+        proved = "" if self.who.get("proved") else ", unverified"
         named = self.who.get("name") or "somebody"
         return f"{named}{proved}"
 

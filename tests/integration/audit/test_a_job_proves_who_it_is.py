@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from holdfast.audit.actor import current_actor
-from holdfast.audit.proof import proved
+from holdfast.audit.proof import verify_actor
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 
@@ -104,7 +104,7 @@ def test_what_the_token_says_replaces_what_the_variables_say(issuer: Issuer) -> 
     """Whoever sets GITHUB_ACTOR by hand is not believed where there is a token."""
     issuer.forging = False
     environment = issuer.environment()
-    who = proved(current_actor(environment), environment, issuer=issuer.url)
+    who = verify_actor(current_actor(environment), environment, issuer=issuer.url)
     assert (who.proved, who.name, who.shown) == (True, "ada", "ci:acme/infra#411")
     assert who.claims["sub"] == "repo:acme/infra:environment:prod"
     assert "job" not in who.claims
@@ -114,7 +114,7 @@ def test_what_the_token_says_replaces_what_the_variables_say(issuer: Issuer) -> 
     ("secret", "forging", "why"),
     [
         ("the-job", True, "signature"),
-        ("another-job", False, "the answer is 403"),
+        ("another-job", False, "status 403"),
         ("", False, "id-token: write"),
     ],
 )
@@ -124,7 +124,7 @@ def test_without_a_token_that_holds_the_claims_stay_unproved(
     """A forged one, none to be had, no right to ask: recorded as what it is, and nothing fails."""
     issuer.forging = bool(forging)
     environment = issuer.environment(secret)
-    who = proved(current_actor(environment), environment, issuer=issuer.url)
+    who = verify_actor(current_actor(environment), environment, issuer=issuer.url)
     assert (who.proved, who.name) == (False, "mallory")
     assert why in who.because
     assert "another-job" not in who.because
@@ -134,6 +134,6 @@ def test_an_issuer_that_does_not_answer_fails_nothing(issuer: Issuer) -> None:
     """Nobody listens there: unproved, with the reason."""
     issuer.forging = False
     environment = issuer.environment()
-    who = proved(current_actor(environment), environment, issuer="http://127.0.0.1:9")
+    who = verify_actor(current_actor(environment), environment, issuer="http://127.0.0.1:9")
     assert not who.proved
-    assert "no token could be had" in who.because
+    assert "GitHub issued none" in who.because

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.audit.break_glass import Act, after, open_acts
+from holdfast.audit.break_glass import Act, acts_after, open_acts
 
 Line = dict[str, object]
 
@@ -47,7 +47,7 @@ def test_the_apply_that_an_override_made_possible_closes_nothing() -> None:
 
 
 def test_a_beginning_and_its_end_are_one_act() -> None:
-    """Recorded before and after, it is shown once."""
+    """Recorded before and acts_after, it is shown once."""
     assert seqs(line(1, "unlock", run="R", outcome="begun"), line(2, "unlock", run="R")) == {"net": [2]}
     assert seqs(line(1, "unlock"), line(2, "unlock")) == {"net": [1, 2]}
 
@@ -67,5 +67,5 @@ def test_a_line_that_is_heard_late_or_twice_changes_nothing() -> None:
     """Two write at once: an apply closes what stood before it in the log, and nothing that came after."""
     applied, unlock = line(1, "apply", outcome="applied"), line(2, "unlock")
     open_ = (Act.of(unlock),)
-    assert after(open_, applied) == open_
-    assert after(open_, unlock) == open_
+    assert acts_after(open_, applied) == open_
+    assert acts_after(open_, unlock) == open_

@@ -9,7 +9,7 @@ import pytest
 from audit_made import act, applied, audit_on, store_on
 from memory_blobs import MemoryBlobs
 
-from holdfast.audit.layout import HEAD, head_in, piece_name, piece_seqs
+from holdfast.audit.layout import HEAD, head_from, piece_name, piece_seqs
 from holdfast.audit.marks import open_break_glass
 from holdfast.audit.reader import all_lines, newest, verify
 from holdfast.kernel.errors import Failed, HoldfastError
@@ -72,7 +72,7 @@ def test_nothing_recorded_writes_nothing() -> None:
     audit.record_all([])
     audit.flush()
     assert store.empty
-    assert verify(store).notes == ("nothing is recorded",)
+    assert verify(store).notes == ("the audit log is empty",)
 
 
 def test_two_who_write_in_turn_make_one_chain() -> None:
@@ -135,7 +135,7 @@ def test_what_failed_is_written_before_what_came_meanwhile() -> None:
     audit = audit_on(store)
 
     def comes_meanwhile() -> None:
-        audit._take([applied("second")])
+        audit._add([applied("second")])
 
     blobs.before.add(piece_name(1))
     blobs.meanwhile = comes_meanwhile
@@ -218,7 +218,7 @@ def test_the_head_is_never_moved_back() -> None:
     audit_on(store).record(applied("first"))
     head = store.encrypted.read(HEAD)
     assert head is not None
-    assert head_in(head).seq == 2
+    assert head_from(head).seq == 2
     assert verify(store).whole
 
 

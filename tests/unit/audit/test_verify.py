@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from holdfast.audit.chain import End, Piece, beginning, documents_in, hash_of, linked
+from holdfast.audit.chain import End, Piece, documents_in, hash_of, link, start_of
 from holdfast.audit.verify import Verdict, check
 
-BEGINS = beginning("01STORE")
+BEGINS = start_of("01STORE")
 
 
 def made(*sizes: int, what: str = "plan") -> tuple[list[Piece], End]:
@@ -11,13 +11,13 @@ def made(*sizes: int, what: str = "plan") -> tuple[list[Piece], End]:
     pieces, end = [], BEGINS
     for size in sizes:
         seq = end.seq + 1
-        lines, end = linked(end, [{"what": what, "stack": f"s{seq + one}"} for one in range(size)])
+        lines, end = link(end, [{"what": what, "stack": f"s{seq + one}"} for one in range(size)])
         pieces.append(Piece(seq=seq, lines=lines))
     return pieces, end
 
 
 def verdict(pieces: list[Piece], head: End | None, unreadable_head: str | None = None) -> Verdict:
-    return check(pieces, head=head, unreadable_head=unreadable_head, begins=BEGINS)
+    return check(pieces, head=head, unreadable_head=unreadable_head, start=BEGINS)
 
 
 def only(found: Verdict) -> tuple[int, str, str]:
@@ -67,13 +67,13 @@ def test_a_changed_last_line_is_missed_by_the_head() -> None:
 def test_removed_lines_are_counted() -> None:
     """The reader learns which numbers are missing."""
     pieces, end = made(1, 2, 1)
-    assert only(verdict([pieces[0], pieces[2]], end)) == (2, "missing", "lines 2 to 3 are not there")
+    assert only(verdict([pieces[0], pieces[2]], end)) == (2, "missing", "lines 2 to 3 are missing")
 
 
 def test_a_cut_end_is_noticed() -> None:
     """The head is ahead of the lines."""
     pieces, end = made(1, 2)
-    assert only(verdict(pieces[:1], end)) == (2, "missing", "lines 2 to 3 are not there: the end was cut off")
+    assert only(verdict(pieces[:1], end)) == (2, "missing", "lines 2 to 3 are missing: the end was cut off")
     assert only(verdict([], end))[:2] == (1, "missing")
 
 
@@ -83,7 +83,7 @@ def test_lines_that_a_crash_left_behind_the_head_are_fine() -> None:
     found = verdict(pieces, End(seq=1, hash=hash_of((pieces[0].lines or ())[0])))
     assert found.whole
     assert found.notes == (
-        "lines 2 to 3 are newer than the head: the writer was stopped before it moved the head",
+        "lines 2 to 3 are newer than the head: the writer was killed before it moved the head",
     )
 
 
@@ -115,7 +115,7 @@ def test_a_piece_that_cannot_be_opened_hides_no_other_break() -> None:
     """What is behind it is looked at all the same."""
     pieces, end = made(2, 1, 1, 1)
     pieces[0] = Piece(seq=1, lines=None, why="it was changed")
-    assert only(verdict(pieces, end)) == (1, "unreadable", "line 1 cannot be opened: it was changed")
+    assert only(verdict(pieces, end)) == (1, "unreadable", "line 1 cannot be decrypted: it was changed")
     found = verdict([pieces[0], pieces[1], pieces[3]], end)
     assert [(one.seq, one.kind) for one in found.breaks] == [(1, "unreadable"), (4, "missing")]
 
@@ -130,7 +130,7 @@ def test_an_added_piece_is_found() -> None:
 def test_a_log_of_another_store_does_not_fit() -> None:
     """It is whole in itself, and not this one's."""
     pieces, end = made(2)
-    found = check(pieces, head=end, begins=beginning("01OTHER"))
+    found = check(pieces, head=end, start=start_of("01OTHER"))
     assert only(found)[:2] == (1, "changed")
     assert "this store's" in found.breaks[0].message
 
@@ -138,5 +138,5 @@ def test_a_log_of_another_store_does_not_fit() -> None:
 def test_a_line_that_is_no_record_is_found() -> None:
     """Nonsense, an empty piece, a number, a list."""
     for nonsense in (b"x", b"7", b"[]", b"{"):
-        assert not check([Piece(seq=1, lines=(nonsense,))], head=BEGINS, begins=BEGINS).whole
-    assert not check([Piece(seq=1, lines=())], head=BEGINS, begins=BEGINS).whole
+        assert not check([Piece(seq=1, lines=(nonsense,))], head=BEGINS, start=BEGINS).whole
+    assert not check([Piece(seq=1, lines=())], head=BEGINS, start=BEGINS).whole

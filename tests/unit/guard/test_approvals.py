@@ -19,7 +19,7 @@ from holdfast.guard.decision import (
 
 
 def word(kind: str, by: str = "ada", *, valid: bool = True) -> Said:
-    return Said(kind=kind, by=by, shown=f"{by}, unproved", reason="why", valid=valid)
+    return Said(kind=kind, by=by, shown=f"{by}, unverified", reason="why", valid=valid)
 
 
 def reason(code: str, effect: Effect) -> Reason:
@@ -90,7 +90,7 @@ def test_a_rejection_ends_it_whatever_else_is_said(decision: Decision) -> None:
         left = with_consent(decision, said)
         assert isinstance(left, Deny)
         assert left.reasons[0].code == REJECTED
-        assert left.reasons[0].message == "rejected by ada, unproved: why"
+        assert left.reasons[0].message == "rejected by ada, unverified: why"
         assert left.reasons[1:] == decision.reasons
         more = with_reasons(left, [reason("HF-GUARD-5", Effect.DENY)])
         assert more.reasons[0].code == REJECTED

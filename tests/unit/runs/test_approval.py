@@ -32,7 +32,7 @@ BOB = Who(kind=PERSON, name="bob", host="laptop", proved=False, because="nothing
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """A plan of ada's is saved and waits. Whoever speaks is bob, until a token proves that it is ada."""
-    monkeypatch.setattr(proof, "proved", lambda *_: ADA)
+    monkeypatch.setattr(proof, "verify_actor", lambda *_: ADA)
     made = session(tmp_path, blobs=MemoryBlobs())
     made.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.WAITING.value})
     made.store.consents.saved(DIGEST, BOB.document())
@@ -222,7 +222,7 @@ def test_a_person_and_a_job_of_one_name_are_two(opened: Session) -> None:
         opened.store.consents.add(kept(Word.APPROVE, who))
     words = opened.store.consents.of(DIGEST)
     assert len({one.name for one in words}) == 2
-    assert {one.shown for one in words} == {"ada", "ada, unproved"}
+    assert {one.shown for one in words} == {"ada", "ada, unverified"}
 
 
 @pytest.mark.parametrize("damage", ["another plan's", "a newer version's"])

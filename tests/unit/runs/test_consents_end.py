@@ -43,4 +43,4 @@ def test_an_approval_holds_as_long_as_its_plan() -> None:
         word=Word.APPROVE, digest="d", stack="a", run="r", who={"name": "ada"}, reason="why", at="then"
     )
     assert said(one, "9999").valid
-    assert said(one, "9999").shown == "ada, unproved"
+    assert said(one, "9999").shown == "ada, unverified"

@@ -53,7 +53,7 @@ def show(
         return (stack is None or line.get("stack") == stack) and (begin is None or _at(line) >= begin)
 
     _, store = _open(invocation)
-    entries = newest(store, limit=most, wanted=wanted, tell=_warn_unreadable(invocation))
+    entries = newest(store, limit=most, wanted=wanted, on_unreadable=_warn_unreadable(invocation))
     if invocation.as_json:
         invocation.document({"version": 1, "entries": list(entries)})
         return Exit.DONE
@@ -175,7 +175,7 @@ def _show_entry(console: Console, line: Mapping[str, object]) -> None:
     who = who if isinstance(who, Mapping) else {}
     name, shown = who.get("name"), str(who.get("shown") or "?")
     by = shown if shown.startswith(f"{name}@") else f"{name} ({shown})"
-    proved = "" if who.get("proved") is True else ", unproved"
+    proved = "" if who.get("proved") is True else ", unverified"
     outcome = ", ".join(str(word) for word in (line.get("outcome"), line.get("error")) if word)
     mark = ("  BREAK GLASS", "bold yellow") if line.get("break_glass") is True else ""
     console.line(

@@ -53,7 +53,7 @@ def test_who_did_what_is_shown_newest_first(recorded: Program) -> None:
         ("2", "unlock", "net:"),
         ("1", "apply", "net:"),
     ]
-    assert "ada (ci:acme/infra#411), unproved" in shown.out
+    assert "ada (ci:acme/infra#411), unverified" in shown.out
     assert [("BREAK" in line) for line in lines] == [False, True, False]
     assert "hunter2" not in shown.out
     document = recorded.json("audit", "show", "--stack", "net", "--since", "2020-01-01", "--limit", "1")
@@ -70,11 +70,11 @@ def test_a_record_that_was_touched_is_told_with_its_place(recorded: Program) -> 
     exported = recorded.ok("audit", "export").out.encode().splitlines()
     assert whole["last"] == {"seq": 3, "hash": hashlib.sha256(exported[-1]).hexdigest()}
     pieces(recorded)[1].write_bytes(b"something else")
-    assert "cannot read entry 2" in recorded.ok("audit", "show").err
+    assert "line 2 cannot be decrypted" in recorded.ok("audit", "show").err
     pieces(recorded)[0].unlink()
     broken = recorded.ok("audit", "verify", code=6)
-    assert "HF-AUDIT-1  line 1 is not there" in broken.err
-    assert "HF-AUDIT-1  line 2 cannot be opened" in broken.err
+    assert "HF-AUDIT-1  line 1 is missing" in broken.err
+    assert "HF-AUDIT-1  line 2 cannot be decrypted" in broken.err
 
 
 def test_an_export_can_be_checked_without_holdfast(recorded: Program, tmp_path: Path) -> None:
