@@ -52,4 +52,4 @@ def test_a_bucket_that_is_not_there_harms_nothing(holdfast: Program, s3: FlakyS3
     repository(holdfast, s3, "s3://nowhere/here")
     applied = holdfast.ok("apply", "--yes")
     assert "nowhere" in applied.err
-    assert "2 lines wait to be shipped" in holdfast.ok("audit", "verify").text
+    assert "2 entries not yet shipped" in holdfast.ok("audit", "verify").text

@@ -70,11 +70,11 @@ def test_a_record_that_was_touched_is_told_with_its_place(recorded: Program) -> 
     exported = recorded.ok("audit", "export").out.encode().splitlines()
     assert whole["last"] == {"seq": 3, "hash": hashlib.sha256(exported[-1]).hexdigest()}
     pieces(recorded)[1].write_bytes(b"something else")
-    assert "line 2 cannot be decrypted" in recorded.ok("audit", "show").err
+    assert "cannot read entry 2" in recorded.ok("audit", "show").err
     pieces(recorded)[0].unlink()
     broken = recorded.ok("audit", "verify", code=6)
-    assert "HF-AUDIT-1  line 1 is missing" in broken.err
-    assert "HF-AUDIT-1  line 2 cannot be decrypted" in broken.err
+    assert "HF-AUDIT-1  entry 1 is missing" in broken.err
+    assert "HF-AUDIT-1  entry 2 cannot be decrypted" in broken.err
 
 
 def test_an_export_can_be_checked_without_holdfast(recorded: Program, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ class _Chain:
                 clock.pause(_PAUSE * clock.chance())
         raise Busy(
             "HF-AUDIT-3",
-            "cannot add a line to the audit log: another writer was first each time",
+            "cannot add an entry to the audit log: another writer was first each time",
             hint="Many commands write at once, or the run store loses writes. Try again.",
         )
 
@@ -210,8 +210,8 @@ def _lines_of(piece: Piece | None, seq: int) -> tuple[bytes, ...]:
     why = f": {piece.why}" if piece is not None and piece.why else ""
     raise UnknownOutcome(
         "HF-AUDIT-4",
-        f"cannot add a line to the audit log: line {seq} is unreadable{why}",
-        hint="Find out what is wrong: holdfast audit verify. Restore the line from a backup of the run "
+        f"cannot add an entry to the audit log: entry {seq} is unreadable{why}",
+        hint="Find out what is wrong: holdfast audit verify. Restore the entry from a backup of the run "
         "store.",
     )
 

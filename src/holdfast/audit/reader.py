@@ -93,10 +93,12 @@ def _marks(
             if act.seq in seen:
                 continue
             if head is not None and act.seq <= head.seq:
-                message = f"line {act.seq} ({act.what} of {stack}) has no mark, although no apply followed it"
+                message = (
+                    f"entry {act.seq} ({act.what} of {stack}) has no mark, although no apply followed it"
+                )
                 breaks.append(Break(seq=act.seq, kind="mark", message=message))
             else:
-                notes.append(f"line {act.seq} ({act.what} of {stack}) is not marked yet")
+                notes.append(f"entry {act.seq} ({act.what} of {stack}) is not marked yet")
     notes += [
         f"{stack} is still marked; the next normal apply removes the mark"
         for stack in marked

@@ -38,8 +38,8 @@ class Shipped(Struct, frozen=True, kw_only=True):
         """None if everything was shipped."""
         if not self.waiting:
             return None
-        lines = "1 line" if self.waiting == 1 else f"{self.waiting} lines"
-        return f"{lines} of the audit log could not be shipped ({self.why}); the next command tries again"
+        entries = "1 entry" if self.waiting == 1 else f"{self.waiting} entries"
+        return f"{entries} of the audit log could not be shipped ({self.why}); the next command tries again"
 
 
 def ship(store: RunStore, address: str, variables: Mapping[str, str], *, seconds: float = SECONDS) -> Shipped:
@@ -106,7 +106,7 @@ class _LogShipper:
         at, _ = _position(self._store, self._address)
         while not self.stop.is_set() and (piece := read_piece(self._store, at + 1)) is not None:
             if not piece.lines:
-                self.why = f"line {at + 1} is unreadable"
+                self.why = f"entry {at + 1} is unreadable"
                 return
             _put_all(self._sink, tuple(objects_of(piece)), self.stop)
             if self.stop.is_set():

@@ -67,7 +67,7 @@ class _Walk:
     def take(self, piece: Piece) -> None:
         expected = self.last + 1
         if piece.seq < expected:
-            self._add(piece.seq, "extra", f"line {piece.seq} is in the log twice")
+            self._add(piece.seq, "extra", f"entry {piece.seq} is in the log twice")
             return
         if piece.seq > expected and not self._open:
             self._add(expected, "missing", f"{_lines(expected, piece.seq - 1)} missing")
@@ -75,11 +75,11 @@ class _Walk:
             self.last, self.hash = piece.seq - 1, None
         self._open = piece.lines is None
         if piece.lines is None:
-            self._add(piece.seq, "unreadable", f"line {piece.seq} cannot be decrypted: {piece.why}")
+            self._add(piece.seq, "unreadable", f"entry {piece.seq} cannot be decrypted: {piece.why}")
             self.last, self.hash = piece.seq, None
             return
         if not piece.lines:
-            self._add(piece.seq, "missing", f"line {piece.seq} is missing: its piece is empty")
+            self._add(piece.seq, "missing", f"entry {piece.seq} is missing: its piece is empty")
         for line in piece.lines:
             self._take_line(line)
 
@@ -87,7 +87,7 @@ class _Walk:
         number = self.last + 1
         document = read(line)
         if document is None:
-            self._add(number, "changed", f"line {number} is not a JSON object")
+            self._add(number, "changed", f"entry {number} is not a JSON object")
         else:
             self._check_line(number, document)
         self.lines += 1
@@ -99,15 +99,15 @@ class _Walk:
         before = str(document.get("before"))
         if document.get("seq") != number:
             says = str(document.get("seq"))
-            message = f"line {number} has the number {says}"
+            message = f"entry {number} has the number {says}"
             self._add(number, "changed", message, expected=str(number), found=says)
         if self.hash is not None and before != self.hash:
-            changed = f"line {number - 1} is not the one that line {number} follows"
-            other = "line 1 is not the start of this store's log"
+            changed = f"entry {number - 1} is not the one that entry {number} follows"
+            other = "entry 1 is not the start of this store's log"
             at, message = (number - 1, changed) if number > 1 else (1, other)
             self._add(at, "changed", message, expected=before, found=self.hash)
         if document.get("what") == HEAD_LOST:
-            message = f"the head was missing when line {number} was written: lines before it may be lost"
+            message = f"the head was missing when entry {number} was written: entries before it may be lost"
             self._add(number, "head", message)
 
     def compare_with_head(self, unreadable: str | None) -> None:
@@ -120,10 +120,14 @@ class _Walk:
         elif head.seq > self.last and not self._open:
             message = f"{_lines(self.last + 1, head.seq)} missing: the end was cut off"
             self._add(
-                self.last + 1, "missing", message, expected=f"{head.seq} lines", found=f"{self.last} lines"
+                self.last + 1,
+                "missing",
+                message,
+                expected=f"{head.seq} entries",
+                found=f"{self.last} entries",
             )
         elif self._at_head is not None and self._at_head != head.hash:
-            message = f"line {head.seq} is not the one that the head names"
+            message = f"entry {head.seq} is not the one that the head names"
             self._add(head.seq, "changed", message, expected=head.hash, found=self._at_head)
         elif head.seq < self.last:
             newer = _lines(head.seq + 1, self.last)
@@ -136,4 +140,4 @@ class _Walk:
 
 
 def _lines(first: int, last: int) -> str:
-    return f"line {first} is" if first == last else f"lines {first} to {last} are"
+    return f"entry {first} is" if first == last else f"entries {first} to {last} are"

@@ -319,7 +319,7 @@ def test_a_mark_that_its_writer_did_not_make_is_made_by_the_next() -> None:
         audit_on(store).record(act("unlock"))
     unmarked = verify(store)
     assert unmarked.whole
-    assert "line 1 (unlock of net) is not marked yet" in unmarked.notes
+    assert "entry 1 (unlock of net) is not marked yet" in unmarked.notes
     audit_on(store).record(applied("dns"))
     assert list(open_break_glass(store)) == ["net"]
 

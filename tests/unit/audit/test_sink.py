@@ -61,7 +61,7 @@ def test_what_could_not_be_shipped_is_shipped_next_time() -> None:
     audit_on(store).record_all([applied("net"), applied("dns")])
     shipped = ship_to(store, ADDRESS, Refusing())
     assert shipped.warning == (
-        "2 lines of the audit log could not be shipped (s3://acme/audit cannot be reached: nobody answers);"
+        "2 entries of the audit log could not be shipped (s3://acme/audit cannot be reached: nobody answers);"
         " the next command tries again"
     )
     assert waiting(store, ADDRESS) == 2

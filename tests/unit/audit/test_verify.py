@@ -67,13 +67,13 @@ def test_a_changed_last_line_is_missed_by_the_head() -> None:
 def test_removed_lines_are_counted() -> None:
     """The reader learns which numbers are missing."""
     pieces, end = made(1, 2, 1)
-    assert only(verdict([pieces[0], pieces[2]], end)) == (2, "missing", "lines 2 to 3 are missing")
+    assert only(verdict([pieces[0], pieces[2]], end)) == (2, "missing", "entries 2 to 3 are missing")
 
 
 def test_a_cut_end_is_noticed() -> None:
     """The head is ahead of the lines."""
     pieces, end = made(1, 2)
-    assert only(verdict(pieces[:1], end)) == (2, "missing", "lines 2 to 3 are missing: the end was cut off")
+    assert only(verdict(pieces[:1], end)) == (2, "missing", "entries 2 to 3 are missing: the end was cut off")
     assert only(verdict([], end))[:2] == (1, "missing")
 
 
@@ -83,7 +83,7 @@ def test_lines_that_a_crash_left_behind_the_head_are_fine() -> None:
     found = verdict(pieces, End(seq=1, hash=hash_of((pieces[0].lines or ())[0])))
     assert found.whole
     assert found.notes == (
-        "lines 2 to 3 are newer than the head: the writer was killed before it moved the head",
+        "entries 2 to 3 are newer than the head: the writer was killed before it moved the head",
     )
 
 
@@ -115,7 +115,7 @@ def test_a_piece_that_cannot_be_opened_hides_no_other_break() -> None:
     """What is behind it is looked at all the same."""
     pieces, end = made(2, 1, 1, 1)
     pieces[0] = Piece(seq=1, lines=None, why="it was changed")
-    assert only(verdict(pieces, end)) == (1, "unreadable", "line 1 cannot be decrypted: it was changed")
+    assert only(verdict(pieces, end)) == (1, "unreadable", "entry 1 cannot be decrypted: it was changed")
     found = verdict([pieces[0], pieces[1], pieces[3]], end)
     assert [(one.seq, one.kind) for one in found.breaks] == [(1, "unreadable"), (4, "missing")]
 
