@@ -29,9 +29,9 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
 @pytest.mark.parametrize(
     ("wish", "engines", "expected", "why"),
     [
-        pytest.param(Wish(stack="s"), ALL, EMBEDDED, "the first engine found", id="embedded"),
+        pytest.param(EngineRequirement(stack="s"), ALL, EMBEDDED, "the first engine found", id="embedded"),
         pytest.param(
-            Wish(stack="s"),
+            EngineRequirement(stack="s"),
             (NEW, TOFU, OLD),
             NEW,
             "the first engine found",
