@@ -18,7 +18,7 @@ from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
 from holdfast.notify.size_budget import COMMENT
 from holdfast.system.markup import one_line, visible
-from holdfast.system.workflow_commands import command, harmless
+from holdfast.system.workflow_commands import command, escape_commands
 
 PIECES = [
     "`", "``", "```", "~~~", "|", "\\|", "\\", "\n", "\n\n", "\r", "\r\n", "\t", "    ", " ", "\u2028",
@@ -146,7 +146,7 @@ def is_command(line: str) -> bool:
 @given(texts)
 def test_no_line_of_output_is_a_command(text: str) -> None:
     """Printed in GitHub Actions, no text is taken for a command, old style or new."""
-    assert not any(map(is_command, as_the_runner_reads(harmless(text))))
+    assert not any(map(is_command, as_the_runner_reads(escape_commands(text))))
 
 
 COMMAND = re.compile(r"::(error|warning)( [a-z]+=[^,:]*(?:,[a-z]+=[^,:]*)*)?::(.*)\Z")

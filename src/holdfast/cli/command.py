@@ -24,7 +24,7 @@ from holdfast.kernel.errors import Exit, Failed, HoldfastError
 from holdfast.system import environment as system_environment
 from holdfast.system import streams
 from holdfast.system.environment import Environment
-from holdfast.system.files import unusable
+from holdfast.system.files import file_error
 
 if TYPE_CHECKING:  # Rich is not loaded for a command that prints a document.
     from holdfast.cli.console import Console
@@ -221,7 +221,7 @@ def _run(handler: Handler, common: dict[str, Any], values: dict[str, Any]) -> in
     except Exception as error:  # noqa: BLE001 - the outermost loop: a user never sees a traceback
         if invocation.verbose:
             console.trace(error)
-        show_error(invocation, unusable(error) if isinstance(error, OSError) else _bug(error))
+        show_error(invocation, file_error(error) if isinstance(error, OSError) else _bug(error))
         streams.flush_or_give_up()
         return int(Exit.FAILED)
     return int(exit_)

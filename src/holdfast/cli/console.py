@@ -61,9 +61,9 @@ class _Screen:
     def write_plain(self, text: str, *, command: bool = False) -> None:
         """In GitHub Actions a line can be a workflow command: other programs' text is escaped."""
         if self._actions and not command:
-            from holdfast.system.workflow_commands import harmless
+            from holdfast.system.workflow_commands import escape_commands
 
-            text = harmless(text)
+            text = escape_commands(text)
         self._stream.write(text)
         self._stream.flush()
 

@@ -1,6 +1,6 @@
-"""Regular expressions of modules: compiled when they are first used, and most never are.
+"""Module-level regular expressions that are compiled on first use.
 
-To compile one takes as long as to load a small module, and hundreds stand in the modules that a plan loads.
+Compiling one takes as long as loading a small module, and a plan loads hundreds of which it uses few.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from re import compile as pattern
 else:
 
-    class pattern:  # noqa: N801 - stands in for `re.compile`
-        """As `re.compile`: each method is the compiled expression's own from its first use on."""
+    class pattern:  # noqa: N801 - replaces `re.compile`
+        """Like `re.compile`; each method becomes that of the compiled expression on first use."""
 
         def __init__(self, text: str | bytes, flags: int = 0) -> None:
-            self._said = (text, flags)
+            self._arguments = (text, flags)
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(name)
-            # Compiled once however many methods are used: `re` keeps what it has compiled.
-            found = getattr(re.compile(*self._said), name)
-            self.__dict__[name] = found
-            return found
+            # `re` caches compiled expressions.
+            method = getattr(re.compile(*self._arguments), name)
+            self.__dict__[name] = method
+            return method

@@ -1,4 +1,4 @@
-"""A value that must not be shown. Its text is asked for by name, so that a reader of the code sees it."""
+"""A value that must not be shown; `reveal` makes every use visible in the code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 class Secret:
-    """Masks itself wherever it is printed, logged or formatted."""
+    """Masked when printed, logged or formatted."""
 
     __slots__ = ("_text",)
 
@@ -32,15 +32,15 @@ class Secret:
         return hash(("Secret", self._text))
 
 
-def revealed(value: object) -> object:
-    """A value as it goes to Terraform: every secret in it in clear, wherever it stands."""
+def reveal_all(value: object) -> object:
+    """A value for Terraform, with every secret inside it revealed."""
     match value:
         case Secret():
             return value.reveal()
         case Mapping():
-            return {key: revealed(one) for key, one in value.items()}
+            return {key: reveal_all(item) for key, item in value.items()}
         case tuple() | list():
-            return [revealed(one) for one in value]
+            return [reveal_all(item) for item in value]
         case _:
             return value
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from holdfast.notify.report import ChangeReport, StackReport, Trouble
 from holdfast.notify.size_budget import Page
 from holdfast.notify.verdict import SIGNS, verdict_of_stack
-from holdfast.system.markup import code, said
+from holdfast.system.markup import code, quoted
 
 WIDEST_NAME = 160
 WIDEST_TEXT = 700
@@ -83,14 +83,14 @@ def _items(stack: StackReport) -> Iterator[str]:
     lost = {risk.address for risk in stack.risks[:_MOST_ITEMS]}
     spoken: dict[str, dict[str, None]] = {}
     for rule in stack.rules:
-        named = f" {said(rule.rule, WIDEST_NAME)}" if rule.rule else ""
+        named = f" {quoted(rule.rule, WIDEST_NAME)}" if rule.rule else ""
         if rule.address in lost and named:
             spoken.setdefault(rule.address or "", {})[f"{_code(rule.code)}{named}"] = None
         else:
-            yield f"- {_code(rule.code)}{named}{':' if named else ''} {said(rule.message, WIDEST_TEXT)}"
+            yield f"- {_code(rule.code)}{named}{':' if named else ''} {quoted(rule.message, WIDEST_TEXT)}"
     for risk in stack.risks[:_MOST_ITEMS]:
         by = f"<br>{', '.join(spoken[risk.address])}" if risk.address in spoken else ""
-        yield f"- {code(risk.address, _WIDEST_ADDRESS)} {said(risk.what, WIDEST_TEXT)}{by}"
+        yield f"- {code(risk.address, _WIDEST_ADDRESS)} {quoted(risk.what, WIDEST_TEXT)}{by}"
     if len(stack.risks) > _MOST_ITEMS:
         yield f"- and {len(stack.risks) - _MOST_ITEMS} more of these"
     for address in stack.remains[:_MOST_NAMED]:
@@ -98,15 +98,15 @@ def _items(stack: StackReport) -> Iterator[str]:
     if len(stack.remains) > _MOST_NAMED:
         yield f"- and {len(stack.remains) - _MOST_NAMED} more of these"
     for note in stack.notes:
-        yield f"- {said(note, WIDEST_TEXT)}"
+        yield f"- {quoted(note, WIDEST_TEXT)}"
     if (way := _way_on(stack)) is not None:
         yield way
 
 
 def _trouble(trouble: Trouble) -> str:
     place = f" {code(_place(trouble.file, trouble.line), _WIDEST_ADDRESS)}" if trouble.file else ""
-    hint = f"<br>{said(trouble.hint, WIDEST_TEXT)}" if trouble.hint else ""
-    return f"- {_code(trouble.code)}{place} {said(trouble.message, WIDEST_TEXT)}{hint}"
+    hint = f"<br>{quoted(trouble.hint, WIDEST_TEXT)}" if trouble.hint else ""
+    return f"- {_code(trouble.code)}{place} {quoted(trouble.message, WIDEST_TEXT)}{hint}"
 
 
 def _way_on(stack: StackReport) -> str | None:

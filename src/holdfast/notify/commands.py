@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from holdfast.notify.report import ChangeReport, StackReport, Trouble
 from holdfast.notify.verdict import Verdict, verdict_of_stack
 from holdfast.system.markup import one_line, visible
-from holdfast.system.workflow_commands import MOST_OF_A_LEVEL, WIDEST, command, data, harmless_line
+from holdfast.system.workflow_commands import MAX_ANNOTATIONS, WIDEST, command, data, escape_line
 
 _ERRORS = frozenset({Verdict.UNKNOWN, Verdict.FAILED, Verdict.REFUSED, Verdict.LOCKED})
 _WARNINGS = frozenset({Verdict.APPROVAL, Verdict.CAREFUL})
@@ -52,9 +52,9 @@ def _of_trouble(level: str, trouble: Trouble, prefix: str, title: str) -> str:
 
 
 def _at_most(level: str, found: list[str]) -> list[str]:
-    if len(found) <= MOST_OF_A_LEVEL:
+    if len(found) <= MAX_ANNOTATIONS:
         return found
-    shown = found[: MOST_OF_A_LEVEL - 1]
+    shown = found[: MAX_ANNOTATIONS - 1]
     rest = command(level, f"{len(found) - len(shown)} more: see the job summary", title="Holdfast")
     return [*shown, rest]
 
@@ -63,6 +63,6 @@ def folded(title: str, lines: Iterable[str], token: str) -> list[str]:
     """A fold in the log. Between the lines with the token the runner listens to nothing but that token."""
     if not _TOKEN.match(token):
         raise ValueError("the token must be hard to guess")
-    inside = (harmless_line(visible(line)) for line in lines)
+    inside = (escape_line(visible(line)) for line in lines)
     head = data(one_line(title, WIDEST))
     return [f"::group::{head}", f"::stop-commands::{token}", *inside, f"::{token}::", "::endgroup::"]

@@ -14,7 +14,7 @@ from holdfast.notify.action_items import WIDEST_NAME, WIDEST_TEXT, add_concerns,
 from holdfast.notify.report import ChangeReport, StackReport, Trouble, counts_text
 from holdfast.notify.size_budget import ANYWHERE, Page, Room
 from holdfast.notify.verdict import SIGNS, verdict_line, verdict_of_stack
-from holdfast.system.markup import cell, code, fenced, html_code, said
+from holdfast.system.markup import cell, code, fenced, html_code, quoted
 
 _ROWS_SHARE = 0.4
 """Of all room: the rows of stacks are not crowded out by one stack's many deletes."""
@@ -63,7 +63,7 @@ def _plain(headline: str) -> str:
     """Our own sentence with numbers; should it ever be anything else, it is code."""
     if not headline or _OUR_WORDS.match(headline):
         return headline
-    return said(headline, WIDEST_TEXT)
+    return quoted(headline, WIDEST_TEXT)
 
 
 # A row for each stack
@@ -134,7 +134,7 @@ def _findings(page: Page, report: ChangeReport) -> int:
 
 def _finding(sign: str, one: Trouble) -> str:
     where = f"{code(_place(one), WIDEST_NAME)} " if one.file is not None else ""
-    return f"- {sign} {code(one.code, WIDEST_NAME)} {where}{said(one.message, WIDEST_TEXT)}"
+    return f"- {sign} {code(one.code, WIDEST_NAME)} {where}{quoted(one.message, WIDEST_TEXT)}"
 
 
 def _place(one: Trouble) -> str:

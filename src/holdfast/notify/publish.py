@@ -24,7 +24,7 @@ from holdfast.notify.retry import OutOfPatienceError, Patience
 from holdfast.notify.size_budget import COMMENT, SUMMARY_ROOM, Room, encoded
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment
-from holdfast.system.http import is_own_address
+from holdfast.system.http import is_local_address
 from holdfast.system.markup import code, one_line
 
 REPORT_FILE = "holdfast-report.md"
@@ -203,7 +203,7 @@ def _no_way(run: ActionsRun) -> Problem | None:
             hint="Give the step env: GITHUB_TOKEN: ${{ github.token }}.",
         )
     parts = urlsplit(run.api)
-    if parts.scheme != "https" and not is_own_address(parts.hostname or ""):
+    if parts.scheme != "https" and not is_local_address(parts.hostname or ""):
         return Problem(
             code="HF-TELL-4",
             message="GITHUB_API_URL does not begin with https://, so the token was not sent",

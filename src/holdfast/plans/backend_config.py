@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import field
 
 from holdfast.kernel.errors import UsageError
-from holdfast.kernel.secret import Secret, revealed
+from holdfast.kernel.secret import Secret, reveal_all
 from holdfast.kernel.values import MaskedStruct
 from holdfast.stacks.backend import CodeBackend, state_location
 from holdfast.stacks.stack import Stack
@@ -138,7 +138,7 @@ def _local(
     override: str | None,
 ) -> StateHome:
     """Absolute paths, seen from the module's place in the source: no state lies in a work directory."""
-    merged = {**literal, **{key: revealed(value) for key, value in settings.items()}}
+    merged = {**literal, **{key: reveal_all(value) for key, value in settings.items()}}
     for key in ("path", "workspace_dir"):
         if key in merged and not isinstance(merged[key], str):
             raise UsageError(
@@ -179,7 +179,7 @@ def _remote(
             variables[by_environment[key]] = value.reveal()
         else:
             secret_on_disk = secret_on_disk or _holds_secret(value)
-            plain[key] = revealed(value)
+            plain[key] = reveal_all(value)
     return StateHome(
         type=kind,
         override=override,

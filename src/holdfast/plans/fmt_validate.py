@@ -28,7 +28,7 @@ from holdfast.plans.workdir import prepared
 from holdfast.secrets.stack_secrets import references_of, without_secrets, without_values
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock, files
-from holdfast.system.files import unusable
+from holdfast.system.files import file_error
 from holdfast.terraform import argv
 from holdfast.terraform.diagnostics import Validation, read_validation
 from holdfast.terraform.engine.interface import CommandResult, EngineId, Product
@@ -141,7 +141,7 @@ async def _asked(session: Session, group: _Group, *, fix: bool) -> EngineSaid:
             except Cancelled:
                 raise
             except (HoldfastError, OSError) as error:
-                why = why or _words(unusable(error) if isinstance(error, OSError) else error)
+                why = why or _words(file_error(error) if isinstance(error, OSError) else error)
         first = group.stacks[0]
         return EngineSaid(stack=first, folder=group.folder, unseen=why, unformatted=why, alone=group.alone)
 

@@ -59,7 +59,7 @@ def left_by_the_dead(session: Session, stack: str, lock: LockInfo) -> bool:
         if not isinstance(process, Mapping):
             continue
         of = ProcessId.of(process)
-        life = process_table.life(of)
+        life = process_table.liveness(of)
         if life is Liveness.DEAD:
             dead = dead or taken_by(lock, host=of.host, began=str(note["began"]))
             if clock.seconds_since(str(note["began"])) > _LONG_AGO:

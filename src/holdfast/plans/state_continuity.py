@@ -36,7 +36,7 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
             what = f"cannot be read: {reason}"
         case _:
             what = "is empty"
-    if files.held_by_another(home.file):
+    if files.is_locked(home.file):
         return  # Terraform is at work on it this moment, and will say so itself.
     raise UnknownOutcome(
         "HF-STATE-3",

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import ConfigError, Problem, Refused, UsageError
-from holdfast.kernel.secret import Secret, revealed
+from holdfast.kernel.secret import Secret, reveal_all
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, unasked_home
 from holdfast.plans.context import Session
@@ -97,7 +97,7 @@ async def prepared(
         refuse_leftovers(session, stack, home)
         refuse_unsaved(session, stack)
     environment = _environment(session, stack, home)
-    inline = {key: revealed(_filled(session, value)) for key, value in stack.variables.items()}
+    inline = {key: reveal_all(_filled(session, value)) for key, value in stack.variables.items()}
     _register_variables(session, stack, environment, inline)
     reached = stack_inputs(session.code, stack, terraform_variables(environment))
     if not for_state:
@@ -295,7 +295,7 @@ def _text(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case Mapping() | list():
-            return json.dumps(revealed(value))
+            return json.dumps(reveal_all(value))
         case _:
             return str(value)
 

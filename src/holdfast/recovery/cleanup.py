@@ -30,7 +30,10 @@ async def end_leftovers(journal: Journal) -> tuple[str, ...]:
     if not isinstance(started, Mapping):
         return ()
     supervisor = ProcessId.of(started)
-    if process_table.life(supervisor) is not Liveness.DEAD or process_table.process(supervisor.pid).started:
+    if (
+        process_table.liveness(supervisor) is not Liveness.DEAD
+        or process_table.process(supervisor.pid).started
+    ):
         # Not proved dead; or dead so long that its number, and with it its session, is another's by now.
         return ()
     end = clock.monotonic() + _FINISH_SECONDS

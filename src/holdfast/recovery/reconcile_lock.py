@@ -99,7 +99,7 @@ def _require_no_import(session: Session, claim: Claim) -> None:
     journal = session.store.runs.journal(named.decode(), session.store.key)
     process = journal.started.get("process") if journal.started is not None else None
     if journal.ended is None and isinstance(process, Mapping):
-        if process_table.life(ProcessId.of(process)) is not Liveness.ALIVE:
+        if process_table.liveness(ProcessId.of(process)) is not Liveness.ALIVE:
             return
         raise Busy(
             "HF-LOCK-5",

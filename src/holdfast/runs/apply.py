@@ -31,7 +31,7 @@ from holdfast.runs.record import claim_of, ended, failed_as, keep_backup
 from holdfast.runs.run_secrets import remember_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock
-from holdfast.system.files import unusable
+from holdfast.system.files import file_error
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.engine.interface import CommandResult
 from holdfast.terraform.engine.pool import NotStarted
@@ -228,7 +228,7 @@ def _cannot_be_told(stack: str, run: str, error: OSError) -> UnknownOutcome:
     """The machine failed us while Terraform was at work, or before its end was written down."""
     return UnknownOutcome(
         "HF-RUN-6",
-        f"{stack}: how the apply ended cannot be told: {unusable(error).problem.message}",
+        f"{stack}: how the apply ended cannot be told: {file_error(error).problem.message}",
         hint=f"See what is known and settle it: holdfast runs reconcile {run}",
     )
 

@@ -110,10 +110,10 @@ class Signs(Struct, frozen=True, kw_only=True):
 
 
 def signs(session: Session, claim: Claim, journal: Journal) -> Signs:
-    asker = process_table.life(ProcessId.of(_mapping(claim.intent["process"])))
+    asker = process_table.liveness(ProcessId.of(_mapping(claim.intent["process"])))
     supervisor = None
     if journal.started is not None:
-        supervisor = process_table.life(ProcessId.of(_mapping(journal.started["process"])))
+        supervisor = process_table.liveness(ProcessId.of(_mapping(journal.started["process"])))
     beat = session.store.runs.read(claim.run, PULSE)
     return Signs(asker=asker, supervisor=supervisor, pulse=beat.decode() if beat is not None else None)
 
@@ -140,7 +140,7 @@ def _left_in_memory(journal: Journal) -> bytes | None:
     name = started.get("spill") if started is not None else None
     if not isinstance(name, str) or started is None or journal.ended is not None:
         return None
-    if process_table.life(ProcessId.of(_mapping(started["process"]))) is not Liveness.DEAD:
+    if process_table.liveness(ProcessId.of(_mapping(started["process"]))) is not Liveness.DEAD:
         return None
     return output_buffer.read_buffer(name)
 

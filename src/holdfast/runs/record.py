@@ -19,7 +19,7 @@ from holdfast.states.versions import prune
 from holdfast.store.claims import Claim
 from holdfast.store.snapshots import StateCopy
 from holdfast.system import clock, process_table
-from holdfast.system.files import unusable
+from holdfast.system.files import file_error
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.statefile.model import State, read_state
 
@@ -113,7 +113,7 @@ def ended(session: Session, result: StackResult, *, operation: str, began: str) 
         record(session, result, operation=operation, began=began)
         session.store.claims.release(result.stack.name, str(result.run))
     except (HoldfastError, OSError) as error:
-        why = error.problem.message if isinstance(error, HoldfastError) else unusable(error).problem.message
+        why = error.problem.message if isinstance(error, HoldfastError) else file_error(error).problem.message
         raise UnknownOutcome(
             "HF-RUN-11",
             f"{result.stack.name}: the run is {result.status}, and that could not be recorded: {why}",

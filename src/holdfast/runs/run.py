@@ -30,7 +30,7 @@ from holdfast.runs.outcome import require_settled
 from holdfast.runs.record import record
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock
-from holdfast.system.files import unusable
+from holdfast.system.files import file_error
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.statefile.sensitive import sensitive_in_outputs
 
@@ -282,7 +282,7 @@ class StackRun:
             raise Cancelled("HF-RUN-2", f"{self.stack.name}: not started, because the change was stopped")
 
     def _failed(self, fault: HoldfastError | OSError) -> StackResult:
-        error = unusable(fault) if isinstance(fault, OSError) else fault
+        error = file_error(fault) if isinstance(fault, OSError) else fault
         problems = tuple(
             ErrorShown(code=one.code, message=one.message, hint=one.hint, place=one.place)
             for one in error.problems

@@ -37,7 +37,7 @@ class FolderBlobs:
 
     def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
         path = self._writable_path(name)
-        with files.locked(_lock_beside(path)):
+        with files.hold_lock(_lock_beside(path)):
             current = self.read(name)
             if current is None or current.tag != tag:
                 return None
@@ -51,7 +51,7 @@ class FolderBlobs:
         path = self.path(name)
         if not path.exists():
             return False
-        with files.locked(_lock_beside(path)):
+        with files.hold_lock(_lock_beside(path)):
             current = self.read(name)
             if current is None or (tag is not None and current.tag != tag):
                 return False

@@ -68,7 +68,7 @@ class LeaseLost(Busy):
 
 class Leases:
     def __init__(
-        self, encrypted: EncryptedBlobs, *, life: Callable[[ProcessId], Liveness] = process_table.life
+        self, encrypted: EncryptedBlobs, *, life: Callable[[ProcessId], Liveness] = process_table.liveness
     ) -> None:
         self._encrypted = encrypted
         self._life = life

@@ -1,4 +1,4 @@
-"""Time and chance: the only place that asks for either."""
+"""The only module that reads the clock or generates randomness."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from datetime import UTC, datetime
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_LETTERS = 26
-_TIME_LETTERS = 10
+_LENGTH = 26
+_TIME_LENGTH = 10
 
 
 def now() -> datetime:
@@ -20,25 +20,25 @@ def monotonic() -> float:
 
 
 def pause(seconds: float) -> None:
-    """Before something is tried again. What waits on processes waits with asyncio."""
+    """Before a retry. Waiting for processes uses asyncio."""
     time.sleep(seconds)
 
 
 def new_id() -> str:
-    """26 characters that sort by the time they were made (the form known as ULID)."""
+    """A ULID: 26 characters that sort by creation time."""
     number = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big")
     return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
 def made_at(id_: str) -> float:
-    """When an id was made, in seconds since 1970. Of what is no id: now, so that it counts as young."""
+    """When an id was created, in seconds since 1970; now if it is not an id, so that it counts as new."""
     try:
         number = 0
-        for letter in id_[:_TIME_LETTERS]:
+        for letter in id_[:_TIME_LENGTH]:
             number = number << 5 | _ALPHABET.index(letter)
     except ValueError:
         return time.time()
-    return number / 1000 if len(id_) == _LETTERS else time.time()
+    return number / 1000 if len(id_) == _LENGTH else time.time()
 
 
 def random_token(size: int = 16) -> str:
@@ -46,7 +46,7 @@ def random_token(size: int = 16) -> str:
 
 
 def chance() -> float:
-    """From 0 up to 1, to spread what would otherwise come at the same moment."""
+    """From 0 up to 1, for jitter."""
     return (int.from_bytes(os.urandom(7), "big") >> 3) / (1 << 53)
 
 
@@ -55,7 +55,7 @@ def random_bytes(size: int) -> bytes:
 
 
 def seconds_since(moment: str) -> float:
-    """Of a time as `now().isoformat()` writes it. One that cannot be read is long ago."""
+    """Since a time in the format of `now().isoformat()`. An invalid one is long ago."""
     try:
         return (now() - datetime.fromisoformat(moment)).total_seconds()
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""The one place that reads the environment of the program."""
+"""The only module that reads the environment of the program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.kernel.secret import masked_repr
 
 
 class Environment(NamedTuple):
-    """What the program was started with, read once and handed on as a value."""
+    """The variables of the program, read once and passed on as a value."""
 
     variables: Mapping[str, str]
 
@@ -22,7 +22,7 @@ class Environment(NamedTuple):
         return masked_repr(self)
 
     def get(self, name: str) -> str | None:
-        """An empty variable counts as unset: that is how CI systems unset them."""
+        """An empty variable counts as unset, because CI systems unset them that way."""
         return self.variables.get(name) or None
 
     @property
@@ -31,13 +31,13 @@ class Environment(NamedTuple):
 
     @property
     def home(self) -> Path:
-        """The data directory of this user: the key, the tools, the work directories."""
+        """The data directory of this user: key, tools, work directories."""
         return _home(self.get("HOLDFAST_HOME"), self.get("HOME"), self.get("XDG_DATA_HOME"))
 
     @property
     def user(self) -> str:
-        """Who the operating system says runs this. A variable says what anybody set it to: a second best."""
-        import pwd  # noqa: PLC0415 - asked once for a command
+        """The user of the operating system; variables, which anyone can set, are only a fallback."""
+        import pwd  # noqa: PLC0415 - once per command
 
         try:
             return pwd.getpwuid(os.getuid()).pw_name
@@ -55,7 +55,6 @@ class Environment(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def _home(named: str | None, user_home: str | None, data: str | None) -> Path:
-    """Asked for very often in every command."""
     if named:
         return Path(named).expanduser().absolute()
     user = Path(user_home or "~").expanduser()

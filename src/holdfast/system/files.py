@@ -1,4 +1,4 @@
-"""Files, written so that a crash leaves the old content or the new one, never half of it."""
+"""File operations that a crash cannot leave half done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIVATE_FOLDER = 0o700
 
 
 def private_folder(path: Path) -> Path:
-    """Make the folder (and its missing parents) readable by its owner only."""
+    """Create the folder and its missing parents, accessible only to the owner."""
     try:
         path.mkdir(mode=PRIVATE_FOLDER)
     except FileNotFoundError:
@@ -30,48 +30,41 @@ def private_folder(path: Path) -> Path:
 
 
 def write(path: Path, content: bytes | str, *, mode: int = PRIVATE_FILE, durable: bool = True) -> None:
-    """Write aside, flush to disk, rename over. Readers see all of it or none.
+    """Readers see the old content or all of the new one.
 
-    What can be made again need not be `durable`: a flush costs more than a whole command of Terraform's.
+    Use `durable=False` for what can be created again: a flush takes longer than a Terraform command.
     """
-    data = content.encode() if isinstance(content, str) else content
-    aside = path.with_name(f".{path.name}.{clock.random_token(6)}")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+    with _temporary(path, content, mode, durable=durable) as temporary:
+        temporary.replace(path)
     if durable:
         flush_folder(path.parent)
 
 
 def create(path: Path, content: bytes | str, *, mode: int = PRIVATE_FILE) -> bool:
-    """Write a file that must not be there yet, durably. False when somebody was first.
-
-    The content is complete before the name appears: a crash never leaves an empty mark.
-    """
-    data = content.encode() if isinstance(content, str) else content
-    aside = path.with_name(f".{path.name}.{clock.random_token(6)}")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+    """Create a file, durably. False if it exists. The content is complete before the name appears."""
+    with _temporary(path, content, mode, durable=True) as temporary:
         try:
-            os.link(aside, path)
+            os.link(temporary, path)
         except FileExistsError:
             return False
-    finally:
-        aside.unlink(missing_ok=True)
     flush_folder(path.parent)
     return True
+
+
+@contextlib.contextmanager
+def _temporary(path: Path, content: bytes | str, mode: int, *, durable: bool) -> Iterator[Path]:
+    """The content in a temporary file beside `path`, which is removed if it is still there at the end."""
+    temporary = path.with_name(f".{path.name}.{clock.random_token(6)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def flush_folder(folder: Path) -> None:
@@ -83,8 +76,8 @@ def flush_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold a lock between processes. Without `wait`, yields False when another holds it."""
+def hold_lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """A lock between processes. Without `wait`, yields False if another process holds it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         try:
@@ -97,8 +90,8 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
         os.close(handle)
 
 
-def held_by_another(path: Path) -> bool:
-    """Whether another process holds a record lock on a file, as Terraform does on a local state."""
+def is_locked(path: Path) -> bool:
+    """Whether another process holds a record lock on the file, as Terraform does on a local state."""
     with path.open("rb") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -109,7 +102,7 @@ def held_by_another(path: Path) -> bool:
 
 
 def read_text(path: Path, *, limit: int = 64 * 1024 * 1024) -> str:
-    """The text of a file a person wrote, or an error that names the file and what is wrong with it."""
+    """The text of a user's file, or an error that names the file."""
     try:
         if path.stat().st_size > limit:
             raise Failed("HF-FILE-3", f"{path} is larger than {limit} bytes", hint="Is it the right file?")
@@ -123,24 +116,24 @@ def read_text(path: Path, *, limit: int = 64 * 1024 * 1024) -> str:
     except OSError as error:
         raise Failed(
             "HF-FILE-2",
-            f"{path} cannot be read: {error.strerror}",
-            hint="Check that the file is there and that this user may read it.",
+            f"cannot read {path}: {error.strerror}",
+            hint="Check that the file exists and that this user may read it.",
         ) from None
 
 
 def content_of(path: Path) -> bytes | None:
-    """The bytes of a file, or None where there is none."""
+    """None if the file does not exist."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return None
 
 
-def unusable(error: OSError) -> Failed:
-    """What the system said about a file or a folder that nobody looked at before using it."""
-    named = f"{error.filename}: " if error.filename is not None else ""
+def file_error(error: OSError) -> Failed:
+    """For an unexpected error of the file system."""
+    prefix = f"{error.filename}: " if error.filename is not None else ""
     return Failed(
         "HF-FILE-4",
-        f"{named}{error.strerror or error}",
-        hint="Check that the file is there, that this user may use it, and that the disk has room.",
+        f"{prefix}{error.strerror or error}",
+        hint="Check that the file exists, that this user may use it, and that the disk has free space.",
     )

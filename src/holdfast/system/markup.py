@@ -1,8 +1,8 @@
-"""Text from elsewhere, made harmless for the place where it is shown.
+"""Quotes untrusted text for terminals, Markdown and HTML.
 
-Names, values and error texts are written by whoever wrote the code under review. In Markdown they stand
-inside code only: there GitHub makes no mention, link, image, reference or tag of them, whatever they hold. So
-there is nothing to escape but the way out of the code. What cannot be seen is shown by its number.
+The author of the code under review controls names, values and error texts. In Markdown they appear only as
+code, where GitHub renders no mention, link, image, reference or tag, so only the end of the code must be
+escaped. Invisible characters are shown by their number.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import re
 import unicodedata
 
 _BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
-"""Count as letters or marks and leave no trace on a screen."""
+"""Printable by their category, but invisible."""
 _FIRST_PICTURE = 0x2400
 _PICTURE_OF_DELETE = "\u2421"
 _CONTROLS = 0x20
 _DELETE = 0x7F
-_MOST_BACKTICKS = 60
-"""Readers of Markdown stop counting backticks somewhere (at 80, at 255): no text may take us there."""
+_MAX_BACKTICKS = 60
+"""Markdown parsers limit the length of a fence (80, 255)."""
 _BACKTICKS = re.compile("`+")
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
-_NOTHING = "(nothing)"
+_EMPTY = "(empty)"
 
 
 def visible(text: str) -> str:
-    """Every character shows, in the order in which it stands: no escape code, no change of direction."""
+    """Every character is visible and in order: no escape codes, no change of text direction."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_shown, text))
+    return "".join(map(_visible_char, text))
 
 
-def _shown(char: str) -> str:
+def _visible_char(char: str) -> str:
     if char.isprintable() and char not in _BLANK_LETTERS:
         return char
     number = ord(char)
@@ -43,9 +43,9 @@ def _shown(char: str) -> str:
 
 def one_line(text: str, width: int | None = None) -> str:
     """On one line, with every character visible, cut to `width`."""
-    # Of a line of megabytes no more is looked at than may be shown: two characters become one at most.
-    kept = text.strip()[: None if width is None else 2 * width + 2]
-    shown = visible(_LINE_ENDS.sub(" ", kept).replace("\t", " "))
+    # Cut before the conversion, which at most turns two characters into one.
+    start = text.strip()[: None if width is None else 2 * width + 2]
+    shown = visible(_LINE_ENDS.sub(" ", start).replace("\t", " "))
     return shown if width is None or len(shown) <= width else f"{shown[: width - 1]}…"
 
 
@@ -54,40 +54,40 @@ def lines_of(text: str) -> list[str]:
 
 
 def code(text: str, width: int | None = None) -> str:
-    """A code span. Its fence is a run of backticks of a length that does not stand in the text."""
-    shown = _tamed(one_line(text, width)) or _NOTHING
+    """A code span. Its fence has a length that does not occur in the text."""
+    shown = _limit_backticks(one_line(text, width)) or _EMPTY
     runs = {len(run) for run in _BACKTICKS.findall(shown)}
     fence = "`" * next(length for length in range(1, len(runs) + 2) if length not in runs)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{space}{shown}{space}{fence}"
 
 
-def said(text: str, width: int | None = None) -> str:
-    """A sentence from elsewhere: code too, with plain quotes where it has backticks."""
+def quoted(text: str, width: int | None = None) -> str:
+    """An untrusted sentence: a code span with plain quotes for its backticks."""
     return code(text.replace("`", "'"), width)
 
 
 def cell(text: str, width: int | None = None) -> str:
-    """A code span inside a table, where a pipe would end the cell: a look-alike stands in for it."""
+    """A code span in a table cell, where a look-alike replaces the pipe."""
     return code(text.replace("|", "│"), width)
 
 
 def html_code(text: str, width: int | None = None) -> str:
-    """Code inside a tag, where Markdown is not read."""
-    import html  # noqa: PLC0415 - only where a report is made
+    """Code inside an HTML tag, where Markdown is not parsed."""
+    import html  # noqa: PLC0415 - only for a report
 
-    return f"<code>{html.escape(one_line(text, width) or _NOTHING)}</code>"
+    return f"<code>{html.escape(one_line(text, width) or _EMPTY)}</code>"
 
 
 def fenced(lines: list[str], language: str) -> str:
-    """A block of code whose fence is longer than any run of backticks in it."""
-    shown = _tamed("\n".join(visible(line) for line in lines))
+    """A code block whose fence is longer than any run of backticks in it."""
+    shown = _limit_backticks("\n".join(visible(line) for line in lines))
     longest = max((len(run) for run in _BACKTICKS.findall(shown)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{shown}\n{fence}"
 
 
-def _tamed(text: str) -> str:
-    if any(len(run) > _MOST_BACKTICKS for run in _BACKTICKS.findall(text)):
+def _limit_backticks(text: str) -> str:
+    if any(len(run) > _MAX_BACKTICKS for run in _BACKTICKS.findall(text)):
         return text.replace("`", "'")
     return text

@@ -1,4 +1,4 @@
-"""Which processes live, and where they work. Where the system does not tell (no /proc), nothing is seen."""
+"""Which processes are alive, and what they use. Without /proc nothing is found."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ _PROCESSES = Path("/proc")
 _BOOT = _PROCESSES / "sys/kernel/random/boot_id"
 _MACHINE = Path("/etc/machine-id")
 _WHOLE_MACHINE = "pid:[4026531836]"
-"""The name Linux gives to the process numbers of the machine itself; a container has numbers of its own."""
+"""The PID namespace of the machine itself; a container has its own."""
 _DEAD_STATES = frozenset("ZX")
 
 
 class Liveness(Enum):
     ALIVE = "alive"
     DEAD = "dead"
-    """Proved: it can do nothing any more."""
+    """Proved."""
     UNKNOWN = "unknown"
-    """It is out of sight: on another machine, or in another container."""
+    """On another machine or in another container."""
 
 
 class ProcessId(NamedTuple):
-    """One process of one boot of one machine. A number alone is given out again; empty is not known."""
+    """A process of one boot of one machine, because pids are reused. Empty fields are unknown."""
 
     host: str
     boot: str
     pid: int
     started: str
-    """In the kernel's ticks since the boot."""
+    """Kernel ticks since boot."""
     machine: str = ""
     space: str = ""
-    """Whose process numbers these are: the machine's, or a container's."""
+    """The PID namespace."""
 
     def document(self) -> dict[str, object]:
         names = ("host", "boot", "pid", "started", "machine", "space")
@@ -42,7 +42,7 @@ class ProcessId(NamedTuple):
 
     @classmethod
     def of(cls, document: Mapping[str, object]) -> Self:
-        """What `document` wrote. Whatever is missing is not known."""
+        """From `document`. Missing fields are unknown."""
         texts = {
             name: str(document.get(name) or "") for name in ("host", "boot", "started", "machine", "space")
         }
@@ -54,72 +54,73 @@ def this_process() -> ProcessId:
 
 
 def process(pid: int) -> ProcessId:
-    """The process that has this number on this machine now."""
-    seen = _seen(pid)
+    """The process that has this pid on this machine now."""
+    stat = _stat(pid)
     return ProcessId(
         host=os.uname().nodename,
         boot=_text(_BOOT),
         pid=pid,
-        started=seen.started if seen is not None else "",
+        started=stat.started if stat is not None else "",
         machine=_text(_MACHINE),
         space=_space(),
     )
 
 
-def life(of: ProcessId, *, here: ProcessId | None = None) -> Liveness:
-    """Dead only when that is proved. A name of a host proves nothing: containers share and inherit names."""
+def liveness(of: ProcessId, *, here: ProcessId | None = None) -> Liveness:
+    """Dead only if that is proved. A host name proves nothing: containers share and inherit names."""
     here = here or this_process()
     if of.pid <= 0 or (of.host, of.machine) != (here.host, here.machine):
         return Liveness.UNKNOWN
     if of.boot != here.boot:
-        # The same machine started anew; but a container may have moved to another one, with its name.
+        # The same machine rebooted; but a container may have moved to another one, with its name.
         whole = bool(here.machine) and of.space == here.space == _WHOLE_MACHINE
         return Liveness.DEAD if whole and of.boot and here.boot else Liveness.UNKNOWN
     if of.space != here.space:
         return Liveness.UNKNOWN
-    return Liveness.ALIVE if _is_there(of) else Liveness.DEAD
+    return Liveness.ALIVE if _exists(of) else Liveness.DEAD
 
 
 def session_members(leader: int) -> tuple[int, ...]:
-    """The living processes of a session, its leader included: what a killed one has left behind."""
-    found = ((int(one.rpartition("/")[2]), _seen(int(one.rpartition("/")[2]))) for one in _all())
+    """The live processes of a session, including its leader."""
+    pids = (int(process.rpartition("/")[2]) for process in _all())
+    seen = ((pid, _stat(pid)) for pid in pids)
     return tuple(
-        sorted(pid for pid, seen in found if seen is not None and seen.session == leader and not seen.over)
+        sorted(pid for pid, stat in seen if stat is not None and stat.session == leader and not stat.ended)
     )
 
 
-def _is_there(of: ProcessId) -> bool:
-    """By the system's own word first: /proc may hide what belongs to another user."""
+def _exists(of: ProcessId) -> bool:
+    """Asks the kernel first: /proc may hide processes of other users."""
     try:
         os.kill(of.pid, 0)
     except ProcessLookupError:
         return False
     except OSError:
         pass
-    seen = _seen(of.pid)
-    if seen is None:
+    stat = _stat(of.pid)
+    if stat is None:
         return True
-    return not seen.over and (not of.started or seen.started == of.started)
+    return not stat.ended and (not of.started or stat.started == of.started)
 
 
-class _Seen(NamedTuple):
+class _Stat(NamedTuple):
     session: int
     started: str
-    over: bool
+    ended: bool
 
 
-def _seen(pid: int) -> _Seen | None:
-    """What the system shows of a process. Its name, which may hold anything, stands in brackets before."""
+def _stat(pid: int) -> _Stat | None:
+    """The fields after the program's name, which is in parentheses and may contain anything."""
     try:
-        words = (_PROCESSES / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        over = words[0] in _DEAD_STATES and not _other_threads(pid)
-        return _Seen(session=int(words[3]), started=words[19], over=over)
+        fields = (_PROCESSES / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        ended = fields[0] in _DEAD_STATES and not _other_threads(pid)
+        return _Stat(session=int(fields[3]), started=fields[19], ended=ended)
     except (OSError, IndexError, ValueError):
         return None
 
 
 def _other_threads(pid: int) -> bool:
-    """A process whose first thread ended is over only when the others have ended too."""
+    """A process whose main thread ended is dead only when the others have ended too."""
     try:
         return len(os.listdir(_PROCESSES / str(pid) / "task")) > 1  # noqa: PTH208 - names are enough
     except OSError:
@@ -141,21 +142,21 @@ def _text(path: Path) -> str:
 
 
 def any_process_in(folder: Path) -> bool:
-    """Whether another process works in the folder or below it."""
+    """Whether another process has its working directory in the folder."""
     inside = os.path.realpath(folder)
     for process in _others():
         try:
-            place = os.readlink(f"{process}/cwd")  # noqa: PTH115 - asked of every process, for every folder
+            cwd = os.readlink(f"{process}/cwd")  # noqa: PTH115 - for every process and every folder
         except OSError:
-            # It ended meanwhile, or it is somebody else's.
+            # It has ended, or belongs to another user.
             continue
-        if place == inside or place.startswith(f"{inside}/"):
+        if cwd == inside or cwd.startswith(f"{inside}/"):
             return True
     return False
 
 
 def any_process_mentions(folder: Path) -> bool:
-    """Whether another process of this user was started with this folder in its environment."""
+    """Whether another process of this user has this folder in its environment."""
     name = os.fsencode(os.path.realpath(folder))
     for process in _others():
         try:
@@ -173,8 +174,8 @@ def _others() -> Iterator[str]:
 
 def _all() -> Iterator[str]:
     try:
-        with os.scandir(_PROCESSES) as found:
-            names = [one.name for one in found]
+        with os.scandir(_PROCESSES) as entries:
+            names = [entry.name for entry in entries]
     except OSError:
         return
     yield from (f"{_PROCESSES}/{name}" for name in names if name.isdigit())

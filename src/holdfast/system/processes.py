@@ -1,4 +1,4 @@
-"""The only module that starts processes. No shell, an explicit environment, both pipes drained at once."""
+"""The only module that starts processes: no shell, an explicit environment, both pipes drained."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import NamedTuple, Self
 from holdfast.kernel.values import MaskedStruct
 
 _CHUNK = 1 << 18
-_DISPENSABLE: set[int] = set()
-_ENDING = threading.Lock()
-_ENDED = threading.Event()
-"""Nobody wants to hear what is background any more."""
+_BACKGROUND: set[int] = set()
+_BACKGROUND_LOCK = threading.Lock()
+_KILLED = threading.Event()
+"""Background processes are no longer wanted."""
 
 
 class Finished(MaskedStruct, frozen=True, kw_only=True):
-    """How a process ended. A negative code is the signal that killed it."""
+    """A negative code is the signal that killed the process."""
 
     code: int
     out: bytes
@@ -31,7 +31,7 @@ class Finished(MaskedStruct, frozen=True, kw_only=True):
 
 
 class Child:
-    """A process in a session of its own, so that a terminal's Ctrl-C reaches us and not it."""
+    """A process in its own session, so that Ctrl-C in the terminal does not reach it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -42,18 +42,18 @@ class Child:
 
     @property
     def ended(self) -> bool:
-        """It ended, or is ending: its first thread is gone while others still hold its files open."""
+        """True also while it is exiting, when its main thread is gone and others still hold files open."""
         if self._process.returncode is not None:
             return True
         try:
-            with open(f"/proc/{self._process.pid}/stat", "rb") as file:  # noqa: PTH123 - asked before every command
+            with open(f"/proc/{self._process.pid}/stat", "rb") as file:  # noqa: PTH123 - before every command
                 state = file.read().rpartition(b")")[2].split()[0]
         except (OSError, IndexError):
             return False
         return state in {b"Z", b"X"}
 
     def kill_group(self) -> None:
-        """SIGKILL to everything that was started in the child's session and stayed in its group."""
+        """SIGKILL to the child's process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -62,16 +62,16 @@ class Child:
 
 
 class OutputBuffer:
-    """What a process writes and we read when it has written: in memory, or in a file that has no name.
+    """The output of a process, read after it ended: in memory or in an unnamed file.
 
-    Unlike a pipe it never fills, and nobody has to read while it is written.
+    Unlike a pipe it never fills up, so it need not be read meanwhile.
     """
 
     def __init__(self) -> None:
         if hasattr(os, "memfd_create"):
             self.number = os.memfd_create("holdfast")
         else:
-            import tempfile  # noqa: PLC0415 - only where the system has no better
+            import tempfile  # noqa: PLC0415 - only without memfd
 
             self.number, path = tempfile.mkstemp()
             Path(path).unlink()
@@ -83,7 +83,7 @@ class OutputBuffer:
         self.close()
 
     def content(self, *, last: int | None = None) -> bytes:
-        """All of it, or its last bytes."""
+        """All of it, or only the last bytes."""
         size = os.fstat(self.number).st_size
         begin = 0 if last is None else max(0, size - last)
         pieces: list[bytes] = []
@@ -99,8 +99,6 @@ class OutputBuffer:
 
 
 class SocketChild(NamedTuple):
-    """A process that we talk to."""
-
     child: Child
     channel: socket.socket
     log: OutputBuffer
@@ -109,9 +107,9 @@ class SocketChild(NamedTuple):
 def start_with_socket(
     argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], hand_over: Sequence[int] = ()
 ) -> SocketChild:
-    """Start a program that we talk to over a socket pair.
+    """Start a program with a socket pair.
 
-    The number of its end of the socket is appended to `argv`. Descriptors that are handed over keep theirs.
+    The descriptor of its end is appended to `argv`; descriptors in `hand_over` keep their numbers.
     """
     log = OutputBuffer()
     ours, theirs = socket.socketpair()
@@ -148,11 +146,10 @@ def run(
 ) -> Finished:
     """Run a short program (git, `terraform version`) to its end. A missing program is code 127.
 
-    `given` is what it reads from its standard input. One that is `background` is killed by
-    `kill_background`: it only tells something, to somebody who may want to hear no more.
+    `given` is its standard input. `kill_background` kills a `background` process, whose result is optional.
     """
-    if background and _ENDED.is_set():
-        return Finished(code=-signal.SIGKILL, out=b"", err=b"not started: everything is being ended")
+    if background and _KILLED.is_set():
+        return Finished(code=-signal.SIGKILL, out=b"", err=b"not started: Holdfast is stopping")
     try:
         process = subprocess.Popen(
             list(argv),
@@ -170,39 +167,39 @@ def run(
     if on_start is not None:
         on_start(process.pid)
     if background:
-        with _ENDING:
-            _DISPENSABLE.add(process.pid)
-            if _ENDED.is_set():
+        with _BACKGROUND_LOCK:
+            _BACKGROUND.add(process.pid)
+            if _KILLED.is_set():
                 _kill_group(process.pid)
     try:
         out, err = process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
         _kill_group(process.pid)
         out, err = process.communicate()
-        return Finished(code=124, out=out, err=err + f"\ngave no answer in {seconds:g} s".encode())
+        return Finished(code=124, out=out, err=err + f"\ntimed out after {seconds:g} s".encode())
     except BaseException:
-        # Ctrl-C does not reach it: it has a session of its own.
+        # Ctrl-C does not reach it, because it has its own session.
         _kill_group(process.pid)
         process.communicate()
         raise
     finally:
-        with _ENDING:
-            _DISPENSABLE.discard(process.pid)
+        with _BACKGROUND_LOCK:
+            _BACKGROUND.discard(process.pid)
     return Finished(code=process.returncode, out=out, err=err)
 
 
 def kill_background() -> None:
-    """A person wants to end: nobody waits any longer for what is only told, now or later."""
-    with _ENDING:
-        _ENDED.set()
-        for pid in _DISPENSABLE:
+    """On Ctrl-C: kill background processes, and start no more of them."""
+    with _BACKGROUND_LOCK:
+        _KILLED.set()
+        for pid in _BACKGROUND:
             _kill_group(pid)
 
 
 def first_line(
     argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float = 15.0
 ) -> bytes | None:
-    """Start a program only to hear its first line, then end it and all it started. None: it said nothing."""
+    """Start a program, read its first line, then kill it and its group. None if it printed nothing."""
     try:
         process = subprocess.Popen(
             list(argv),
@@ -227,7 +224,7 @@ def first_line(
 
 
 def kill_all(pids: Sequence[int]) -> None:
-    """SIGKILL to each; one that is gone already is no mistake."""
+    """SIGKILL to each; a process that is already gone is ignored."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
@@ -239,7 +236,7 @@ def _kill_group(pid: int) -> None:
 
 
 def free_memory() -> int:
-    """Bytes that programs can still have; a great many where the system does not say."""
+    """Available bytes; a large number if the system does not say."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,4 +1,4 @@
-"""Standard input, output and error: closed, broken or full ones, as whoever started the program left them."""
+"""Standard streams that the caller left closed, broken or full."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def open_closed() -> None:
-    """Those that are closed lead to nowhere. Else the next file that is opened would take their place."""
+    """Redirect closed streams to /dev/null; otherwise the next opened file would take their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             _to_nowhere(number)
@@ -15,7 +15,7 @@ def open_closed() -> None:
 
 
 def give_up_output() -> None:
-    """What cannot be written is not tried again: Python would, at its end, and complain."""
+    """Stop writing: Python would try again at exit, and complain."""
     _to_nowhere(1)
 
 

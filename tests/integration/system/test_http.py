@@ -67,7 +67,7 @@ def test_a_redirect_is_an_answer(server: Answering) -> None:
 
 def test_half_an_answer_is_none(server: Answering) -> None:
     """An answer that breaks off, or is larger than it may be, is an error."""
-    assert refused(f"{server.url}/cut").reason == "the answer broke off"
+    assert refused(f"{server.url}/cut").reason == "the answer is incomplete"
     assert refused(f"{server.url}/long").reason == "the answer is larger than 100 bytes"
 
 
@@ -82,13 +82,16 @@ def test_a_time_limit_for_all_of_it(server: Answering) -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("http://vault.example/x", "http:// is for addresses of this machine only; use https://"),
-        ("http://10.0.0.1/x", "http:// is for addresses of this machine only; use https://"),
-        ("http://127.0.0.1.example/x", "http:// is for addresses of this machine only; use https://"),
-        ("https://hunter2:hunter2@h/x", "the address holds a user or a password, which belong in a header"),
-        ("ftp://h/x", "the address does not begin with https:// and a host"),
-        ("https:///x", "the address does not begin with https:// and a host"),
-        ("https://h:port/x", "the address cannot be read"),
+        ("http://vault.example/x", "http:// is only for loopback addresses; use https://"),
+        ("http://10.0.0.1/x", "http:// is only for loopback addresses; use https://"),
+        ("http://127.0.0.1.example/x", "http:// is only for loopback addresses; use https://"),
+        (
+            "https://hunter2:hunter2@h/x",
+            "the address contains a user or a password, which belong in a header",
+        ),
+        ("ftp://h/x", "the address does not start with https:// and a host"),
+        ("https:///x", "the address does not start with https:// and a host"),
+        ("https://h:port/x", "the address is not valid"),
     ],
 )
 def test_addresses_that_are_not_asked(url: str, reason: str) -> None:
@@ -101,7 +104,7 @@ def test_addresses_that_are_not_asked(url: str, reason: str) -> None:
 def test_nobody_is_told_what_was_sent(server: Answering) -> None:
     """A header that HTTP does not allow is refused without being quoted."""
     error = refused(f"{server.url}/", Authorization="hunter2\nX: y")
-    assert error.reason == "the request holds a character that HTTP does not allow"
+    assert error.reason == "the request contains a character that HTTP does not allow"
     assert "hunter2" not in f"{error!r} {error.__cause__!r}"
     assert not server.asked
 
@@ -212,7 +215,7 @@ def test_the_proxy_of_the_environment(tmp_path: Path) -> None:
         assert [asked.path for asked in server.asked] == ["/x"]
         assert "proxy-authorization" not in server.asked[0].headers
     own = Environment(variables={**variables, "HTTPS_PROXY": "https://proxy.example"})
-    assert "https:// is not supported" in refused(url, own).reason
+    assert "https:// proxies are not supported" in refused(url, own).reason
 
 
 @pytest.mark.parametrize(

@@ -30,19 +30,19 @@ def test_this_process_lives() -> None:
     """And is found again after its name was written down."""
     here = process_table.this_process()
     assert here.pid == os.getpid()
-    assert process_table.life(here) is Liveness.ALIVE
+    assert process_table.liveness(here) is Liveness.ALIVE
     assert ProcessId.of(here.document()) == here
 
 
 def test_a_killed_process_is_dead_before_anybody_waited_for_it(child: subprocess.Popen[bytes]) -> None:
     """Nobody may be left to wait for it: what ended and still has its number can do nothing any more."""
     it = process_table.process(child.pid)
-    assert process_table.life(it) is Liveness.ALIVE
+    assert process_table.liveness(it) is Liveness.ALIVE
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert process_table.life(it) is Liveness.DEAD
+    assert process_table.liveness(it) is Liveness.DEAD
     child.wait()
-    assert process_table.life(it) is Liveness.DEAD
+    assert process_table.liveness(it) is Liveness.DEAD
 
 
 def test_a_number_given_out_again_is_another_process() -> None:
@@ -50,7 +50,7 @@ def test_a_number_given_out_again_is_another_process() -> None:
     here = process_table.this_process()
     if not here.started:
         pytest.skip("this system does not say when a process started")
-    assert process_table.life(here._replace(started="1")) is Liveness.DEAD
+    assert process_table.liveness(here._replace(started="1")) is Liveness.DEAD
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_a_number_given_out_again_is_another_process() -> None:
 )
 def test_only_the_same_machine_can_prove_a_death(of: ProcessId, expected: Liveness) -> None:
     """Another host or container is out of sight; a machine that was started anew has lost them all."""
-    assert process_table.life(of, here=HERE) is expected
+    assert process_table.liveness(of, here=HERE) is expected
 
 
 def test_a_container_that_moved_proves_nothing() -> None:
     """Same name, another boot: the old one may go on elsewhere."""
     here = HERE._replace(space="pid:[1]")
-    assert process_table.life(here._replace(boot="b0"), here=here) is Liveness.UNKNOWN
+    assert process_table.liveness(here._replace(boot="b0"), here=here) is Liveness.UNKNOWN
     nameless = HERE._replace(machine="")
-    assert process_table.life(nameless._replace(boot="b0"), here=nameless) is Liveness.UNKNOWN
+    assert process_table.liveness(nameless._replace(boot="b0"), here=nameless) is Liveness.UNKNOWN
 
 
 def test_what_a_killed_leader_left_behind_is_found() -> None:

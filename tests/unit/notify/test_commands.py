@@ -8,7 +8,7 @@ from reports_made import checked, failed, losing, plain, ready, refused, report
 from holdfast.notify.commands import annotation_lines, folded
 from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.report import ChangeReport, Trouble
-from holdfast.system.workflow_commands import harmless
+from holdfast.system.workflow_commands import escape_commands
 
 
 def test_an_error_stands_where_it_is() -> None:
@@ -54,8 +54,8 @@ def test_a_mistake_in_the_configuration_is_annotated() -> None:
 
 def test_what_is_printed_is_no_command() -> None:
     """At the beginning of any line, or anywhere in the old form; the rest stays as it is."""
-    assert harmless("a::b\n  ::error::x\r##[group]y") == "a::b\n  : :error::x\n## [group]y"
-    assert harmless("  ✗ all is well\n") == "  ✗ all is well\n"
+    assert escape_commands("a::b\n  ::error::x\r##[group]y") == "a::b\n  : :error::x\n## [group]y"
+    assert escape_commands("  ✗ all is well\n") == "  ✗ all is well\n"
 
 
 def test_a_fold_needs_a_token_that_cannot_be_guessed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.system.markup import cell, code, fenced, html_code, one_line, said, visible
+from holdfast.system.markup import cell, code, fenced, html_code, one_line, quoted, visible
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_line_is_one_line() -> None:
         ("a`b", "``a`b``"),
         ("``", "` `` `"),
         ("`a` ``b``", "``` `a` ``b`` ```"),
-        ("", "`(nothing)`"),
+        ("", "`(empty)`"),
         ("`" * 61, f"`{chr(39) * 61}`"),
     ],
 )
@@ -50,7 +50,7 @@ def test_a_code_span_cannot_be_left(text: str, span: str) -> None:
 
 def test_a_sentence_has_plain_quotes_and_a_cell_no_pipe() -> None:
     """Backticks in a sentence read as quotes; a pipe would end a cell of a table, even in code."""
-    assert said("because `name` changes") == "`because 'name' changes`"
+    assert quoted("because `name` changes") == "`because 'name' changes`"
     assert cell('x["a|b"]') == '`x["a│b"]`'
 
 

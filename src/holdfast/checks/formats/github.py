@@ -7,7 +7,7 @@ from holdfast.checks.formats.words import counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Reported
 from holdfast.system.markup import one_line
-from holdfast.system.workflow_commands import MOST_OF_A_LEVEL, command, harmless
+from holdfast.system.workflow_commands import MAX_ANNOTATIONS, command, escape_commands
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
@@ -17,13 +17,13 @@ def show(shown: Shown) -> str:
     lines: list[str] = []
     for severity, level in _LEVELS.items():
         found = [finding for finding in report.counted if finding.severity is severity]
-        kept = found if len(found) <= MOST_OF_A_LEVEL else found[: MOST_OF_A_LEVEL - 1]
+        kept = found if len(found) <= MAX_ANNOTATIONS else found[: MAX_ANNOTATIONS - 1]
         lines += [_annotation(level, finding, shown.prefix) for finding in kept]
         if len(kept) < len(found):
             more = f"{len(found) - len(kept)} more: run `holdfast check` to see all of them"
             lines.append(command(level, more, title="Holdfast"))
     last = " · ".join(part for part in (counts_text(report), partly_evaluated_text(report)) if part)
-    return "\n".join([*lines, *_unseen(report), harmless(last)]) + "\n"
+    return "\n".join([*lines, *_unseen(report), escape_commands(last)]) + "\n"
 
 
 def _unseen(report: Report) -> list[str]:
@@ -31,7 +31,7 @@ def _unseen(report: Report) -> list[str]:
     if not report.skipped:
         return []
     said = [
-        harmless(
+        escape_commands(
             f"{one_line(skip.rule)}  {one_line(skip.reason)}" + (f"  ({one_line(where)})" if where else "")
         )
         for skip in report.skipped

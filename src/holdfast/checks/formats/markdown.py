@@ -10,7 +10,7 @@ from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Reported
 from holdfast.kernel.patterns import pattern
 from holdfast.system.markup import cell, code
-from holdfast.system.workflow_commands import harmless
+from holdfast.system.workflow_commands import escape_commands
 
 _ROOM = 40_000
 _ROOM_ASIDE = 10_000
@@ -34,7 +34,7 @@ def show(shown: Shown) -> str:
         lines += [f"… and {plural(len(found) - len(rows), 'more finding')}.", ""]
     lines += _waived(report)
     lines += _skipped(report)
-    return harmless("\n".join(lines).rstrip("\n")) + "\n"
+    return escape_commands("\n".join(lines).rstrip("\n")) + "\n"
 
 
 def _counts(report: Report) -> str:

@@ -44,10 +44,10 @@ class PlanReport:
         """Write the whole report to standard output."""
         from holdfast.notify.actions import in_actions
         from holdfast.notify.markdown import markdown
-        from holdfast.system.workflow_commands import harmless
+        from holdfast.system.workflow_commands import escape_commands
 
         text = markdown(self._build())
-        sys.stdout.write(harmless(text) if in_actions(self._invocation.environment) else text)
+        sys.stdout.write(escape_commands(text) if in_actions(self._invocation.environment) else text)
 
     def write_folded(self) -> None:
         """In GitHub Actions, write each plan to the log as a folded group."""

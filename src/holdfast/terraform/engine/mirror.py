@@ -49,7 +49,7 @@ class Mirror:
     @contextlib.contextmanager
     def hold_lock(self) -> Iterator[None]:
         """Hold the mirror's lock while packages are downloaded, so that each is downloaded once."""
-        with files.locked(files.private_folder(self.folder) / "fill.lock"):
+        with files.hold_lock(files.private_folder(self.folder) / "fill.lock"):
             yield
 
     def find(self, provider: LockedProvider) -> Package | None:

@@ -145,7 +145,7 @@ class GarbageCollector(Struct, kw_only=True):
     @staticmethod
     def _remove_unless_needed(entry: WorkdirUsage) -> WorkdirUsage | None:
         slot = entry.path
-        with files.locked(slot / IN_USE_FILE, wait=False) as ours:
+        with files.hold_lock(slot / IN_USE_FILE, wait=False) as ours:
             if not ours or process_table.any_process_in(slot):
                 return replace(entry, in_use=True)
             now = _measure(entry)
@@ -221,7 +221,7 @@ class GarbageCollector(Struct, kw_only=True):
 
 
 def _in_use(slot: Path) -> bool:
-    with files.locked(slot / IN_USE_FILE, wait=False) as ours:
+    with files.hold_lock(slot / IN_USE_FILE, wait=False) as ours:
         return not ours
 
 

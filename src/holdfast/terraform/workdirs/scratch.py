@@ -43,7 +43,7 @@ def open_scratch_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=temporary_root()))
     aside = folder / f"{_OWNER}.new"
     try:
-        with files.locked(aside):
+        with files.hold_lock(aside):
             aside.write_text(json.dumps({"pid": os.getpid()}) + "\n")
             # The name appears with the lock on it: the folder of a running command always has one.
             aside.rename(folder / _OWNER)
@@ -80,7 +80,7 @@ def remove_abandoned(temporary_root: Path, *, older_than: float) -> Iterator[tup
 
 
 def _remove_if_dead(folder: Path) -> int | None:
-    with files.locked(folder / _OWNER, wait=False) as ended:
+    with files.hold_lock(folder / _OWNER, wait=False) as ended:
         if not ended or process_table.any_process_in(folder) or process_table.any_process_mentions(folder):
             return None
         size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())

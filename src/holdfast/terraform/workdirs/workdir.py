@@ -72,7 +72,7 @@ def hold_workdir(home: Path, root: Path, stack: str, module: str) -> Iterator[Wo
     base = _base(home, root, stack)
     for slot in range(_MAX_SLOTS):
         folder = files.private_folder(base / str(slot))
-        with files.locked(folder / IN_USE_FILE, wait=False) as ours:
+        with files.hold_lock(folder / IN_USE_FILE, wait=False) as ours:
             if not ours:
                 continue
             about = {"root": str(root), "stack": stack, "module": module}
@@ -105,7 +105,7 @@ def hold_unsaved_states(home: Path, root: Path, stack: str) -> Iterator[tuple[Pa
             left = file.parent / "tree" / module / UNSAVED_FILE
             if not left.is_file():
                 continue
-            ours: bool = held.enter_context(files.locked(file.with_name(IN_USE_FILE), wait=False))
+            ours: bool = held.enter_context(files.hold_lock(file.with_name(IN_USE_FILE), wait=False))
             if ours and left.is_file():
                 unsaved.append(left)
         yield tuple(unsaved)
