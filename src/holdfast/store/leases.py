@@ -7,8 +7,8 @@ dead; a holder that is known to be alive keeps it in any case.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -189,7 +189,10 @@ class _Record(Struct, frozen=True, kw_only=True):
         return self.number == lease.number and self.holder is not None and self.holder.same(lease.holder)
 
     def data(self) -> bytes:
-        return to_json(msgspec.to_builtins(self))
+        document = msgspec.to_builtins(self)
+        for holder in _holders_in(document):
+            holder["process"] = ProcessId(*holder["process"]).document()
+        return to_json(document)
 
 
 class _StoredLease(Struct, frozen=True, kw_only=True):
@@ -207,13 +210,23 @@ def _lease(name: str, holder: Holder, record: _Record, tag: str) -> Lease:
 
 def _record(name: str, blob: Opened) -> _Record:
     try:
-        return msgspec.json.decode(blob.data, type=_Record)
-    except msgspec.DecodeError as error:
+        document = msgspec.json.decode(blob.data)
+        for holder in _holders_in(document):
+            holder["process"] = ProcessId.of(holder["process"])
+        return msgspec.convert(document, _Record)
+    except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnknownOutcome(
             "HF-STORE-2",
             f"cannot read the lease {name} in the run store: {error}",
             hint="A newer Holdfast may have written it. Holdfast takes no lease while the holder is unknown.",
         ) from None
+
+
+def _holders_in(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Their process is an object in the store, but a tuple for msgspec."""
+    for part in (document, document.get("taken_from")):
+        if part is not None and part.get("holder") is not None:
+            yield part["holder"]
 
 
 def _blob_name(name: str) -> str:
