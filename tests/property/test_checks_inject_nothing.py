@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.formats.catalogue import format_of
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import Report, Reported, Unseen, Waiver
+from holdfast.checks.model.report import Report, ReportedFinding, NotEvaluated, Waiver
 from holdfast.kernel.errors import Place
 
 ANY = st.text(st.characters(codec=None), max_size=60) | st.sampled_from(
@@ -39,7 +39,7 @@ def reports(draw: st.DrawFn) -> Report:
         rule="HF799", reason=draw(ANY), until=date(2027, 1, 1), place=Place(file="a"), owner=draw(ANY)
     )
     findings = tuple(
-        Reported(
+        ReportedFinding(
             rule=rule,
             severity=draw(st.sampled_from(Severity)),
             message=draw(ANY),
@@ -55,16 +55,16 @@ def reports(draw: st.DrawFn) -> Report:
         )
         for _ in range(draw(st.integers(0, 3)))
     )
-    skipped = (Unseen(rule="HF799", reason=draw(ANY), file=draw(PATHS), stack=draw(PATHS)),)
+    skipped = (NotEvaluated(rule="HF799", reason=draw(ANY), file=draw(PATHS), stack=draw(PATHS)),)
     return Report(findings=findings, skipped=skipped, rules=(rule,), files=1, stacks=1, modules=1)
 
 
 @given(reports(), st.booleans())
 def test_every_format_is_whole_whatever_the_texts_hold(report: Report, verbose: bool) -> None:  # noqa: FBT001
     """JSON parses, XML parses, and no line but an annotation of ours is a command of GitHub's."""
-    shown = Shown(report=report, version="1", verbose=verbose)
+    shown = FormatInput(report=report, version="1", verbose=verbose)
     assert len(json.loads(format_of("json")(shown))["findings"]) == len(report.findings)
-    assert len(json.loads(format_of("sarif")(shown))["runs"][0]["results"]) == len(report.counted)
+    assert len(json.loads(format_of("sarif")(shown))["runs"][0]["results"]) == len(report.unwaived)
     junit = format_of("junit")(shown)
     assert ET.fromstring(junit.encode()).tag == "testsuites"  # noqa: S314 - what we wrote ourselves
     for text in (junit, format_of("markdown")(shown), format_of("sarif")(shown), format_of("json")(shown)):
@@ -72,7 +72,7 @@ def test_every_format_is_whole_whatever_the_texts_hold(report: Report, verbose: 
     commands = [line for line in re.split(r"[\r\n]", format_of("github")(shown)) if line.startswith("::")]
     fold = ["::group::not fully evaluated", "::endgroup::"]
     assert [line for line in commands if not re.match(r"::(error|warning|notice) ", line)] == fold
-    assert len(commands) == len(report.counted) + len(fold)
+    assert len(commands) == len(report.unwaived) + len(fold)
     assert all("##[" not in line for line in commands)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.running import run_checks
 from holdfast.checks.formats.catalogue import FORMATS, format_of
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.kernel.errors import ConfigError
 
 RULES = catalogue.rules()
@@ -135,5 +135,5 @@ def test_no_code_breaks_a_rule(first: bytes, second: bytes, name: str) -> None:
         if one.file is not None and one.file != "holdfast.yaml":
             assert (one.line or 1) <= len(made.lines(one.file)) + 1
             assert one.file in files
-    shown = Shown(report=report, version="1", verbose=True)
+    shown = FormatInput(report=report, version="1", verbose=True)
     assert all(format_of(format_)(shown) for format_ in FORMATS)

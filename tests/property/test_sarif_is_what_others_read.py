@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.checks.formats import sarif
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import Report, Reported, Unseen, Waiver
+from holdfast.checks.model.report import Report, ReportedFinding, NotEvaluated, Waiver
 from holdfast.kernel.errors import Place
 
 TEXTS = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(
@@ -46,7 +46,7 @@ WAIVERS = st.builds(
     owner=MAYBE,
 )
 FINDINGS = st.builds(
-    Reported,
+    ReportedFinding,
     rule=rules(),
     severity=st.sampled_from(Severity),
     message=TEXTS,
@@ -63,9 +63,9 @@ FINDINGS = st.builds(
 REPORTS = st.builds(
     Report,
     findings=st.lists(FINDINGS, max_size=4).map(tuple),
-    skipped=st.lists(st.builds(Unseen, rule=IDS, reason=TEXTS, file=MAYBE, stack=MAYBE), max_size=2).map(
-        tuple
-    ),
+    skipped=st.lists(
+        st.builds(NotEvaluated, rule=IDS, reason=TEXTS, file=MAYBE, stack=MAYBE), max_size=2
+    ).map(tuple),
     rules=st.lists(rules(), max_size=3, unique_by=lambda one: one.id).map(tuple),
     files=st.just(1),
     stacks=st.just(1),
@@ -77,8 +77,8 @@ REPORTS = st.builds(
 @given(REPORTS, st.sampled_from(["", "infra/", "a b/"]))
 def test_every_report_is_valid(report: Report, prefix: str) -> None:
     """Findings are results, waived ones and what was not seen are notifications; none is lost."""
-    run = sarif_read.read(sarif.show(Shown(report=report, prefix=prefix, version="1.2.3")))
-    assert len(run["results"]) == len(report.counted)
+    run = sarif_read.read(sarif.show(FormatInput(report=report, prefix=prefix, version="1.2.3")))
+    assert len(run["results"]) == len(report.unwaived)
     (invocation,) = run["invocations"]
     assert len(invocation["toolConfigurationNotifications"]) == report.waived
     assert len(invocation["toolExecutionNotifications"]) == len(report.skipped)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from holdfast.checks.engine.catalogue import rules
 from holdfast.checks.engine.inputs import build_checkout
-from holdfast.checks.engine.running import AtHand, run_checks
+from holdfast.checks.engine.running import CheckInputs, run_checks
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout, Module
 from holdfast.config import read as config_read
 from holdfast.config.settings import Config
@@ -138,14 +138,14 @@ def check(
     files: Mapping[str, str | bytes] | Checkout,
     *,
     config: str | None = None,
-    at_hand: AtHand | None = None,
+    inputs: CheckInputs | None = None,
     select: Sequence[str] = (),
 ) -> Report:
     """What this rule (or these) and the ones about waivers and the checks themselves say."""
     made = files if isinstance(files, Checkout) else checkout(files, config=config, select=select)
     wanted = (rule,) if isinstance(rule, Rule) else tuple(rule)
     own = tuple(one for one in rules() if one.id.startswith("HF9") and one not in wanted)
-    return run_checks(made, (*wanted, *own), at_hand or AtHand())
+    return run_checks(made, (*wanted, *own), inputs or CheckInputs())
 
 
 def plan_of(made: Checkout, document: bytes, stack: str = "root") -> CheckedPlan:
@@ -161,7 +161,7 @@ def state_of(made: Checkout, data: bytes, stack: str = "root") -> CheckedState:
     return CheckedState(stack=found, contents=contents_of(file), file=file)
 
 
-def of(report: Report, rule: Rule) -> list[Reported]:
+def of(report: Report, rule: Rule) -> list[ReportedFinding]:
     """The findings of one rule."""
     return [one for one in report.findings if one.rule.id == rule.id]
 

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 from checks_made import checkout, plan_of, state_of
 
-from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule
-from holdfast.checks.model.subjects import Checkout, Commit, EngineSaid, History
+from holdfast.checks.model.subjects import Checkout, Commit, EngineOutput, History
 
 Files = Mapping[str, str | bytes]
-Hand = Callable[[Checkout], AtHand]
+Hand = Callable[[Checkout], CheckInputs]
 
 
 class Says(Enum):
@@ -102,7 +102,7 @@ def configured(config: str | None, more: str) -> str:
 
 def planned(document: Mapping[str, Any]) -> Hand:
     data = json.dumps({"format_version": "1.2", "terraform_version": "1.9.0", **document}).encode()
-    return lambda made: AtHand(plans=Seen(items=(plan_of(made, data),)))
+    return lambda made: CheckInputs(plans=Available(items=(plan_of(made, data),)))
 
 
 def change(address: str, after: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def kept(*resources: Mapping[str, Any], outputs: Mapping[str, Any] | None = None
 
 
 def state(data: bytes) -> Hand:
-    return lambda made: AtHand(states=Seen(items=(state_of(made, data),)))
+    return lambda made: CheckInputs(states=Available(items=(state_of(made, data),)))
 
 
 def held(address: str, **attributes: Any) -> dict[str, Any]:
@@ -143,12 +143,12 @@ def held(address: str, **attributes: Any) -> dict[str, Any]:
 
 def said(**more: Any) -> Hand:
     """What Terraform said of the root module."""
-    return lambda made: AtHand(
-        engine=Seen(items=(EngineSaid(stack=made.stacks[0], folder=".", **more),)),
+    return lambda made: CheckInputs(
+        engine=Available(items=(EngineOutput(stack=made.stacks[0], folder=".", **more),)),
     )
 
 
 def past(*paths: str) -> Hand:
     """A history in which these were added, and taken away again."""
     commit = Commit(id="0123456789abcdef", date="2025-03-04", paths=paths)
-    return lambda made: AtHand(history=Seen(items=(History(checkout=made, commits=(commit,)),)))
+    return lambda made: CheckInputs(history=Available(items=(History(checkout=made, commits=(commit,)),)))

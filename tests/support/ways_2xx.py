@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from five_ways import Files, Way, Ways, change, found, held, kept, past, planned, quiet, skipped, state
 
-from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.subjects import Checkout, History
-from holdfast.checks.model.traces import Mark, Trace
+from holdfast.checks.model.traces import ContentKind, HistoryMatch
 
 STATE = '{"version": 4, "terraform_version": "1.9.0", "serial": 3, "lineage": "a", "resources": []}'
 KEY = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEpAIBAAKCAQEA7Qw2ErTy9UiOp3LkJhGfDsA1\n-----END"
@@ -36,9 +36,11 @@ def in_git(path: str, content: str, harmless: str) -> Ways:
     )
 
 
-def leaked(made: Checkout) -> AtHand:
-    trace = Trace(Mark.SECRET, "gone.tf", "0123456789abcdef", "2025-03-04", "GitHub tokens", 3, "0" * 64)
-    return AtHand(history=Seen(items=(History(checkout=made, commits=(), traces=(trace,)),)))
+def leaked(made: Checkout) -> CheckInputs:
+    trace = HistoryMatch(
+        ContentKind.SECRET, "gone.tf", "0123456789abcdef", "2025-03-04", "GitHub tokens", 3, "0" * 64
+    )
+    return CheckInputs(history=Available(items=(History(checkout=made, commits=(), traces=(trace,)),)))
 
 
 WAYS: Mapping[str, Ways] = {

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from five_ways import Hand, Ways, change, found, planned, quiet, said, skipped
 
-from holdfast.checks.engine.running import AtHand
+from holdfast.checks.engine.running import CheckInputs
 from holdfast.kernel.errors import Place, Problem
 
 UNFORMATTED = "locals {\n  a=1\n}\n"
 FORMATTED = said(formatted={"main.tf": b"locals {\n  a = 1\n}\n"})
 INVALID = Problem(code="HF-TF-2", message="Unsupported argument", place=Place(file="main.tf", line=2))
 NOWHERE = Problem(code="HF-TF-2", message="Unsupported argument", place=None)
-NO_ENGINE = said(unseen="there is no engine", unformatted="there is no engine")
+NO_ENGINE = said(validate_skipped="there is no engine", fmt_skipped="there is no engine")
 BROKEN = 'output "o" {\n  value = \n'
 DATABASE = 'resource "aws_db_instance" "a" {\n  %s\n}\n'
 COMPUTED = DATABASE % "deletion_protection = data.a.b.c"
@@ -30,7 +30,7 @@ def far(*, protected: bool) -> Mapping[str, object]:
 
 
 def unfound(*problems: Problem) -> Hand:
-    return lambda _: AtHand(no_stacks=problems)
+    return lambda _: CheckInputs(stack_problems=problems)
 
 
 def levels(name: str) -> str:

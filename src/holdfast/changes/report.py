@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from holdfast.checks.formats.words import summary_text
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
@@ -67,7 +67,7 @@ def change_report(
     )
 
 
-def _finding(one: Reported, plain: Clean) -> Trouble:
+def _finding(one: ReportedFinding, plain: Clean) -> Trouble:
     where = ", ".join(part for part in (one.stack, one.address) if part) if one.file is None else ""
     return Trouble(
         code=plain(one.rule.id),

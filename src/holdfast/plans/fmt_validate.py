@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.checks.model.subjects import CheckedStack, Checkout, EngineSaid
+from holdfast.checks.model.subjects import CheckedStack, Checkout, EngineOutput
 from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Problem
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import Session
@@ -47,7 +47,7 @@ class _Group(Struct, frozen=True, kw_only=True):
     stacks: tuple[CheckedStack, ...]
     paths: tuple[str, ...]
     """Files that `fmt` looks at, and no other group does."""
-    alone: tuple[str, ...] = ()
+    unused_folders: tuple[str, ...] = ()
     """Folders that no stack uses: some of the files are theirs."""
 
     @property
@@ -63,13 +63,13 @@ class _Validity(Struct, frozen=True, kw_only=True):
 
 class Format(MaskedStruct, frozen=True, kw_only=True):
     formatted: Mapping[str, bytes] = field(default_factory=dict)
-    mended: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
     why_not: str | None = None
 
 
 async def engine_said(
     session: Session, stacks: Sequence[CheckedStack], *, fix: bool = False
-) -> tuple[EngineSaid, ...]:
+) -> tuple[EngineOutput, ...]:
     """Each root module once for every engine that runs it; with `fix` the format is written back.
 
     What cannot be asked says why; only a wish to stop is raised.
@@ -79,15 +79,17 @@ async def engine_said(
     return (*said, *without)
 
 
-def _groups(session: Session, stacks: Iterable[CheckedStack]) -> tuple[list[_Group], tuple[EngineSaid, ...]]:
+def _groups(
+    session: Session, stacks: Iterable[CheckedStack]
+) -> tuple[list[_Group], tuple[EngineOutput, ...]]:
     together: dict[tuple[str, EngineId], list[CheckedStack]] = {}
-    without: list[EngineSaid] = []
+    without: list[EngineOutput] = []
     for stack in stacks:
         try:
             engine = session.choose(stack.stack).engine
         except HoldfastError as error:
             why = _words(error)
-            said = EngineSaid(stack=stack, folder=stack.stack.module, unseen=why, unformatted=why)
+            said = EngineOutput(stack=stack, folder=stack.stack.module, validate_skipped=why, fmt_skipped=why)
             without.append(said)
             continue
         together.setdefault((stack.stack.module, engine), []).append(stack)
@@ -108,7 +110,7 @@ def _with_the_rest(group: _Group, taken: set[str], *, first: bool) -> _Group:
     rest = _formattable(checkout, (*_files_in(checkout, alone), *variables), group.engine)
     more = tuple(path for path in dict.fromkeys(rest) if path not in taken)
     taken.update(more)
-    return replace(group, paths=(*group.paths, *more), alone=alone if first else ())
+    return replace(group, paths=(*group.paths, *more), unused_folders=alone if first else ())
 
 
 def paths_to_format(stacks: Sequence[CheckedStack], engine: EngineId) -> list[str]:
@@ -131,7 +133,7 @@ def _formattable(checkout: Checkout, paths: Iterable[str], engine: EngineId) -> 
     return [path for path in paths if path.endswith(_FORMATTED[engine.product]) and path in ours]
 
 
-async def _asked(session: Session, group: _Group, *, fix: bool) -> EngineSaid:
+async def _asked(session: Session, group: _Group, *, fix: bool) -> EngineOutput:
     """The first stack that can be made ready speaks for all: what differs between them is no code."""
     async with session.places:
         why = ""
@@ -143,10 +145,16 @@ async def _asked(session: Session, group: _Group, *, fix: bool) -> EngineSaid:
             except (HoldfastError, OSError) as error:
                 why = why or _words(file_error(error) if isinstance(error, OSError) else error)
         first = group.stacks[0]
-        return EngineSaid(stack=first, folder=group.folder, unseen=why, unformatted=why, alone=group.alone)
+        return EngineOutput(
+            stack=first,
+            folder=group.folder,
+            validate_skipped=why,
+            fmt_skipped=why,
+            unused_folders=group.unused_folders,
+        )
 
 
-async def _say(session: Session, group: _Group, stack: CheckedStack, *, fix: bool) -> EngineSaid:
+async def _say(session: Session, group: _Group, stack: CheckedStack, *, fix: bool) -> EngineOutput:
     async with _ready(session, without_secrets(stack.stack)) as terraform:
         form = await format_of(session, terraform, group.paths, fix=fix)
         valid = await _validity(terraform)
@@ -162,16 +170,16 @@ async def _say(session: Session, group: _Group, stack: CheckedStack, *, fix: boo
             if not valid.initialised:
                 without = "; ".join(problem.message for problem in valid.problems)
                 unseen, valid = f"{_words(error)}; without it: {without}", _Validity(problems=())
-    return EngineSaid(
+    return EngineOutput(
         stack=stack,
         folder=group.folder,
         formatted=form.formatted,
-        mended=form.mended,
-        unformatted=form.why_not,
+        fixed=form.fixed,
+        fmt_skipped=form.why_not,
         problems=valid.problems,
         warnings=valid.warnings,
-        unseen=unseen,
-        alone=group.alone,
+        validate_skipped=unseen,
+        unused_folders=group.unused_folders,
     )
 
 
@@ -255,7 +263,7 @@ async def format_of(session: Session, terraform: Terraform, paths: Sequence[str]
     mended = _write_back(session.root, before, after) if fix else ()
     return Format(
         formatted={path: content for path, content in after.items() if path not in mended},
-        mended=mended,
+        fixed=mended,
         why_not=None if answer.code == 0 else "fmt could not read every file",
     )
 
@@ -266,15 +274,15 @@ def _ending(path: str) -> str:
 
 def _write_back(root: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[str, ...]:
     """Whole files, each at once. One that changed meanwhile, or lies elsewhere, is left as it is."""
-    mended: list[str] = []
+    fixed: list[str] = []
     for path, content in after.items():
         file = (root / path).resolve()
         if content == before[path] or not file.is_relative_to(root.resolve()):
             continue
         if files.content_of(file) == before[path]:
             files.write(file, content, mode=stat.S_IMODE(file.stat().st_mode))
-            mended.append(path)
-    return tuple(mended)
+            fixed.append(path)
+    return tuple(fixed)
 
 
 def _require_end(terraform: Terraform, answer: CommandResult, command: str) -> None:

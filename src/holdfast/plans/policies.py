@@ -7,7 +7,7 @@ import hashlib
 from msgspec.structs import replace
 
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.checks.tools.rego.files import PolicyFiles
 from holdfast.checks.tools.rego.files import policy_files as files_in
 from holdfast.guard.policy import Policy, policy_for, policy_version
@@ -40,7 +40,7 @@ def with_unasked(report: Report, unasked: str | None) -> Report:
         return report
     severity = Severity.WARNING
     title = "Changed policies that not every stack was held against"
-    said = Reported(
+    said = ReportedFinding(
         rule=Rule(id="rego", title=title, why="", fix="", severity=severity),
         severity=severity,
         message=unasked,

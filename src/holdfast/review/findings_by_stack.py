@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.guard.plan_context import Found
 from holdfast.kernel.errors import Place
@@ -16,12 +16,12 @@ BROKEN = "HF905"
 NO_TOOL_ANSWER = "HF908"
 
 
-def errors_of(report: Report, stack: CheckedStack) -> Iterator[Reported]:
+def errors_of(report: Report, stack: CheckedStack) -> Iterator[ReportedFinding]:
     """The errors that count against this stack."""
-    return (one for one in report.counted if one.severity is Severity.ERROR and _concerns(one, stack))
+    return (one for one in report.unwaived if one.severity is Severity.ERROR and _concerns(one, stack))
 
 
-def _concerns(one: Reported, stack: CheckedStack) -> bool:
+def _concerns(one: ReportedFinding, stack: CheckedStack) -> bool:
     """What is said of nothing in particular is that somebody could not look: that concerns everyone."""
     if one.stacks:
         return stack.name in one.stacks
@@ -31,7 +31,7 @@ def _concerns(one: Reported, stack: CheckedStack) -> bool:
     return folder in stack.folders or one.file in stack.stack.variables_files or _of_contract(one, stack)
 
 
-def _of_contract(one: Reported, stack: CheckedStack) -> bool:
+def _of_contract(one: ReportedFinding, stack: CheckedStack) -> bool:
     """It is said of the contract of the stack's target, or of the line that names it."""
     target = stack.stack.target
     use = target.contract if target is not None else None
@@ -40,7 +40,7 @@ def _of_contract(one: Reported, stack: CheckedStack) -> bool:
     )
 
 
-def found_of(one: Reported) -> Found:
+def found_of(one: ReportedFinding) -> Found:
     """As the guard is told of it."""
     return Found(
         rule=one.rule.id,
@@ -52,7 +52,7 @@ def found_of(one: Reported) -> Found:
     )
 
 
-def not_yet_reported(report: Report, results: Iterable[StackResult]) -> tuple[Reported, ...]:
+def not_yet_reported(report: Report, results: Iterable[StackResult]) -> tuple[ReportedFinding, ...]:
     """The findings that count and that no reason of the guard repeats."""
     repeated = {reason.finding for result in results for reason in result.decision.reasons}
-    return tuple(finding for finding in report.counted if not finding.id or finding.id not in repeated)
+    return tuple(finding for finding in report.unwaived if not finding.id or finding.id not in repeated)

@@ -17,11 +17,11 @@ from holdfast.checks.engine.catalogue import rules
 from holdfast.checks.engine.inputs import build_checkout
 from holdfast.checks.engine.levels import is_enabled
 from holdfast.checks.engine.report_builder import merge_findings
-from holdfast.checks.engine.running import NO_PLAN, AtHand, Seen, crash_location, run_checks
+from holdfast.checks.engine.running import NO_PLAN, CheckInputs, Available, crash_location, run_checks
 from holdfast.checks.model.globs import is_rule
 from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity, Tool
-from holdfast.checks.model.report import Report, Unseen, sort_findings
-from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineSaid
+from holdfast.checks.model.report import Report, NotEvaluated, sort_findings
+from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineOutput
 from holdfast.checks.tools.catalogue import TOOLS, tool
 from holdfast.config.checks import Level, Use
 from holdfast.config.guard import Effect
@@ -96,7 +96,7 @@ class PlanChecks:
         code = self._begin_code()
         self._begin_format(ready)
         report = self._plans[stack.name] = await self._planned(stack, ready)
-        found = [one for one in report.counted if one.severity is Severity.ERROR]
+        found = [one for one in report.unwaived if one.severity is Severity.ERROR]
         decides = policy_of(self._session, stack).findings in _HOLD_UP
         if code is not None and (decides or self._asks_policies):
             found += errors_of(await code, self._checked(stack))
@@ -125,7 +125,7 @@ class PlanChecks:
             for id_, kind in _CONTRACT.items()
             for answer in in_outputs(checked, given, kind)
         )
-        return run_checks(self._bare((checked,)), (), AtHand(outside=answers), targets=frozenset())
+        return run_checks(self._bare((checked,)), (), CheckInputs(tool_results=answers), targets=frozenset())
 
     async def report(self, *, so_far: bool = False) -> Report:
         """Everything that was found, once. What was applied is told even where this breaks.
@@ -144,7 +144,7 @@ class PlanChecks:
         formats = await asyncio.gather(*self._formats.values())
         return self._together([*code, *formats, *self._plans.values(), *self._outputs.values()])
 
-    def _unplanned(self) -> Iterator[Unseen]:
+    def _unplanned(self) -> Iterator[NotEvaluated]:
         """What would have been asked about the plans of stacks that have none."""
         settings = self._session.config.checks
         valid = [
@@ -160,7 +160,7 @@ class PlanChecks:
                 continue
             formatted = not form or self._engine_of(stack.stack) in self._formats
             for id_ in asked if formatted else (*asked, _FORMAT):
-                yield Unseen(rule=id_, reason=_NOT_PLANNED, stack=stack.name)
+                yield NotEvaluated(rule=id_, reason=_NOT_PLANNED, stack=stack.name)
 
     # The code
 
@@ -179,7 +179,7 @@ class PlanChecks:
             for one in asked.run(checkout, {})
             if getattr(one[1], "reason", None) != NO_PLAN
         )
-        return run_checks(checkout, _rules(), AtHand(outside=said), targets=_CODE)
+        return run_checks(checkout, _rules(), CheckInputs(tool_results=said), targets=_CODE)
 
     def _begin_format(self, ready: ReadyPlan) -> None:
         """One stack of each engine asks for the files of all: `fmt` needs no stack, only an engine."""
@@ -197,14 +197,14 @@ class PlanChecks:
             unformatted, formatted = str(error), {}
         except Exception as error:  # noqa: BLE001 - the format of files is no reason to lose a plan
             unformatted, formatted = f"it broke: {crash_location(error)}", {}
-        about = EngineSaid(
-            stack=stacks[0], folder=stacks[0].stack.module, formatted=formatted, unformatted=unformatted
+        about = EngineOutput(
+            stack=stacks[0], folder=stacks[0].stack.module, formatted=formatted, fmt_skipped=unformatted
         )
         # That `validate` had nothing to say is true: there would be no plan otherwise.
         asked = tuple(rule for rule in rules() if rule.engine is not None)
         bare = self._bare(self._checkout.stacks)
         return self._unharmed(
-            lambda: run_checks(bare, asked, AtHand(engine=Seen(items=(about,))), targets=_ENGINE)
+            lambda: run_checks(bare, asked, CheckInputs(engine=Available(items=(about,))), targets=_ENGINE)
         )
 
     @functools.cached_property
@@ -229,7 +229,7 @@ class PlanChecks:
         checked = self._checked(stack)
         plan = CheckedPlan(stack=checked, plan=ready.plan, document=ready.json)
         said = await self._questions.about(plan)
-        at_hand = AtHand(plans=Seen(items=(plan,)), outside=said)
+        at_hand = CheckInputs(plans=Available(items=(plan,)), tool_results=said)
         look = functools.partial(run_checks, self._bare((checked,)), _plan_rules(), at_hand, targets=_PLAN)
         return await asyncio.to_thread(look) if len(ready.json) > _LARGE else look()
 
@@ -286,7 +286,9 @@ class PlanChecks:
         nothing = Checkout(
             config=self._session.config, code=self._session.code, today=clock.now().date(), whole=False
         )
-        return run_checks(nothing, (), AtHand(outside=((_rule(BROKEN), answer),)), targets=frozenset())
+        return run_checks(
+            nothing, (), CheckInputs(tool_results=((_rule(BROKEN), answer),)), targets=frozenset()
+        )
 
     def _together(self, parts: Sequence[Report]) -> Report:
         return Report(

@@ -11,7 +11,7 @@ from results_made import stack
 from holdfast.changes.report import change_report, failure_report
 from holdfast.checks.model.interface import Rule as Rule_
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, Reported, Unseen, Waiver
+from holdfast.checks.model.report import Report, ReportedFinding, NotEvaluated, Waiver
 from holdfast.guard.decision import Deny, Reason
 from holdfast.kernel.errors import Place, Problem
 from holdfast.notify.markdown import markdown
@@ -111,7 +111,7 @@ def test_errors_that_the_checks_found_are_told_once() -> None:
     )
     reason = Reason(code="HF-GUARD-19", message="denied", rule="check HF1", finding="1")
     result = StackResult(stack=stack("a"), status=Status.REFUSED, decision=Deny(reasons=(reason,)))
-    skipped = (Unseen(rule="HF1", reason="no plan", stack="b"),)
+    skipped = (NotEvaluated(rule="HF1", reason="no plan", stack="b"),)
     report = Report(findings=found, skipped=skipped, rules=(), files=1, stacks=1, modules=1)
     told_ = change_report((result,), operation="plan", headline="", clean=Redactor().clean, checked=report)
     assert told_.findings == (
@@ -123,13 +123,13 @@ def test_errors_that_the_checks_found_are_told_once() -> None:
     assert told_.found == "4 errors, 2 warnings · 1 waived · 1 rule was only partly evaluated"
 
 
-def reported(**given: Any) -> Reported:
+def reported(**given: Any) -> ReportedFinding:
     whole: dict[str, Any] = {
         "rule": Rule_(id="HF1", title="t", why="w", fix="f", severity=Severity.ERROR),
         "severity": Severity.ERROR,
         **dict.fromkeys(("hint", "file", "line", "column", "end_line", "stack", "address")),
     }
-    return Reported(**(whole | given))
+    return ReportedFinding(**(whole | given))
 
 
 def test_no_secret_is_told() -> None:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.checks.code.formatting import diff, hunks
-from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
-from holdfast.checks.model.subjects import EngineSaid
+from holdfast.checks.model.subjects import EngineOutput
 from holdfast.checks.rules.hf601_format import RULE as FORMAT
 from holdfast.checks.rules.hf602_validity import RULE as VALIDITY
 from holdfast.kernel.errors import Place, Problem
@@ -28,20 +28,20 @@ def asked(
     problems: tuple[Problem, ...] = (),
     warnings: tuple[Problem, ...] = (),
     why_not: str | None = None,
-    alone: tuple[str, ...] = (),
+    unused_folders: tuple[str, ...] = (),
 ) -> Report:
     made = checkout({"main.tf": code})
-    said = EngineSaid(
+    said = EngineOutput(
         stack=made.stacks[0],
         folder=".",
         formatted=formatted,
         problems=problems,
         warnings=warnings,
-        unseen=why_not,
-        unformatted=why_not,
-        alone=alone,
+        validate_skipped=why_not,
+        fmt_skipped=why_not,
+        unused_folders=unused_folders,
     )
-    return check((FORMAT, VALIDITY), made, at_hand=AtHand(engine=Seen(items=(said,))))
+    return check((FORMAT, VALIDITY), made, inputs=CheckInputs(engine=Available(items=(said,))))
 
 
 def test_every_place_that_the_format_changes_is_found() -> None:
@@ -75,8 +75,8 @@ def test_a_file_is_said_of_the_stacks_that_it_is_part_of() -> None:
     }
     made = checkout(files, config=STACKS)
     formatted = {"b/main.tf": call.encode(), "m/main.tf": b"locals {\n  a = 1\n}\n", "b.tfvars": b"a = 1\n"}
-    said = EngineSaid(stack=made.stacks[0], folder="a", formatted=formatted)
-    found = of(check(FORMAT, made, at_hand=AtHand(engine=Seen(items=(said,)))), FORMAT)
+    said = EngineOutput(stack=made.stacks[0], folder="a", formatted=formatted)
+    found = of(check(FORMAT, made, inputs=CheckInputs(engine=Available(items=(said,)))), FORMAT)
     assert {(one.file, one.stack, one.stacks, one.severity) for one in found} == {
         ("b/main.tf", "second", ("second",), Severity.ERROR),
         ("m/main.tf", None, ("first", "second"), Severity.ERROR),
@@ -124,7 +124,7 @@ def test_what_could_not_be_asked_is_not_taken_for_valid() -> None:
 
 def test_code_that_no_stack_uses_is_not_taken_for_valid() -> None:
     """Its format can be asked for, and that is all."""
-    report = asked({}, alone=("modules/m",))
+    report = asked({}, unused_folders=("modules/m",))
     assert [(one.rule, one.file) for one in report.skipped] == [("HF602", "modules/m")]
 
 

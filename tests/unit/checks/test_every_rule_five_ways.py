@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, NO_PLAN, NO_STACKS, NO_STATE
 from holdfast.checks.model.interface import CheckResult, CheckTarget, Rule, Severity
-from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.report import Report, ReportedFinding
 
 WAYS: dict[str, Ways] = {
     **ways_1xx.WAYS,
@@ -56,10 +56,10 @@ CASES = list(_cases())
 def looked(rule: Rule, way: Way, more: str = "") -> Report:
     made = way.checkout(more)
     asked = (rule, UNUSED) if rule.id in ABOUT_WAIVERS else (rule,)
-    return check(asked, made, at_hand=way.hand(made) if way.hand is not None else None)
+    return check(asked, made, inputs=way.hand(made) if way.hand is not None else None)
 
 
-def of(report: Report, rule: Rule) -> list[Reported]:
+def of(report: Report, rule: Rule) -> list[ReportedFinding]:
     assert [one.message for one in report.findings if one.rule.id == "HF905"] == []
     return [one for one in report.findings if one.rule.id == rule.id]
 

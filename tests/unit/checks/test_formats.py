@@ -14,9 +14,16 @@ import pytest
 import sarif_read
 
 from holdfast.checks.formats.catalogue import FORMATS, format_of
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import Report, Reported, Unseen, Waiver, redact_report, sort_findings
+from holdfast.checks.model.report import (
+    NotEvaluated,
+    Report,
+    ReportedFinding,
+    Waiver,
+    redact_report,
+    sort_findings,
+)
 from holdfast.kernel.errors import Place
 
 RULE = Rule(id="HF700", title="A thing", why="Why.", fix="Mend it.", severity=Severity.WARNING)
@@ -27,7 +34,7 @@ WAIVER = Waiver(
 )
 
 
-def one(**given: Any) -> Reported:
+def one(**given: Any) -> ReportedFinding:
     whole: dict[str, Any] = {
         "rule": RULE,
         "severity": Severity.WARNING,
@@ -40,10 +47,10 @@ def one(**given: Any) -> Reported:
         "stack": None,
         "address": None,
     }
-    return Reported(**{**whole, **given})
+    return ReportedFinding(**{**whole, **given})
 
 
-def report(*findings: Reported, skipped: tuple[Unseen, ...] = ()) -> Report:
+def report(*findings: ReportedFinding, skipped: tuple[NotEvaluated, ...] = ()) -> Report:
     return Report(
         findings=sort_findings(findings),
         skipped=skipped,
@@ -54,7 +61,7 @@ def report(*findings: Reported, skipped: tuple[Unseen, ...] = ()) -> Report:
     )
 
 
-SKIPPED = Unseen(rule="HF702", reason="no plan is at hand", stack="prod/x")
+SKIPPED = NotEvaluated(rule="HF702", reason="no plan is at hand", stack="prod/x")
 WHOLE = report(
     one(source='name = "a"', address="aws_x.y", end_line=5),
     one(line=1, end_line=1, waiver=WAIVER, message="waived"),
@@ -65,8 +72,8 @@ WHOLE = report(
 NASTY = "a::b\n::error::x\r\n##[error]y\x1b[31m\u202e<&\"'>%0A,|`]]>\ud800\x00"
 
 
-def shown(what: Report = WHOLE, **more: Any) -> Shown:
-    return Shown(report=what, version="1.2.3", **more)
+def shown(what: Report = WHOLE, **more: Any) -> FormatInput:
+    return FormatInput(report=what, version="1.2.3", **more)
 
 
 def show(name: str, what: Report = WHOLE, **more: Any) -> str:
@@ -144,7 +151,9 @@ def test_no_format_lets_a_secret_out(name: str) -> None:
         "source": "t0k3n",
     }
     found = report(
-        one(**texts), one(**texts, waiver=waiver), skipped=(Unseen(rule="r", reason="t0k3n", file="t0k3n"),)
+        one(**texts),
+        one(**texts, waiver=waiver),
+        skipped=(NotEvaluated(rule="r", reason="t0k3n", file="t0k3n"),),
     )
     said = show(name, redact_report(found, lambda text: text.replace("t0k3n", "•••")), verbose=True)
     assert "t0k3n" not in said
@@ -247,7 +256,7 @@ def test_sarif_names_files_by_the_bytes_of_their_name() -> None:
 def test_a_fingerprint_moves_with_its_line() -> None:
     """The same line elsewhere is the same finding; two equal lines are two."""
 
-    def prints(*findings: Reported) -> list[str]:
+    def prints(*findings: ReportedFinding) -> list[str]:
         return [
             one["partialFingerprints"]["primaryLocationLineHash"]
             for one in sarif(report(*findings))["results"]
@@ -330,7 +339,7 @@ def test_markdown_fits_into_a_comment() -> None:
     many_ = report(
         *(one(line=number + 1, **long) for number in range(3_000)),
         *(one(line=number + 1, waiver=wide, **long) for number in range(3_000)),
-        skipped=tuple(Unseen(rule="HF702", reason=f"{number}{'z' * 300}") for number in range(3_000)),
+        skipped=tuple(NotEvaluated(rule="HF702", reason=f"{number}{'z' * 300}") for number in range(3_000)),
     )
     text = show("markdown", many_)
     assert len(text) < 65_536
@@ -343,7 +352,7 @@ def test_markdown_fits_into_a_comment() -> None:
 def test_an_id_of_another_tool_is_text_from_elsewhere() -> None:
     """It makes no mention, no tag and no row of its own."""
     theirs = Rule(id="rego.a|<img>\n@team", title="T", why="", fix="", severity=Severity.ERROR)
-    found = report(one(rule=theirs), skipped=(Unseen(rule=theirs.id, reason="broken"),))
+    found = report(one(rule=theirs), skipped=(NotEvaluated(rule=theirs.id, reason="broken"),))
     said = show("markdown", found).splitlines()
     assert "| ⚠️ | `rego.a│<img> @team` | `a.tf:3` | `wrong`<br>`Mend it.` |" in said
     assert "- `rego.a│<img> @team`: `broken`" in said
@@ -378,7 +387,7 @@ def test_junit_has_a_case_for_each_rule() -> None:
 
 def test_junit_says_what_tools_could_not_look() -> None:
     """A program that is not there is a skipped case, though it is no rule of ours."""
-    found = cases(show("junit", report(skipped=(Unseen(rule="checkov", reason="it is not on PATH"),))))
+    found = cases(show("junit", report(skipped=(NotEvaluated(rule="checkov", reason="it is not on PATH"),))))
     skip = found["holdfast.checkov"].find("skipped")
     assert skip is not None
     assert skip.attrib["message"] == "it is not on PATH"

@@ -10,7 +10,7 @@ from checks_made import check, checkout, lines, messages, of, plan_of, skips, st
 from plans_made import change
 
 from holdfast.checks.boundary.ownership import owner_of_type
-from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule
 from holdfast.checks.model.report import Report
 from holdfast.checks.rules.hf101_gitops_resource import RULE as WRITES
@@ -216,7 +216,7 @@ def planned(files: dict[str, str], *changes: dict[str, Any], rule: Rule = WRITES
     made = checkout(files)
     document = {"format_version": "1.2", "terraform_version": "1.11.4", "resource_changes": list(changes)}
     plan = plan_of(made, json.dumps(document).encode())
-    return check(rule, made, at_hand=AtHand(plans=Seen(items=(plan,))))
+    return check(rule, made, inputs=CheckInputs(plans=Available(items=(plan,))))
 
 
 def test_a_plan_shows_what_modules_from_elsewhere_make() -> None:
@@ -277,13 +277,13 @@ def test_a_plan_shows_providers_that_modules_from_elsewhere_set_up(config: str, 
     }
     document = {"format_version": "1.2", "configuration": {"provider_config": providers}}
     plan = plan_of(made, json.dumps(document).encode(), "aws")
-    report = check(PROVIDER, made, at_hand=AtHand(plans=Seen(items=(plan,))))
+    report = check(PROVIDER, made, inputs=CheckInputs(plans=Available(items=(plan,))))
     assert [one.address for one in of(report, PROVIDER)] == found
 
 
 def kept(files: dict[str, str], data: bytes, rule: Rule = WRITES) -> Report:
     made = checkout(files)
-    return check(rule, made, at_hand=AtHand(states=Seen(items=(state_of(made, data),))))
+    return check(rule, made, inputs=CheckInputs(states=Available(items=(state_of(made, data),))))
 
 
 def state(*resources: dict[str, Any]) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 from checks_made import check, checkout, messages, of, skips
 
 from holdfast.checks.engine.catalogue import rule
-from holdfast.checks.engine.running import NO_HISTORY, AtHand, Seen
+from holdfast.checks.engine.running import NO_HISTORY, Available, CheckInputs
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import Commit, History
@@ -153,14 +153,14 @@ def test_without_git_nobody_can_tell(id_: str) -> None:
     assert skips(check(the(id_), made), the(id_))[0] == NO_GIT
 
 
-def past(files: dict[str, str], *commits: Commit) -> AtHand:
+def past(files: dict[str, str], *commits: Commit) -> CheckInputs:
     made = checkout(files, config="")
-    return AtHand(history=Seen(items=(History(checkout=made, commits=commits),)))
+    return CheckInputs(history=Available(items=(History(checkout=made, commits=commits),)))
 
 
 def looked(id_: str, path: str) -> Report:
     commit = Commit(id="0123456789abcdef", date="2025-03-04T05:06:07+00:00", paths=(path, "README.md"))
-    return check(the(id_), {"main.tf": ""}, at_hand=past({"main.tf": ""}, commit))
+    return check(the(id_), {"main.tf": ""}, inputs=past({"main.tf": ""}, commit))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_history_says_a_path_once_and_leaves_out_what_the_tree_has() -> None:
         Commit(id="a" * 40, date="2025-03-04", paths=("x.tfstate",)),
     )
     at_hand = past({"kept.tfstate": ""}, *commits)
-    found = of(check(the("HF201"), {"kept.tfstate": ""}, config="", at_hand=at_hand), the("HF201"))
+    found = of(check(the("HF201"), {"kept.tfstate": ""}, config="", inputs=at_hand), the("HF201"))
     assert [(one.file, "bbbbbbbbbbbb" in one.message) for one in found] == [
         ("kept.tfstate", False),
         ("x.tfstate", True),

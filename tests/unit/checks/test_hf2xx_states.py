@@ -9,7 +9,7 @@ import pytest
 from checks_made import check, checkout, of, plan_of, skips, state_of
 
 from holdfast.checks.engine.catalogue import rule
-from holdfast.checks.engine.running import NO_PLAN, NO_STATE, AtHand, Seen
+from holdfast.checks.engine.running import NO_PLAN, NO_STATE, Available, CheckInputs
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.secrets import secret_facts
@@ -46,8 +46,8 @@ def state(
         "resources": [resource],
     }
     made = checkout(FILES, config=config)
-    seen = Seen(items=(state_of(made, json.dumps(document).encode()),))
-    return check([HELD, OUTPUT], made, at_hand=AtHand(states=seen))
+    seen = Available(items=(state_of(made, json.dumps(document).encode()),))
+    return check([HELD, OUTPUT], made, inputs=CheckInputs(states=seen))
 
 
 def plan(type_: str, change: dict[str, Any], *, outputs: dict[str, Any] | None = None) -> Report:
@@ -67,8 +67,8 @@ def plan(type_: str, change: dict[str, Any], *, outputs: dict[str, Any] | None =
         "output_changes": outputs or {},
     }
     made = checkout(FILES)
-    seen = Seen(items=(plan_of(made, json.dumps(document).encode()),))
-    return check([HELD, OUTPUT], made, at_hand=AtHand(plans=seen))
+    seen = Available(items=(plan_of(made, json.dumps(document).encode()),))
+    return check([HELD, OUTPUT], made, inputs=CheckInputs(plans=seen))
 
 
 def said(report: Report) -> list[tuple[str | None, str]]:
@@ -139,8 +139,8 @@ def test_a_data_source_has_its_ephemeral_twin_for_a_remedy() -> None:
 def test_a_state_that_nobody_can_look_into_is_not_fine() -> None:
     """An encrypted or broken state is skipped with its reason."""
     made = checkout(FILES)
-    seen = Seen(items=(state_of(made, b"{"),))
-    report = check(HELD, made, at_hand=AtHand(states=seen))
+    seen = Available(items=(state_of(made, b"{"),))
+    report = check(HELD, made, inputs=CheckInputs(states=seen))
     assert any("cannot be read" in reason for reason in skips(report, HELD))
 
 

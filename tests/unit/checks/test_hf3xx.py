@@ -10,7 +10,7 @@ from checks_made import check, checkout, lines, messages, of, plan_of, skips
 
 from holdfast.checks.code.pins import loose_constraint, loose_module, loose_provider, provider_constraint
 from holdfast.checks.engine.catalogue import rule
-from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.terraform.versions import Version
@@ -181,7 +181,7 @@ def planned(config: str | None, configuration: dict[str, Any] | None, *rules: Ru
     made = checkout({"main.tf": HERE}, config=config)
     document = {"format_version": "1.2", "configuration": configuration}
     plan = plan_of(made, json.dumps(document).encode())
-    return check(rules, made, at_hand=AtHand(plans=Seen(items=(plan,))))
+    return check(rules, made, inputs=CheckInputs(plans=Available(items=(plan,))))
 
 
 def test_a_plan_shows_what_modules_from_elsewhere_do() -> None:

@@ -9,7 +9,7 @@ import pytest
 from checks_made import check, checkout, lines, messages, of, plan_of, skips, state_of
 
 from holdfast.checks.engine.catalogue import rule
-from holdfast.checks.engine.running import NO_PLAN, NO_STATE, AtHand, Seen
+from holdfast.checks.engine.running import NO_PLAN, NO_STATE, Available, CheckInputs
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 
@@ -192,7 +192,7 @@ def planned(
         ],
     }
     plan = plan_of(made, json.dumps(document).encode())
-    return check((HF401, HF402), made, at_hand=AtHand(plans=Seen(items=(plan,))))
+    return check((HF401, HF402), made, inputs=CheckInputs(plans=Available(items=(plan,))))
 
 
 def after(value: object, **more: object) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def applied(document: dict[str, Any] | bytes) -> Report:
     whole: dict[str, Any] = {"version": 4, "terraform_version": "1.9.0", "serial": 3, "lineage": "l"}
     data = document if isinstance(document, bytes) else json.dumps({**whole, **document}).encode()
     state = state_of(made, data)
-    return check((HF401, HF402), made, at_hand=AtHand(states=Seen(items=(state,))))
+    return check((HF401, HF402), made, inputs=CheckInputs(states=Available(items=(state,))))
 
 
 def test_what_was_applied_is_compared() -> None:

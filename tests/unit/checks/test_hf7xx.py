@@ -11,7 +11,7 @@ from five_ways import change
 from msgspec.structs import replace
 
 from holdfast.checks.engine.catalogue import rule
-from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 
@@ -65,7 +65,7 @@ def test_a_file_of_no_stack_and_code_that_cannot_be_read_are_skips() -> None:
 
 def unplanned(files: dict[str, str], config: str | None = None) -> Report:
     """What its code alone shows."""
-    return check(HF708, files, config=config, at_hand=AtHand(plans=Seen()))
+    return check(HF708, files, config=config, inputs=CheckInputs(plans=Available()))
 
 
 def database(inside: str) -> dict[str, str]:
@@ -272,7 +272,7 @@ def planned(
     made = checkout(files, config=config)
     document = {"format_version": "1.2", "terraform_version": "1.9.0", "resource_changes": changes, **more}
     plan = plan_of(made, json.dumps(document).encode(), made.stacks[0].name)
-    return check(replace(HF708, source=None), made, at_hand=AtHand(plans=Seen(items=(plan,))))
+    return check(replace(HF708, source=None), made, inputs=CheckInputs(plans=Available(items=(plan,))))
 
 
 def main_database(known: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from checks_made import check, checkout
 
 from holdfast.checks.engine.catalogue import rules
-from holdfast.checks.engine.running import AtHand
+from holdfast.checks.engine.running import CheckInputs
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.model.report import redact_report
 from holdfast.checks.model.subjects import Checkout
@@ -39,11 +39,11 @@ FILES = {
 TOOL = Rule(id="tool.x", title="t", why="w", fix="f", severity=Severity.ERROR)
 
 
-def told(files: Mapping[str, str], *ids: str, at_hand: AtHand | None = None) -> dict[str, set[str]]:
+def told(files: Mapping[str, str], *ids: str, inputs: CheckInputs | None = None) -> dict[str, set[str]]:
     """By stack, the rules whose errors count against it."""
     made = checkout({**FILES, **files}, config=STACKS)
     asked = [rule for rule in rules() if rule.id in ids]
-    report = check(asked, made, at_hand=at_hand)
+    report = check(asked, made, inputs=inputs)
     return {stack.name: {one.rule.id for one in errors_of(report, stack)} for stack in made.stacks}
 
 
@@ -66,8 +66,8 @@ def test_what_a_tool_says_of_a_file_counts_where_the_file_is_used() -> None:
     """And that it could not look, wherever: nobody knows whom it would have been about."""
 
     def of(place: Place | None, rule: Rule) -> dict[str, set[str]]:
-        said = AtHand(outside=((rule, Finding(message="m", place=place)),))
-        return told({}, at_hand=said)
+        said = CheckInputs(tool_results=((rule, Finding(message="m", place=place)),))
+        return told({}, inputs=said)
 
     assert of(Place(file="code/main.tf"), TOOL) == {"a": {"tool.x"}, "b": {"tool.x"}, "c": set()}
     assert of(Place(file="b.tfvars"), TOOL) == {"a": set(), "b": {"tool.x"}, "c": set()}
@@ -95,11 +95,11 @@ def test_what_the_guard_repeats_is_recognised_after_redaction() -> None:
     """By the finding's id: a redacted message still belongs to the reason that repeats it."""
     made = checkout(FILES, config=STACKS)
     report = check([rule for rule in rules() if rule.id == "HF501"], made)
-    (finding,) = report.counted
+    (finding,) = report.unwaived
     assert [one.id for one in errors_of(report, made.stacks[1])] == [finding.id]
     reason = Reason(code="HF-GUARD-19", message=finding.message, finding=found_of(finding).id)
     result = StackResult(stack=made.stacks[0].stack, status=Status.REFUSED, decision=Deny(reasons=(reason,)))
     redacted = redact_report(report, lambda _: "***")
-    assert redacted.counted[0].message == "***"
+    assert redacted.unwaived[0].message == "***"
     assert not_yet_reported(redacted, (result,)) == ()
-    assert not_yet_reported(redacted, ()) == redacted.counted
+    assert not_yet_reported(redacted, ()) == redacted.unwaived

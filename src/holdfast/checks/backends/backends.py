@@ -26,7 +26,7 @@ _HOST: Final = "app.terraform.io"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
-class Home(Struct, frozen=True, kw_only=True):
+class BackendView(Struct, frozen=True, kw_only=True):
     """A backend and its settings. A setting is a plain value, `UNKNOWN`, or a reference to a secret."""
 
     type: str
@@ -113,11 +113,11 @@ class Home(Struct, frozen=True, kw_only=True):
         )
 
 
-def backend_of_stack(stack: CheckedStack) -> Home:
+def backend_of_stack(stack: CheckedStack) -> BackendView:
     return stack.checkout.code.once(("home", stack.name, stack.stack.module), lambda: _home_of(stack))
 
 
-def _home_of(stack: CheckedStack) -> Home:
+def _home_of(stack: CheckedStack) -> BackendView:
     found, configured, code = stack.backend, stack.stack.backend, stack.module.code
     pin = stack.stack.engine or stack.checkout.config.engine.pin
     block = _block(stack.module)
@@ -129,7 +129,7 @@ def _home_of(stack: CheckedStack) -> Home:
         if variable in stack.stack.env and setting not in settings
     }
     from_env = {setting: stack.stack.env[variable] for setting, variable in variables.items()}
-    return Home(
+    return BackendView(
         type=type_,
         settings={**from_env, **settings},
         given=dict(configured.settings) if configured is not None else {},
@@ -143,12 +143,12 @@ def _home_of(stack: CheckedStack) -> Home:
     )
 
 
-def backend_of_module(module: Module) -> Home | None:
+def backend_of_module(module: Module) -> BackendView | None:
     """The backend of a folder; None without a backend block."""
     code, block = module.code, _block(module)
     if block is None or (code.backend is None and code.cloud is None):
         return None
-    return Home(
+    return BackendView(
         type=code.backend.type if code.backend is not None else "cloud",
         settings=code.backend.settings if code.backend is not None else _cloud(block),
         block=block,
@@ -205,7 +205,7 @@ def _is_unencrypted(method: Expression | None) -> bool:
 
 # Check functions.
 
-Judge = Callable[[Home], Iterable[CheckResult]]
+Judge = Callable[[BackendView], Iterable[CheckResult]]
 
 
 def for_stacks(judge: Judge) -> CheckFunction[CheckedStack]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.checks.backends.backends import Home
+from holdfast.checks.backends.backends import BackendView
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.config.checks import ANY, StateNames
 from holdfast.config.placeholders import Literal, Placeholder, parse
@@ -49,7 +49,7 @@ def settings_with_convention(type_: str, names: StateNames) -> Iterator[NamedSet
     return (setting for setting in table.get(type_, ()) if setting.pattern != ANY)
 
 
-def name_to_check(home: Home, setting: str) -> object:
+def name_to_check(home: BackendView, setting: str) -> object:
     """The value to compare: the key includes its prefix, a bucket excludes its account suffix."""
     found = home.value(setting)
     if not isinstance(found, str):
@@ -62,7 +62,7 @@ def name_to_check(home: Home, setting: str) -> object:
     return found
 
 
-def matches_convention(name: str, pattern: str, stack: CheckedStack, home: Home) -> bool:
+def matches_convention(name: str, pattern: str, stack: CheckedStack, home: BackendView) -> bool:
     """Ignores case, since buckets are lower case only."""
     known = _values(stack, home)
     expression = _expand(
@@ -71,13 +71,13 @@ def matches_convention(name: str, pattern: str, stack: CheckedStack, home: Home)
     return re.fullmatch(expression, name, re.IGNORECASE) is not None
 
 
-def expected_name(pattern: str, stack: CheckedStack, home: Home) -> str:
+def expected_name(pattern: str, stack: CheckedStack, home: BackendView) -> str:
     """The convention with the known values of this stack."""
     known = _values(stack, home)
     return _expand(pattern, lambda placeholder: known.get(placeholder) or f"{{{placeholder}}}", str)
 
 
-def _values(stack: CheckedStack, home: Home) -> dict[str, str | None]:
+def _values(stack: CheckedStack, home: BackendView) -> dict[str, str | None]:
     entry = stack.stack
     return {
         "company": stack.checkout.config.company,

@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped
-from holdfast.checks.model.report import Unseen
+from holdfast.checks.model.report import NotEvaluated
 from holdfast.checks.model.subjects import CheckedStack
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class Evaluation(Struct, frozen=True, kw_only=True):
     """A rule and what it was evaluated on."""
 
     rule: Rule
     files: tuple[str, ...] = ()
     stacks: tuple[CheckedStack, ...] = ()
     """The stacks that it concerns: their environments determine the severity."""
-    one: bool = False
+    single_stack: bool = False
     """It was about a single stack."""
-    whole: bool = False
+    whole_repository: bool = False
     """It was about the whole repository, whatever was selected."""
-    past: bool = False
+    is_history: bool = False
     """It was about the Git history, not the current files."""
 
     @property
@@ -32,53 +32,57 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 class Coverage:
     def __init__(self) -> None:
-        self.found: list[tuple[Asked, Finding]] = []
-        self.skipped: dict[Unseen, None] = {}
-        self.broken: list[tuple[Asked, str]] = []
+        self.findings: list[tuple[Evaluation, Finding]] = []
+        self.skipped: dict[NotEvaluated, None] = {}
+        self.crashes: list[tuple[Evaluation, str]] = []
         self._files: dict[str, set[str]] = {}
-        self._unseen_files: dict[str, set[str]] = {}
-        self._skipping: set[str] = set()
-        self._unseen_past: set[str] = set()
+        self._skipped_files: dict[str, set[str]] = {}
+        self._partly_evaluated: set[str] = set()
+        self._skipped_history: set[str] = set()
 
-    def record_evaluated(self, asked: Asked, beside: Iterable[str] = ()) -> None:
+    def record_evaluated(self, evaluation: Evaluation, extra_files: Iterable[str] = ()) -> None:
         """Records what it was evaluated on, and extra files."""
-        self._files.setdefault(asked.rule.id, set()).update(asked.files, beside)
+        self._files.setdefault(evaluation.rule.id, set()).update(evaluation.files, extra_files)
 
-    def add(self, asked: Asked, answer: CheckResult) -> None:
-        match answer:
+    def add(self, evaluation: Evaluation, result: CheckResult) -> None:
+        match result:
             case Finding():
-                self.found.append((asked, answer))
+                self.findings.append((evaluation, result))
             case Skipped():
-                stack = answer.stack or (asked.stack if asked.one else None)
-                unseen = Unseen(rule=asked.rule.id, reason=answer.reason, file=answer.file, stack=stack)
-                self.skipped[unseen] = None
-                self._could_not(asked, answer.file)
+                stack = result.stack or (evaluation.stack if evaluation.single_stack else None)
+                skip = NotEvaluated(
+                    rule=evaluation.rule.id, reason=result.reason, file=result.file, stack=stack
+                )
+                self.skipped[skip] = None
+                self._record_skip(evaluation, result.file)
 
     def record_left_out(self, rule: Rule) -> None:
         """The caller did not request all of the rule's targets."""
-        self._skipping.add(rule.id)
+        self._partly_evaluated.add(rule.id)
 
-    def record_crash(self, asked: Asked, how: str) -> None:
-        self.broken.append((asked, how))
-        self._could_not(asked, None)
+    def record_crash(self, evaluation: Evaluation, how: str) -> None:
+        self.crashes.append((evaluation, how))
+        self._record_skip(evaluation, None)
 
-    def _could_not(self, asked: Asked, file: str | None) -> None:
-        self._skipping.add(asked.rule.id)
-        if asked.past and file is None:
-            self._unseen_past.add(asked.rule.id)
-        self._unseen_files.setdefault(asked.rule.id, set()).update((file,) if file else asked.files)
+    def _record_skip(self, evaluation: Evaluation, file: str | None) -> None:
+        self._partly_evaluated.add(evaluation.rule.id)
+        if evaluation.is_history and file is None:
+            self._skipped_history.add(evaluation.rule.id)
+        self._skipped_files.setdefault(evaluation.rule.id, set()).update(
+            (file,) if file else evaluation.files
+        )
 
     def is_evaluated(self, rule: str, file: str) -> bool:
         """Whether the rule was evaluated on the whole file."""
-        return file in self._files.get(rule, ()) and file not in self._unseen_files.get(rule, ())
+        return file in self._files.get(rule, ()) and file not in self._skipped_files.get(rule, ())
 
     def is_history_evaluated(self, rule: str) -> bool:
         """Whether it was evaluated on the history, if it has that target."""
-        return rule not in self._unseen_past
+        return rule not in self._skipped_history
 
     def files_of(self, rule: str) -> frozenset[str]:
         return frozenset(self._files.get(rule, ()))
 
     def is_fully_evaluated(self, rule: str) -> bool:
         """Whether it was evaluated on everything that it should be."""
-        return rule in self._files and rule not in self._skipping
+        return rule in self._files and rule not in self._partly_evaluated

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from holdfast.checks.engine import catalogue
-from holdfast.checks.engine.coverage import Asked, Coverage
+from holdfast.checks.engine.coverage import Coverage, Evaluation
 from holdfast.checks.engine.levels import severity_of
 from holdfast.checks.engine.source_lines import SecretLines
 from holdfast.checks.engine.waivers import (
     MARK,
-    Broken,
+    InvalidWaiver,
     LineWaiver,
     from_config,
     is_expired,
@@ -22,57 +23,62 @@ from holdfast.checks.engine.waivers import (
 )
 from holdfast.checks.model.globs import is_path
 from holdfast.checks.model.interface import Finding, Rule, Severity
-from holdfast.checks.model.report import Report, Reported, Waiver, finding_id, sort_findings
+from holdfast.checks.model.report import Report, ReportedFinding, Waiver, finding_id, sort_findings
 from holdfast.checks.model.subjects import CheckedStack, Checkout
-from holdfast.config.checks import ConfigWaiver
+from holdfast.config.checks import ConfigWaiver, RuleLevel
 from holdfast.kernel.errors import Place
 
 _MARK = MARK.encode()
-_FIRST = tuple(Severity)
+_MOST_SEVERE_FIRST = tuple(Severity)
+AnyWaiver = LineWaiver | ConfigWaiver
 
 
 def build_report(
     checkout: Checkout,
-    asked: Sequence[Rule],
+    enabled: Sequence[Rule],
     rules: Mapping[str, Rule],
-    ledger: Coverage,
+    coverage: Coverage,
     *,
     waivers: bool = True,
 ) -> Report:
-    """`asked` are the enabled rules, `rules` all of them.
+    """`rules` are all rules, the `enabled` ones were evaluated.
 
     `waivers`: findings about waivers and settings belong in this report.
     """
-    return _ReportBuilder(checkout, rules, ledger).report(asked, waivers=waivers)
+    return _ReportBuilder(checkout, rules, coverage).report(enabled, waivers=waivers)
 
 
 class _ReportBuilder:
-    def __init__(self, checkout: Checkout, rules: Mapping[str, Rule], ledger: Coverage) -> None:
+    def __init__(self, checkout: Checkout, rules: Mapping[str, Rule], coverage: Coverage) -> None:
         self._checkout = checkout
         self._settings = checkout.config.checks
         self._rules = rules
         self._ids = frozenset((*rules, *catalogue.ids()))
-        self._ledger = ledger
-        self._secrets = SecretLines((asked.rule, one) for asked, one in ledger.found if not asked.past)
+        self._coverage = coverage
+        self._secrets = SecretLines(
+            (evaluation.rule, finding)
+            for evaluation, finding in coverage.findings
+            if not evaluation.is_history
+        )
         self._stacks = {stack.name: stack for stack in checkout.stacks}
-        self._used: set[int] = set()
-        self._elsewhere: frozenset[str] | None = None
+        self._used_waivers: set[int] = set()
 
-    def report(self, asked: Sequence[Rule], *, waivers: bool) -> Report:
-        plain = list(self._reported())
-        lines, broken = self._line_waivers(one.file for one in plain)
+    def report(self, enabled: Sequence[Rule], *, waivers: bool) -> Report:
+        rule_findings = list(self._rule_findings())
+        lines, invalid = self._line_waivers(finding.file for finding in rule_findings)
         # A waiver may be for one stack only, so it applies before findings of several stacks are merged.
-        findings = list(merge_findings(self._waived(one, lines) for one in plain))
+        findings = list(merge_findings(self._apply_waivers(finding, lines) for finding in rule_findings))
         if waivers:
-            findings += self._about_waivers(lines, broken)
-            findings += self._unknown_rules(broken)
-        shown = tuple(replace(one, source=self._source(one)) for one in sort_findings(findings))
+            findings += self._waiver_findings(lines, invalid)
+            findings += self._unknown_rules(invalid)
         files = {file.path for module in self._checkout.modules for file in module.files}
         files.update(file.path for file in self._checkout.variables_files)
         return Report(
-            findings=shown,
-            skipped=tuple(self._ledger.skipped),
-            rules=tuple(asked),
+            findings=tuple(
+                replace(finding, source=self._source(finding)) for finding in sort_findings(findings)
+            ),
+            skipped=tuple(self._coverage.skipped),
+            rules=tuple(enabled),
             files=len(files),
             stacks=len(self._checkout.stacks),
             modules=len(self._checkout.modules),
@@ -80,185 +86,178 @@ class _ReportBuilder:
 
     # Findings of the rules.
 
-    def _reported(self) -> Iterator[Reported]:
-        for asked, finding in self._ledger.found:
-            made = self._make(asked, finding)
-            if made is not None:
-                yield made
-        for asked, how in self._ledger.broken:
-            place = Place(file=asked.files[0]) if asked.files and not asked.whole else None
-            message = f"{asked.rule.id} crashed here: {how}"
-            made = self._own("HF905", Finding(message=message, place=place, stack=asked.stack))
-            if made is not None:
-                yield made
+    def _rule_findings(self) -> Iterator[ReportedFinding]:
+        for evaluation, finding in self._coverage.findings:
+            yield from self._reported(evaluation, finding)
+        for evaluation, where in self._coverage.crashes:
+            in_file = evaluation.files and not evaluation.whole_repository
+            crash = Finding(
+                message=f"{evaluation.rule.id} crashed here: {where}",
+                place=Place(file=evaluation.files[0]) if in_file else None,
+                stack=evaluation.stack,
+            )
+            yield from self._own("HF905", crash)
 
-    def _own(self, id_: str, finding: Finding) -> Reported | None:
+    def _own(self, id_: str, finding: Finding) -> Iterator[ReportedFinding]:
         rule = self._rules.get(id_)
-        return self._make(Asked(rule=rule), finding) if rule is not None else None
+        return self._reported(Evaluation(rule=rule), finding) if rule is not None else iter(())
 
-    def _make(self, asked: Asked, finding: Finding) -> Reported | None:
-        """None if its rule is off."""
-        rule, place = asked.rule, finding.place
+    def _reported(self, evaluation: Evaluation, finding: Finding) -> Iterator[ReportedFinding]:
+        """Nothing if its rule is off."""
+        rule, place = evaluation.rule, finding.place
         file = place.file if place is not None else None
+        line = place.line if place is not None else None
         severity = severity_of(
             self._settings,
             rule,
             own=finding.severity,
             file=file,
-            environments=self._environments(asked, finding),
+            environments=self._environments(evaluation, finding),
         )
         if severity is None:
-            return None
-        return Reported(
+            return
+        stack = finding.stack or evaluation.stack
+        yield ReportedFinding(
             rule=rule,
             severity=severity,
             message=finding.message,
             hint=finding.hint or rule.fix or None,
             file=file,
-            line=place.line if place is not None else None,
+            line=line,
             column=place.column if place is not None else None,
-            end_line=finding.end_line or (place.line if place is not None else None),
-            stack=finding.stack or asked.stack,
+            end_line=finding.end_line or line,
+            stack=stack,
             address=finding.address,
-            stacks=(finding.stack,) if finding.stack else tuple(one.name for one in asked.stacks),
-            id=finding_id(rule.id, finding, finding.stack or asked.stack),
+            stacks=(finding.stack,) if finding.stack else tuple(one.name for one in evaluation.stacks),
+            id=finding_id(rule.id, finding, stack),
         )
 
-    def _environments(self, asked: Asked, finding: Finding) -> tuple[str | None, ...]:
+    def _environments(self, evaluation: Evaluation, finding: Finding) -> tuple[str | None, ...]:
         named = self._stacks.get(finding.stack or "")
-        stacks = (named,) if named is not None else asked.stacks
+        stacks = (named,) if named is not None else evaluation.stacks
         return tuple(stack.stack.environment for stack in stacks)
 
-    def _source(self, one: Reported) -> str | None:
+    def _source(self, finding: ReportedFinding) -> str | None:
         # A link may lead to a file outside the repository, which must not be shown.
-        if one.file is None or one.line is None or self._checkout.code.tree.real(one.file) is None:
+        file, line = finding.file, finding.line
+        if file is None or line is None or self._checkout.code.tree.real(file) is None:
             return None
-        return self._secrets.display_line(one.file, self._checkout.lines(one.file), one.line)
+        return self._secrets.display_line(file, self._checkout.lines(file), line)
 
     # Waivers.
 
-    def _line_waivers(self, found: Iterable[str | None]) -> tuple[list[LineWaiver], list[Broken]]:
-        looked = (file.path for module in self._checkout.modules for file in module.files)
-        given = (file.path for file in self._checkout.variables_files)
+    def _line_waivers(self, found: Iterable[str | None]) -> tuple[list[LineWaiver], list[InvalidWaiver]]:
+        code = (file.path for module in self._checkout.modules for file in module.files)
+        variables = (file.path for file in self._checkout.variables_files)
         lines: list[LineWaiver] = []
-        broken: list[Broken] = []
-        for path in dict.fromkeys((*looked, *given, *found)):
+        invalid: list[InvalidWaiver] = []
+        for path in dict.fromkeys((*code, *variables, *found)):
             content = self._checkout.content(path) if path is not None else None
             if path is None or content is None or _MARK not in content:
                 continue
-            for one in read_waivers(path, self._checkout.lines(path), self._ids):
-                if isinstance(one, LineWaiver):
-                    lines.append(one)
+            for waiver in read_waivers(path, self._checkout.lines(path), self._ids):
+                if isinstance(waiver, LineWaiver):
+                    lines.append(waiver)
                 else:
-                    broken.append(one)
-        return lines, broken
+                    invalid.append(waiver)
+        return lines, invalid
 
-    def _waived(self, one: Reported, lines: Sequence[LineWaiver]) -> Reported:
-        found = waiver_for(one, lines, self._settings.waivers, self._checkout.today)
-        if found is None:
-            return one
-        self._used.add(id(found))
-        waiver = found.waiver if isinstance(found, LineWaiver) else from_config(found)
-        return replace(one, waiver=waiver)
+    def _apply_waivers(self, finding: ReportedFinding, lines: Sequence[LineWaiver]) -> ReportedFinding:
+        waiver = waiver_for(finding, lines, self._settings.waivers, self._checkout.today)
+        if waiver is None:
+            return finding
+        self._used_waivers.add(id(waiver))
+        return replace(finding, waiver=_waiver_of(waiver))
 
-    def _about_waivers(self, lines: Sequence[LineWaiver], broken: Sequence[Broken]) -> Iterator[Reported]:
-        today = self._checkout.today
-        found: list[tuple[str, str, Place]] = [
-            ("HF903", f"invalid waiver: {one.message}", one.place) for one in broken if not one.removed
-        ]
-        every: tuple[LineWaiver | ConfigWaiver, ...] = (*lines, *self._settings.waivers)
-        for one in every:
-            waiver = one.waiver if isinstance(one, LineWaiver) else from_config(one)
+    def _waiver_findings(
+        self, lines: Sequence[LineWaiver], invalid: Sequence[InvalidWaiver]
+    ) -> Iterator[ReportedFinding]:
+        for problem in invalid:
+            if not problem.removed:
+                message = f"invalid waiver: {problem.message}"
+                yield from self._own("HF903", Finding(message=message, place=problem.place))
+        every: tuple[AnyWaiver, ...] = (*lines, *self._settings.waivers)
+        for entry in every:
+            waiver = _waiver_of(entry)
+            about = f"the waiver for {waiver.rule} ({waiver.reason})"
             if catalogue.removal_note(waiver.rule) is not None:
                 continue
-            if is_expired(waiver, today):
-                found.append(
-                    (
-                        "HF901",
-                        f"the waiver for {_waiver_text(waiver)} expired on {waiver.until}",
-                        waiver.place,
-                    )
-                )
-            elif id(one) not in self._used and self._looked(one):
-                found.append(("HF902", f"the waiver for {_waiver_text(waiver)} has no effect", waiver.place))
-        for id_, message, place in found:
-            made = self._own(id_, Finding(message=message, place=place))
-            if made is not None:
-                yield made
+            if is_expired(waiver, self._checkout.today):
+                message = f"{about} expired on {waiver.until}"
+                yield from self._own("HF901", Finding(message=message, place=waiver.place))
+            elif id(entry) not in self._used_waivers and self._is_covered(entry):
+                message = f"{about} has no effect"
+                yield from self._own("HF902", Finding(message=message, place=waiver.place))
 
-    def _looked(self, one: LineWaiver | ConfigWaiver) -> bool:
+    def _is_covered(self, waiver: AnyWaiver) -> bool:
         """Whether the waiver's rule was evaluated on everything that the waiver covers."""
-        if isinstance(one, LineWaiver):
-            return self._saw(one.waiver.rule.upper(), one.file)
-        rule = one.rule.upper()
-        if not self._checkout.whole or (one.stack is not None and not self._ledger.is_fully_evaluated(rule)):
+        if isinstance(waiver, LineWaiver):
+            return self._is_file_covered(waiver.waiver.rule.upper(), waiver.file)
+        rule, coverage = waiver.rule.upper(), self._coverage
+        if not self._checkout.whole or (waiver.stack is not None and not coverage.is_fully_evaluated(rule)):
             return False
-        if one.path is None:
-            return self._ledger.is_fully_evaluated(rule)
-        files = [file for file in self._ledger.files_of(rule) if is_path(one.path, file)]
-        return (
-            bool(files)
-            and self._ledger.is_history_evaluated(rule)
-            and all(self._saw(rule, file) for file in files)
-        )
+        if waiver.path is None:
+            return coverage.is_fully_evaluated(rule)
+        files = [file for file in coverage.files_of(rule) if is_path(waiver.path, file)]
+        covered = all(self._is_file_covered(rule, file) for file in files)
+        return bool(files) and coverage.is_history_evaluated(rule) and covered
 
-    def _saw(self, rule: str, file: str) -> bool:
+    def _is_file_covered(self, rule: str, file: str) -> bool:
         known = self._rules.get(rule)
         return (
             known is not None
-            and self._ledger.is_evaluated(rule, file)
+            and self._coverage.is_evaluated(rule, file)
             and severity_of(self._settings, known, file=file) is not None
-            and file.rpartition("/")[0] not in self._used_elsewhere()
+            and file.rpartition("/")[0] not in self._used_elsewhere
         )
 
+    @functools.cached_property
     def _used_elsewhere(self) -> frozenset[str]:
         """Folders of stacks that were not selected, which may still need a waiver."""
-        if self._elsewhere is None:
-            others = (stack for stack in self._checkout.all_stacks if stack.name not in self._stacks)
-            self._elsewhere = frozenset(
-                "" if folder == "." else folder
-                for stack in others
-                for folder in CheckedStack(checkout=self._checkout, stack=stack).folders
-            )
-        return self._elsewhere
+        others = (stack for stack in self._checkout.all_stacks if stack.name not in self._stacks)
+        return frozenset(
+            "" if folder == "." else folder
+            for stack in others
+            for folder in CheckedStack(checkout=self._checkout, stack=stack).folders
+        )
 
-    def _unknown_rules(self, broken: Sequence[Broken]) -> Iterator[Reported]:
+    def _unknown_rules(self, invalid: Sequence[InvalidWaiver]) -> Iterator[ReportedFinding]:
         """Ids in settings and waivers that name no rule; a removed rule is only a note."""
         settings = self._settings
-        levels = (
+        levels_and_waivers: tuple[RuleLevel | ConfigWaiver, ...] = (
             *settings.rules,
-            *(one for levels in settings.environments.values() for one in levels),
-            *(one for path in settings.paths for one in path.rules),
+            *(level for levels in settings.environments.values() for level in levels),
+            *(level for path in settings.paths for level in path.rules),
+            *settings.waivers,
         )
-        named = [(one.rule, one.place) for one in levels]
-        named += [(one.rule, one.place) for one in settings.waivers]
-        found = [(one.message, one.place, Severity.NOTE) for one in broken if one.removed]
-        for name, place in named:
-            note = catalogue.removal_note(name)
+        found = [(waiver.message, waiver.place, Severity.NOTE) for waiver in invalid if waiver.removed]
+        for entry in levels_and_waivers:
+            note = catalogue.removal_note(entry.rule)
             if note is not None:
-                found.append((note, place, Severity.NOTE))
-            elif is_unknown(name, self._ids):
-                found.append((f"there is no rule `{name}`", place, Severity.WARNING))
+                found.append((note, entry.place, Severity.NOTE))
+            elif is_unknown(entry.rule, self._ids):
+                found.append((f"there is no rule `{entry.rule}`", entry.place, Severity.WARNING))
         for message, place, severity in found:
-            made = self._own("HF907", Finding(message=message, place=place, severity=severity))
-            if made is not None:
-                yield made
+            yield from self._own("HF907", Finding(message=message, place=place, severity=severity))
 
 
-def _waiver_text(waiver: Waiver) -> str:
-    return f"{waiver.rule} ({waiver.reason})"
+def _waiver_of(waiver: AnyWaiver) -> Waiver:
+    return waiver.waiver if isinstance(waiver, LineWaiver) else from_config(waiver)
 
 
-def merge_findings(findings: Iterable[Reported]) -> Iterator[Reported]:
+def merge_findings(findings: Iterable[ReportedFinding]) -> Iterator[ReportedFinding]:
     """Merges what several stacks show of one line; the highest severity counts."""
-    found: dict[tuple[object, ...], Reported] = {}
-    for number, one in enumerate(findings):
-        key = (one.id, one.waived, number if one.file is None else None)
-        before = found.get(key)
-        if before is not None:
-            severity = min(before.severity, one.severity, key=_FIRST.index)
-            stack = one.stack if one.stack == before.stack else None
-            stacks = tuple(dict.fromkeys((*before.stacks, *one.stacks)))
-            one = replace(before, severity=severity, stack=stack, stacks=stacks)  # noqa: PLW2901 - one now
-        found[key] = one
-    return iter(found.values())
+    merged: dict[tuple[object, ...], ReportedFinding] = {}
+    for number, finding in enumerate(findings):
+        key = (finding.id, finding.waived, number if finding.file is None else None)
+        first = merged.get(key)
+        if first is None:
+            merged[key] = finding
+        else:
+            merged[key] = replace(
+                first,
+                severity=min(first.severity, finding.severity, key=_MOST_SEVERE_FIRST.index),
+                stack=finding.stack if finding.stack == first.stack else None,
+                stacks=tuple(dict.fromkeys((*first.stacks, *finding.stacks))),
+            )
+    return iter(merged.values())

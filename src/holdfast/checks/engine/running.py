@@ -9,17 +9,16 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.checks.engine import report_builder
-from holdfast.checks.engine.coverage import Asked, Coverage
+from holdfast.checks.engine.coverage import Coverage, Evaluation
 from holdfast.checks.engine.levels import is_enabled
+from holdfast.checks.engine.report_builder import build_report
 from holdfast.checks.model.interface import CheckResult, CheckTarget, Finding, Rule, Skipped
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import (
     CheckedPlan,
-    CheckedStack,
     CheckedState,
     Checkout,
-    EngineSaid,
+    EngineOutput,
     History,
 )
 from holdfast.kernel.errors import Problem
@@ -33,33 +32,33 @@ NO_HISTORY = "the Git history was not searched: use --history"
 NO_STACKS = "the stacks could not be discovered"
 
 
-class Seen(Struct, Generic[T], frozen=True, kw_only=True):
+class Available(Struct, Generic[T], frozen=True, kw_only=True):
     """The available items, and why some are missing."""
 
     items: tuple[T, ...] = ()
-    unseen: str | None = None
+    missing: str | None = None
 
 
-class AtHand(Struct, frozen=True, kw_only=True):
+class CheckInputs(Struct, frozen=True, kw_only=True):
     """What the rules can check besides the repository itself."""
 
-    plans: Seen[CheckedPlan] = Seen(unseen=NO_PLAN)
-    states: Seen[CheckedState] = Seen(unseen=NO_STATE)
-    engine: Seen[EngineSaid] = Seen(unseen=NO_ENGINE)
-    history: Seen[History] = Seen(unseen=NO_HISTORY)
-    no_stacks: tuple[Problem, ...] = ()
+    plans: Available[CheckedPlan] = Available(missing=NO_PLAN)
+    states: Available[CheckedState] = Available(missing=NO_STATE)
+    engine: Available[EngineOutput] = Available(missing=NO_ENGINE)
+    history: Available[History] = Available(missing=NO_HISTORY)
+    stack_problems: tuple[Problem, ...] = ()
     """Why the stacks could not be discovered: each is a finding."""
-    outside: tuple[tuple[Rule, CheckResult], ...] = ()
+    tool_results: tuple[tuple[Rule, CheckResult], ...] = ()
     """Results of external tools."""
 
 
-_NOTHING = AtHand()
+_NOTHING = CheckInputs()
 
 
 def run_checks(
     checkout: Checkout,
     rules: Sequence[Rule],
-    at_hand: AtHand = _NOTHING,
+    inputs: CheckInputs = _NOTHING,
     *,
     targets: frozenset[CheckTarget] = frozenset(CheckTarget),
 ) -> Report:
@@ -67,39 +66,41 @@ def run_checks(
 
     Targets that are left out are checked elsewhere, so they do not count as skipped.
     """
-    settings = checkout.config.checks
-    ledger = Coverage()
-    asked = tuple(rule for rule in rules if is_enabled(settings, rule))
-    for rule in asked:
+    coverage = Coverage()
+    enabled = tuple(rule for rule in rules if is_enabled(checkout.config.checks, rule))
+    for rule in enabled:
         for target in rule.targets:
             if target in targets:
-                _run_rule(rule, target, checkout, at_hand, ledger)
+                _run_rule(rule, target, checkout, inputs, coverage)
             else:
-                ledger.record_left_out(rule)
+                coverage.record_left_out(rule)
     by_id = {rule.id: rule for rule in rules}
-    for problem in at_hand.no_stacks:
-        if (not_found := by_id.get("HF906")) is not None:
-            said = f"{problem.code} {problem.message}"
-            ledger.add(Asked(rule=not_found), Finding(message=said, place=problem.place, hint=problem.hint))
-    for rule, answer in at_hand.outside:
-        ledger.add(Asked(rule=rule), answer)
-    return report_builder.build_report(checkout, asked, by_id, ledger, waivers=CheckTarget.SOURCE in targets)
+    if (not_discovered := by_id.get("HF906")) is not None:
+        for problem in inputs.stack_problems:
+            message = f"{problem.code} {problem.message}"
+            finding = Finding(message=message, place=problem.place, hint=problem.hint)
+            coverage.add(Evaluation(rule=not_discovered), finding)
+    for rule, result in inputs.tool_results:
+        coverage.add(Evaluation(rule=rule), result)
+    return build_report(checkout, enabled, by_id, coverage, waivers=CheckTarget.SOURCE in targets)
 
 
-def _run_rule(rule: Rule, target: CheckTarget, checkout: Checkout, at_hand: AtHand, ledger: Coverage) -> None:
+def _run_rule(
+    rule: Rule, target: CheckTarget, checkout: Checkout, inputs: CheckInputs, coverage: Coverage
+) -> None:
     check: Callable[[Any], Iterable[CheckResult]] = getattr(rule, target)
-    for asked, subject in _subjects(rule, target, checkout, at_hand):
+    for evaluation, subject in _subjects(rule, target, checkout, inputs):
         if isinstance(subject, Skipped):
-            ledger.add(asked, subject)
+            coverage.add(evaluation, subject)
             continue
-        ledger.record_evaluated(asked)
+        coverage.record_evaluated(evaluation)
         try:
-            for answer in check(subject):
-                ledger.add(asked, answer)
+            for result in check(subject):
+                coverage.add(evaluation, result)
             if rule.extra_files is not None:
-                ledger.record_evaluated(asked, rule.extra_files(subject))
-        except Exception as error:  # noqa: BLE001 - one rule that breaks must not silence the others
-            ledger.record_crash(asked, crash_location(error))
+                coverage.record_evaluated(evaluation, rule.extra_files(subject))
+        except Exception as error:  # noqa: BLE001 - one rule that crashes must not silence the others
+            coverage.record_crash(evaluation, crash_location(error))
 
 
 def crash_location(error: Exception) -> str:
@@ -108,40 +109,41 @@ def crash_location(error: Exception) -> str:
     return f"{type(error).__name__} in {PurePath(last.filename).name}, line {last.lineno}"
 
 
-def _subjects(  # noqa: C901 - one row per kind
-    rule: Rule, target: CheckTarget, checkout: Checkout, at_hand: AtHand
-) -> Iterator[tuple[Asked, object]]:
+def _subjects(  # noqa: C901, PLR0912 - one row per target
+    rule: Rule, target: CheckTarget, checkout: Checkout, inputs: CheckInputs
+) -> Iterator[tuple[Evaluation, object]]:
     """What a rule is evaluated on, each with its files and stacks."""
     match target:
         case CheckTarget.SOURCE:
             for module in checkout.modules:
-                yield Asked(rule=rule, files=module.paths, stacks=module.stacks), module
+                yield Evaluation(rule=rule, files=module.paths, stacks=module.stacks), module
         case CheckTarget.VARIABLES:
             for file in checkout.variables_files:
-                yield Asked(rule=rule, files=(file.path,), stacks=file.stacks), file
+                yield Evaluation(rule=rule, files=(file.path,), stacks=file.stacks), file
         case CheckTarget.STACK:
-            if at_hand.no_stacks:
-                yield Asked(rule=rule), Skipped(reason=NO_STACKS)
+            if inputs.stack_problems:
+                yield Evaluation(rule=rule), Skipped(reason=NO_STACKS)
             for stack in checkout.stacks:
-                yield Asked(rule=rule, files=stack.paths, stacks=(stack,), one=True), stack
+                yield Evaluation(rule=rule, files=stack.paths, stacks=(stack,), single_stack=True), stack
         case CheckTarget.REPOSITORY:
-            yield Asked(rule=rule, files=checkout.files, whole=True), checkout
+            yield Evaluation(rule=rule, files=checkout.files, whole_repository=True), checkout
         case CheckTarget.HISTORY:
-            yield from _seen(rule, at_hand.history, lambda _: None, past=True)
+            if inputs.history.missing is not None:
+                yield Evaluation(rule=rule, is_history=True), Skipped(reason=inputs.history.missing)
+            for history in inputs.history.items:
+                yield Evaluation(rule=rule, is_history=True), history
         case CheckTarget.ENGINE:
-            yield from _seen(rule, at_hand.engine, lambda said: said.stack)
+            yield from _of_stacks(rule, inputs.engine)
         case CheckTarget.PLAN:
-            yield from _seen(rule, at_hand.plans, lambda plan: plan.stack)
+            yield from _of_stacks(rule, inputs.plans)
         case CheckTarget.STATE:
-            yield from _seen(rule, at_hand.states, lambda state: state.stack)
+            yield from _of_stacks(rule, inputs.states)
 
 
-def _seen(
-    rule: Rule, seen: Seen[T], stack_of: Callable[[T], CheckedStack | None], *, past: bool = False
-) -> Iterator[tuple[Asked, object]]:
-    if seen.unseen is not None:
-        yield Asked(rule=rule, past=past), Skipped(reason=seen.unseen)
-    for item in seen.items:
-        stack = stack_of(item)
-        stacks = (stack,) if stack is not None else ()
-        yield Asked(rule=rule, stacks=stacks, one=bool(stacks), past=past), item
+def _of_stacks(
+    rule: Rule, available: Available[EngineOutput] | Available[CheckedPlan] | Available[CheckedState]
+) -> Iterator[tuple[Evaluation, object]]:
+    if available.missing is not None:
+        yield Evaluation(rule=rule), Skipped(reason=available.missing)
+    for item in available.items:
+        yield Evaluation(rule=rule, stacks=(item.stack,), single_stack=True), item

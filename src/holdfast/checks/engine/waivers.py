@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from holdfast.checks.engine.catalogue import removal_note
 from holdfast.checks.model.globs import is_name, is_path, is_rule
-from holdfast.checks.model.report import Reported, Waiver
+from holdfast.checks.model.report import ReportedFinding, Waiver
 from holdfast.config.checks import ConfigWaiver
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
@@ -52,13 +52,13 @@ class LineWaiver(Struct, frozen=True, kw_only=True):
     def file(self) -> str:
         return self.waiver.place.file
 
-    def applies_to(self, one: Reported) -> bool:
+    def applies_to(self, one: ReportedFinding) -> bool:
         if one.file != self.file or one.line is None or not is_rule(self.waiver.rule, one.rule.id):
             return False
         return one.line <= self.line <= (one.end_line or one.line) or one.line == self.block
 
 
-class Broken(Struct, frozen=True, kw_only=True):
+class InvalidWaiver(Struct, frozen=True, kw_only=True):
     """A waiver that is incomplete or wrong."""
 
     place: Place
@@ -67,7 +67,9 @@ class Broken(Struct, frozen=True, kw_only=True):
     """It names a rule that was removed: it is valid but has no effect."""
 
 
-def read_waivers(path: str, lines: Sequence[str], ids: frozenset[str]) -> Iterator[LineWaiver | Broken]:
+def read_waivers(
+    path: str, lines: Sequence[str], ids: frozenset[str]
+) -> Iterator[LineWaiver | InvalidWaiver]:
     """The waivers in the lines of one file; `ids` are the known rules."""
     in_json = path.endswith(_JSON)
     comment = _JSON_COMMENT if in_json else _COMMENT
@@ -133,10 +135,10 @@ def _decode_json_text(escaped: str) -> str:
 
 def _read(
     text: str, place: Place, about: int, ids: frozenset[str], block: int | None = None
-) -> Iterator[LineWaiver | Broken]:
+) -> Iterator[LineWaiver | InvalidWaiver]:
     named = _RULES.match(text)
     if named is None:
-        yield Broken(place=place, message="no rule")
+        yield InvalidWaiver(place=place, message="no rule")
         return
     rest = _GAP.sub(" ", text[named.end() :])
     fields = {name: _unquoted(value) for name, value in _FIELD.findall(rest)}
@@ -146,19 +148,19 @@ def _read(
     reason = fields.get("reason", "")
     if between:
         # A second rule without a comma would look waived to a reader.
-        yield Broken(place=place, message=f"unexpected `{between}`; separate rules with commas")
+        yield InvalidWaiver(place=place, message=f"unexpected `{between}`; separate rules with commas")
     elif not reason:
-        yield Broken(place=place, message="no reason (`reason=…`)")
+        yield InvalidWaiver(place=place, message="no reason (`reason=…`)")
     elif until is None:
         given = f"`{fields['until']}` is not a date" if fields.get("until") else "no end date"
-        yield Broken(place=place, message=f"{given} (`until=2027-01-31`)")
+        yield InvalidWaiver(place=place, message=f"{given} (`until=2027-01-31`)")
     else:
         for rule in dict.fromkeys(re.split(r"\s*,\s*", named[1])):
             if (note := removal_note(rule)) is not None:
-                yield Broken(place=place, message=note, removed=True)
+                yield InvalidWaiver(place=place, message=note, removed=True)
                 continue
             if is_unknown(rule, ids):
-                yield Broken(place=place, message=f"there is no rule `{rule}`")
+                yield InvalidWaiver(place=place, message=f"there is no rule `{rule}`")
                 continue
             waiver = Waiver(
                 rule=rule, reason=reason, until=until, place=place, owner=fields.get("owner") or None
@@ -193,7 +195,7 @@ def from_config(given: ConfigWaiver) -> Waiver:
     )
 
 
-def config_waiver_applies(given: ConfigWaiver, one: Reported) -> bool:
+def config_waiver_applies(given: ConfigWaiver, one: ReportedFinding) -> bool:
     return (
         is_rule(given.rule, one.rule.id)
         and (given.path is None or is_path(given.path, one.file))
@@ -207,7 +209,7 @@ def is_expired(waiver: Waiver, today: date) -> bool:
 
 
 def waiver_for(
-    one: Reported, lines: Iterable[LineWaiver], config: Iterable[ConfigWaiver], today: date
+    one: ReportedFinding, lines: Iterable[LineWaiver], config: Iterable[ConfigWaiver], today: date
 ) -> LineWaiver | ConfigWaiver | None:
     """The waiver that applies to a finding: the closest that has not expired."""
     for line in lines:

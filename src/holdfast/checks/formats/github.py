@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.formats.words import counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.system.markup import one_line
 from holdfast.system.workflow_commands import MAX_ANNOTATIONS, command, escape_commands
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def show(shown: Shown) -> str:
+def show(shown: FormatInput) -> str:
     report = shown.report
     lines: list[str] = []
     for severity, level in _LEVELS.items():
-        found = [finding for finding in report.counted if finding.severity is severity]
+        found = [finding for finding in report.unwaived if finding.severity is severity]
         kept = found if len(found) <= MAX_ANNOTATIONS else found[: MAX_ANNOTATIONS - 1]
         lines += [_annotation(level, finding, shown.prefix) for finding in kept]
         if len(kept) < len(found):
@@ -40,7 +40,7 @@ def _unseen(report: Report) -> list[str]:
     return [command("group", "not fully evaluated"), *said, command("endgroup", "")]
 
 
-def _annotation(level: str, finding: Reported, prefix: str) -> str:
+def _annotation(level: str, finding: ReportedFinding, prefix: str) -> str:
     where = [part for part in (finding.stack, finding.address) if part]
     about = f" ({', '.join(where)})" if where else ""
     hint = f"\n{finding.hint}" if finding.hint else ""

@@ -10,7 +10,7 @@ from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class FormatInput(Struct, frozen=True, kw_only=True):
     """A redacted report, and what formatting needs to know."""
 
     report: Report
@@ -24,5 +24,5 @@ class Shown(Struct, frozen=True, kw_only=True):
     seconds: float | None = None
 
 
-Format = Callable[[Shown], str]
+Format = Callable[[FormatInput], str]
 """The text ends with a line feed."""

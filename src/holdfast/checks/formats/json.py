@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, Reported, Unseen
+from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding
 
 
-def show(shown: Shown) -> str:
+def show(shown: FormatInput) -> str:
     return json.dumps(document(shown.report), indent=2, ensure_ascii=False).replace("##[", "##\\u005b") + "\n"
 
 
@@ -36,7 +36,7 @@ def summary(report: Report) -> dict[str, object]:
     }
 
 
-def _finding(finding: Reported) -> dict[str, object]:
+def _finding(finding: ReportedFinding) -> dict[str, object]:
     waiver = finding.waiver
     return {
         "rule": finding.rule.id,
@@ -63,5 +63,5 @@ def _finding(finding: Reported) -> dict[str, object]:
     }
 
 
-def _skipped(skip: Unseen) -> dict[str, object]:
+def _skipped(skip: NotEvaluated) -> dict[str, object]:
     return {"rule": skip.rule, "reason": skip.reason, "file": skip.file, "stack": skip.stack}

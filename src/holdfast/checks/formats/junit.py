@@ -8,15 +8,15 @@ from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
 
-from holdfast.checks.formats.interface import Shown
-from holdfast.checks.model.report import Reported
+from holdfast.checks.formats.interface import FormatInput
+from holdfast.checks.model.report import ReportedFinding
 from holdfast.system.markup import one_line
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COMMAND = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 
 
-def show(shown: Shown) -> str:
+def show(shown: FormatInput) -> str:
     cases = list(_cases(shown))
     failed = sum(bool(case.failures) for case in cases)
     skipped = sum(not case.failures and bool(case.reasons) for case in cases)
@@ -32,21 +32,21 @@ def show(shown: Shown) -> str:
 class _Case(Struct, frozen=True, kw_only=True):
     rule: str
     title: str
-    failures: list[Reported]
-    others: list[Reported]
+    failures: list[ReportedFinding]
+    others: list[ReportedFinding]
     """Findings that do not fail the command."""
     reasons: list[str]
     """Why the rule was not fully evaluated."""
 
 
-def _cases(shown: Shown) -> Iterator[_Case]:
+def _cases(shown: FormatInput) -> Iterator[_Case]:
     """Every rule that was evaluated, and rules of external tools with findings or skips."""
     report = shown.report
     titles = dict.fromkeys((finding.rule for finding in report.skipped), "")
     titles.update((finding.rule.id, finding.rule.title) for finding in report.findings)
     titles.update((rule.id, rule.title) for rule in report.rules)
     for id_ in sorted(titles):
-        found = [finding for finding in report.counted if finding.rule.id == id_]
+        found = [finding for finding in report.unwaived if finding.rule.id == id_]
         yield _Case(
             rule=id_,
             title=titles[id_],
@@ -73,7 +73,7 @@ def _case(case: _Case) -> Iterator[str]:
     yield "    </testcase>"
 
 
-def _line(finding: Reported) -> str:
+def _line(finding: ReportedFinding) -> str:
     where = finding.file or finding.stack or "the repository"
     place = where if finding.line is None else f"{where}:{finding.line}"
     about = f" ({finding.address})" if finding.address else ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.formats.words import counts_text, partly_evaluated_text, plural
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.kernel.patterns import pattern
 from holdfast.system.markup import cell, code
 from holdfast.system.workflow_commands import escape_commands
@@ -21,12 +21,12 @@ _ORDER = tuple(Severity)
 _PLAIN = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-def show(shown: Shown) -> str:
+def show(shown: FormatInput) -> str:
     report = shown.report
     gravest = next((severity for severity in Severity if report.count(severity)), None)
     icon = _ICONS[gravest] if gravest is not None else "✅"
     lines = [f"### {icon} Checks: {counts_text(report)}", "", _counts(report), ""]
-    found = sorted(report.counted, key=lambda finding: _ORDER.index(finding.severity))
+    found = sorted(report.unwaived, key=lambda finding: _ORDER.index(finding.severity))
     rows = _within(_ROOM, map(_row, found))
     if rows:
         lines += ["| | rule | where | what |", "|---|---|---|---|", *rows, ""]
@@ -50,7 +50,7 @@ def _counts(report: Report) -> str:
     return " · ".join(parts)
 
 
-def _row(finding: Reported) -> str:
+def _row(finding: ReportedFinding) -> str:
     what = finding.message if finding.address is None else f"{finding.address}: {finding.message}"
     hint = f"<br>{cell(finding.hint.replace('`', chr(39)), _WIDEST)}" if finding.hint else ""
     text = cell(what.replace("`", "'"), _WIDEST)
@@ -63,7 +63,7 @@ def _id(rule: str) -> str:
     return rule if _PLAIN.fullmatch(rule) else cell(rule, _WIDEST)
 
 
-def _where(finding: Reported) -> str:
+def _where(finding: ReportedFinding) -> str:
     if finding.file is None:
         return finding.stack or "the repository"
     return finding.file if finding.line is None else f"{finding.file}:{finding.line}"

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from urllib.parse import quote
 
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.formats.words import waiver_text
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import Report, Reported, Unseen, Waiver
+from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding, Waiver
 from holdfast.system.markup import one_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -28,14 +28,16 @@ _CONFIGURATION = "holdfast.yaml"
 """The place of findings without a file: GitHub requires one."""
 
 
-def show(shown: Shown) -> str:
+def show(shown: FormatInput) -> str:
     # Escaped so that GitHub Actions sees no command: `##[` only occurs in texts.
     return json.dumps(document(shown), indent=2, ensure_ascii=False).replace("##[", "##\\u005b") + "\n"
 
 
-def document(shown: Shown) -> dict[str, object]:
+def document(shown: FormatInput) -> dict[str, object]:
     report = shown.report
-    shown_findings = sorted(report.counted, key=lambda finding: _ORDER.index(finding.severity))[:MOST_RESULTS]
+    shown_findings = sorted(report.unwaived, key=lambda finding: _ORDER.index(finding.severity))[
+        :MOST_RESULTS
+    ]
     waived_findings = [finding for finding in report.findings if finding.waived]
     rules = _rules(report, [*shown_findings, *waived_findings])
     index = {rule.id: number for number, rule in enumerate(rules)}
@@ -71,7 +73,7 @@ def document(shown: Shown) -> dict[str, object]:
                 ],
                 "properties": {
                     "waived": report.waived,
-                    "leftOut": len(report.counted) - len(shown_findings),
+                    "leftOut": len(report.unwaived) - len(shown_findings),
                     "rulesThatCouldNotLook": len(report.partly_evaluated),
                 },
             }
@@ -79,7 +81,7 @@ def document(shown: Shown) -> dict[str, object]:
     }
 
 
-def _rules(report: Report, told: Iterable[Reported]) -> list[Rule]:
+def _rules(report: Report, told: Iterable[ReportedFinding]) -> list[Rule]:
     found = {rule.id: rule for rule in report.rules}
     found.update((finding.rule.id, finding.rule) for finding in told)
     return [found[id_] for id_ in sorted(found)]
@@ -101,7 +103,7 @@ def _said(*texts: str) -> str:
     return next(filter(None, (one_line(text, _LONGEST) for text in texts)), "?")
 
 
-def _result(finding: Reported, rule_index: int, prefix: str, seen: Counter[str]) -> dict[str, object]:
+def _result(finding: ReportedFinding, rule_index: int, prefix: str, seen: Counter[str]) -> dict[str, object]:
     hint = f" {finding.hint}" if finding.hint else ""
     result: dict[str, object] = {
         "ruleId": finding.rule.id,
@@ -116,7 +118,7 @@ def _result(finding: Reported, rule_index: int, prefix: str, seen: Counter[str])
     return result
 
 
-def _location(finding: Reported, prefix: str) -> dict[str, object]:
+def _location(finding: ReportedFinding, prefix: str) -> dict[str, object]:
     line = finding.line or 1
     region = {
         "startLine": line,
@@ -143,7 +145,7 @@ def _uri(path: str) -> str:
         return quote(path, errors="replace")
 
 
-def _fingerprint(finding: Reported, seen: Counter[str]) -> str:
+def _fingerprint(finding: ReportedFinding, seen: Counter[str]) -> str:
     """Stable while the line is the same, wherever it moves; a counter distinguishes equal ones."""
     # The source line is masked: not even a digest of a secret leaves.
     line = finding.source or finding.message
@@ -153,7 +155,7 @@ def _fingerprint(finding: Reported, seen: Counter[str]) -> str:
     return f"{digest}:{seen[digest]}"
 
 
-def _unseen(skip: Unseen, rules: Container[str]) -> dict[str, object]:
+def _unseen(skip: NotEvaluated, rules: Container[str]) -> dict[str, object]:
     where = f" ({skip.file or skip.stack})" if skip.file or skip.stack else ""
     text = one_line(f"{skip.rule} was not fully evaluated: {skip.reason}{where}", _LONGEST)
     said: dict[str, object] = {"level": "note", "message": {"text": text}}
@@ -161,7 +163,7 @@ def _unseen(skip: Unseen, rules: Container[str]) -> dict[str, object]:
     return {**said, "associatedRule": {"id": skip.rule}} if skip.rule in rules else said
 
 
-def _waived(finding: Reported, waiver: Waiver, prefix: str) -> dict[str, object]:
+def _waived(finding: ReportedFinding, waiver: Waiver, prefix: str) -> dict[str, object]:
     return {
         "level": "note",
         "message": {"text": one_line(f"{finding.message}: {waiver_text(waiver)}", _LONGEST)},

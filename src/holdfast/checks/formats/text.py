@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.formats.words import counts_text, partly_evaluated_text, plural, waiver_text
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.system.markup import one_line
 
 MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
@@ -21,19 +21,19 @@ Piece = tuple[str, str]
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "cyan"}
 
 
-def show(shown: Shown) -> str:
+def show(shown: FormatInput) -> str:
     return "".join("".join(text for text, _ in line) + "\n" for line in lines(shown))
 
 
-def lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
+def lines(shown: FormatInput) -> Iterator[tuple[Piece, ...]]:
     yield from finding_lines(shown)
     yield ((f" {_last_line(shown)}", ""),)
 
 
-def finding_lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
+def finding_lines(shown: FormatInput) -> Iterator[tuple[Piece, ...]]:
     """Without the summary line."""
     report = shown.report
-    findings = report.findings if shown.verbose else report.counted
+    findings = report.findings if shown.verbose else report.unwaived
     for file, group in itertools.groupby(findings, key=lambda finding: finding.file):
         yield ((f" {one_line(file) if file is not None else 'not in a file'}", "bold"),)
         hints_shown: set[tuple[str, str | None]] = set()
@@ -46,7 +46,7 @@ def finding_lines(shown: Shown) -> Iterator[tuple[Piece, ...]]:
         yield from _skipped(report)
 
 
-def _finding(finding: Reported, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
+def _finding(finding: ReportedFinding, *, hint: bool) -> Iterator[tuple[Piece, ...]]:
     """The hint is shown once per rule and file."""
     number = "" if finding.line is None else str(finding.line)
     mark, style = ("~", "dim") if finding.waived else (MARKS[finding.severity], _STYLES[finding.severity])
@@ -86,7 +86,7 @@ def _skipped(report: Report) -> Iterator[tuple[Piece, ...]]:
     yield ()
 
 
-def _last_line(shown: Shown) -> str:
+def _last_line(shown: FormatInput) -> str:
     report = shown.report
     parts = [plural(report.files, "file"), counts_text(report)]
     if report.waived:

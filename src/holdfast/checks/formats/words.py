@@ -28,7 +28,7 @@ def partly_evaluated_text(report: Report) -> str:
 
 def summary_text(report: Report) -> str:
     """`2 errors · 1 waived · 3 rules were only partly evaluated`; empty without findings and skips."""
-    if not (report.counted or report.skipped):
+    if not (report.unwaived or report.skipped):
         return ""
     waived_ = f"{report.waived} waived" if report.waived else ""
     return " · ".join(part for part in (counts_text(report), waived_, partly_evaluated_text(report)) if part)

@@ -38,7 +38,7 @@ from holdfast.checks.model.subjects import (
     CheckedStack,
     CheckedState,
     Checkout,
-    EngineSaid,
+    EngineOutput,
     History,
     Module,
     VariablesFile,
@@ -130,7 +130,7 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
     """Once: the files of the tree, and all stacks."""
     history: CheckFunction[History] | None = None
     """Once, with `--history`: the Git history."""
-    engine: CheckFunction[EngineSaid] | None = None
+    engine: CheckFunction[EngineOutput] | None = None
     """With `--engine`, and in a plan: Terraform's output for each root module."""
     plan: CheckFunction[CheckedPlan] | None = None
     """Each available plan."""

@@ -25,7 +25,7 @@ class Waiver(Struct, frozen=True, kw_only=True):
     owner: str | None = None
 
 
-class Reported(Struct, frozen=True, kw_only=True):
+class ReportedFinding(Struct, frozen=True, kw_only=True):
     """One finding of the report."""
 
     rule: Rule
@@ -51,7 +51,7 @@ class Reported(Struct, frozen=True, kw_only=True):
         return self.waiver is not None
 
 
-class Unseen(Struct, frozen=True, kw_only=True):
+class NotEvaluated(Struct, frozen=True, kw_only=True):
     """A rule that was not fully evaluated, and why."""
 
     rule: str
@@ -61,9 +61,9 @@ class Unseen(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    findings: tuple[Reported, ...]
+    findings: tuple[ReportedFinding, ...]
     """By file and line; those without a file last."""
-    skipped: tuple[Unseen, ...]
+    skipped: tuple[NotEvaluated, ...]
     rules: tuple[Rule, ...]
     """All enabled rules, including those without findings."""
     files: int
@@ -73,15 +73,15 @@ class Report(Struct, frozen=True, kw_only=True):
 
     def count(self, severity: Severity) -> int:
         """Without waived findings."""
-        return sum(finding.severity is severity for finding in self.counted)
+        return sum(finding.severity is severity for finding in self.unwaived)
 
     @property
-    def counted(self) -> tuple[Reported, ...]:
+    def unwaived(self) -> tuple[ReportedFinding, ...]:
         return tuple(finding for finding in self.findings if not finding.waived)
 
     @property
     def waived(self) -> int:
-        return len(self.findings) - len(self.counted)
+        return len(self.findings) - len(self.unwaived)
 
     @property
     def partly_evaluated(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(finding.rule for finding in self.skipped))
 
     def exit(self, fail_on: Severity) -> Exit:
-        refused = any(finding.severity.is_at_least(fail_on) for finding in self.counted)
+        refused = any(finding.severity.is_at_least(fail_on) for finding in self.unwaived)
         return Exit.REFUSED if refused else Exit.DONE
 
 
@@ -135,11 +135,11 @@ def redact_report(report: Report, clean: Callable[[str], str]) -> Report:
     return replace(report, findings=findings, skipped=skipped)
 
 
-def sort_findings(findings: Iterable[Reported]) -> tuple[Reported, ...]:
+def sort_findings(findings: Iterable[ReportedFinding]) -> tuple[ReportedFinding, ...]:
     return tuple(sorted(findings, key=_order))
 
 
-def _order(finding: Reported) -> tuple[bool, str, int, str, str, str, str]:
+def _order(finding: ReportedFinding) -> tuple[bool, str, int, str, str, str, str]:
     return (
         finding.file is None,
         finding.file or "",

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from holdfast.checks.code.bodies import ABSENT, Absent, bodies, nested, value
-from holdfast.checks.model.traces import Trace, Unread
+from holdfast.checks.model.traces import HistoryMatch, UnreadVersion
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.eval.evaluate import Scope
@@ -198,7 +198,7 @@ class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
         return (*inside, *self.stack.variables_files, self.checkout.config.file.name)
 
     @functools.cached_property
-    def backend(self) -> BackendSeen:
+    def backend(self) -> BackendSettings:
         return _backend(self)
 
     @property
@@ -207,7 +207,7 @@ class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
         return Place(file=self.stack.own_file) if self.stack.own_file is not None else self.stack.place
 
 
-class BackendSeen(Struct, frozen=True, kw_only=True):
+class BackendSettings(Struct, frozen=True, kw_only=True):
     """The backend of a stack, from code and configuration."""
 
     type: str
@@ -220,14 +220,14 @@ class BackendSeen(Struct, frozen=True, kw_only=True):
     """The block in the code, otherwise the place in the configuration."""
 
 
-def _backend(checked: CheckedStack) -> BackendSeen:
+def _backend(checked: CheckedStack) -> BackendSettings:
     stack, code = checked.stack, checked.module.code
     configured = stack.backend
     in_code = dict(code.backend.settings) if code.backend is not None else {}
     given = dict(configured.settings) if configured is not None else {}
     said = code.backend.type if code.backend is not None else ("cloud" if code.cloud is not None else None)
     place = code.backend.place if code.backend is not None else code.cloud
-    return BackendSeen(
+    return BackendSettings(
         type=said or (configured.type if configured is not None else None) or "holdfast",
         settings={**in_code, **given},
         in_code=in_code,
@@ -235,7 +235,7 @@ def _backend(checked: CheckedStack) -> BackendSeen:
     )
 
 
-class EngineSaid(MaskedStruct, frozen=True, kw_only=True):
+class EngineOutput(MaskedStruct, frozen=True, kw_only=True):
     """Terraform's output for the code of one folder."""
 
     stack: CheckedStack
@@ -246,13 +246,13 @@ class EngineSaid(MaskedStruct, frozen=True, kw_only=True):
     """Errors of `validate`, with places in the source."""
     warnings: tuple[Problem, ...] = ()
     """Warnings of `validate`."""
-    unseen: str | None = None
+    validate_skipped: str | None = None
     """Why `validate` was not run."""
-    unformatted: str | None = None
+    fmt_skipped: str | None = None
     """Why `fmt` was not run."""
-    mended: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
     """Files that `--fix` formatted; they are not in `formatted`."""
-    alone: tuple[str, ...] = ()
+    unused_folders: tuple[str, ...] = ()
     """Folders that no stack uses: only their format was checked, together with this one."""
 
 
@@ -292,9 +292,9 @@ class History(Struct, kw_only=True, eq=False, dict=True):
     commits: tuple[Commit, ...]
     """Newest first; `shallow` if the clone does not have all."""
     shallow: bool = False
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[HistoryMatch, ...] = ()
     """Matches in old versions, oldest first."""
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[UnreadVersion, ...] = ()
     """Old versions that could not be searched."""
 
 
@@ -367,13 +367,13 @@ __all__ = [
     "MODES",
     "UNKNOWN",
     "Absent",
-    "BackendSeen",
+    "BackendSettings",
     "CheckedPlan",
     "CheckedStack",
     "CheckedState",
     "Checkout",
     "Commit",
-    "EngineSaid",
+    "EngineOutput",
     "History",
     "Module",
     "Resource",

@@ -7,7 +7,7 @@ from enum import Enum
 from msgspec import Struct
 
 
-class Mark(Enum):
+class ContentKind(Enum):
     """With an article, as used in findings."""
 
     STATE = "a state under another name"
@@ -17,8 +17,8 @@ class Mark(Enum):
     SECRET = "a secret"  # noqa: S105 - a kind, not one
 
 
-class Trace(Struct, frozen=True):
-    mark: Mark
+class HistoryMatch(Struct, frozen=True):
+    mark: ContentKind
     path: str
     commit: str
     """The first commit with it."""
@@ -31,7 +31,7 @@ class Trace(Struct, frozen=True):
     """For a secret: tells whether two are the same."""
 
 
-class Unread(Struct, frozen=True):
+class UnreadVersion(Struct, frozen=True):
     """An old version that could not be searched."""
 
     path: str

@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.backends.backend_types import BACKEND_TYPES, REMOVED
-from holdfast.checks.backends.backends import Home, for_backends
+from holdfast.checks.backends.backends import BackendView, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.config.problems import did_you_mean
 
 
-def _judge(home: Home) -> Iterator[Finding]:
+def _judge(home: BackendView) -> Iterator[Finding]:
     if home.type in REMOVED:
         hint = f"Move the state to another backend; the closest is `{REMOVED[home.type]}`."
         yield finding(home.block or home.place, f"Terraform 1.3 removed the {home.type} backend", hint=hint)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
-def _judge(home: Home) -> Iterator[CheckResult]:
+def _judge(home: BackendView) -> Iterator[CheckResult]:
     match home.type:
         case "s3":
             yield from _s3(home)
@@ -22,7 +22,7 @@ def _judge(home: Home) -> Iterator[CheckResult]:
             )
 
 
-def _s3(home: Home) -> Iterator[CheckResult]:
+def _s3(home: BackendView) -> Iterator[CheckResult]:
     native = home.flag("use_lockfile")
     if native or home.has("dynamodb_table"):
         return
@@ -36,7 +36,7 @@ def _s3(home: Home) -> Iterator[CheckResult]:
     )
 
 
-def _http(home: Home) -> Iterator[CheckResult]:
+def _http(home: BackendView) -> Iterator[CheckResult]:
     if not home.has("lock_address"):
         yield finding(
             home.where,
@@ -51,7 +51,7 @@ def _http(home: Home) -> Iterator[CheckResult]:
         )
 
 
-def _consul(home: Home) -> Iterator[CheckResult]:
+def _consul(home: BackendView) -> Iterator[CheckResult]:
     lock = home.flag("lock", default=True)
     if lock is None:
         yield home.unknown("lock")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 _BOTH = "Once everyone uses both, remove `dynamodb_table`; delete the table when no stack uses it."
@@ -12,7 +12,7 @@ _FIRST = (
 )
 
 
-def _judge(home: Home) -> Iterator[Finding]:
+def _judge(home: BackendView) -> Iterator[Finding]:
     if home.type != "s3" or home.tofu:
         return
     for name in ("dynamodb_table", "dynamodb_endpoint"):

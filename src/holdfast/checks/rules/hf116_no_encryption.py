@@ -2,7 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_backends, is_loopback, parse_address, s3_example
+from holdfast.checks.backends.backends import (
+    BackendView,
+    for_backends,
+    is_loopback,
+    parse_address,
+    s3_example,
+)
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, UNKNOWN
 from holdfast.kernel.patterns import pattern
@@ -22,7 +28,7 @@ _ADDRESSES = {
 }
 
 
-def _judge(home: Home) -> Iterator[CheckResult]:
+def _judge(home: BackendView) -> Iterator[CheckResult]:
     if home.client_encrypted:
         return
     yield from _at_rest(home)
@@ -31,7 +37,7 @@ def _judge(home: Home) -> Iterator[CheckResult]:
         yield Skipped(reason=home.kind.at_rest_unknown)
 
 
-def _at_rest(home: Home) -> Iterator[CheckResult]:
+def _at_rest(home: BackendView) -> Iterator[CheckResult]:
     if home.type not in _DEFAULTS or (home.type == "s3" and _keyed(home)):
         return
     encrypt = home.flag("encrypt", default=_DEFAULTS[home.type])
@@ -44,12 +50,12 @@ def _at_rest(home: Home) -> Iterator[CheckResult]:
         )
 
 
-def _keyed(home: Home) -> bool:
+def _keyed(home: BackendView) -> bool:
     """HF117 reports that case: a key that is configured and not used."""
     return home.has("kms_key_id") or home.has("sse_customer_key")
 
 
-def _on_the_way(home: Home) -> Iterator[CheckResult]:
+def _on_the_way(home: BackendView) -> Iterator[CheckResult]:
     for name in _ADDRESSES.get(home.type, ()):
         if home.value(name) is UNKNOWN:
             yield home.unknown(name)
@@ -66,7 +72,7 @@ def _on_the_way(home: Home) -> Iterator[CheckResult]:
         yield from _pg(home)
 
 
-def _pg(home: Home) -> Iterator[CheckResult]:
+def _pg(home: BackendView) -> Iterator[CheckResult]:
     """The environment variable counts where the connection string has no `sslmode`."""
     conn = home.text("conn_str") or ""
     if _near(conn):
@@ -89,7 +95,7 @@ def _near(conn: str) -> bool:
     return host is not None and (host["host"].startswith("/") or is_loopback(host["host"]))
 
 
-def _consul(home: Home) -> Iterator[CheckResult]:
+def _consul(home: BackendView) -> Iterator[CheckResult]:
     """It uses plain HTTP unless `scheme` or the environment says otherwise."""
     scheme, address = home.value("scheme"), home.text("address") or "localhost"
     if scheme is ABSENT:

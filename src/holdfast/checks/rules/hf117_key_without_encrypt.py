@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
-def _judge(home: Home) -> Iterator[CheckResult]:
+def _judge(home: BackendView) -> Iterator[CheckResult]:
     if home.type != "s3":
         return
     for name in ("kms_key_id", "sse_customer_key"):

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 
-def _judge(home: Home) -> Iterator[Finding]:
+def _judge(home: BackendView) -> Iterator[Finding]:
     if home.type != "s3" or home.client_encrypted or not home.flag("encrypt"):
         return
     if not home.has("kms_key_id") and not home.has("sse_customer_key"):

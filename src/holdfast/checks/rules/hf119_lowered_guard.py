@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.backends.backends import Home, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 _NO_TLS: Final = "certificates are not verified, so the state can be read and changed in transit"
@@ -30,7 +30,7 @@ _ENDPOINTS: Final = frozenset(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S
 _PRIVATE: Final = frozenset(("private", "bucket-owner-full-control", "bucket-owner-read"))
 
 
-def _judge(home: Home) -> Iterator[CheckResult]:
+def _judge(home: BackendView) -> Iterator[CheckResult]:
     elsewhere = home.type == "s3" and (
         home.has("endpoint") or home.has("endpoints.s3") or not _ENDPOINTS.isdisjoint(home.env)
     )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import parse_qsl
 
-from holdfast.checks.backends.backends import Home, for_stacks, for_unused_modules, parse_address
+from holdfast.checks.backends.backends import BackendView, for_stacks, for_unused_modules, parse_address
 from holdfast.checks.backends.remote_states import TYPE, settings_in
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module
@@ -15,7 +15,7 @@ _SECRET_NAME = pattern(r"token|secret|password|passwd|signature|sig|key", re.IGN
 _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "proxy_url")
 
 
-def _judge(home: Home) -> Iterator[Finding]:
+def _judge(home: BackendView) -> Iterator[Finding]:
     for name in home.kind.secrets:
         found = home.value(name)
         if _written_out(found) and not _only_a_path(home.type, name, found):
@@ -60,7 +60,7 @@ def _source(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources(TYPE, mode="data"):
         found = settings_in(resource)
         if found is not None:
-            home = Home(type=found[0], settings=found[1], block=resource.block, place=resource.place)
+            home = BackendView(type=found[0], settings=found[1], block=resource.block, place=resource.place)
             for problem in _judge(home):
                 yield finding(resource.block, problem.message, address=resource.address)
     yield from _orphans(module)

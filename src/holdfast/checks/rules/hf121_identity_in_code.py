@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.backends.backends import Home, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
@@ -11,7 +11,7 @@ _KEY_FILES: Final = {"gcs": ("credentials",)}
 """Settings that are the path of a key file or its content; HF120 reports the content."""
 
 
-def _judge(home: Home) -> Iterator[Finding]:
+def _judge(home: BackendView) -> Iterator[Finding]:
     for name in (*home.kind.identities, *_KEY_FILES.get(home.type, ())):
         if home.in_code(name) and home.value(name) is not UNKNOWN and not _is_content(home.value(name)):
             yield finding(home.place_of(name), f"`{name}` of the {home.type} backend is hard-coded")

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import Home, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
 
-def _judge(home: Home) -> Iterator[Finding]:
+def _judge(home: BackendView) -> Iterator[Finding]:
     if home.type == "local" or home.block is None:
         return
     fixed = [name for name in home.kind.places if home.in_code(name) and home.value(name) is not UNKNOWN]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.checks.backends.backends import Home, backend_of_stack
+from holdfast.checks.backends.backends import BackendView, backend_of_stack
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import UNKNOWN, CheckedStack, Checkout
 
@@ -24,7 +24,7 @@ def _look(checkout: Checkout) -> Iterator[CheckResult]:
             yield _mixed(store[-1], stacks, names)
 
 
-def _store(home: Home) -> tuple[str, ...] | None:
+def _store(home: BackendView) -> tuple[str, ...] | None:
     parts = [home.text(name) for name in home.kind.store]
     known = tuple(part for part in parts if part is not None)
     if not known or len(known) < len(parts):

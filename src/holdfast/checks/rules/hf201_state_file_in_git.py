@@ -4,7 +4,7 @@ import re
 
 from holdfast.checks.model.contents import is_state
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.traces import Mark
+from holdfast.checks.model.traces import ContentKind
 from holdfast.checks.secrets.committed_files import (
     Content,
     Suspect,
@@ -27,7 +27,7 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
         return Suspect("a state file")
     if content is None or not _OTHER_NAMES.search(name):
         return None
-    return Suspect(Mark.STATE.value) if is_state(content() or b"") else None
+    return Suspect(ContentKind.STATE.value) if is_state(content() or b"") else None
 
 
 RULE = Rule(
@@ -38,7 +38,7 @@ RULE = Rule(
     fix="Move the state to a backend (`holdfast state` helps), run `git rm --cached`, add `*.tfstate*` "
     "to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
-    **in_git(_judge, Mark.STATE),
+    **in_git(_judge, ContentKind.STATE),
     secret=True,
     more="Found by name (`*.tfstate`, `*.tfstate.backup`, `errored.tfstate`, lock files), and by "
     "content in JSON, backups and files without an extension; with `--history` in old versions of any "

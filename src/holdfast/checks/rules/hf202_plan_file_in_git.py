@@ -4,7 +4,7 @@ import re
 
 from holdfast.checks.model.contents import is_packed_plan, is_shown_plan
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.traces import Mark
+from holdfast.checks.model.traces import ContentKind
 from holdfast.checks.secrets.committed_files import (
     Content,
     Suspect,
@@ -29,12 +29,12 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
     if name.lower().endswith(".json"):
         return _shown(content() or b"")
     inside = content() or b"" if _PACKED.search(name) else b""
-    return Suspect(Mark.PLAN.value) if is_packed_plan(inside) else None
+    return Suspect(ContentKind.PLAN.value) if is_packed_plan(inside) else None
 
 
 def _shown(inside: bytes) -> Suspect | None:
     shown = is_shown_plan(inside)
-    return Suspect(Mark.SHOWN_PLAN.value, severity=Severity.WARNING) if shown else None
+    return Suspect(ContentKind.SHOWN_PLAN.value, severity=Severity.WARNING) if shown else None
 
 
 RULE = Rule(
@@ -44,7 +44,7 @@ RULE = Rule(
     "and often the backend's settings with its password.",
     fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
-    **in_git(_judge, Mark.PLAN, Mark.SHOWN_PLAN),
+    **in_git(_judge, ContentKind.PLAN, ContentKind.SHOWN_PLAN),
     secret=True,
     more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content in archives written by `plan "
     "-out`, and in JSON from `show -json` (a warning: plans for policy tests look the same; waive their "

@@ -4,7 +4,7 @@ import re
 
 from holdfast.checks.model.contents import holds_key
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.traces import Mark
+from holdfast.checks.model.traces import ContentKind
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, name_of
 from holdfast.kernel.patterns import pattern
 
@@ -24,7 +24,7 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
         named = perhaps and "pub" not in name.lower() and not re.search(r"(?i)cert|chain|ca\.|bundle", name)
         return Suspect("a possible private key", severity=Severity.WARNING) if named else None
     if perhaps or _LOOKED_INTO.search(name):
-        return Suspect(Mark.KEY.value) if holds_key(content() or b"") else None
+        return Suspect(ContentKind.KEY.value) if holds_key(content() or b"") else None
     return None
 
 
@@ -35,7 +35,7 @@ RULE = Rule(
     fix="Replace the key wherever it is trusted, run `git rm --cached`, and store the new one in a "
     "secret store.",
     severity=Severity.ERROR,
-    **in_git(_judge, Mark.KEY),
+    **in_git(_judge, ContentKind.KEY),
     secret=True,
     more="SSH keys and key stores by name; `*.pem`, `*.key` and similar files by content, so public "
     "keys and certificates are not reported. With `--history` a name alone is a warning, and keys are "

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from holdfast.checks.model.contents import in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, History, Module, VariablesFile
-from holdfast.checks.model.traces import Mark
+from holdfast.checks.model.traces import ContentKind
 from holdfast.checks.secrets.known_secrets import known_in
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
@@ -52,7 +52,7 @@ def _look(checkout: Checkout, path: str) -> Iterator[Finding]:
 
 def _history(seen: History) -> Iterator[CheckResult]:
     """Secrets in old versions only; those that are still in the tree are reported there."""
-    found = [trace for trace in seen.traces if trace.mark is Mark.SECRET]
+    found = [trace for trace in seen.traces if trace.mark is ContentKind.SECRET]
     there = set(_digests(seen.checkout)) if found else set()
     for trace in found:
         if trace.digest not in there:

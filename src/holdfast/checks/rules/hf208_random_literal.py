@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 from holdfast.checks.secrets import literals, texts
-from holdfast.checks.secrets.suspicion import SecretKind, Suspicious
+from holdfast.checks.secrets.suspicion import SecretKind, SuspiciousText
 
 
 def _module(module: Module) -> Iterator[Finding]:
@@ -19,10 +19,10 @@ def _variables(file: VariablesFile) -> Iterator[Finding]:
 def _repository(checkout: Checkout) -> Iterator[CheckResult]:
     found = texts.in_documents(checkout)
     yield from (text for text in found if isinstance(text, Skipped))
-    yield from _found(text for text in found if isinstance(text, Suspicious))
+    yield from _found(text for text in found if isinstance(text, SuspiciousText))
 
 
-def _found(every: Iterable[Suspicious]) -> Iterator[Finding]:
+def _found(every: Iterable[SuspiciousText]) -> Iterator[Finding]:
     for text in every:
         if text.kind is SecretKind.RANDOM:
             message = (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 from holdfast.checks.secrets import literals, secret_facts, texts
-from holdfast.checks.secrets.suspicion import SecretKind, Suspicious
+from holdfast.checks.secrets.suspicion import SecretKind, SuspiciousText
 
 _FIX = "Pass it as a sensitive variable without a default, or read it from a secret store; then rotate it."
 
@@ -36,7 +36,7 @@ def _repository(checkout: Checkout) -> Iterator[CheckResult]:
             yield _password(text)
 
 
-def _password(text: Suspicious) -> Finding:
+def _password(text: SuspiciousText) -> Finding:
     inline = " " in text.name or text.name.startswith("-")
     message = f"the password of `{text.name}` is hard-coded" if inline else f"`{text.name}` is hard-coded"
     return finding(text.place, message, address=text.address, severity=Severity.WARNING)

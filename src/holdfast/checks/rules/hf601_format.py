@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from holdfast.checks.code.formatting import Hunk, hunks
 from holdfast.checks.engine.source_lines import mask_values
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import EngineSaid
+from holdfast.checks.model.subjects import EngineOutput
 from holdfast.kernel.errors import Place
 
 _SHOWN = 3
 _HEREDOC = "<<"
 
 
-def _look(output: EngineSaid) -> Iterator[CheckResult]:
-    if output.unformatted is not None:
-        yield Skipped(reason=output.unformatted)
+def _look(output: EngineOutput) -> Iterator[CheckResult]:
+    if output.fmt_skipped is not None:
+        yield Skipped(reason=output.fmt_skipped)
     for path, formatted in sorted(output.formatted.items()):
         content = output.stack.checkout.content(path)
         if content is None or content == formatted:
@@ -26,7 +26,7 @@ def _look(output: EngineSaid) -> Iterator[CheckResult]:
                 yield finding(place, _message(hunk), hint=_hint(hunk), end_line=hunk.end_line, stack=stack)
 
 
-def _users(output: EngineSaid, path: str) -> tuple[str | None, ...]:
+def _users(output: EngineOutput, path: str) -> tuple[str | None, ...]:
     """The stacks that use the file; Terraform formats it for one of them on behalf of all."""
     checkout = output.stack.checkout
     code = checkout.users.get(path.rpartition("/")[0] or ".", ())

@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped
-from holdfast.checks.model.subjects import EngineSaid
+from holdfast.checks.model.subjects import EngineOutput
 
 
-def _look(output: EngineSaid) -> Iterator[CheckResult]:
-    if output.unseen is not None:
-        yield Skipped(reason=output.unseen)
-    for folder in output.alone:
+def _look(output: EngineOutput) -> Iterator[CheckResult]:
+    if output.validate_skipped is not None:
+        yield Skipped(reason=output.validate_skipped)
+    for folder in output.unused_folders:
         yield Skipped(reason="no stack uses this code, so it was not validated", file=folder)
     for severity, problems in ((None, output.problems), (Severity.WARNING, output.warnings)):
         for problem in problems:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.checks.model.contents import in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout, History
-from holdfast.checks.model.traces import Mark, Trace
+from holdfast.checks.model.traces import ContentKind, HistoryMatch
 from holdfast.kernel.errors import Place
 
 NO_GIT = "not a Git working tree, so the tracked files are not known"
@@ -39,7 +39,7 @@ class Suspect(Struct, frozen=True):
     severity: Severity | None = None
 
 
-Judge = Callable[[str, Content | None], Suspect | None]
+Classify = Callable[[str, Content | None], Suspect | None]
 """Classifies a path; its content is None if it is not available."""
 
 
@@ -52,7 +52,7 @@ def is_source_or_document(name: str) -> bool:
     return name.lower().endswith(_NOT_THESE)
 
 
-def in_git(judge: Judge, *marks: Mark) -> dict[str, Any]:
+def in_git(judge: Classify, *marks: ContentKind) -> dict[str, Any]:
     """The fields of a `Rule` about files in Git; `marks`: what old versions may be, under any name."""
     return {
         "repository": partial(_tree, judge),
@@ -61,7 +61,7 @@ def in_git(judge: Judge, *marks: Mark) -> dict[str, Any]:
     }
 
 
-def _tree(judge: Judge, checkout: Checkout) -> Iterator[CheckResult]:
+def _tree(judge: Classify, checkout: Checkout) -> Iterator[CheckResult]:
     if checkout.tracked is None:
         yield Skipped(reason=NO_GIT)
         return
@@ -100,7 +100,7 @@ def _ignored(path: str, found: Suspect) -> str:
     return f"{posixpath.basename(found.folder)}/" if found.folder else name_of(path)
 
 
-def _history(judge: Judge, marks: frozenset[Mark], seen: History) -> Iterator[CheckResult]:
+def _history(judge: Classify, marks: frozenset[ContentKind], seen: History) -> Iterator[CheckResult]:
     tracked = seen.checkout.tracked or frozenset()
     told: set[str] = set()
     for trace in seen.traces:
@@ -122,18 +122,20 @@ def _history(judge: Judge, marks: frozenset[Mark], seen: History) -> Iterator[Ch
         yield Skipped(reason=unread.reason, file=unread.path)
 
 
-def _is_still_committed(judge: Judge, seen: History, path: str) -> bool:
+def _is_still_committed(judge: Classify, seen: History, path: str) -> bool:
     """Whether the tree still has it, so that it is reported there."""
     kept = seen.checkout.tracked is not None and path in seen.checkout.tracked
     return kept and judge(path, partial(_content, seen.checkout, path)) is not None
 
 
-def _suspect(judge: Judge, trace: Trace) -> Suspect:
+def _suspect(judge: Classify, trace: HistoryMatch) -> Suspect:
     """By its content, in the words for its name if these say as much."""
     named = judge(trace.path, None)
     if named is not None and named.severity is None:
         return named
-    return Suspect(trace.mark.value, severity=Severity.WARNING if trace.mark is Mark.SHOWN_PLAN else None)
+    return Suspect(
+        trace.mark.value, severity=Severity.WARNING if trace.mark is ContentKind.SHOWN_PLAN else None
+    )
 
 
 def _in_history(path: str, found: Suspect, commit: str, date: str) -> Finding:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from holdfast.checks.model.contents import is_key, is_packed_plan, is_shown_plan, is_state
 from holdfast.checks.model.subjects import Commit
-from holdfast.checks.model.traces import Mark, Trace, Unread
+from holdfast.checks.model.traces import ContentKind, HistoryMatch, UnreadVersion
 from holdfast.checks.secrets.committed_files import is_source_or_document, name_of
 from holdfast.checks.secrets.known_secrets import known_in
 
@@ -45,28 +45,30 @@ class HistoryScanner:
     """Scans versions one by one, oldest first, and collects matches."""
 
     def __init__(self) -> None:
-        self.traces: list[Trace] = []
-        self.unread: list[Unread] = []
+        self.traces: list[HistoryMatch] = []
+        self.unread: list[UnreadVersion] = []
         self._lines: set[int] = set()
         self._secrets: set[str] = set()
 
     def scan(self, version: Version, content: bytes | None, why_not: str | None = None) -> None:
         if content is None:
-            self.unread.append(Unread(version.path, f"an old version was not searched: {why_not}"))
+            self.unread.append(UnreadVersion(version.path, f"an old version was not searched: {why_not}"))
             return
         mark = _mark(name_of(version.path), content)
         if mark is not None:
-            self.traces.append(Trace(mark, *version))
+            self.traces.append(HistoryMatch(mark, *version))
         elif b"\0" not in content[:_BINARY]:
             self.traces.extend(self._secrets_in(version, content.decode(errors="replace")))
 
-    def _secrets_in(self, version: Version, text: str) -> Iterator[Trace]:
+    def _secrets_in(self, version: Version, text: str) -> Iterator[HistoryMatch]:
         numbers, part = self._new(text.split("\n"))
         for secret in known_in(part) if part else ():
             if secret.digest not in self._secrets:
                 self._secrets.add(secret.digest)
                 line = numbers[secret.line - 1]
-                yield Trace(Mark.SECRET, *version, what=secret.what, line=line, digest=secret.digest)
+                yield HistoryMatch(
+                    ContentKind.SECRET, *version, what=secret.what, line=line, digest=secret.digest
+                )
 
     def _new(self, lines: list[str]) -> tuple[list[int], str]:
         """Lines that are new, with their numbers and context."""
@@ -87,14 +89,14 @@ class HistoryScanner:
         return numbers, "\n".join(parts)
 
 
-def _mark(name: str, content: bytes) -> Mark | None:
+def _mark(name: str, content: bytes) -> ContentKind | None:
     """What the whole content is."""
     if is_packed_plan(content):
-        return Mark.PLAN
+        return ContentKind.PLAN
     if is_key(content):
-        return Mark.KEY
+        return ContentKind.KEY
     if is_source_or_document(name) or content[:_BINARY].lstrip()[:1] != b"{":
         return None
     if is_state(content):
-        return Mark.STATE
-    return Mark.SHOWN_PLAN if is_shown_plan(content) else None
+        return ContentKind.STATE
+    return ContentKind.SHOWN_PLAN if is_shown_plan(content) else None

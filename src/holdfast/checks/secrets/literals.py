@@ -10,7 +10,7 @@ from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 from holdfast.checks.secrets import texts
 from holdfast.checks.secrets.known_secrets import is_about, is_known, names_secret
 from holdfast.checks.secrets.secret_arguments import hard_coded_secrets
-from holdfast.checks.secrets.suspicion import Suspicious, classify_text, ends_as_password
+from holdfast.checks.secrets.suspicion import SuspiciousText, classify_text, ends_as_password
 from holdfast.config.settings import Config
 from holdfast.hcl.nodes import Block, Body, Expression, File, Literal
 from holdfast.kernel.errors import Place
@@ -22,11 +22,11 @@ _MANY = pattern(r"(?i)(?:password|passwd|passphrase|token|api_?key|access_?key)s
 """In `tokens = { web = "…" }` the name of the map applies to each text."""
 
 
-def in_module(module: Module) -> tuple[Suspicious, ...]:
+def in_module(module: Module) -> tuple[SuspiciousText, ...]:
     return module.checkout.code.once(("literals", module.folder), lambda: tuple(_in_module(module)))
 
 
-def _in_module(module: Module) -> Iterator[Suspicious]:
+def _in_module(module: Module) -> Iterator[SuspiciousText]:
     places: set[Place] = set()
     for resource in module.resources():
         for found in hard_coded_secrets(module, resource):
@@ -37,17 +37,17 @@ def _in_module(module: Module) -> Iterator[Suspicious]:
     yield from _by_names(module.files, module.checkout, set(map(_spot, places)))
 
 
-def in_variables(file: VariablesFile) -> tuple[Suspicious, ...]:
+def in_variables(file: VariablesFile) -> tuple[SuspiciousText, ...]:
     key = ("literals of variables", file.path)
     return file.checkout.code.once(key, lambda: tuple(_by_names((file.file,), file.checkout, set())))
 
 
 def _by_names(
     files: Iterable[File], checkout: Checkout, reported: set[tuple[str, int]]
-) -> Iterator[Suspicious]:
+) -> Iterator[SuspiciousText]:
     """Under names in the code first, then in embedded texts; each line is reported once."""
     for file in files:
-        here: list[Suspicious] = []
+        here: list[SuspiciousText] = []
         if texts.may_name(file.path, checkout):
             here += (text for text in _in_file(file, checkout.config) if _spot(text.place) not in reported)
         yield from here
@@ -60,13 +60,13 @@ def _spot(place: Place) -> tuple[str, int]:
     return place.file, place.line or 0
 
 
-def _in_file(file: File, config: Config) -> Iterator[Suspicious]:
+def _in_file(file: File, config: Config) -> Iterator[SuspiciousText]:
     words, bits = config.redaction.words, config.redaction.entropy or BITS
     for address, name, literal, text in _all_named(file):
         if names_secret(name, words):
             kind = classify_text(text, bits, password=ends_as_password(name))
             if kind is not None:
-                yield Suspicious(kind, name, place_of(literal, file.path), address)
+                yield SuspiciousText(kind, name, place_of(literal, file.path), address)
 
 
 def _all_named(file: File) -> Iterator[tuple[str | None, str, Literal, str]]:

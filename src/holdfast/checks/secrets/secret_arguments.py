@@ -16,7 +16,7 @@ from holdfast.checks.model.interface import place_of
 from holdfast.checks.model.subjects import Module, Resource, bodies, value
 from holdfast.checks.secrets import secret_facts
 from holdfast.checks.secrets.known_secrets import is_about, is_placeholder, names_secret
-from holdfast.checks.secrets.suspicion import SecretKind, Suspicious, is_harmless, names_a_secret
+from holdfast.checks.secrets.suspicion import SecretKind, SuspiciousText, is_harmless, names_a_secret
 from holdfast.hcl.nodes import Body, Expression, Traversal, Tuple
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
@@ -50,7 +50,7 @@ _DEEPEST = 4
 
 
 class HardCodedSecret(NamedTuple):
-    suspicious: Suspicious
+    suspicious: SuspiciousText
     text: str
     is_first_only: bool
     """`ignore_changes` names it: an initial value that is changed elsewhere."""
@@ -67,7 +67,7 @@ def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCoded
         return
     for text in _all(module, resource):
         if text.text and not is_harmless(text.text):
-            secret = Suspicious(
+            secret = SuspiciousText(
                 SecretKind.KNOWN, ".".join(text.steps), text.place, resource.address, resource.type
             )
             yield HardCodedSecret(secret, text.text, _is_ignored(resource, text.steps[0]))

@@ -38,7 +38,7 @@ class SecretKind(Enum):
     PASSWORD = "password"  # noqa: S105 - a kind, not one
 
 
-class Suspicious(Struct, frozen=True):
+class SuspiciousText(Struct, frozen=True):
     kind: SecretKind
     name: str
     """Empty if the text is random and its name is only in the source line."""

@@ -19,7 +19,7 @@ from holdfast.checks.secrets.known_secrets import (
 )
 from holdfast.checks.secrets.suspicion import (
     SecretKind,
-    Suspicious,
+    SuspiciousText,
     classify_text,
     ends_as_password,
     is_command,
@@ -42,12 +42,12 @@ _FILE = pattern(r'\b(?:template)?file(?:base64)?\(\s*"(?:\$\{path\.module\}/)?([
 _NOT_BLANK = pattern(r"[^\n]")
 
 
-def in_documents(checkout: Checkout) -> tuple[Suspicious | Skipped, ...]:
+def in_documents(checkout: Checkout) -> tuple[SuspiciousText | Skipped, ...]:
     """Secrets in documents, scripts and templates that are not Terraform code."""
     return checkout.code.once("texts in documents", lambda: tuple(_in_documents(checkout)))
 
 
-def _in_documents(checkout: Checkout) -> Iterator[Suspicious | Skipped]:
+def _in_documents(checkout: Checkout) -> Iterator[SuspiciousText | Skipped]:
     for path in _documents(checkout):
         if len(checkout.content(path) or b"") > _LARGEST:
             yield Skipped(reason=f"larger than {_LARGEST // 1_000_000} MB", file=path)
@@ -76,7 +76,7 @@ def _read_by_code(checkout: Checkout) -> set[str]:
     return found
 
 
-def in_code(path: str, checkout: Checkout) -> tuple[Suspicious, ...]:
+def in_code(path: str, checkout: Checkout) -> tuple[SuspiciousText, ...]:
     """Secrets in heredocs and quoted texts of a code or variables file, under names in these texts."""
     return checkout.code.once(("texts in code", path), lambda: tuple(_in(path, checkout, code=True)))
 
@@ -88,7 +88,7 @@ def may_name(path: str, checkout: Checkout) -> bool:
     return checkout.code.once(key, lambda: may_name_secrets(checkout.text(path) or "", words))
 
 
-def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious]:
+def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[SuspiciousText]:
     text = checkout.text(path) or ""
     words, bits = checkout.config.redaction.words, checkout.config.redaction.entropy or entropy.BITS
     if len(text) > _LARGEST or '"sops"' in text:
@@ -106,7 +106,7 @@ def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious]:
         line = bisect.bisect_right(starts, at)
         if line not in reported:
             reported.add(line)
-            yield Suspicious(kind, name, Place(file=path, line=line, column=at - starts[line - 1] + 1))
+            yield SuspiciousText(kind, name, Place(file=path, line=line, column=at - starts[line - 1] + 1))
 
 
 def _embedded_texts(text: str) -> str:

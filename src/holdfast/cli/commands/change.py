@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.changes import preconditions
 from holdfast.changes.change import apply_bundles, apply_change, plan_change
 from holdfast.changes.removed_stacks import look_into
-from holdfast.checks.model.report import Report, Reported, redact_report
+from holdfast.checks.model.report import Report, ReportedFinding, redact_report
 from holdfast.cli.command import Invocation
 from holdfast.cli.context import CommandContext
 from holdfast.cli.views.change import show_details, show_footer, show_table
@@ -75,7 +75,7 @@ class Change:
         preconditions.require_disk_space(self.repository)
         self._started = clock.monotonic()
         self._findings: Report | None = None
-        self._shown_findings: set[Reported] = set()
+        self._shown_findings: set[ReportedFinding] = set()
         """Shown before the question, and not again at the end."""
         self._destroys: frozenset[str] = frozenset()
         """Names of the stacks that are destroyed."""

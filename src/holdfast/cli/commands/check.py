@@ -11,10 +11,10 @@ from holdfast.kernel.errors import ConfigError, Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.changes.repository import Repository
-    from holdfast.checks.engine.running import AtHand
-    from holdfast.checks.formats.interface import Shown
+    from holdfast.checks.engine.running import CheckInputs
+    from holdfast.checks.formats.interface import FormatInput
     from holdfast.checks.model.interface import Severity
-    from holdfast.checks.model.subjects import Checkout, EngineSaid
+    from holdfast.checks.model.subjects import Checkout, EngineOutput
     from holdfast.kernel.errors import Problem
 
 
@@ -119,7 +119,7 @@ class _Check:
         from holdfast import __version__
         from holdfast.checks.engine.catalogue import rules
         from holdfast.checks.engine.running import run_checks
-        from holdfast.checks.formats.interface import Shown
+        from holdfast.checks.formats.interface import FormatInput
         from holdfast.checks.model.report import redact_report
         from holdfast.system import clock
 
@@ -128,11 +128,11 @@ class _Check:
         repository.tune(self._invocation.console.redactor)
         # Without stacks, none can be selected by name: check everything.
         checkout = self._checkout(repository, [] if problems else stacks, changed, since)
-        report = run_checks(checkout, rules(), self._at_hand(repository, checkout, problems))
+        report = run_checks(checkout, rules(), self._inputs(repository, checkout, problems))
         clean = redact_report(report, self._invocation.console.redactor.clean)
         self._show(
             format_,
-            Shown(
+            FormatInput(
                 report=clean,
                 prefix=repository.prefix,
                 version=__version__,
@@ -196,29 +196,31 @@ class _Check:
             changed=paths,
         )
 
-    def _at_hand(self, repository: Repository, checkout: Checkout, problems: tuple[Problem, ...]) -> AtHand:
+    def _inputs(
+        self, repository: Repository, checkout: Checkout, problems: tuple[Problem, ...]
+    ) -> CheckInputs:
         from holdfast.checks.engine.catalogue import rules
-        from holdfast.checks.engine.running import NO_ENGINE, AtHand, Seen
+        from holdfast.checks.engine.running import NO_ENGINE, Available, CheckInputs
         from holdfast.checks.tools.catalogue import tools
         from holdfast.cli.commands.check_engine import engine_of, unanswered
         from holdfast.cli.commands.check_inputs import git_in_silence, history_of, no_history, states_of
 
-        said: Seen[EngineSaid] = Seen(unseen=NO_ENGINE)
+        said: Available[EngineOutput] = Available(missing=NO_ENGINE)
         if self._engine:
             said = engine_of(self._invocation, checkout, fix=self._fix)
-        return AtHand(
+        return CheckInputs(
             states=states_of(repository, checkout, rules()),
             history=history_of(repository, checkout) if self._history else no_history(),
             engine=said,
-            no_stacks=problems,
-            outside=(
+            stack_problems=problems,
+            tool_results=(
                 *(answer for tool in tools() for answer in tool.run(checkout, {})),
                 *git_in_silence(repository),
                 *(unanswered(said) if self._engine else ()),
             ),
         )
 
-    def _show(self, format_: str, shown: Shown) -> None:
+    def _show(self, format_: str, shown: FormatInput) -> None:
         invocation = self._invocation
         match format_:
             case "text":

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.checks.engine.running import NO_HISTORY, NO_STATE, Seen
+from holdfast.checks.engine.running import NO_HISTORY, NO_STATE, Available
 from holdfast.checks.model.interface import Finding, Rule
 from holdfast.checks.model.subjects import CheckedStack, CheckedState, Checkout, Commit, History
 from holdfast.hcl.eval.worktree import PathKind
@@ -56,7 +56,7 @@ def git_in_silence(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
         yield NO_ANSWER, found
 
 
-def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
+def history_of(repository: Repository, checkout: Checkout) -> Available[History]:
     """Every path and every file version in the Git history, each version read once."""
     from holdfast.checks.secrets.git_history import LARGEST, HistoryScanner, versions_by_blob
 
@@ -81,7 +81,7 @@ def history_of(repository: Repository, checkout: Checkout) -> Seen[History]:
         unread=tuple(scanner.unread),
     )
     unseen = "this clone is shallow: older commits were not checked" if shallow else None
-    return Seen(items=(found,), unseen=unseen)
+    return Available(items=(found,), missing=unseen)
 
 
 def _commit(added: Added, prefix: str) -> Commit:
@@ -96,14 +96,14 @@ def _commit(added: Added, prefix: str) -> Commit:
     )
 
 
-def no_history() -> Seen[History]:
-    return Seen(unseen=NO_HISTORY)
+def no_history() -> Available[History]:
+    return Available(missing=NO_HISTORY)
 
 
-def states_of(repository: Repository, checkout: Checkout, rules: Sequence[Rule]) -> Seen[CheckedState]:
+def states_of(repository: Repository, checkout: Checkout, rules: Sequence[Rule]) -> Available[CheckedState]:
     """Local state files and managed states in a folder. Other backends are not read."""
     if not any(rule.state is not None for rule in rules) or not checkout.stacks:
-        return Seen()
+        return Available()
     found: list[CheckedState] = []
     troubles: dict[str, None] = {}
     for stack in checkout.stacks:
@@ -116,7 +116,7 @@ def states_of(repository: Repository, checkout: Checkout, rules: Sequence[Rule])
             found.append(_checked(stack, data))
     missing = len(checkout.stacks) - len(found)
     what = "; ".join((f"{NO_STATE} for {missing} of {len(checkout.stacks)} stacks", *troubles))
-    return Seen(items=tuple(found), unseen=what if missing else None)
+    return Available(items=tuple(found), missing=what if missing else None)
 
 
 def _checked(stack: CheckedStack, data: bytes) -> CheckedState:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.formats.text import finding_lines
 from holdfast.checks.formats.words import counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, Reported
+from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.cli.console import Console
 from holdfast.cli.views.guard import shows_decision
 from holdfast.plans.result import StackResult
@@ -23,25 +23,25 @@ def show_checks(
     results: tuple[StackResult, ...],
     *,
     verbose: bool,
-    shown: set[Reported],
+    shown: set[ReportedFinding],
 ) -> None:
     """Nothing if all rules ran and found nothing. Skips what was shown before and what the guard says."""
-    if not (report.counted or report.skipped or (verbose and report.findings)):
+    if not (report.unwaived or report.skipped or (verbose and report.findings)):
         return
     own = not_yet_reported(report, filter(shows_decision, results))
     candidates = report.findings if verbose else tuple(filter(_deserves_line, own))
     new = [finding for finding in candidates if finding not in shown]
-    shown.update(new, {*report.counted}.difference(own))
+    shown.update(new, {*report.unwaived}.difference(own))
     listed = tuple(new if verbose else new[:_MOST_FINDINGS])
     console.line("")
-    for line in finding_lines(Shown(report=replace(report, findings=listed), verbose=verbose)):
+    for line in finding_lines(FormatInput(report=replace(report, findings=listed), verbose=verbose)):
         console.line(*line)
     if len(listed) < len(new):
         console.line((f"   … and {len(new) - len(listed)} more (details: --verbose)", "dim"))
     console.line(f" checks: {_numbers(report, verbose=verbose)}")
 
 
-def _deserves_line(finding: Reported) -> bool:
+def _deserves_line(finding: ReportedFinding) -> bool:
     """`holdfast check` shows the others; findings without a file come from a plan and are shown only here."""
     return finding.severity is Severity.ERROR or finding.file is None
 
@@ -52,6 +52,6 @@ def _numbers(report: Report, *, verbose: bool) -> str:
         parts.append(f"{report.waived} waived")
     if partly_evaluated := partly_evaluated_text(report):
         parts.append(partly_evaluated if verbose else f"{partly_evaluated} (details: --verbose)")
-    if report.counted and not verbose:
+    if report.unwaived and not verbose:
         parts.append("all findings: --verbose, or holdfast check")
     return " · ".join(parts)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from checks_made import check, checkout, messages, of, plan_of, skips, state_of
 
-from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding, place_of
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import (
@@ -49,8 +49,8 @@ def made(**functions: object) -> Rule:
     return Rule(**{**words, **functions})  # type: ignore[arg-type] # the functions are what a test says
 
 
-def ran(rule: Rule, found: Checkout, at_hand: AtHand | None = None) -> Report:
-    return check(rule, found, at_hand=at_hand)
+def ran(rule: Rule, found: Checkout, at_hand: CheckInputs | None = None) -> Report:
+    return check(rule, found, inputs=at_hand)
 
 
 def test_each_thing_is_looked_at_once() -> None:
@@ -135,10 +135,10 @@ def test_plans_and_states_at_hand_are_looked_at() -> None:
     def history(one: History) -> Iterator[Finding]:
         yield Finding(message=f"{len(one.commits)} commits")
 
-    at_hand = AtHand(
-        plans=Seen(items=(plan_of(found, PLAN),)),
-        states=Seen(items=(state_of(found, STATE),), unseen="no state is available for 1 of 2 stacks"),
-        history=Seen(items=(History(checkout=found, commits=()),)),
+    at_hand = CheckInputs(
+        plans=Available(items=(plan_of(found, PLAN),)),
+        states=Available(items=(state_of(found, STATE),), missing="no state is available for 1 of 2 stacks"),
+        history=Available(items=(History(checkout=found, commits=()),)),
     )
     rule = made(plan=plan, state=state, history=history)
     report = ran(rule, found, at_hand)
@@ -173,7 +173,9 @@ def test_stacks_that_cannot_be_found_are_findings_and_skips() -> None:
         return ()
 
     problem = Problem(code="HF-STACK-3", message="no", hint="do", place=Place(file="holdfast.yaml", line=3))
-    report = check(made(stack=look), {"main.tf": ""}, config="", at_hand=AtHand(no_stacks=(problem,)))
+    report = check(
+        made(stack=look), {"main.tf": ""}, config="", inputs=CheckInputs(stack_problems=(problem,))
+    )
     assert [(one.rule.id, one.message, one.line) for one in report.findings] == [
         ("HF906", "HF-STACK-3 no", 3)
     ]
@@ -193,8 +195,8 @@ def test_broken_code_is_a_finding_with_a_position() -> None:
 def test_other_tools_findings_come_into_the_same_report() -> None:
     """Under their own ids, with severities and waivers like any other."""
     theirs = Rule(id="CKV_AWS_20", title="Public", why="", fix="", severity=Severity.ERROR)
-    at_hand = AtHand(
-        outside=(
+    at_hand = CheckInputs(
+        tool_results=(
             (theirs, Finding(message="public", place=Place(file="main.tf", line=1))),
             (theirs, Finding(message="again", place=Place(file="main.tf", line=2))),
             (
@@ -204,7 +206,7 @@ def test_other_tools_findings_come_into_the_same_report() -> None:
         )
     )
     code = {"main.tf": "locals {} # holdfast:ignore CKV_AWS_20 until=2027-01-01 reason=a site\nlocals {}\n"}
-    report = check((), code, at_hand=at_hand)
+    report = check((), code, inputs=at_hand)
     assert [(one.rule.id, one.message, one.waived) for one in report.findings] == [
         ("CKV_AWS_20", "public", True),
         ("CKV_AWS_20", "again", False),

@@ -9,7 +9,7 @@ from checks_made import check, checkout
 
 from holdfast.checks.engine.source_lines import SecretLines
 from holdfast.checks.formats.catalogue import FORMATS, format_of
-from holdfast.checks.formats.interface import Shown
+from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import Checkout
@@ -133,7 +133,7 @@ def test_no_format_tells_it_not_even_by_a_digest(name: str) -> None:
 
     def shown(secret: str) -> str:
         report = reported("main.tf", f'password = "{secret}"\n', at, at)
-        return format_of(name)(Shown(report=report, version="1", verbose=True))
+        return format_of(name)(FormatInput(report=report, version="1", verbose=True))
 
     assert shown("one") == shown("two")
 

@@ -6,11 +6,11 @@ import pytest
 from checks_made import check, checkout, messages, of, skips
 
 from holdfast.checks.engine.catalogue import rule
-from holdfast.checks.engine.running import AtHand, Seen
+from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import Commit, History
-from holdfast.checks.model.traces import Mark
+from holdfast.checks.model.traces import ContentKind
 from holdfast.checks.rules.hf902_unused_waiver import RULE as NEEDLESS
 from holdfast.checks.secrets.git_history import HistoryScanner, Version, versions_by_blob
 
@@ -37,22 +37,22 @@ def looked(*contents: bytes | str, path: str = "old.txt") -> HistoryScanner:
     return past
 
 
-def told(past: HistoryScanner) -> list[tuple[Mark, int | None]]:
+def told(past: HistoryScanner) -> list[tuple[ContentKind, int | None]]:
     return [(trace.mark, trace.line) for trace in past.traces]
 
 
 @pytest.mark.parametrize(
     ("path", "content", "mark"),
     [
-        ("backup", STATE, Mark.STATE),
-        ("prod.state", b"\n" + STATE, Mark.STATE),
-        ("run7", PACKED, Mark.PLAN),
-        ("shown", PLAN, Mark.SHOWN_PLAN),
-        ("deploy", f"{BEGIN}\n{BODY}\n{END}\n".encode(), Mark.KEY),
-        ("deploy.txt", b"PuTTY-User-Key-File-2: ssh-rsa\n", Mark.KEY),
+        ("backup", STATE, ContentKind.STATE),
+        ("prod.state", b"\n" + STATE, ContentKind.STATE),
+        ("run7", PACKED, ContentKind.PLAN),
+        ("shown", PLAN, ContentKind.SHOWN_PLAN),
+        ("deploy", f"{BEGIN}\n{BODY}\n{END}\n".encode(), ContentKind.KEY),
+        ("deploy.txt", b"PuTTY-User-Key-File-2: ssh-rsa\n", ContentKind.KEY),
     ],
 )
-def test_a_content_is_known_under_any_name(path: str, content: bytes, mark: Mark) -> None:
+def test_a_content_is_known_under_any_name(path: str, content: bytes, mark: ContentKind) -> None:
     """States, plans and keys are called many things; of what they hold nothing else is told."""
     assert told(looked(content + f"\n{TOKEN}".encode(), path=path)) == [(mark, None)]
 
@@ -76,7 +76,7 @@ def test_a_secret_is_told_once_with_the_line_it_first_stood_on() -> None:
     first = f'a = 1\ntoken = "{TOKEN}"\n'
     second = f"# new\n{first}{'b = 2' * 3}\n" + "\n" * 20 + f'other = "{OTHER}"\n'
     past = looked(first, second, second + "more\n")
-    assert told(past) == [(Mark.SECRET, 2), (Mark.SECRET, 25)]
+    assert told(past) == [(ContentKind.SECRET, 2), (ContentKind.SECRET, 25)]
     assert TOKEN not in f"{past.traces}"
 
 
@@ -85,7 +85,7 @@ def test_a_key_in_a_text_is_found_though_its_first_line_was_seen_before() -> Non
     past = looked(
         f"docs: {BEGIN}\n{BEGIN}\n", "\n" * 9 + f"key = <<EOT\n{BEGIN}\n{BODY}\n{BODY}\n{END}\nEOT\n"
     )
-    assert told(past) == [(Mark.SECRET, 11)]
+    assert told(past) == [(ContentKind.SECRET, 11)]
 
 
 def test_the_first_commit_that_brought_a_content_speaks_for_it() -> None:
@@ -106,7 +106,7 @@ def found(
 ) -> Report:
     made = checkout({"main.tf": "locals {}\n", **(files or {})}, config=config)
     seen = History(checkout=made, commits=(), traces=tuple(past.traces), unread=tuple(past.unread))
-    return check(the(id_), made, at_hand=AtHand(history=Seen(items=(seen,))))
+    return check(the(id_), made, inputs=CheckInputs(history=Available(items=(seen,))))
 
 
 def test_a_secret_of_the_history_is_an_error_with_commit_and_line() -> None:
