@@ -10,7 +10,7 @@ import pytest
 from audit_made import act, applied
 from program import Program
 
-from holdfast.audit.actor import GITHUB_ACTIONS, Who
+from holdfast.audit.actor import GITHUB_ACTIONS, Actor
 from holdfast.audit.log import Audit
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
@@ -18,7 +18,7 @@ from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 
 SECRET = b"an audit key of the tests, 32 by"
-JOB = Who(
+JOB = Actor(
     kind=GITHUB_ACTIONS,
     name="ada",
     host="runner",

@@ -13,7 +13,7 @@ from memory_blobs import MemoryBlobs
 
 from holdfast.secrets.keys import Key
 from holdfast.store.encrypted_blobs import EncryptedBlobs
-from holdfast.store.leases import Held, Holder, Lease, LeaseLost, Leases
+from holdfast.store.leases import HeldByOther, Holder, Lease, LeaseLost, Leases
 from holdfast.system.process_table import Liveness, ProcessId
 
 LANE = "lanes/aws"
@@ -60,10 +60,10 @@ class LeaseMachine(RuleBasedStateMachine):
         process = ProcessId(host="h", boot="b", pid=pid, started=str(pid))
         return Holder(change=f"c{pid}", who=f"taker {taker}", what="apply", process=process, since="now")
 
-    def learn(self, taker: int, answer: Lease | Held, *, free: bool) -> Lease | None:
+    def learn(self, taker: int, answer: Lease | HeldByOther, *, free: bool) -> Lease | None:
         """Check an answer against the model, and take it into the model."""
         pid = self.pids[taker]
-        if isinstance(answer, Held):
+        if isinstance(answer, HeldByOther):
             assert self.now is not None
             assert (answer.holder.process.pid, answer.number) == self.now
             assert answer.holder.process.pid != pid

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_blobs import MemoryBlobs
 
-from holdfast.audit.actor import PERSON, Who
+from holdfast.audit.actor import PERSON, Actor
 from holdfast.audit.entry import Entry, What
 from holdfast.audit.log import Audit
 from holdfast.secrets.keys import Key
@@ -16,14 +16,14 @@ from holdfast.store.blobs import BlobStore
 from holdfast.store.run_store import RunStore
 
 KEY = Key.of(b"a key of the tests, 32 bytes it is"[:32])
-ADA = Who(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing proves it", claims={})
+ADA = Actor(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing proves it", claims={})
 
 
 def store_on(blobs: BlobStore | None = None) -> RunStore:
     return RunStore(blobs if blobs is not None else MemoryBlobs(), lambda: KEY)
 
 
-def audit_on(store: RunStore, *, who: Who = ADA, secrets: Iterable[str] = ()) -> Audit:
+def audit_on(store: RunStore, *, who: Actor = ADA, secrets: Iterable[str] = ()) -> Audit:
     return Audit(store, who, redactor=Redactor(secrets), change="01CHANGE")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 
-from holdfast.store.blobs import Item
+from holdfast.store.blobs import StoredBlob
 
 
 class MemoryBlobs:
@@ -14,7 +14,7 @@ class MemoryBlobs:
         self._held: dict[str, bytes] = {}
         self._lock = threading.Lock()
 
-    def read(self, name: str) -> Item | None:
+    def read(self, name: str) -> StoredBlob | None:
         with self._lock:
             return self._item(name)
 
@@ -50,9 +50,9 @@ class MemoryBlobs:
         with self._lock:
             return tuple(sorted(name for name in self._held if name.startswith(f"{folder}/")))
 
-    def _item(self, name: str) -> Item | None:
+    def _item(self, name: str) -> StoredBlob | None:
         data = self._held.get(name)
-        return Item(data=data, tag=_tag(data)) if data is not None else None
+        return StoredBlob(data=data, tag=_tag(data)) if data is not None else None
 
 
 def _tag(data: bytes) -> str:

@@ -33,7 +33,7 @@ CLAIMS: Final = (
 _UNKNOWN: Final = "unknown"
 
 
-class Who(Struct, frozen=True, kw_only=True):
+class Actor(Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     """A person's login; in GitHub Actions the actor."""
@@ -62,12 +62,12 @@ class Who(Struct, frozen=True, kw_only=True):
         }
 
 
-def current_actor(environment: Environment) -> Who:
+def current_actor(environment: Environment) -> Actor:
     """From the environment of the program: unverified."""
     kind = _kind(environment)
     claims = _job_claims(environment) if kind == GITHUB_ACTIONS else _login_claims(environment)
     name = claims.get("actor") or _UNKNOWN if kind == GITHUB_ACTIONS else environment.user
-    return Who(
+    return Actor(
         kind=kind, name=name, host=environment.host, proved=False, because=_REASONS[kind], claims=claims
     )
 

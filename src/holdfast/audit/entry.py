@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from holdfast.audit.actor import Who
+from holdfast.audit.actor import Actor
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.redact_document import Structure, clean_document
 
@@ -68,7 +68,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 def document_of(
-    entry: Entry, *, who: Who, at: str, change: str | None, redactor: Redactor
+    entry: Entry, *, who: Actor, at: str, change: str | None, redactor: Redactor
 ) -> dict[str, object]:
     """The line without its position in the chain. Redacted, because hashed lines cannot change later."""
     document: dict[str, object] = {

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from holdfast.audit.actor import Who
+from holdfast.audit.actor import Actor
 from holdfast.audit.chain import End, Piece, content_of, hash_of, link, read, start_of
 from holdfast.audit.entry import HEAD_LOST, Entry, document_of
 from holdfast.audit.layout import HEAD, head_data, head_from, piece_name, piece_seqs, read_piece, unreadable
@@ -39,7 +39,7 @@ class Audit:
     Errors of the run store are raised, and the lines stay pending.
     """
 
-    def __init__(self, store: RunStore, who: Who, *, redactor: Redactor, change: str | None = None) -> None:
+    def __init__(self, store: RunStore, who: Actor, *, redactor: Redactor, change: str | None = None) -> None:
         self.who = who
         self._store = store
         self._redactor = redactor

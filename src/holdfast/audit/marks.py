@@ -9,7 +9,7 @@ from holdfast.audit.break_glass import Act, Open, acts_after, breaks_glass, clos
 from holdfast.audit.layout import MARKS, unreadable
 from holdfast.kernel.errors import Busy
 from holdfast.store.blobs import decode_name, encode_name
-from holdfast.store.encrypted_blobs import Opened, to_json
+from holdfast.store.encrypted_blobs import DecryptedBlob, to_json
 from holdfast.store.run_store import RunStore
 
 _ATTEMPTS = 100
@@ -57,7 +57,7 @@ def _update(store: RunStore, stack: str, lines: Sequence[Mapping[str, object]]) 
     )
 
 
-def _write(store: RunStore, name: str, acts: tuple[Act, ...], blob: Opened | None) -> bool:
+def _write(store: RunStore, name: str, acts: tuple[Act, ...], blob: DecryptedBlob | None) -> bool:
     """False if another writer was first."""
     data = to_json({"acts": [act.document() for act in acts]})
     if blob is None:
@@ -67,7 +67,7 @@ def _write(store: RunStore, name: str, acts: tuple[Act, ...], blob: Opened | Non
     return store.encrypted.replace(name, data, tag=blob.tag) is not None
 
 
-def _read(store: RunStore, stack: str) -> tuple[tuple[Act, ...], Opened | None]:
+def _read(store: RunStore, stack: str) -> tuple[tuple[Act, ...], DecryptedBlob | None]:
     blob = store.encrypted.read(_name(stack))
     if blob is None:
         return (), None

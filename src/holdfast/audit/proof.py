@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from holdfast.audit.actor import CLAIMS, GITHUB_ACTIONS, Who
+from holdfast.audit.actor import CLAIMS, GITHUB_ACTIONS, Actor
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 
@@ -33,24 +33,24 @@ _PARTS: Final = 3
 _OK: Final = 200
 
 
-class Unproved(Struct, frozen=True, kw_only=True):
+class Unverified(Struct, frozen=True, kw_only=True):
     why: str
 
 
 Claims = Mapping[str, object]
 
 
-def verify_actor(who: Who, environment: Environment, *, issuer: str = GITHUB) -> Who:
+def verify_actor(who: Actor, environment: Environment, *, issuer: str = GITHUB) -> Actor:
     """The actor with verified claims, or with the reason why there are none. Sends two requests."""
     if who.kind != GITHUB_ACTIONS:
         return who
     return with_claims(who, _request_claims(environment, issuer), issuer=issuer)
 
 
-def with_claims(who: Who, claims: Claims | Unproved, *, issuer: str) -> Who:
+def with_claims(who: Actor, claims: Claims | Unverified, *, issuer: str) -> Actor:
     """Signed claims replace the variables; they are never mixed. Pure."""
-    if isinstance(claims, Unproved):
-        return Who(
+    if isinstance(claims, Unverified):
+        return Actor(
             kind=who.kind,
             name=who.name,
             host=who.host,
@@ -59,7 +59,7 @@ def with_claims(who: Who, claims: Claims | Unproved, *, issuer: str) -> Who:
             claims=who.claims,
         )
     signed = {name: str(claims[name]) for name in (*CLAIMS, "sub", "environment") if claims.get(name)}
-    return Who(
+    return Actor(
         kind=who.kind,
         name=signed.get("actor") or who.name,
         host=who.host,
@@ -69,50 +69,50 @@ def with_claims(who: Who, claims: Claims | Unproved, *, issuer: str) -> Who:
     )
 
 
-def check_token(token: str, keys: bytes, *, issuer: str, audience: str, now: datetime) -> Claims | Unproved:
+def check_token(token: str, keys: bytes, *, issuer: str, audience: str, now: datetime) -> Claims | Unverified:
     """The claims of a valid token that one of these keys (a JWK set) signed for Holdfast. Pure."""
     parts = token.split(".")
     header, claims = (_part(parts[0]), _part(parts[1])) if len(parts) == _PARTS else (None, None)
     if header is None or claims is None:
-        return Unproved(why="the token is not valid")
+        return Unverified(why="the token is not valid")
     if header.get("alg") != _ALGORITHM:
-        return Unproved(why=f"the token has the unsupported signature algorithm {header.get('alg')}")
+        return Unverified(why=f"the token has the unsupported signature algorithm {header.get('alg')}")
     key = _key(keys, header.get("kid"))
     if key is None:
-        return Unproved(why="the token is signed with a key that is not its issuer's")
+        return Unverified(why="the token is signed with a key that is not its issuer's")
     if not _has_valid_signature(key, f"{parts[0]}.{parts[1]}".encode(), _decode(parts[2])):
-        return Unproved(why="the signature of the token is wrong")
+        return Unverified(why="the signature of the token is wrong")
     return _check_claims(claims, issuer=issuer, audience=audience, at=now.timestamp())
 
 
-def _check_claims(claims: Claims, *, issuer: str, audience: str, at: float) -> Claims | Unproved:
+def _check_claims(claims: Claims, *, issuer: str, audience: str, at: float) -> Claims | Unverified:
     audiences = claims.get("aud")
     if claims.get("iss") != issuer:
-        return Unproved(why="the token has another issuer")
+        return Unverified(why="the token has another issuer")
     if audience not in (audiences if isinstance(audiences, list) else [audiences]):
-        return Unproved(why="the token has another audience")
+        return Unverified(why="the token has another audience")
     if not at < _number(claims.get("exp"), 0.0) + _SKEW:
-        return Unproved(why="the token has expired")
+        return Unverified(why="the token has expired")
     if at < _number(claims.get("nbf"), 0.0) - _SKEW:
-        return Unproved(why="the token is not valid yet")
+        return Unverified(why="the token is not valid yet")
     return claims
 
 
-def _request_claims(environment: Environment, issuer: str) -> Claims | Unproved:
+def _request_claims(environment: Environment, issuer: str) -> Claims | Unverified:
     from holdfast.system.http import HttpError  # noqa: PLC0415 - only in a job that can request a token
 
     url = environment.get("ACTIONS_ID_TOKEN_REQUEST_URL")
     secret = environment.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
     if url is None or secret is None:
-        return Unproved(why="the job may not request one (permissions: id-token: write)")
+        return Unverified(why="the job may not request one (permissions: id-token: write)")
     try:
         joined = f"{url}{'&' if '?' in url else '?'}audience={AUDIENCE}"
         token = _document(_get(joined, environment, {"Authorization": f"bearer {secret}"})).get("value")
         keys = _get(f"{issuer}/.well-known/jwks", environment, {})
     except (HttpError, ValueError) as error:
-        return Unproved(why=f"GitHub issued none: {error}")
+        return Unverified(why=f"GitHub issued none: {error}")
     if not isinstance(token, str):
-        return Unproved(why="GitHub issued none: the answer has no token")
+        return Unverified(why="GitHub issued none: the answer has no token")
     return check_token(token, keys, issuer=issuer, audience=AUDIENCE, now=clock.now())
 
 

@@ -11,12 +11,12 @@ from holdfast.audit.break_glass import open_acts
 from holdfast.audit.chain import End, Piece, documents_in, read, start_of
 from holdfast.audit.layout import HEAD, head_from, piece_seqs, read_piece, read_pieces
 from holdfast.audit.marks import open_break_glass
-from holdfast.audit.verify import Break, Verdict, check
+from holdfast.audit.verify import Break, Verification, check
 from holdfast.kernel.errors import HoldfastError
 from holdfast.store.run_store import RunStore
 
 Line = Mapping[str, object]
-_NOTHING: Final = Verdict(lines=0, end=End(seq=0, hash=""), breaks=(), notes=("the audit log is empty",))
+_NOTHING: Final = Verification(lines=0, end=End(seq=0, hash=""), breaks=(), notes=("the audit log is empty",))
 
 
 def newest(
@@ -49,7 +49,7 @@ def all_lines(store: RunStore, on_unreadable: Callable[[Piece], None] = lambda _
         yield from piece.lines or ()
 
 
-def verify(store: RunStore) -> Verdict:
+def verify(store: RunStore) -> Verification:
     """Checks the whole log, from its first line to its head, and the marks."""
     if store.empty:
         return _NOTHING

@@ -21,7 +21,7 @@ class Break(Struct, frozen=True, kw_only=True):
     found: str | None = None
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class Verification(Struct, frozen=True, kw_only=True):
     lines: int
     """How many are readable."""
     end: End
@@ -35,13 +35,13 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 def check(
     pieces: Iterable[Piece], *, head: End | None, unreadable_head: str | None = None, start: End
-) -> Verdict:
+) -> Verification:
     """Every break, with its line. `pieces` are in the order of their names."""
     walk = _Walk(start, head)
     for piece in pieces:
         walk.take(piece)
     walk.compare_with_head(unreadable_head)
-    return Verdict(
+    return Verification(
         lines=walk.lines,
         end=End(seq=walk.last, hash=walk.hash or ""),
         breaks=tuple(sorted(walk.breaks, key=lambda break_: break_.seq)),

@@ -12,7 +12,7 @@ from holdfast.changes.repository import Repository, open_repository
 from holdfast.cli.command import Invocation
 from holdfast.plans.context import Session, opened
 from holdfast.plans.events import Listener, Stopping, nobody
-from holdfast.secrets.keys import Key, Obtained, load_or_create_key
+from holdfast.secrets.keys import Key, LoadedKey, load_or_create_key
 from holdfast.stacks.stack import Stack
 from holdfast.store.place import folders_of
 from holdfast.system import processes
@@ -28,7 +28,7 @@ class CommandContext:
     def __init__(self, invocation: Invocation, *, wait: float = 0.0) -> None:
         self.invocation = invocation
         self.wait = wait
-        self._key: Obtained | None = None
+        self._key: LoadedKey | None = None
         self.repository: Repository = open_repository(invocation.config, invocation.environment, self.key)
         self.repository.tune(invocation.console.redactor)
         self.cleaned: GcResult | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from holdfast.kernel.secret import Secret
 from holdfast.notify.actions import same_origin
 from holdfast.notify.comment import Comment
-from holdfast.notify.retry import Patience
+from holdfast.notify.retry import RetryLimits
 from holdfast.system import http
 from holdfast.system.environment import Environment
 from holdfast.system.http import HttpError, Response
@@ -36,7 +36,7 @@ class NotTakenError(Exception):
 
 class GithubApi:
     def __init__(
-        self, api: str, token: Secret, repository: str, environment: Environment, patience: Patience
+        self, api: str, token: Secret, repository: str, environment: Environment, patience: RetryLimits
     ) -> None:
         self._api, self._token, self._repository = api, token, repository
         self._environment, self.patience = environment, patience

@@ -20,7 +20,7 @@ from holdfast.notify.github_api import GithubApi, NotTakenError
 from holdfast.notify.markdown import Surroundings, markdown
 from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.report import ChangeReport
-from holdfast.notify.retry import OutOfPatienceError, Patience
+from holdfast.notify.retry import OutOfPatienceError, RetryLimits
 from holdfast.notify.size_budget import COMMENT, SUMMARY_ROOM, Room, encoded
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment
@@ -47,7 +47,7 @@ class Telling(Struct, frozen=True, kw_only=True):
 
 
 def tell(
-    telling: Telling, say: Callable[[str], None], patience: Patience | None = None
+    telling: Telling, say: Callable[[str], None], patience: RetryLimits | None = None
 ) -> tuple[Problem, ...]:
     """Everything, each part on its own. `say` prints one line for the runner. Returns the warnings."""
     parts: tuple[Callable[[], tuple[Problem, ...]], ...] = (
@@ -55,7 +55,7 @@ def tell(
         lambda: _write_report(telling),
         lambda: _write_summary(telling),
         lambda: _write_outputs(telling),
-        lambda: _comment(telling, patience or Patience()),
+        lambda: _comment(telling, patience or RetryLimits()),
     )
     return tuple(problem for part in parts for problem in _guarded(part))
 
@@ -155,7 +155,7 @@ def _where(run: ActionsRun, *, link: bool = True) -> str:
     return " · ".join(parts)
 
 
-def _comment(telling: Telling, patience: Patience) -> tuple[Problem, ...]:
+def _comment(telling: Telling, patience: RetryLimits) -> tuple[Problem, ...]:
     run = telling.run
     if run.pull_request is None or run.repository is None:
         return ()

@@ -54,7 +54,7 @@ class OutOfPatienceError(Exception):
         self.needed = needed
 
 
-class Patience:
+class RetryLimits:
     """A limit of time and of tries for one piece of telling, whatever the other side does."""
 
     def __init__(

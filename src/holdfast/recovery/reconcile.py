@@ -36,7 +36,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
 from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
@@ -290,13 +290,13 @@ class _Work:
             raise Failed("HF-REC-7", f"{stack.name}: the state cannot be read, so it is not changed")
         if self._ready.home.kept:
             numbers = session.store.states.numbers(stack.name)
-            new = StateCopy.of(content, will_be, run=self._run, who=session.who, why="reconcile")
+            new = StateSnapshot.of(content, will_be, run=self._run, who=session.who, why="reconcile")
             if session.store.states.add(stack.name, new, after=numbers[-1] if numbers else 0) is None:
                 raise Busy("HF-LOCK-2", f"{stack.name}: somebody else wrote its state just now")
             return
         session.store.backups.add(
             stack.name,
-            StateCopy.of(before, was, run=self._run, who=session.who, why="before a reconcile"),
+            StateSnapshot.of(before, was, run=self._run, who=session.who, why="before a reconcile"),
         )
         await self._past_the_lock(lambda: push_content(session, self._ready, content, run=self._run))
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from holdfast.audit.actor import Who
+from holdfast.audit.actor import Actor
 from holdfast.audit.entry import Entry
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.plans.context import Session
@@ -74,7 +74,7 @@ async def give(session: Session, run: str, word: Word, reason: str) -> Given:
     return Given(word=word, stack=stack, run=run, digest=digest, notes=notes)
 
 
-def require_not_own(me: Who, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
+def require_not_own(me: Actor, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
     """Nobody approves what is their own. Where a name is not proved that cannot be told, and is said."""
     if not me.proved or not made.get("proved"):
         who = "you are" if not me.proved else "its maker is"

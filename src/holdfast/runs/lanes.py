@@ -22,7 +22,7 @@ from holdfast.runs.claims import alive, change_of
 from holdfast.stacks.stack import Stack
 from holdfast.store.blobs import decode_name, encode_name
 from holdfast.store.claims import Claim
-from holdfast.store.leases import Held, Holder, Lease, LeaseLost
+from holdfast.store.leases import HeldByOther, Holder, Lease, LeaseLost
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness
 
@@ -123,7 +123,7 @@ class Holding:
         if not self._session.stop.level:
             self._session.stop.ask()
 
-    def _goes_on(self, dead: Held) -> bool:
+    def _goes_on(self, dead: HeldByOther) -> bool:
         return bool(_at_work(self._session, dead.holder.change))
 
 
@@ -134,7 +134,7 @@ class _Silence:
         self._beat = ""
         self._since = clock.monotonic()
 
-    def too_long(self, now: Held) -> bool:
+    def too_long(self, now: HeldByOther) -> bool:
         if now.life is not Liveness.UNKNOWN or now.beat != self._beat:
             self._beat, self._since = now.beat, clock.monotonic()
         return clock.monotonic() - self._since > _SILENT_SECONDS
@@ -172,7 +172,7 @@ def declare_dead(session: Session, change: str, reason: str) -> tuple[str, ...]:
     return tuple(freed)
 
 
-def busy(session: Session, lane: str, now: Held) -> Busy:
+def busy(session: Session, lane: str, now: HeldByOther) -> Busy:
     hint = "Wait for it with --wait 30m, then plan again."
     if now.life is Liveness.UNKNOWN and clock.seconds_since(now.beat) > _SILENT_SECONDS:
         claims = _claims(session, now.holder.change)
@@ -181,7 +181,7 @@ def busy(session: Session, lane: str, now: Held) -> Busy:
     return Busy("HF-LOCK-4", _who_has(lane, now, _at_work(session, now.holder.change)), hint=hint)
 
 
-def _who_has(lane: str, now: Held, at_work: tuple[Claim, ...] = ()) -> str:
+def _who_has(lane: str, now: HeldByOther, at_work: tuple[Claim, ...] = ()) -> str:
     holder = now.holder
     heard = f"alive {_words(clock.seconds_since(now.beat))} ago"
     if now.life is Liveness.DEAD:

@@ -17,7 +17,7 @@ from holdfast.plans.status import STATUS_OF_EXIT
 from holdfast.runs.intent import Intent, planned_changes
 from holdfast.states.versions import prune
 from holdfast.store.claims import Claim
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 from holdfast.system import clock, process_table
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PLAN_FILE
@@ -83,7 +83,7 @@ def keep_backup(session: Session, planned: StackResult, ready: ReadyPlan) -> Non
         return
     session.store.backups.add(
         planned.stack.name,
-        StateCopy.of(content, state, run=planned.run, who=session.who, why="before an apply"),
+        StateSnapshot.of(content, state, run=planned.run, who=session.who, why="before an apply"),
         name=planned.run,
     )
 

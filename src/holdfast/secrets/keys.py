@@ -45,7 +45,7 @@ class Key(NamedTuple):
         return cls(id=hashlib.sha256(derived).hexdigest()[:_ID_LENGTH], secret=secret)
 
 
-class Source(StrEnum):
+class KeySource(StrEnum):
     VARIABLE = "variable"
     NAMED_FILE = "named file"
     """The one that `HOLDFAST_KEY_FILE` names."""
@@ -53,9 +53,9 @@ class Source(StrEnum):
     """Holdfast's own, in its home on this machine."""
 
 
-class Obtained(NamedTuple):
+class LoadedKey(NamedTuple):
     key: Key
-    source: Source
+    source: KeySource
     """What outlives this machine needs a configured key: Holdfast's own key file stays here."""
     file: Path | None
     made: bool
@@ -76,17 +76,17 @@ def is_key_configured(environment: Environment) -> bool:
     return bool(environment.get(VARIABLE) or environment.get(FILE_VARIABLE))
 
 
-def load_or_create_key(environment: Environment) -> Obtained:
+def load_or_create_key(environment: Environment) -> LoadedKey:
     """From the variable, the named file, or a file (0600) in Holdfast's home that is created if missing."""
     if text := environment.get(VARIABLE):
         key = _parse(text, code="HF-KEY-1", what=VARIABLE, hint=f"It must be 32 bytes in base64. {_CREATE}")
-        return Obtained(key=key, source=Source.VARIABLE, file=None, made=False)
+        return LoadedKey(key=key, source=KeySource.VARIABLE, file=None, made=False)
     if name := environment.get(FILE_VARIABLE):
         named = Path(name).expanduser().absolute()
-        return Obtained(key=_read(named), source=Source.NAMED_FILE, file=named, made=False)
+        return LoadedKey(key=_read(named), source=KeySource.NAMED_FILE, file=named, made=False)
     file = environment.home / FILE_NAME
     made = not _exists(file) and _create(file)
-    return Obtained(key=_read(file), source=Source.FILE, file=file, made=made)
+    return LoadedKey(key=_read(file), source=KeySource.FILE, file=file, made=made)
 
 
 def _exists(file: Path) -> bool:

@@ -22,7 +22,7 @@ from holdfast.runs.proven_outcome import ended_by_itself, finish_claim
 from holdfast.stacks.code_backend import code_backend
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 from holdfast.system import clock, files
 from holdfast.terraform.statefile.model import State, UnreadableState, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_outputs, sensitive_in_state
@@ -206,7 +206,7 @@ def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, w
 
 def _kept(store: RunStore, stack: Stack, state: State, content: bytes, who: str) -> bool:
     """As the first version, and read back."""
-    new = StateCopy.of(content, state, run=None, who=who, why="adopt")
+    new = StateSnapshot.of(content, state, run=None, who=who, why="adopt")
     if store.states.add(stack.name, new, after=0) is None:
         # Somebody was first: what is there is theirs, and must not be taken away again.
         _refuse_kept(store, stack)

@@ -23,7 +23,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
 from holdfast.states.versions import CURRENT, Loaded, copied, load, prune
 from holdfast.store.run_store import StateRecord
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 from holdfast.system import clock
 from holdfast.terraform.engine.interface import Product
 from holdfast.terraform.statefile.diff import StateDiff, diff_states
@@ -214,7 +214,7 @@ def _add_version(
     session: Session, stack: Stack, now: Standing, goal: Loaded, content: bytes, state: State
 ) -> RolledBack:
     why = f"rollback to {goal.entry.name}"
-    new = StateCopy.of(content, state, run=session.change, who=session.who, why=why)
+    new = StateSnapshot.of(content, state, run=session.change, who=session.who, why=why)
     if session.store.states.add(stack.name, new, after=now.number) is None:
         raise Busy(
             "HF-LOCK-2",

@@ -19,7 +19,7 @@ from holdfast.runs.run_secrets import know_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.states import operations
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 from holdfast.system import clock
 from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.retention import Aged, expired, too_old
@@ -88,7 +88,7 @@ class _Row:
         return tuple(reversed(self._store.backups.names(self._stack)))
 
     def read(self, name: str) -> Loaded | None:
-        found: StateCopy | None = (
+        found: StateSnapshot | None = (
             self._store.states.version(self._stack, int(name))
             if self.kept
             else self._store.backups.read(self._stack, name)
@@ -203,7 +203,7 @@ def copied(session: Session, stack: Stack, content: bytes, *, why: str, run: str
     """Durably, of a state that lies elsewhere."""
     state = _readable(stack, content)
     made = session.store.backups.add(
-        stack.name, StateCopy.of(content, state, run=run, who=session.who, why=why)
+        stack.name, StateSnapshot.of(content, state, run=run, who=session.who, why=why)
     )
     return Entry(
         name=made.name,

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 from holdfast.kernel.secret import masked_repr
 
 
-class Item(NamedTuple):
+class StoredBlob(NamedTuple):
     data: bytes
     tag: str
     """Changes with every write; `replace` and `remove` compare it."""
@@ -27,7 +27,7 @@ class BlobStore(Protocol):
     shown: str
     """For messages: a path or an address, without secrets."""
 
-    def read(self, name: str) -> Item | None:
+    def read(self, name: str) -> StoredBlob | None:
         """None only if it does not exist."""
         ...
 

@@ -13,7 +13,7 @@ from holdfast.secrets.keys import Key
 from holdfast.store.blobs import BlobStore
 
 
-class Opened(NamedTuple):
+class DecryptedBlob(NamedTuple):
     data: bytes
     tag: str
 
@@ -34,11 +34,11 @@ class EncryptedBlobs:
         self.blobs = blobs
         self._key = key
 
-    def read(self, name: str) -> Opened | None:
+    def read(self, name: str) -> DecryptedBlob | None:
         item = self.blobs.read(name)
         if item is None:
             return None
-        return Opened(data=self._decrypt(name, item.data), tag=item.tag)
+        return DecryptedBlob(data=self._decrypt(name, item.data), tag=item.tag)
 
     def create(self, name: str, data: bytes) -> bool:
         return self.blobs.create(name, self._encrypt(name, data))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.store.blobs import Item
+from holdfast.store.blobs import StoredBlob
 from holdfast.system import files
 
 _IGNORE = "# The Holdfast run store: states, journals, approvals. Not for Git.\n*\n"
@@ -23,14 +23,14 @@ class FolderBlobs:
     def path(self, name: str) -> Path:
         return self.folder / name
 
-    def read(self, name: str) -> Item | None:
+    def read(self, name: str) -> StoredBlob | None:
         try:
             data = self.path(name).read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise _unreadable(self.path(name), error) from None
-        return Item(data=data, tag=_tag(data))
+        return StoredBlob(data=data, tag=_tag(data))
 
     def create(self, name: str, data: bytes) -> bool:
         return files.create(self._writable_path(name), data)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.kernel.errors import Busy, UnknownOutcome
-from holdfast.store.encrypted_blobs import EncryptedBlobs, Opened, to_json
+from holdfast.store.encrypted_blobs import DecryptedBlob, EncryptedBlobs, to_json
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
 
@@ -53,7 +53,7 @@ class Lease(Struct, frozen=True, kw_only=True):
     taken_from: TakenFrom | None = None
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class HeldByOther(Struct, frozen=True, kw_only=True):
     """Another holder: who, the last heartbeat, and whether it is alive."""
 
     holder: Holder
@@ -74,8 +74,8 @@ class Leases:
         self._life = life
 
     def take(
-        self, name: str, holder: Holder, *, spare: Callable[[Held], bool] = lambda _: False
-    ) -> Lease | Held:
+        self, name: str, holder: Holder, *, spare: Callable[[HeldByOther], bool] = lambda _: False
+    ) -> Lease | HeldByOther:
         """Succeeds if the lease is free or its holder is proved dead. Taking twice gives the same lease.
 
         `spare` decides about a dead holder: what it started may still be running.
@@ -84,13 +84,15 @@ class Leases:
             name, holder, may=lambda held: held.life is Liveness.DEAD and not spare(held), declared=None
         )
 
-    def take_over(self, name: str, holder: Holder, *, number: int, declared: str | None) -> Lease | Held:
+    def take_over(
+        self, name: str, holder: Holder, *, number: int, declared: str | None
+    ) -> Lease | HeldByOther:
         """From the holder with this number, if it is proved or declared dead.
 
         `declared` says by whom and why, and is recorded. It applies only to that holder.
         """
 
-        def may(held: Held) -> bool:
+        def may(held: HeldByOther) -> bool:
             declared_dead = declared is not None and held.life is not Liveness.ALIVE
             return held.life is Liveness.DEAD or (held.number == number and declared_dead)
 
@@ -125,14 +127,14 @@ class Leases:
                 return
         raise _conflicts(lease.name)
 
-    def look(self, name: str) -> Held | None:
+    def look(self, name: str) -> HeldByOther | None:
         """The current holder, if any."""
         entry = self._read(name)
         return self._held(entry.record) if entry is not None else None
 
     def _take(
-        self, name: str, holder: Holder, *, may: Callable[[Held], bool], declared: str | None
-    ) -> Lease | Held:
+        self, name: str, holder: Holder, *, may: Callable[[HeldByOther], bool], declared: str | None
+    ) -> Lease | HeldByOther:
         for _ in range(_ATTEMPTS):
             entry = self._read(name)
             if entry is None:
@@ -154,11 +156,11 @@ class Leases:
                 return _lease(name, holder, record, tag)
         raise _conflicts(name)
 
-    def _held(self, record: _Record) -> Held | None:
+    def _held(self, record: _Record) -> HeldByOther | None:
         if record.holder is None:
             return None
         life = self._life(record.holder.process)
-        return Held(holder=record.holder, number=record.number, beat=record.beat, life=life)
+        return HeldByOther(holder=record.holder, number=record.number, beat=record.beat, life=life)
 
     def _ours(self, lease: Lease) -> _StoredLease:
         entry = self._read(lease.name)
@@ -200,7 +202,7 @@ class _StoredLease(Struct, frozen=True, kw_only=True):
     tag: str
 
 
-def _taken_from(held: Held, declared: str | None) -> TakenFrom:
+def _taken_from(held: HeldByOther, declared: str | None) -> TakenFrom:
     return TakenFrom(holder=held.holder, life=held.life.value, declared=declared)
 
 
@@ -208,7 +210,7 @@ def _lease(name: str, holder: Holder, record: _Record, tag: str) -> Lease:
     return Lease(name=name, holder=holder, number=record.number, tag=tag, taken_from=record.taken_from)
 
 
-def _record(name: str, blob: Opened) -> _Record:
+def _record(name: str, blob: DecryptedBlob) -> _Record:
     try:
         document = msgspec.json.decode(blob.data)
         for holder in _holders_in(document):

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from msgspec import Struct
 
 from holdfast.kernel.errors import UsageError
-from holdfast.store.blobs import Item
+from holdfast.store.blobs import StoredBlob
 from holdfast.store.s3_errors import (
     DRIVER_ERRORS,
     S3Answer,
@@ -23,7 +23,7 @@ from holdfast.store.s3_errors import (
     store_error,
 )
 from holdfast.system import clock
-from holdfast.system.aws import AwsCaller, AwsError, Known, Patience
+from holdfast.system.aws import AwsCaller, AwsError, AwsSettings, S3Timeouts
 
 _T = TypeVar("_T")
 _MARK = "holdfast-write"
@@ -34,12 +34,12 @@ _NO_TAG = f'"{"0" * 32}"'
 class S3Blobs:
     """Tags are S3's ETags. A write never conflicts with its own earlier attempt."""
 
-    def __init__(self, bucket: str, prefix: str, caller: AwsCaller, patience: Patience) -> None:
+    def __init__(self, bucket: str, prefix: str, caller: AwsCaller, timeouts: S3Timeouts) -> None:
         self.bucket = bucket
         self.prefix = prefix
         self.shown = _shown(bucket, prefix)
         self._caller = caller
-        self._patience = patience
+        self._timeouts = timeouts
 
     @classmethod
     def open(
@@ -48,17 +48,17 @@ class S3Blobs:
         variables: Mapping[str, str],
         *,
         known: Mapping[str, object] | None = None,
-        patience: Patience | None = None,
+        timeouts: S3Timeouts | None = None,
     ) -> Self:
         """`variables` are the caller's. The first request is sent when it is needed."""
         bucket, prefix = parse_address(address)
-        patience = patience or Patience()
+        timeouts = timeouts or S3Timeouts()
         caller = AwsCaller(
             variables,
-            patience=patience,
-            known=Known(**known) if known is not None else None,  # type: ignore[arg-type]
+            timeouts=timeouts,
+            known=AwsSettings(**known) if known is not None else None,  # type: ignore[arg-type]
         )
-        return cls(bucket, prefix, caller, patience)
+        return cls(bucket, prefix, caller, timeouts)
 
     def description(self) -> dict[str, object]:
         """For another process. Contains credentials: only for a private channel."""
@@ -70,10 +70,10 @@ class S3Blobs:
             "known": known.document() if known is not None else None,
         }
 
-    def read(self, name: str) -> Item | None:
-        def get(client: Any) -> Item:
+    def read(self, name: str) -> StoredBlob | None:
+        def get(client: Any) -> StoredBlob:
             answer = client.get_object(Bucket=self.bucket, Key=self._key(name))
-            return Item(data=answer["Body"].read(), tag=answer["ETag"])
+            return StoredBlob(data=answer["Body"].read(), tag=answer["ETag"])
 
         try:
             return self._request(get, expecting={S3Answer.ABSENT})
@@ -188,9 +188,9 @@ class S3Blobs:
                 if answer is S3Answer.EXPIRED and not renewed:
                     renewed = True
                     self._caller.discard(client)
-                elif answer is not S3Answer.RETRY or tries >= self._patience.tries:
+                elif answer is not S3Answer.RETRY or tries >= self._timeouts.tries:
                     raise store_error(error, shown=self.shown, bucket=self.bucket, tries=tries) from None
-            clock.pause(self._patience.pause_after(tries))
+            clock.pause(self._timeouts.pause_after(tries))
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}" if self.prefix else name

@@ -19,7 +19,7 @@ _FORMAT = 1
 _NOT_DESCRIBED = ("state", "number", "name")
 
 
-class StateCopy(NamedTuple):
+class StateSnapshot(NamedTuple):
     serial: int
     lineage: str
     resources: int | None
@@ -40,7 +40,7 @@ class StateCopy(NamedTuple):
         return masked_repr(self)
 
     @classmethod
-    def of(cls, content: bytes, state: State, *, run: str | None, who: str, why: str) -> StateCopy:
+    def of(cls, content: bytes, state: State, *, run: str | None, who: str, why: str) -> StateSnapshot:
         """`state` is the decoded `content`."""
         return cls(
             serial=state.serial,
@@ -53,7 +53,7 @@ class StateCopy(NamedTuple):
         )
 
 
-def pack(new: StateCopy) -> tuple[bytes, StateCopy]:
+def pack(new: StateSnapshot) -> tuple[bytes, StateSnapshot]:
     """The bytes to write, and the copy as it will be read back."""
     new = new._replace(at=clock.now().isoformat())
     described = {name: value for name, value in new._asdict().items() if name not in _NOT_DESCRIBED}
@@ -61,9 +61,9 @@ def pack(new: StateCopy) -> tuple[bytes, StateCopy]:
     return head + b"\n" + new.state, new
 
 
-def unpack(data: bytes, *, what: str, number: int = 0, name: str = "") -> StateCopy:
+def unpack(data: bytes, *, what: str, number: int = 0, name: str = "") -> StateSnapshot:
     head, _, state = data.partition(b"\n")
     described = json.loads(head)
     if described.pop("version") != _FORMAT:
         raise UnknownOutcome("HF-STORE-2", f"{what} has an unknown format")
-    return StateCopy(**described, state=state, number=number, name=name)
+    return StateSnapshot(**described, state=state, number=number, name=name)

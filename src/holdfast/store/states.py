@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.store.blobs import decode_name, encode_name
 from holdfast.store.encrypted_blobs import EncryptedBlobs
-from holdfast.store.snapshots import StateCopy, pack, unpack
+from holdfast.store.snapshots import StateSnapshot, pack, unpack
 from holdfast.system import clock
 
 
@@ -20,7 +20,7 @@ class ManagedStates:
     def numbers(self, stack: str) -> tuple[int, ...]:
         return tuple(_number(name) for name in self._encrypted.names(_versions(stack)))
 
-    def current(self, stack: str) -> StateCopy | None:
+    def current(self, stack: str) -> StateSnapshot | None:
         """None only if there is none: a version that is removed meanwhile has newer ones beside it."""
         while numbers := self.numbers(stack):
             version = self.version(stack, numbers[-1])
@@ -28,13 +28,13 @@ class ManagedStates:
                 return version
         return None
 
-    def version(self, stack: str, number: int) -> StateCopy | None:
+    def version(self, stack: str, number: int) -> StateSnapshot | None:
         blob = self._encrypted.read(_version_name(stack, number))
         if blob is None:
             return None
         return unpack(blob.data, what=f"version {number} of the state of {stack}", number=number)
 
-    def add(self, stack: str, new: StateCopy, *, after: int) -> StateCopy | None:
+    def add(self, stack: str, new: StateSnapshot, *, after: int) -> StateSnapshot | None:
         """The version after `after`; None if another writer has created it."""
         data, copy = pack(new)
         # A number can also be free because its version was removed.
@@ -63,7 +63,7 @@ class Backups:
     def __init__(self, encrypted: EncryptedBlobs) -> None:
         self._encrypted = encrypted
 
-    def add(self, stack: str, new: StateCopy, *, name: str | None = None) -> StateCopy:
+    def add(self, stack: str, new: StateSnapshot, *, name: str | None = None) -> StateSnapshot:
         """Durable, because what follows may destroy the original. `name` is the id of its run."""
         name = name or clock.new_id()
         data, copy = pack(new)
@@ -71,7 +71,7 @@ class Backups:
             return self._existing(stack, name, new.state)
         return copy._replace(name=name)
 
-    def _existing(self, stack: str, name: str, state: bytes) -> StateCopy:
+    def _existing(self, stack: str, name: str, state: bytes) -> StateSnapshot:
         """From an earlier attempt whose answer was lost. It must have the same content."""
         backup = self.read(stack, name)
         if backup is None or backup.state != state:
@@ -84,13 +84,13 @@ class Backups:
             name.rpartition("/")[2] for name in self._encrypted.names(f"backups/{encode_name(stack)}")
         )
 
-    def read(self, stack: str, name: str) -> StateCopy | None:
+    def read(self, stack: str, name: str) -> StateSnapshot | None:
         blob = self._encrypted.read(_backup_name(stack, name))
         if blob is None:
             return None
         return unpack(blob.data, what=f"the backup {name} of {stack}", name=name)
 
-    def last(self, stack: str) -> StateCopy | None:
+    def last(self, stack: str) -> StateSnapshot | None:
         names = self.names(stack)
         return self.read(stack, names[-1]) if names else None
 

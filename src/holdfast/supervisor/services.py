@@ -24,7 +24,7 @@ from holdfast.store.output_buffer import buffer_path, remove_buffer, require_spa
 from holdfast.store.place import from_description
 from holdfast.store.run_records import PULSE, RunRecords, journal_name
 from holdfast.store.shipping import Shipper
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 from holdfast.store.states import ManagedStates
 from holdfast.system import clock, environment, files, process_table
 from holdfast.terraform.argv import UNSAVED_FILE
@@ -253,7 +253,7 @@ class StateKeeper:
         found = read_state(state)
         if not isinstance(found, State):
             raise Refusal(400, "this is not a state")
-        new = StateCopy.of(state, found, run=self._run, who=self._who, why=self._why)
+        new = StateSnapshot.of(state, found, run=self._run, who=self._who, why=self._why)
         version = self._states.add(self._stack, new, after=self._number)
         if version is None:
             raise Refusal(409, f"somebody else wrote the state of {self._stack}")

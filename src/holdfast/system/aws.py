@@ -35,7 +35,7 @@ _FILE_VARIABLES = (
 )
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class S3Timeouts(Struct, frozen=True, kw_only=True):
     """How long to wait for S3 and how often to try. Holdfast retries; the library does not."""
 
     connect: float = 5.0
@@ -48,7 +48,7 @@ class Patience(Struct, frozen=True, kw_only=True):
         return float(self.pause * 2 ** (tries - 1) * (0.5 + clock.chance()))
 
 
-class Known(MaskedStruct, frozen=True, kw_only=True):
+class AwsSettings(MaskedStruct, frozen=True, kw_only=True):
     """Settings and credentials of the caller's own AWS session."""
 
     settings: Mapping[str, object]
@@ -87,16 +87,16 @@ class AwsCaller:
     """One client at a time, created when it is first needed. Many threads may use a client."""
 
     def __init__(
-        self, variables: Mapping[str, str], *, patience: Patience, known: Known | None = None
+        self, variables: Mapping[str, str], *, timeouts: S3Timeouts, known: AwsSettings | None = None
     ) -> None:
         self.variables = _absolute({name: value for name, value in variables.items() if value})
-        self._patience = patience
+        self._timeouts = timeouts
         self._known = known
         self._client: Any = None
         self._lock = threading.Lock()
 
     @property
-    def known(self) -> Known | None:
+    def known(self) -> AwsSettings | None:
         return self._known
 
     def client(self) -> Any:
@@ -105,7 +105,7 @@ class AwsCaller:
                 self._known, self._client = log_in(self.variables), None
             if self._client is None:
                 try:
-                    self._client = _client(self._known, self._patience)
+                    self._client = _client(self._known, self._timeouts)
                 except (BotoCoreError, ValueError) as error:
                     raise InvalidEndpointError(str(error)) from None
             return self._client
@@ -117,7 +117,7 @@ class AwsCaller:
                 self._known = self._client = None
 
 
-def log_in(variables: Mapping[str, str]) -> Known:
+def log_in(variables: Mapping[str, str]) -> AwsSettings:
     finished = aws_programs.run_program(_PROGRAM, variables, folder=Path("/"), seconds=_LOGIN_SECONDS)
     try:
         result = json.loads(finished.out) if finished.code == 0 else {}
@@ -125,7 +125,7 @@ def log_in(variables: Mapping[str, str]) -> Known:
         result = {}
     reason = result.get("error") or finished.err.decode(errors="replace").strip().rpartition("\n")[2]
     if "key" in result:
-        known = Known(**result)
+        known = AwsSettings(**result)
         if re.fullmatch(r"[!-~]+", f"{known.key}{known.secret}{known.token}"):
             return known
         # The library refuses such a value as a header, with an error that shows it.
@@ -133,7 +133,7 @@ def log_in(variables: Mapping[str, str]) -> Known:
     raise NoCredentialsError(reason or f"the look-up exited with {finished.code}")
 
 
-def _client(known: Known, patience: Patience) -> Any:
+def _client(known: AwsSettings, timeouts: S3Timeouts) -> Any:
     """Sets every setting of the library, so that it looks up nothing itself."""
     values = {name: known.settings.get(name, default) for name, (_, _, default, _) in _variables()}
     values |= {"config_file": os.devnull, "credentials_file": os.devnull, "profile": None}
@@ -150,8 +150,8 @@ def _client(known: Known, patience: Patience) -> Any:
         aws_secret_access_key=known.secret,
         aws_session_token=known.token,
         config=Config(
-            connect_timeout=patience.connect,
-            read_timeout=patience.read,
+            connect_timeout=timeouts.connect,
+            read_timeout=timeouts.read,
             # The library cannot tell its own earlier attempt from another writer.
             retries={"total_max_attempts": 1, "mode": "standard"},
             max_pool_connections=32,

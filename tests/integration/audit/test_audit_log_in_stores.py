@@ -23,7 +23,7 @@ from holdfast.store.blobs import BlobStore
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.s3_blobs import S3Blobs
-from holdfast.system.aws import AwsCaller, Patience
+from holdfast.system.aws import AwsCaller, S3Timeouts
 
 WRITER = """
 import sys, time
@@ -48,14 +48,14 @@ def s3() -> Iterator[FlakyS3]:
 
 @pytest.fixture(scope="module")
 def caller(s3: FlakyS3) -> AwsCaller:
-    return AwsCaller(s3.variables, patience=Patience(pause=0.01))
+    return AwsCaller(s3.variables, timeouts=S3Timeouts(pause=0.01))
 
 
 @pytest.fixture(params=["folder", "s3"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> BlobStore:
     if request.param == "folder":
         return FolderBlobs(tmp_path / "store")
-    return S3Blobs("acme", tmp_path.name, caller, Patience(pause=0.01))
+    return S3Blobs("acme", tmp_path.name, caller, S3Timeouts(pause=0.01))
 
 
 def start(folder: Path, name: str, count: int) -> subprocess.Popen[str]:
@@ -162,7 +162,7 @@ def test_fingers_in_the_files_are_found_where_they_were(tmp_path: Path) -> None:
 
 def test_a_lost_answer_of_s3_writes_no_line_twice(s3: FlakyS3, tmp_path: Path, caller: AwsCaller) -> None:
     """It was done, and nobody heard: the line stands there once."""
-    store = store_on(S3Blobs("acme", tmp_path.name, caller, Patience(pause=0.01)))
+    store = store_on(S3Blobs("acme", tmp_path.name, caller, S3Timeouts(pause=0.01)))
     audit = audit_on(store)
     audit.record(applied("net"))
     s3.disturb(LostAnswer(), method="PUT", path="audit/lines", times=1)

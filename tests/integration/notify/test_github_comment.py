@@ -17,7 +17,7 @@ from holdfast.notify.actions import read_run
 from holdfast.notify.comment import marker
 from holdfast.notify.publish import REPORT_FILE, Telling, tell
 from holdfast.notify.report import ChangeReport
-from holdfast.notify.retry import Patience
+from holdfast.notify.retry import RetryLimits
 from holdfast.system.environment import Environment
 
 NOW = 1_700_000_000.0
@@ -59,7 +59,7 @@ class Job:
         environment = Environment(variables={name: one for name, one in given.items() if one})
         run, problems = read_run(environment)
         telling = Telling(report=change, run=run, exit_code=0, environment=environment)
-        patience = Patience(
+        patience = RetryLimits(
             seconds,
             pause=self.waited.append,
             monotonic=lambda: sum(self.waited),

@@ -22,7 +22,7 @@ from holdfast.plans.status import Status
 from holdfast.runs import lanes
 from holdfast.stacks.stack import Stack
 from holdfast.store.journal import STARTED
-from holdfast.store.leases import Held, Holder, Lease, Leases
+from holdfast.store.leases import HeldByOther, Holder, Lease, Leases
 from holdfast.store.run_records import journal_name
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
@@ -34,7 +34,7 @@ def in_lane(name: str, lane: str = "east") -> Stack:
     return replace(stack(name), target=Target(name="t", lane=lane))
 
 
-def taken(at: Session, process: ProcessId, *, change: str = "01DEAD", beat: str | None = None) -> Held:
+def taken(at: Session, process: ProcessId, *, change: str = "01DEAD", beat: str | None = None) -> HeldByOther:
     """Another change has the lane, as it would have written it."""
     holder = Holder(
         change=change,
@@ -181,7 +181,7 @@ def test_lanes_are_taken_in_one_order(tmp_path: Path, monkeypatch: pytest.Monkey
     order: list[str] = []
     take = ours.store.leases.take
 
-    def noted(name: str, holder: Holder, *, spare: Callable[[Held], bool]) -> Lease | Held:
+    def noted(name: str, holder: Holder, *, spare: Callable[[HeldByOther], bool]) -> Lease | HeldByOther:
         order.append(name)
         return take(name, holder, spare=spare)
 

@@ -13,13 +13,13 @@ from holdfast.secrets.keys import Key
 from holdfast.states.versions import _chosen, _Row, prune
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 
 STACK = "prod/net"
 
 
-def copy(serial: int, *, lineage: str = "l") -> StateCopy:
-    return StateCopy(
+def copy(serial: int, *, lineage: str = "l") -> StateSnapshot:
+    return StateSnapshot(
         serial=serial, lineage=lineage, resources=0, run=None, who="me", why="before", state=b"{}"
     )
 
@@ -27,7 +27,7 @@ def copy(serial: int, *, lineage: str = "l") -> StateCopy:
 def filled(folder: Path, count: int) -> RunStore:
     store = RunStore(FolderBlobs(folder), lambda: Key.of(b"k" * 32))
     for number in range(count):
-        new = StateCopy(
+        new = StateSnapshot(
             serial=number + 1, lineage="l", resources=0, run=None, who="me", why="apply", state=b"{}"
         )
         store.states.add(STACK, new, after=number)

@@ -15,7 +15,7 @@ from memory_blobs import MemoryBlobs
 from holdfast.store.blobs import BlobStore
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.s3_blobs import S3Blobs
-from holdfast.system.aws import AwsCaller, Patience
+from holdfast.system.aws import AwsCaller, S3Timeouts
 
 RACERS = 16
 T = TypeVar("T")
@@ -31,7 +31,7 @@ def s3() -> Iterator[FlakyS3]:
 @pytest.fixture(scope="module")
 def caller(s3: FlakyS3) -> AwsCaller:
     """One client for every blob store of this module."""
-    return AwsCaller(s3.variables, patience=Patience())
+    return AwsCaller(s3.variables, timeouts=S3Timeouts())
 
 
 @pytest.fixture(params=["folder", "s3", "memory"])
@@ -42,7 +42,7 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> 
         case "memory":
             return MemoryBlobs()
         case _:
-            return S3Blobs("acme", f"{tmp_path.name}/deep", caller, Patience())
+            return S3Blobs("acme", f"{tmp_path.name}/deep", caller, S3Timeouts())
 
 
 def test_what_was_never_written_is_absent(blobs: BlobStore) -> None:

@@ -20,7 +20,7 @@ from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import LINES, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
 from holdfast.store.run_store import RunStore, StateRecord
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 
 SECRET = b"k" * 32
 KEY = Key.of(SECRET)
@@ -33,11 +33,11 @@ from holdfast.secrets.keys import Key
 from holdfast.store.claims import Claim
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 
 folder, go, me = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 store = RunStore(FolderBlobs(folder), lambda: Key.of(b"k" * 32))
-new = StateCopy(serial=1, lineage="l", resources=0, run=me, who=me, why="apply", state=me.encode())
+new = StateSnapshot(serial=1, lineage="l", resources=0, run=me, who=me, why="apply", state=me.encode())
 go.with_name(f"ready-{me}").touch()
 while not go.exists():
     time.sleep(0.001)
@@ -88,7 +88,7 @@ def test_nothing_is_readable_on_the_disk(store: RunStore, tmp_path: Path) -> Non
     store.keep_errored("a", word)
     store.resolve_errored("a")
     store.claims.take(Claim(stack="a", run="r1", intent={"who": CANARY}))
-    new = StateCopy(
+    new = StateSnapshot(
         serial=1, lineage=CANARY, resources=1, run="r1", who=CANARY, why=CANARY, state=word * 9000
     )
     store.states.add("a", new, after=0)
@@ -118,7 +118,7 @@ def test_nothing_is_readable_on_the_disk(store: RunStore, tmp_path: Path) -> Non
 
 def test_a_state_of_a_stack_that_begins_with_a_dot_is_found(store: RunStore) -> None:
     """On a disk, names with a dot are half-written files; no stack's name may become one."""
-    new = StateCopy(serial=1, lineage="l", resources=0, run=None, who="w", why="apply", state=b"{}")
+    new = StateSnapshot(serial=1, lineage="l", resources=0, run=None, who="w", why="apply", state=b"{}")
     store.states.add(".hidden/x", new, after=0)
     assert store.states.current(".hidden/x") is not None
     assert store.states.stacks() == (".hidden/x",)

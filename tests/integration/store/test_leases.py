@@ -16,10 +16,10 @@ from holdfast.kernel.errors import Exit, UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.folder_blobs import FolderBlobs
-from holdfast.store.leases import Held, Holder, Lease, LeaseLost, Leases
+from holdfast.store.leases import HeldByOther, Holder, Lease, LeaseLost, Leases
 from holdfast.store.s3_blobs import S3Blobs
 from holdfast.system import process_table
-from holdfast.system.aws import Patience
+from holdfast.system.aws import S3Timeouts
 from holdfast.system.process_table import Liveness, ProcessId
 
 LANE = "lanes/aws"
@@ -55,7 +55,7 @@ def holder(change: str, process: ProcessId | None = None) -> Holder:
     )
 
 
-def taken(answer: Lease | Held) -> Lease:
+def taken(answer: Lease | HeldByOther) -> Lease:
     assert isinstance(answer, Lease)
     return answer
 
@@ -64,7 +64,7 @@ def test_a_lane_is_held_by_one_and_named(leases: Leases) -> None:
     """Who comes second is told who has it, what for, and that it lives; after the release it is free."""
     first = taken(leases.take(LANE, holder("one")))
     held = leases.take(LANE, holder("two"))
-    assert isinstance(held, Held)
+    assert isinstance(held, HeldByOther)
     assert (held.holder, held.number, held.life) == (holder("one"), first.number, Liveness.ALIVE)
     assert held.beat
     leases.release(first)
@@ -81,7 +81,7 @@ def test_a_killed_holder_is_passed_over_and_cannot_come_back(
     """As long as it lives, no word of a person takes it away; once it is dead, nobody has to say a word."""
     old = taken(leases.take(LANE, holder("one", process_table.process(other.pid))))
     answer = leases.take_over(LANE, holder("two"), number=old.number, declared="ann: it hangs")
-    assert isinstance(answer, Held)
+    assert isinstance(answer, HeldByOther)
     other.kill()
     other.wait()
     new = taken(leases.take(LANE, holder("two")))
@@ -100,9 +100,11 @@ def test_a_killed_holder_is_passed_over_and_cannot_come_back(
 def test_a_holder_out_of_sight_is_passed_over_only_on_somebodys_word(leases: Leases) -> None:
     """The word is recorded, and counts for the holder that the person saw, not for the next one."""
     old = taken(leases.take(LANE, holder("one", SOMEWHERE_ELSE)))
-    assert isinstance(leases.take(LANE, holder("two")), Held)
-    assert isinstance(leases.take_over(LANE, holder("two"), number=old.number, declared=None), Held)
-    assert isinstance(leases.take_over(LANE, holder("two"), number=old.number + 1, declared="ann"), Held)
+    assert isinstance(leases.take(LANE, holder("two")), HeldByOther)
+    assert isinstance(leases.take_over(LANE, holder("two"), number=old.number, declared=None), HeldByOther)
+    assert isinstance(
+        leases.take_over(LANE, holder("two"), number=old.number + 1, declared="ann"), HeldByOther
+    )
     new = taken(leases.take_over(LANE, holder("two"), number=old.number, declared="ann: the runner is gone"))
     renewed = leases.renew(new)
     again = taken(leases.take(LANE, holder("two")))
@@ -116,7 +118,7 @@ def test_a_holder_out_of_sight_is_passed_over_only_on_somebodys_word(leases: Lea
 def test_another_process_of_the_same_change_is_another_holder(leases: Leases) -> None:
     """A job that is run again under its old id waits for the process that still holds the lane."""
     taken(leases.take(LANE, holder("one", SOMEWHERE_ELSE)))
-    assert isinstance(leases.take(LANE, holder("one")), Held)
+    assert isinstance(leases.take(LANE, holder("one")), HeldByOther)
 
 
 def test_a_dead_holder_is_spared_while_its_work_goes_on(
@@ -126,13 +128,13 @@ def test_a_dead_holder_is_spared_while_its_work_goes_on(
     old = taken(leases.take(LANE, holder("one", process_table.process(other.pid))))
     other.kill()
     other.wait()
-    asked: list[Held] = []
+    asked: list[HeldByOther] = []
 
-    def spare(held: Held) -> bool:
+    def spare(held: HeldByOther) -> bool:
         asked.append(held)
         return True
 
-    assert isinstance(leases.take(LANE, holder("two"), spare=spare), Held)
+    assert isinstance(leases.take(LANE, holder("two"), spare=spare), HeldByOther)
     assert [(held.number, held.life) for held in asked] == [(old.number, Liveness.DEAD)]
     assert taken(leases.take(LANE, holder("two"), spare=lambda _: False)).number == old.number + 1
 
@@ -182,7 +184,7 @@ def test_lost_answers_of_s3_take_nothing_away() -> None:
     """What S3 did and did not say is found to be ours: taking, heartbeat and release go on."""
     with FlakyS3() as s3:
         s3.make_bucket("acme")
-        blobs = S3Blobs.open("s3://acme/p", s3.variables, patience=Patience(pause=0.01))
+        blobs = S3Blobs.open("s3://acme/p", s3.variables, timeouts=S3Timeouts(pause=0.01))
         leases = Leases(EncryptedBlobs(blobs, lambda: Key.of(bytes(32))))
         faults: tuple[Fault, ...] = (LostAnswer(), Twice())
         for number, fault in enumerate(faults, start=1):

@@ -27,12 +27,12 @@ from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 from holdfast.store.place import describe, from_description, open_blobs
 from holdfast.store.s3_blobs import S3Blobs
 from holdfast.store.s3_errors import StoreUnreachable
-from holdfast.system.aws import AwsCaller, Known, Patience
+from holdfast.system.aws import AwsCaller, AwsSettings, S3Timeouts
 
-TRUSTING = Patience(tries=3, pause=0.01)
-HURRIED = Patience(read=0.5, tries=6, pause=0.01)
+TRUSTING = S3Timeouts(tries=3, pause=0.01)
+HURRIED = S3Timeouts(read=0.5, tries=6, pause=0.01)
 """For answers that are held up; all others have the time they need on a busy machine."""
-SHORT = Patience(read=0.3, tries=2, pause=0.01)
+SHORT = S3Timeouts(read=0.3, tries=2, pause=0.01)
 FAULTS_OF_ONE_ANSWER = (
     LostAnswer(),
     LostRequest(),
@@ -60,32 +60,32 @@ def s3(server: FlakyS3) -> Iterator[FlakyS3]:
 
 
 @pytest.fixture(scope="module")
-def callers(server: FlakyS3) -> dict[Patience, AwsCaller]:
-    """One client for each patience."""
-    asked = AwsCaller(server.variables, patience=TRUSTING)
+def callers(server: FlakyS3) -> dict[S3Timeouts, AwsCaller]:
+    """One client for each timeouts."""
+    asked = AwsCaller(server.variables, timeouts=TRUSTING)
     asked.client()
     return {
-        patience: AwsCaller(server.variables, patience=patience, known=asked.known)
-        for patience in (TRUSTING, HURRIED, SHORT)
+        timeouts: AwsCaller(server.variables, timeouts=timeouts, known=asked.known)
+        for timeouts in (TRUSTING, HURRIED, SHORT)
     }
 
 
 @pytest.fixture
-def by_patience(callers: dict[Patience, AwsCaller], tmp_path: Path) -> dict[Patience, S3Blobs]:
-    """The same place, with different patience."""
+def by_patience(callers: dict[S3Timeouts, AwsCaller], tmp_path: Path) -> dict[S3Timeouts, S3Blobs]:
+    """The same place, with different timeouts."""
     return {
-        patience: S3Blobs("acme", tmp_path.name, caller, patience) for patience, caller in callers.items()
+        timeouts: S3Blobs("acme", tmp_path.name, caller, timeouts) for timeouts, caller in callers.items()
     }
 
 
 @pytest.fixture
-def blobs(by_patience: dict[Patience, S3Blobs]) -> S3Blobs:
+def blobs(by_patience: dict[S3Timeouts, S3Blobs]) -> S3Blobs:
     return by_patience[TRUSTING]
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_ONE_ANSWER, ids=repr)
 def test_what_was_ours_is_never_somebody_elses(
-    s3: FlakyS3, by_patience: dict[Patience, S3Blobs], fault: Fault
+    s3: FlakyS3, by_patience: dict[S3Timeouts, S3Blobs], fault: Fault
 ) -> None:
     """Whatever becomes of one answer: creating, replacing and removing are known as our own doing."""
     blobs = by_patience[HURRIED if isinstance(fault, LateAnswer) else TRUSTING]
@@ -106,7 +106,7 @@ def test_what_was_ours_is_never_somebody_elses(
 
 @pytest.mark.parametrize("fault", FAULTS_OF_ONE_ANSWER, ids=repr)
 def test_what_was_somebody_elses_is_never_ours(
-    s3: FlakyS3, by_patience: dict[Patience, S3Blobs], fault: Fault
+    s3: FlakyS3, by_patience: dict[S3Timeouts, S3Blobs], fault: Fault
 ) -> None:
     """The same faults, and somebody really was first, even with the same bytes."""
     blobs = by_patience[HURRIED if isinstance(fault, LateAnswer) else TRUSTING]
@@ -125,7 +125,7 @@ def test_what_was_somebody_elses_is_never_ours(
 
 
 def test_a_request_that_arrives_after_its_repetition_changes_nothing(
-    s3: FlakyS3, by_patience: dict[Patience, S3Blobs]
+    s3: FlakyS3, by_patience: dict[S3Timeouts, S3Blobs]
 ) -> None:
     """The first try is held up on its way; the second is done, and replaced; then the first arrives."""
     blobs = by_patience[HURRIED]
@@ -186,7 +186,7 @@ def test_what_cannot_be_reached_is_an_error_and_never_absent(
 
 
 def test_a_service_that_never_answers_is_not_waited_for_for_ever(
-    s3: FlakyS3, by_patience: dict[Patience, S3Blobs]
+    s3: FlakyS3, by_patience: dict[S3Timeouts, S3Blobs]
 ) -> None:
     """Each try has its time limit."""
     blobs = by_patience[SHORT]
@@ -260,7 +260,7 @@ def test_credentials_that_ran_out_are_asked_for_again(s3: FlakyS3, tmp_path: Pat
     config.write_text("[default]\naws_access_key_id = AKIASECOND\naws_secret_access_key = s\n")
     variables = s3.variables | {"AWS_CONFIG_FILE": str(config)}
     del variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"]
-    blobs = S3Blobs.open("s3://acme/x", variables, patience=TRUSTING, known=_first(s3, expires=None))
+    blobs = S3Blobs.open("s3://acme/x", variables, timeouts=TRUSTING, known=_first(s3, expires=None))
     s3.disturb(Fails(400, "ExpiredToken"), times=1)
     blobs.write("a/b", b"1")
     assert [_signer(call.headers) for call in s3.calls[-2:]] == ["AKIAFIRST", "AKIASECOND"]
@@ -277,13 +277,13 @@ def test_credentials_that_ran_out_are_asked_for_again(s3: FlakyS3, tmp_path: Pat
 def test_a_caller_without_an_endpoint_means_amazon(s3: FlakyS3, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever endpoint a stack's environment names: the run store of another caller is not there."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    known = Known(**_first(s3, expires=None) | {"endpoint": None})  # type: ignore[arg-type]
-    caller = AwsCaller({}, patience=TRUSTING, known=known)
+    known = AwsSettings(**_first(s3, expires=None) | {"endpoint": None})  # type: ignore[arg-type]
+    caller = AwsCaller({}, timeouts=TRUSTING, known=known)
     assert caller.client().meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
 
 
 def _first(s3: FlakyS3, *, expires: str | None) -> dict[str, object]:
-    known = Known(
+    known = AwsSettings(
         settings={"region": "eu-west-1"}, s3={}, proxies_config={}, endpoint=s3.url, proxies={},
         verify=None, key="AKIAFIRST", secret="s", token=None, expires=expires,
     )  # fmt: skip

@@ -9,8 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from holdfast.audit.actor import GITHUB_ACTIONS, Who
-from holdfast.audit.proof import Claims, Unproved, check_token, with_claims
+from holdfast.audit.actor import GITHUB_ACTIONS, Actor
+from holdfast.audit.proof import Claims, Unverified, check_token, with_claims
 
 NOW = datetime(2026, 7, 25, 10, tzinfo=UTC)
 ISSUER = "https://tokens.example"
@@ -21,7 +21,7 @@ GOOD = {
     "nbf": NOW.timestamp(),
     "actor": "ada",
 }
-JOB = Who(
+JOB = Actor(
     kind=GITHUB_ACTIONS,
     name="mallory",
     host="runner",
@@ -57,14 +57,14 @@ def token(claims: object = None, *, kid: str = "k1", alg: str = "RS256", by: int
     return f"{content}.{text(key(by).sign(content.encode(), padding.PKCS1v15(), SHA256()))}"
 
 
-def asked(one: str) -> Claims | Unproved:
+def asked(one: str) -> Claims | Unverified:
     return check_token(one, keys(), issuer=ISSUER, audience="holdfast", now=NOW)
 
 
 def test_a_signed_token_proves_what_it_says() -> None:
     """And only that: what the variables of the job said besides is not mixed in."""
     found = asked(token())
-    assert not isinstance(found, Unproved)
+    assert not isinstance(found, Unverified)
     who = with_claims(JOB, found, issuer=ISSUER)
     assert (who.proved, who.name, who.claims) == (True, "ada", {"actor": "ada"})
     assert ISSUER in who.because
@@ -94,7 +94,7 @@ def test_what_is_wrong_with_a_token_leaves_it_unproved(one: object, why: str) ->
     """Another key, another issuer, another audience, too old, too young, no signature, nonsense."""
     assert callable(one)
     found = asked(one())
-    assert isinstance(found, Unproved)
+    assert isinstance(found, Unverified)
     assert why in found.why
     who = with_claims(JOB, found, issuer=ISSUER)
     assert (who.proved, who.name) == (False, "mallory")
@@ -105,7 +105,7 @@ def test_a_claim_that_was_changed_is_not_believed() -> None:
     """The signature is over every byte of it."""
     header, _, signature = token().split(".")
     forged = text(json.dumps({**GOOD, "actor": "mallory"}).encode())
-    assert isinstance(asked(f"{header}.{forged}.{signature}"), Unproved)
+    assert isinstance(asked(f"{header}.{forged}.{signature}"), Unverified)
 
 
 def test_a_set_of_keys_that_cannot_be_read_proves_nothing() -> None:
@@ -118,4 +118,4 @@ def test_a_set_of_keys_that_cannot_be_read_proves_nothing() -> None:
         b'{"keys": [{"kid": "k1", "kty": "RSA"}]}',
     ):
         found = check_token(token(), nonsense, issuer=ISSUER, audience="holdfast", now=NOW)
-        assert isinstance(found, Unproved)
+        assert isinstance(found, Unverified)

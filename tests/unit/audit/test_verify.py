@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from holdfast.audit.chain import End, Piece, documents_in, hash_of, link, start_of
-from holdfast.audit.verify import Verdict, check
+from holdfast.audit.verify import Verification, check
 
 BEGINS = start_of("01STORE")
 
@@ -16,11 +16,11 @@ def made(*sizes: int, what: str = "plan") -> tuple[list[Piece], End]:
     return pieces, end
 
 
-def verdict(pieces: list[Piece], head: End | None, unreadable_head: str | None = None) -> Verdict:
+def verdict(pieces: list[Piece], head: End | None, unreadable_head: str | None = None) -> Verification:
     return check(pieces, head=head, unreadable_head=unreadable_head, start=BEGINS)
 
 
-def only(found: Verdict) -> tuple[int, str, str]:
+def only(found: Verification) -> tuple[int, str, str]:
     assert len(found.breaks) == 1, found.breaks
     one = found.breaks[0]
     return one.seq, one.kind, one.message

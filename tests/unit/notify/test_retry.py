@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.notify.retry import MOST_TRIES, OutOfPatienceError, Patience, pause_after
+from holdfast.notify.retry import MOST_TRIES, OutOfPatienceError, RetryLimits, pause_after
 from holdfast.system.http import Response
 
 NOW = 1_000_000.0
@@ -63,7 +63,7 @@ def test_longer_each_time() -> None:
 def test_patience_ends_with_its_time() -> None:
     """A wait that does not fit is not begun: a report is not worth it."""
     waited: list[float] = []
-    patience = Patience(
+    patience = RetryLimits(
         20.0, pause=waited.append, monotonic=lambda: sum(waited), now=lambda: NOW, chance=lambda: 0.0
     )
     assert patience.again(answer(403, retry_after="15"))
@@ -76,7 +76,9 @@ def test_patience_ends_with_its_time() -> None:
 def test_patience_ends_with_its_tries() -> None:
     """Faults without an end are not asked for without an end."""
     waited: list[float] = []
-    patience = Patience(1e9, pause=waited.append, monotonic=lambda: 0.0, now=lambda: NOW, chance=lambda: 0.0)
+    patience = RetryLimits(
+        1e9, pause=waited.append, monotonic=lambda: 0.0, now=lambda: NOW, chance=lambda: 0.0
+    )
     for _ in range(MOST_TRIES - 1):
         assert patience.again(None)
     with pytest.raises(OutOfPatienceError):

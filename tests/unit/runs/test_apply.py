@@ -22,7 +22,7 @@ from holdfast.plans.result import Output, StackResult
 from holdfast.plans.status import Status
 from holdfast.runs.apply import ApplyFailed, apply_ready
 from holdfast.runs.run_secrets import remembered_secrets
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.engine.interface import CommandResult, SupervisorReport
 from holdfast.terraform.engine.pool import NotStarted
@@ -132,7 +132,7 @@ def test_an_apply_takes_away_what_is_too_old_to_keep(tmp_path: Path) -> None:
     case.session.config = structs.replace(case.session.config, backups=BackupSettings(keep=2, max_age=0))
     for number in range(4):
         state = json.dumps(AFTER | {"serial": number + 1}).encode()
-        one = StateCopy(
+        one = StateSnapshot(
             serial=number + 1, lineage="l", resources=1, run=None, who="me", why="apply", state=state
         )
         case.store.states.add(NAME, one, after=number)

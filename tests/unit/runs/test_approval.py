@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from session_made import session
 
 from holdfast.audit import proof
-from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Who
+from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Actor
 from holdfast.audit.entry import Entry
 from holdfast.audit.log import Audit
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
@@ -25,8 +25,8 @@ from holdfast.store.approvals import Consent, Word
 
 DIGEST = "d" * 64
 RUN = "01RUNA"
-ADA = Who(kind=GITHUB_ACTIONS, name="ada", host="runner", proved=True, because="a token", claims={})
-BOB = Who(kind=PERSON, name="bob", host="laptop", proved=False, because="nothing", claims={})
+ADA = Actor(kind=GITHUB_ACTIONS, name="ada", host="runner", proved=True, because="a token", claims={})
+BOB = Actor(kind=PERSON, name="bob", host="laptop", proved=False, because="nothing", claims={})
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_nothing_is_overridden_where_one_of_them_was_used(opened: Session) -> No
 # What is kept
 
 
-def kept(word: Word, who: Who, digest: str = DIGEST) -> Consent:
+def kept(word: Word, who: Actor, digest: str = DIGEST) -> Consent:
     return Consent(
         word=word, digest=digest, stack="db", run=RUN, who=who.document(), reason="why", at="2026-01-01"
     )
@@ -217,7 +217,7 @@ def kept(word: Word, who: Who, digest: str = DIGEST) -> Consent:
 
 def test_a_person_and_a_job_of_one_name_are_two(opened: Session) -> None:
     """Whose word it is: the kind counts as much as the name."""
-    person = Who(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing", claims={})
+    person = Actor(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing", claims={})
     for who in (ADA, person):
         opened.store.consents.add(kept(Word.APPROVE, who))
     words = opened.store.consents.of(DIGEST)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Who
+from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Actor
 from holdfast.kernel.errors import Refused
 from holdfast.runs.approval import require_not_own
 
 
-def who(name: str, *, proved: bool) -> Who:
-    return Who(kind=GITHUB_ACTIONS, name=name, host="runner", proved=proved, because="a token", claims={})
+def who(name: str, *, proved: bool) -> Actor:
+    return Actor(kind=GITHUB_ACTIONS, name=name, host="runner", proved=proved, because="a token", claims={})
 
 
 def test_a_proved_maker_cannot_approve() -> None:

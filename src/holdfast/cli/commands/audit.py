@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.audit.chain import Piece
-    from holdfast.audit.verify import Verdict
+    from holdfast.audit.verify import Verification
     from holdfast.cli.console import Console
     from holdfast.config.settings import Config
     from holdfast.store.run_store import RunStore
@@ -189,7 +189,7 @@ def _show_entry(console: Console, line: Mapping[str, object]) -> None:
             console.say((f"           {name}: {line.get(name)}", "dim"))
 
 
-def _show_verdict(console: Console, verdict: Verdict, waiting: int | None) -> None:
+def _show_verdict(console: Console, verdict: Verification, waiting: int | None) -> None:
     from holdfast.kernel.errors import Problem
 
     for note in verdict.notes:
@@ -216,7 +216,7 @@ def _message(message: str, expected: str | None, found: str | None) -> str:
     return message if expected is None else f"{message}: expected {expected}, found {found}"
 
 
-def _verdict_document(verdict: Verdict, waiting: int | None) -> dict[str, object]:
+def _verdict_document(verdict: Verification, waiting: int | None) -> dict[str, object]:
     return {
         "version": 1,
         "whole": verdict.whole,

@@ -8,7 +8,7 @@ from memory_blobs import MemoryBlobs
 
 from holdfast.secrets.keys import Key
 from holdfast.store.encrypted_blobs import EncryptedBlobs
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 from holdfast.store.states import ManagedStates
 
 KEY = Key.of(b"k" * 32)
@@ -39,7 +39,7 @@ def test_a_version_follows_the_one_its_writer_saw(script: list[tuple[str, int, i
                 seen[writer] = last
             case "add":
                 content = f"{turn} by {writer}".encode()
-                new = StateCopy(
+                new = StateSnapshot(
                     serial=turn, lineage="l", resources=0, run=None, who="w", why="apply", state=content
                 )
                 version = states.add("s", new, after=seen[writer])

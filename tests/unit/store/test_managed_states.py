@@ -10,7 +10,7 @@ from recovery_made import state as state_file
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.encrypted_blobs import EncryptedBlobs
-from holdfast.store.snapshots import StateCopy
+from holdfast.store.snapshots import StateSnapshot
 from holdfast.store.states import Backups, ManagedStates
 from holdfast.terraform.statefile.model import State, read_state
 
@@ -32,11 +32,13 @@ def backups(blobs: MemoryBlobs) -> Backups:
     return Backups(EncryptedBlobs(blobs, lambda: KEY))
 
 
-def new(serial: int, state: bytes = b"{}") -> StateCopy:
-    return StateCopy(serial=serial, lineage="l", resources=1, run="r", who="ann", why="apply", state=state)
+def new(serial: int, state: bytes = b"{}") -> StateSnapshot:
+    return StateSnapshot(
+        serial=serial, lineage="l", resources=1, run="r", who="ann", why="apply", state=state
+    )
 
 
-def added(states: ManagedStates, serial: int, *, after: int, state: bytes = b"{}") -> StateCopy:
+def added(states: ManagedStates, serial: int, *, after: int, state: bytes = b"{}") -> StateSnapshot:
     version = states.add("a/b", new(serial, state), after=after)
     assert version is not None
     return version
@@ -162,7 +164,7 @@ def test_a_copy_says_what_its_state_says() -> None:
     )
     found = read_state(content)
     assert isinstance(found, State)
-    copy = StateCopy.of(content, found, run="r", who="ann", why="apply")
+    copy = StateSnapshot.of(content, found, run="r", who="ann", why="apply")
     assert (copy.serial, copy.lineage, copy.resources) == (5, LINEAGE, 3)
     assert copy.state == content
 
