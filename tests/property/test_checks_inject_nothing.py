@@ -14,7 +14,7 @@ from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.formats.catalogue import format_of
 from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import Report, ReportedFinding, NotEvaluated, Waiver
+from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding, Waiver
 from holdfast.kernel.errors import Place
 
 ANY = st.text(st.characters(codec=None), max_size=60) | st.sampled_from(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.checks.formats import sarif
 from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import Report, ReportedFinding, NotEvaluated, Waiver
+from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding, Waiver
 from holdfast.kernel.errors import Place
 
 TEXTS = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(

@@ -75,6 +75,11 @@ class Invocation(Struct, kw_only=True):
         return Exit.DONE
 
 
+def fields(value: object, *names: str) -> dict[str, object]:
+    """Part of a document: these attributes of a value, under their own names."""
+    return {name: getattr(value, name) for name in names}
+
+
 _COMMON: dict[str, tuple[Any, Any]] = {
     "as_json": (Annotated[bool, Option("--json", help="Print one JSON document to standard output.")], False),
     "config": (

@@ -17,10 +17,10 @@ from holdfast.checks.engine.catalogue import rules
 from holdfast.checks.engine.inputs import build_checkout
 from holdfast.checks.engine.levels import is_enabled
 from holdfast.checks.engine.report_builder import merge_findings
-from holdfast.checks.engine.running import NO_PLAN, CheckInputs, Available, crash_location, run_checks
+from holdfast.checks.engine.running import NO_PLAN, Available, CheckInputs, crash_location, run_checks
 from holdfast.checks.model.globs import is_rule
 from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity, Tool
-from holdfast.checks.model.report import Report, NotEvaluated, sort_findings
+from holdfast.checks.model.report import NotEvaluated, Report, sort_findings
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineOutput
 from holdfast.checks.tools.catalogue import TOOLS, tool
 from holdfast.config.checks import Level, Use

@@ -11,7 +11,7 @@ from results_made import stack
 from holdfast.changes.report import change_report, failure_report
 from holdfast.checks.model.interface import Rule as Rule_
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, ReportedFinding, NotEvaluated, Waiver
+from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding, Waiver
 from holdfast.guard.decision import Deny, Reason
 from holdfast.kernel.errors import Place, Problem
 from holdfast.notify.markdown import markdown

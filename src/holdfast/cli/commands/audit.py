@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.command import Group, Invocation, Option, command, fields
 from holdfast.cli.parameters import Limit, limit_from
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
@@ -223,14 +223,7 @@ def _verdict_document(verdict: Verification, waiting: int | None) -> dict[str, o
         "lines": verdict.lines,
         "last": {"seq": verdict.end.seq, "hash": verdict.end.hash},
         "breaks": [
-            {
-                "code": "HF-AUDIT-1",
-                "seq": one.seq,
-                "kind": one.kind,
-                "message": one.message,
-                "expected": one.expected,
-                "found": one.found,
-            }
+            {"code": "HF-AUDIT-1", **fields(one, "seq", "kind", "message", "expected", "found")}
             for one in verdict.breaks
         ],
         "notes": list(verdict.notes),

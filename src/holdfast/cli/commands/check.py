@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.changes.repository import Repository
     from holdfast.checks.engine.running import CheckInputs
     from holdfast.checks.formats.interface import FormatInput
-    from holdfast.checks.model.interface import Severity
+    from holdfast.checks.model.interface import Rule, Severity
     from holdfast.checks.model.subjects import Checkout, EngineOutput
     from holdfast.kernel.errors import Problem
 
@@ -83,15 +83,13 @@ def _format(invocation: Invocation, given: str | None) -> str:
 
 def _show_rules(invocation: Invocation, explain: str | None, wanted: str) -> Exit:
     """List all rules, or explain one."""
-    from holdfast.cli.commands.check_rules import explain_rule, list_rules
-
     if wanted not in ("text", "json"):
         raise UsageError(
             "HF-USE-4",
             f"--{'list' if explain is None else 'explain'} cannot be combined with --format {wanted}",
             hint="Rules can be shown as text or json.",
         )
-    return list_rules(invocation) if explain is None else explain_rule(invocation, explain)
+    return _list_rules(invocation) if explain is None else _explain_rule(invocation, explain)
 
 
 def _level(given: str | None) -> Severity:
@@ -104,6 +102,65 @@ def _level(given: str | None) -> Severity:
         raise UsageError(
             "HF-CHECK-3", f"--fail-on {given}: unknown level", hint=f"Write {listed(Severity)}."
         ) from None
+
+
+def _list_rules(invocation: Invocation) -> Exit:
+    from holdfast.checks.engine.catalogue import rules
+
+    if invocation.as_json:
+        invocation.document({"version": 1, "rules": [_rule_document(rule) for rule in rules()]})
+        return Exit.DONE
+    for rule in rules():
+        invocation.console.line(f" {rule.id}  {rule.severity:<8} {rule.title}")
+    invocation.console.say("")
+    invocation.console.say(
+        f" {len(rules())} rules · details of one: holdfast check --explain {rules()[0].id}"
+    )
+    return Exit.DONE
+
+
+def _explain_rule(invocation: Invocation, id_: str) -> Exit:
+    from holdfast.checks.engine import catalogue
+    from holdfast.checks.engine.pages import target_names, waiver_help
+    from holdfast.config.problems import did_you_mean
+
+    rule = catalogue.rule(id_)
+    if rule is None:
+        if (note := catalogue.removal_note(id_)) is not None:
+            raise UsageError("HF-CHECK-1", note)
+        hint = did_you_mean(id_.upper(), catalogue.ids()) or "List all rules with: holdfast check --list"
+        raise UsageError("HF-CHECK-1", f"there is no rule `{id_}`", hint=hint)
+    if invocation.as_json:
+        invocation.document({"version": 1, "rules": [_rule_document(rule)]})
+        return Exit.DONE
+    line = invocation.console.line
+    line((f" {rule.id}  {rule.title}", "bold"), f"  ({rule.severity})")
+    line(f" Checks {target_names(rule)}.")
+    for title, text in (
+        ("Why it matters", rule.why),
+        ("How to fix it", rule.fix),
+        ("Reported", rule.bad),
+        ("Not reported", rule.good),
+        ("More", rule.more),
+        ("Exceptions", waiver_help(rule)),
+    ):
+        if text:
+            line("")
+            line((f" {title}", "bold"))
+            for text_line in text.strip("\n").splitlines():
+                line(f"   {text_line}" if text_line else "")
+    return Exit.DONE
+
+
+def _rule_document(rule: Rule) -> dict[str, object]:
+    return {
+        "rule": rule.id,
+        "severity": rule.severity.value,
+        "title": rule.title,
+        "why": rule.why,
+        "fix": rule.fix,
+        "looks_at": list(rule.targets),
+    }
 
 
 class _Check:
@@ -175,15 +232,15 @@ class _Check:
         self, repository: Repository, stacks: list[str], changed: list[str], since: str | None
     ) -> Checkout:
         from holdfast.checks.engine.inputs import build_checkout
-        from holdfast.cli.commands.check_inputs import files_of, holds_everywhere
+        from holdfast.cli.commands.check_inputs import affects_every_file, repository_files
         from holdfast.system import clock
 
         selection = repository.select(stacks, changed, since)
         # Files outside the root select the stacks that read them, but are not checked themselves.
         inside = (path for path in selection.changed or () if not path.startswith("../"))
         paths = frozenset() if stacks else frozenset(inside)
-        whole = not (stacks or changed or since is not None) or holds_everywhere(repository, paths)
-        files, tracked = files_of(repository)
+        whole = not (stacks or changed or since is not None) or affects_every_file(repository, paths)
+        files, tracked = repository_files(repository)
         return build_checkout(
             repository.config,
             repository.code,
@@ -200,23 +257,24 @@ class _Check:
         self, repository: Repository, checkout: Checkout, problems: tuple[Problem, ...]
     ) -> CheckInputs:
         from holdfast.checks.engine.catalogue import rules
-        from holdfast.checks.engine.running import NO_ENGINE, Available, CheckInputs
+        from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, Available, CheckInputs
         from holdfast.checks.tools.catalogue import tools
-        from holdfast.cli.commands.check_engine import engine_of, unanswered
-        from holdfast.cli.commands.check_inputs import git_in_silence, history_of, no_history, states_of
+        from holdfast.cli.commands import check_inputs as inputs
 
-        said: Available[EngineOutput] = Available(missing=NO_ENGINE)
+        answers: Available[EngineOutput] = Available(missing=NO_ENGINE)
         if self._engine:
-            said = engine_of(self._invocation, checkout, fix=self._fix)
+            answers = inputs.engine_answers(self._invocation, checkout, fix=self._fix)
         return CheckInputs(
-            states=states_of(repository, checkout, rules()),
-            history=history_of(repository, checkout) if self._history else no_history(),
-            engine=said,
+            states=inputs.readable_states(repository, checkout, rules()),
+            history=inputs.git_history(repository, checkout)
+            if self._history
+            else Available(missing=NO_HISTORY),
+            engine=answers,
             stack_problems=problems,
             tool_results=(
                 *(answer for tool in tools() for answer in tool.run(checkout, {})),
-                *git_in_silence(repository),
-                *(unanswered(said) if self._engine else ()),
+                *inputs.git_failure(repository),
+                *(inputs.engine_failure(answers) if self._engine else ()),
             ),
         )
 

@@ -1,4 +1,4 @@
-"""Inputs of `holdfast check`: files known to Git, readable states, the Git history."""
+"""Inputs of `holdfast check`: files known to Git, readable states, the Git history, Terraform's answers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.checks.engine.running import NO_HISTORY, NO_STATE, Available
+from holdfast.checks.engine.running import NO_STACKS, NO_STATE, Available
 from holdfast.checks.model.interface import Finding, Rule
-from holdfast.checks.model.subjects import CheckedStack, CheckedState, Checkout, Commit, History
+from holdfast.checks.model.subjects import CheckedStack, CheckedState, Checkout, Commit, EngineOutput, History
+from holdfast.cli.command import Invocation
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import HoldfastError, UsageError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.system.git import Added
 
 
-def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | None]:
+def repository_files(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | None]:
     """All tracked and untracked files, and the tracked ones; without Git, all files and None."""
     git, tree = repository.git, repository.code.tree
     if git is None:
@@ -32,7 +33,7 @@ def files_of(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | 
     return tuple(sorted(tracked | ours(git.untracked()))), tracked
 
 
-def holds_everywhere(repository: Repository, paths: frozenset[str]) -> bool:
+def affects_every_file(repository: Repository, paths: frozenset[str]) -> bool:
     """Whether a path can affect findings in any file: the configuration, a policy, a contract."""
     from holdfast.checks.tools.rego.policies import changes_policies
 
@@ -41,7 +42,7 @@ def holds_everywhere(repository: Repository, paths: frozenset[str]) -> bool:
     return any(path in deciding or changes_policies(path) for path in paths)
 
 
-def git_in_silence(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
+def git_failure(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
     """A finding if there is a `.git` that Git cannot read: tracked files are then unknown."""
     from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
 
@@ -56,7 +57,7 @@ def git_in_silence(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
         yield NO_ANSWER, found
 
 
-def history_of(repository: Repository, checkout: Checkout) -> Available[History]:
+def git_history(repository: Repository, checkout: Checkout) -> Available[History]:
     """Every path and every file version in the Git history, each version read once."""
     from holdfast.checks.secrets.git_history import LARGEST, HistoryScanner, versions_by_blob
 
@@ -96,11 +97,9 @@ def _commit(added: Added, prefix: str) -> Commit:
     )
 
 
-def no_history() -> Available[History]:
-    return Available(missing=NO_HISTORY)
-
-
-def states_of(repository: Repository, checkout: Checkout, rules: Sequence[Rule]) -> Available[CheckedState]:
+def readable_states(
+    repository: Repository, checkout: Checkout, rules: Sequence[Rule]
+) -> Available[CheckedState]:
     """Local state files and managed states in a folder. Other backends are not read."""
     if not any(rule.state is not None for rule in rules) or not checkout.stacks:
         return Available()
@@ -137,3 +136,33 @@ def _state(repository: Repository, stack: CheckedStack) -> bytes | None:
         return None
     version = None if repository.store.empty else repository.store.states.current(stack.name)
     return version.state if version is not None else None
+
+
+def engine_answers(invocation: Invocation, checkout: Checkout, *, fix: bool) -> Available[EngineOutput]:
+    """`terraform fmt` and `validate` for each stack; with `fix`, the formatted code is written."""
+    from holdfast.cli.context import CommandContext
+    from holdfast.plans.fmt_validate import engine_said
+
+    if not checkout.stacks:
+        return Available(missing=NO_STACKS) if not checkout.all_stacks else Available()
+    answers = CommandContext(invocation).run(
+        lambda session: engine_said(session, checkout.stacks, fix=fix), storeless=True
+    )
+    for path in sorted({path for answer in answers for path in answer.fixed}):
+        invocation.console.say(f" formatted {path}")
+    return Available(items=answers)
+
+
+def engine_failure(answers: Available[EngineOutput]) -> Iterator[tuple[Rule, Finding]]:
+    """A finding if Terraform could not be run: with `--engine`, no answer is not a pass."""
+    from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
+
+    failed = [answer for answer in answers.items if answer.validate_skipped is not None]
+    if failed:
+        total = len(answers.items)
+        where = f"{len(failed)} of {total} times" if total > 1 else failed[0].folder
+        finding = Finding(
+            message=f"Terraform could not be run ({where}): {failed[0].validate_skipped}",
+            hint="Fix this (--verbose names every stack), or leave out --engine.",
+        )
+        yield NO_ANSWER, finding

@@ -6,7 +6,7 @@ import platform
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.cli.command import Group, Invocation, command
+from holdfast.cli.command import Group, Invocation, command, fields
 from holdfast.kernel.errors import Exit, HoldfastError
 
 if TYPE_CHECKING:
@@ -50,18 +50,17 @@ def doctor(invocation: Invocation) -> Exit:
                 "git": _git(invocation),
                 "engines": [
                     {
-                        "kind": one.kind.value,
-                        "product": one.product.value,
-                        "version": one.version,
-                        "path": one.path,
+                        "kind": engine.kind.value,
+                        "product": engine.product.value,
+                        **fields(engine, "version", "path"),
                     }
-                    for one in found
+                    for engine in found
                 ],
                 "unusable": [{"path": path, "reason": reason} for path, reason in engines.unusable],
                 "stacks": chosen,
                 "errors": [
-                    {"code": one.code, "message": one.message, "hint": one.hint}
-                    for one in (config_error.problems if config_error else ())
+                    fields(problem, "code", "message", "hint")
+                    for problem in (config_error.problems if config_error else ())
                 ],
             }
         )
@@ -81,13 +80,8 @@ def _exit(config_error: HoldfastError | None, chosen: list[dict[str, object]]) -
 
 def _choices(repository: Repository) -> list[dict[str, object]]:
     def choice(stack: Stack) -> dict[str, object]:
-        document: dict[str, object] = {
-            "name": stack.name,
-            "engine": None,
-            "path": None,
-            "why": None,
-            "error": None,
-        }
+        document: dict[str, object] = dict.fromkeys(("engine", "path", "why", "error"))
+        document = {"name": stack.name, **document}
         try:
             chosen = repository.choose(stack)
         except HoldfastError as error:

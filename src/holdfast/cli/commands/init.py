@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.command import Group, Invocation, Option, command, fields
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
@@ -71,9 +71,7 @@ def document(made: Starter, file: str) -> dict[str, object]:
         "held_back": list(made.held),
         "found": list(made.found),
         "guesses": list(made.guesses),
-        "mend": [
-            {"title": one.title, "file": one.file, "line": one.line, "what": one.what} for one in made.mend
-        ],
+        "mend": [fields(step, "title", "file", "line", "what") for step in made.mend],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.command import Group, Invocation, command
+from holdfast.cli.command import Group, Invocation, command, fields
 from holdfast.kernel.errors import Exit, Failed, UsageError
 
 if TYPE_CHECKING:
@@ -41,13 +41,7 @@ def test(invocation: Invocation) -> Exit:
 
 
 def _document(test: PolicyTest) -> dict[str, object]:
-    return {
-        "package": test.package,
-        "name": test.name,
-        "file": test.file,
-        "status": test.outcome.value,
-        "message": test.message,
-    }
+    return {**fields(test, "package", "name", "file", "message"), "status": test.outcome.value}
 
 
 def _run_tests(invocation: Invocation) -> PolicyTestReport:

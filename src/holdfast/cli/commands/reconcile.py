@@ -6,7 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.command import Invocation, Option, fields
 from holdfast.cli.parameters import OneRun, Yes, wait_from
 from holdfast.kernel.errors import Exit, UsageError
 
@@ -23,10 +23,6 @@ _ADDRESS_AND_ID = re.compile(
     r"""(?P<address>(?:[^\s=\[\]"]|\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\])+)=(?P<id>.+)""", re.DOTALL
 )
 """A key in an address may contain anything, also `=` and brackets."""
-
-
-def add_to(group: Group) -> None:
-    command(group, "reconcile")(reconcile)
 
 
 def reconcile(
@@ -195,9 +191,9 @@ class _Reconcile:
         console.say(f" {claim.stack}: the last {claim.intent.get('operation')} was interrupted")
         for line in (started(claim, proposal.aftermath), *known(proposal.aftermath)):
             console.say(f"   {line}")
-        for one in proposal.resolution.imports:
-            console.say(("   + ", "green"), f"{one.address}   import {one.id}")
-            for record in one.standing.put_back:
+        for imported in proposal.resolution.imports:
+            console.say(("   + ", "green"), f"{imported.address}   import {imported.id}")
+            for record in imported.standing.put_back:
                 console.say(f"       the old instance of {record.address} is restored as deposed")
         for other in proposal.resolution.unresolved:
             mark = ("   · ", "dim") if other.harmless else ("   ? ", "yellow")
@@ -241,12 +237,12 @@ def document(done: Reconciled, rest: StackResult | None) -> dict[str, object]:
         "recorded": evidence.recorded if evidence is not None else None,
         "of": evidence.planned if evidence is not None else None,
         "imported": [
-            {"address": one.address, "id": one.id, "given": one.given}
-            for one in (resolution.imports if resolution is not None else ())
+            fields(imported, "address", "id", "given")
+            for imported in (resolution.imports if resolution is not None else ())
         ],
         "unresolved": [
-            {"address": one.address, "reason": one.reason, "made": one.made, "harmless": one.harmless}
-            for one in (resolution.unresolved if resolution is not None else ())
+            fields(left, "address", "reason", "made", "harmless")
+            for left in (resolution.unresolved if resolution is not None else ())
         ],
         "put_back": list(done.put_back),
         "notes": list(done.notes),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command
-from holdfast.cli.commands import approve, reconcile
-from holdfast.cli.parameters import Limit, OneRun, limit_from
-from holdfast.kernel.errors import Exit
+from holdfast.cli.command import Group, Invocation, Option, command, fields
+from holdfast.cli.commands import reconcile
+from holdfast.cli.parameters import Limit, OneRun, Reason, limit_from
+from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
     from holdfast.cli.console import Console
+    from holdfast.plans.context import Session
+    from holdfast.runs.approval import Given
     from holdfast.runs.history import RunDetails, RunShown
 
 _MOST_CHANGES = 20
@@ -22,8 +24,9 @@ def register(app: Group) -> None:
     command(group, "list")(list_)
     command(group, "show")(show)
     command(group, "log")(log)
-    approve.add_to(group)
-    reconcile.add_to(group)
+    command(group, "approve")(approve)
+    command(group, "reject")(reject)
+    command(group, "reconcile")(reconcile.reconcile)
     app.add_command(group)
 
 
@@ -34,7 +37,6 @@ def list_(
 ) -> Exit:
     """List runs, newest first."""
     from holdfast.cli.context import CommandContext
-    from holdfast.plans.context import Session
     from holdfast.runs import history
 
     most = limit_from(limit)
@@ -80,9 +82,57 @@ def log(invocation: Invocation, run: OneRun) -> Exit:
     return Exit.DONE
 
 
+def approve(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
+    """Approve the plan of a run that was saved with `plan --out`: this plan and no other."""
+    return _decide(invocation, run, "approve", reason)
+
+
+def reject(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
+    """Reject the plan of a run: it can never be applied, even with approvals or an override."""
+    return _decide(invocation, run, "reject", reason)
+
+
+def _decide(invocation: Invocation, run: str, decision: str, reason: str | None) -> Exit:
+    from holdfast.changes.preconditions import require_store
+    from holdfast.cli.context import CommandContext
+    from holdfast.runs.approval import give
+    from holdfast.store.approvals import Word
+
+    if not (reason or "").strip():
+        raise UsageError(
+            "HF-USE-25", f"runs {decision} needs --reason", hint="The reason is recorded in the audit log."
+        )
+    context = CommandContext(invocation)
+    require_store(context.repository)
+
+    async def work(session: Session) -> Given:
+        return await give(session, run, Word(decision), reason or "")
+
+    given = context.run(work)
+    if invocation.as_json:
+        invocation.document(
+            {
+                "version": 1,
+                **fields(given, "run", "stack", "digest"),
+                "decision": decision,
+                "reason": reason,
+                "notes": list(given.notes),
+            }
+        )
+        return Exit.DONE
+    console = invocation.console
+    done = "approved" if decision == "approve" else "rejected"
+    console.line(f" {given.stack}: {done} the plan of run {given.run}")
+    console.line(f"   digest {given.digest}")
+    for note in given.notes:
+        console.line(("   ! ", "yellow"), note)
+    if decision == "approve":
+        console.say("   Apply its bundle with: holdfast apply --plan DIR")
+    return Exit.DONE
+
+
 def _details(invocation: Invocation, run: str) -> RunDetails:
     from holdfast.cli.context import CommandContext
-    from holdfast.plans.context import Session
     from holdfast.runs import history
 
     async def work(session: Session) -> RunDetails:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.cli.command import Group, Invocation, command
+from holdfast.cli.command import Group, Invocation, command, fields
 from holdfast.cli.parameters import Stacks
 from holdfast.kernel.errors import Exit, HoldfastError
 from holdfast.kernel.text import plural
@@ -65,8 +65,7 @@ def _document(ref: SecretRef, found: ReadSecret | HoldfastError, names: Sequence
         "error": None,
     }
     if isinstance(found, HoldfastError):
-        problem = found.problem
-        document["error"] = {"code": problem.code, "message": problem.message, "hint": problem.hint}
+        document["error"] = fields(found.problem, "code", "message", "hint")
     return document
 
 

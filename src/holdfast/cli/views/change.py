@@ -6,8 +6,8 @@ import json
 from collections import Counter
 
 from holdfast.cli.console import Console
-from holdfast.cli.views.guard import show_guard, shows_decision
-from holdfast.guard.decision import Allow
+from holdfast.config.guard import Effect
+from holdfast.guard.decision import Allow, Reason
 from holdfast.kernel.text import plural
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
@@ -47,6 +47,13 @@ _SIGNS: dict[ChangeKind, tuple[str, str]] = {
     ChangeKind.NO_OP: ("→", "cyan"),
     ChangeKind.UNKNOWN: ("?", "bold red"),
 }
+_HEADINGS = {
+    Effect.DENY: ("Refused", "bold red"),
+    Effect.APPROVE: ("Needs approval", "yellow"),
+    Effect.WARN: ("Warning", "yellow"),
+}
+_MOST_REASONS = 4
+_APPLIED = frozenset({Status.APPLIED, Status.FAILED, Status.UNKNOWN})
 _MOST_RESOURCES = 12
 _MOST_UNCHANGED = 20
 _MOST_ATTRIBUTES = 2
@@ -146,7 +153,7 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
         production = ", counts as production" if result.stack.production else ""
         console.line((f" {result.stack.name}", "bold"), (f"  {environment}{production}", "dim"))
         _show_resources(console, changes, verbose=verbose)
-        show_guard(console, result, verbose=verbose)
+        _show_guard(console, result, verbose=verbose)
         _show_problems(console, result)
         for address in result.removed_resources or ():
             console.line("   ? ", address)
@@ -203,9 +210,38 @@ def values_text(difference: Difference) -> str:
     return f"{difference.before or 'null'} → {difference.after or 'null'}"
 
 
+def shows_decision(result: StackResult) -> bool:
+    """Not after an apply: the plan was shown before, and the decision is in the audit log."""
+    return result.plan is not None and result.status not in _APPLIED
+
+
+def _show_guard(console: Console, result: StackResult, *, verbose: bool) -> None:
+    if not shows_decision(result):
+        return
+    for effect, (heading, style) in _HEADINGS.items():
+        reasons = [reason for reason in result.decision.reasons if reason.effect is effect]
+        if reasons:
+            console.line((f"   {heading}: ", style), _rules(reasons))
+            _show_reasons(console, reasons, verbose=verbose)
+
+
+def _rules(reasons: list[Reason]) -> str:
+    """`deletions in production (HF-GUARD-1), protected type aws_db_instance (HF-GUARD-3)`."""
+    return ", ".join(dict.fromkeys(f"{reason.rule or reason.code} ({reason.code})" for reason in reasons))
+
+
+def _show_reasons(console: Console, reasons: list[Reason], *, verbose: bool) -> None:
+    texts = list(dict.fromkeys(reason.message for reason in reasons))
+    shown = texts if verbose else texts[:_MOST_REASONS]
+    for text in shown:
+        console.line(f"     {text}")
+    if len(shown) < len(texts):
+        console.line((f"     … and {len(texts) - len(shown)} more (details: --verbose)", "dim"))
+
+
 def _show_problems(console: Console, result: StackResult) -> None:
     if result.plan is not None and not isinstance(result.decision, Allow):
-        # `show_guard` showed the reasons; the next command is left.
+        # `_show_guard` showed the reasons; the next command is left.
         if result.error is not None and result.error.hint:
             console.line(f"   {result.error.hint}")
         return

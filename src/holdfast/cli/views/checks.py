@@ -10,7 +10,7 @@ from holdfast.checks.formats.words import counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.cli.console import Console
-from holdfast.cli.views.guard import shows_decision
+from holdfast.cli.views.change import shows_decision
 from holdfast.plans.result import StackResult
 from holdfast.review.findings_by_stack import not_yet_reported
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from holdfast.cli.command import fields
 from holdfast.cli.console import Console
 from holdfast.kernel.text import plural
 from holdfast.secrets.redact_document import clean_value
@@ -13,7 +14,7 @@ from holdfast.states.rollback import RolledBack
 from holdfast.states.versions import Entry, Loaded, Versions
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.statefile.diff import DiffKind, ResourceDiff, StateDiff
-from holdfast.terraform.statefile.model import State, StateResource, read_state
+from holdfast.terraform.statefile.model import State, read_state
 
 Document = dict[str, object]
 _NOT_COMPARED = "One of them is encrypted or cannot be read, so they were not compared."
@@ -23,17 +24,7 @@ _LINEAGE = 8
 
 
 def entry_document(entry: Entry) -> Document:
-    return {
-        "name": entry.name,
-        "serial": entry.serial,
-        "lineage": entry.lineage,
-        "resources": entry.resources,
-        "at": entry.at,
-        "who": entry.who,
-        "why": entry.why,
-        "run": entry.run,
-        "current": entry.current,
-    }
+    return fields(entry, "name", "serial", "lineage", "resources", "at", "who", "why", "run", "current")
 
 
 def versions_document(stack: Stack, found: Versions) -> Document:
@@ -43,9 +34,7 @@ def versions_document(stack: Stack, found: Versions) -> Document:
         "stack": stack.name,
         "kept": found.kept,
         "versions": [entry_document(entry) for entry in found.entries],
-        "current": {"serial": now.serial, "lineage": now.lineage, "resources": now.resources}
-        if now is not None
-        else None,
+        "current": fields(now, "serial", "lineage", "resources") if now is not None else None,
         "unseen": found.unseen,
     }
 
@@ -107,7 +96,9 @@ def content_document(stack: Stack, loaded: Loaded) -> Document:
         "terraform_version": state.terraform_version,
         "managed": state.managed,
         "data": sum(one.mode == "data" for one in resources) if resources is not None else None,
-        "resources": [_resource(one) for one in resources] if resources is not None else None,
+        "resources": [fields(one, "address", "mode", "type", "tainted", "deposed") for one in resources]
+        if resources is not None
+        else None,
         "outputs": {
             one.name: {"value": None if one.sensitive else one.read(), "sensitive": one.sensitive}
             for one in sorted(outputs, key=lambda one: one.name)
@@ -124,16 +115,6 @@ def _readable(loaded: Loaded) -> State:
         return state
     entry = loaded.entry
     return State(lineage=entry.lineage, serial=entry.serial)
-
-
-def _resource(one: StateResource) -> Document:
-    return {
-        "address": one.address,
-        "mode": one.mode,
-        "type": one.type,
-        "tainted": one.tainted,
-        "deposed": one.deposed,
-    }
 
 
 def show_content(console: Console, stack: Stack, loaded: Loaded) -> None:
@@ -171,42 +152,26 @@ def diff_document(stack: Stack, old: Loaded, new: Loaded, found: StateDiff | Non
     }
 
 
-def changes_document(found: StateDiff | None) -> Document:
+def changes_document(diff: StateDiff | None) -> Document:
     """Null if the two states could not be compared."""
+    if diff is None:
+        return {"resources": None, "outputs": None}
     return {
         "resources": [
             {
-                "address": one.address,
-                "deposed": one.deposed,
-                "change": one.kind.value,
-                "note": one.note,
+                **fields(resource, "address", "deposed", "note", "more"),
+                "change": resource.kind.value,
                 "attributes": [
-                    {
-                        "path": each.path,
-                        "before": each.before,
-                        "after": each.after,
-                        "sensitive": each.sensitive,
-                    }
-                    for each in one.attributes
+                    fields(attribute, "path", "before", "after", "sensitive")
+                    for attribute in resource.attributes
                 ],
-                "more": one.more,
             }
-            for one in found.resources
-        ]
-        if found is not None
-        else None,
+            for resource in diff.resources
+        ],
         "outputs": [
-            {
-                "name": one.name,
-                "change": one.kind.value,
-                "before": one.before,
-                "after": one.after,
-                "sensitive": one.sensitive,
-            }
-            for one in found.outputs
-        ]
-        if found is not None
-        else None,
+            {**fields(output, "name", "before", "after", "sensitive"), "change": output.kind.value}
+            for output in diff.outputs
+        ],
     }
 
 
@@ -249,9 +214,6 @@ def rollback_document(stack: Stack, done: RolledBack, plan: Document) -> Documen
         "run": done.run,
         "to": done.goal,
         "previous_serial": done.previous,
-        "serial": done.serial,
-        "lineage": done.lineage,
-        "resources": done.resources,
-        "backup": done.backup,
+        **fields(done, "serial", "lineage", "resources", "backup"),
         "plan": plan,
     }
