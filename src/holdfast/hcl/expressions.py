@@ -1,4 +1,4 @@
-"""From the parser's tree to expressions. What is not understood becomes `Opaque`, with what is inside it."""
+"""From the parser's tree to expressions. Unknown syntax becomes `Opaque`, with the expressions inside it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from holdfast.hcl.templates import Pieces, dedent, template, unmark, unquote
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """The bytes that were parsed. Everything but ASCII needs its columns counted in characters."""
+    """The parsed bytes. In text that is not ASCII, columns must be counted in characters."""
 
     data: bytes
     ascii: bool
     place: tuple[int, int] | None = None
-    """Where everything stands, for text that was taken out of another file."""
+    """The place of everything, for text that was taken out of another file."""
 
     def text(self, node: Node) -> str:
         return self.data[node.start_byte : node.end_byte].decode(errors="replace")
@@ -46,7 +46,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 def expression(node: Node, source: Source) -> Expression:
-    """Never raises: what nests deeper than Python can follow is opaque and marked as unread."""
+    """Never raises: an expression that exceeds the recursion limit is opaque and marked as unread."""
     try:
         return _build(node, source)
     except RecursionError:
@@ -89,17 +89,17 @@ def _access(base: Expression, rest: list[Node], source: Source) -> Expression:
         elif kind == "index":
             line, column = source.at(node)
             steps.append(_number(source.text(node).lstrip(".").strip(), line, column))
-        else:  # a splat: what it does depends on what is there when Terraform runs
-            inside = (_stepped(base, steps), *_inside(node, source))
+        else:  # a splat: its meaning depends on the value at run time
+            inside = (_with_steps(base, steps), *_inside(node, source))
             return Opaque(line=base.line, column=base.column, inside=inside)
-    return _stepped(base, steps)
+    return _with_steps(base, steps)
 
 
 def _inner(node: Node) -> Node:
     return next((child for child in node.children if child.type == "expression"), node)
 
 
-def _stepped(base: Expression, steps: list[str | Expression]) -> Expression:
+def _with_steps(base: Expression, steps: list[str | Expression]) -> Expression:
     if not steps:
         return base
     if isinstance(base, Traversal):
@@ -121,14 +121,14 @@ def _opaque(node: Node, source: Source) -> Expression:
 
 
 def _inside(node: Node, source: Source) -> tuple[Expression, ...]:
-    """Every whole expression below a node that is not one itself."""
-    found: list[Expression] = []
+    """The outermost expressions below a node that is not one itself."""
+    expressions: list[Expression] = []
     for child in node.children:
         if child.type == "expression" or child.type in _BUILDERS:
-            found.append(_build(child, source))
+            expressions.append(_build(child, source))
         elif child.child_count:
-            found.extend(_inside(child, source))
-    return tuple(found)
+            expressions.extend(_inside(child, source))
+    return tuple(expressions)
 
 
 def _first(node: Node, source: Source) -> Expression:
@@ -202,9 +202,9 @@ def _heredoc(node: Node, source: Source) -> Expression:
 
 
 def _pieces(node: Node, source: Source, begin: int, end: int) -> Pieces | None:
-    """Text is whatever stands between interpolations: the parser's own pieces lose white space.
+    """Text is everything between interpolations: the parser's own pieces lose white space.
 
-    None when there is a directive or a strip marker: such a template is not followed.
+    None for a template with a directive or a strip marker, which is not evaluated.
     """
     pieces: Pieces = []
     for child in node.children:
@@ -261,25 +261,25 @@ def _call(node: Node, source: Source) -> Expression:
 
 
 def _conditional(node: Node, source: Source) -> Expression:
-    """Of `a ? b : c ? d : e` the parser makes `(a ? b : c) ? d : e`, and it is `a ? b : (c ? d : e)`."""
+    """The parser reads `a ? b : c ? d : e` as `(a ? b : c) ? d : e`; HCL means `a ? b : (c ? d : e)`."""
     answers: list[tuple[Node, Node]] = []
-    found: Node | None = node
+    current: Node | None = node
     condition = node
-    while found is not None:
-        sides = [child for child in found.children if child.type == "expression"]
+    while current is not None:
+        sides = [child for child in current.children if child.type == "expression"]
         if len(sides) != 3:  # noqa: PLR2004 - a condition and two answers
             return _opaque(node, source)
         condition, yes, no = sides
         answers.append((yes, no))
-        found = next((one for one in condition.children if one.type == "conditional"), None)
-    made = _build(answers[0][1], source)
+        current = next((child for child in condition.children if child.type == "conditional"), None)
+    result = _build(answers[0][1], source)
     conditions = [*(no for _, no in answers[1:]), condition]
-    for asked, (yes, _) in zip(conditions, answers, strict=True):
-        line, column = source.at(asked)
-        made = Conditional(
-            line=line, column=column, condition=_build(asked, source), yes=_build(yes, source), no=made
+    for test, (yes, _) in zip(conditions, answers, strict=True):
+        line, column = source.at(test)
+        result = Conditional(
+            line=line, column=column, condition=_build(test, source), yes=_build(yes, source), no=result
         )
-    return made
+    return result
 
 
 def _operation(node: Node, source: Source) -> Expression:

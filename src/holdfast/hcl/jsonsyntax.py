@@ -1,7 +1,7 @@
-"""The JSON syntax of Terraform: the same values as the native one, as far as a shape can tell.
+"""Terraform's JSON syntax, read into the same nodes as native syntax where the structure allows it.
 
-JSON does not say which object is a block and which a value. The blocks that Terraform itself defines
-are known by name; everything else is a value. A provider's own nested blocks are values here.
+JSON does not distinguish blocks from values. Blocks that Terraform itself defines are known by name;
+everything else, including nested blocks of providers, is a value.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _INNER: Mapping[str, Schema] = {
 
 
 def read_json(text: str, path: str, *, variables: bool) -> File:
-    """`variables`: a `.tfvars.json`, where everything is a value and strings are not templates."""
+    """`variables`: a `.tfvars.json` file, where everything is a value and strings are not templates."""
     try:
         document = parse_json(text)
     except JSONDecodeError as error:
@@ -62,7 +62,7 @@ def read_json(text: str, path: str, *, variables: bool) -> File:
     tops = _objects(document)
     if tops is None:
         place = Place(file=path, line=document.line, column=document.column)
-        return _broken(path, "HF-HCL-4", "the file must hold one JSON object", place)
+        return _broken(path, "HF-HCL-4", "the file must contain a single JSON object", place)
     if variables:
         attributes = (
             _attribute(key, value, path, literal=True)
@@ -75,19 +75,19 @@ def read_json(text: str, path: str, *, variables: bool) -> File:
 
 
 def _broken(path: str, code: str, message: str, place: Place) -> File:
-    hint = "Terraform reads this file as JSON because of its name."
+    hint = "Terraform reads this file as JSON because of its file name."
     return File(
         path=path, body=Body(), problems=(Problem(code=code, message=message, hint=hint, place=place),)
     )
 
 
 def _objects(value: JsonValue) -> tuple[Members, ...] | None:
-    """An object, or a list of objects: Terraform takes both wherever a body may stand."""
+    """An object, or a list of objects: Terraform accepts both for a body."""
     if isinstance(value.content, Members):
         return (value.content,)
     if isinstance(value.content, tuple):
-        found = [item.content for item in value.content if isinstance(item.content, Members)]
-        return tuple(found) if len(found) == len(value.content) else None
+        objects = [item.content for item in value.content if isinstance(item.content, Members)]
+        return tuple(objects) if len(objects) == len(value.content) else None
     return None
 
 

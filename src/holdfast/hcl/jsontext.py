@@ -1,4 +1,4 @@
-"""JSON with positions. The standard reader has none, and people want to know the line."""
+"""JSON with line and column of every value, which the standard library does not report."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from msgspec import Struct
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-_DEEPEST = 200
-_MOST_DIGITS = 400
-"""Python refuses to make whole numbers of many thousands; what is longer is as good as infinite."""
+_MAX_DEPTH = 200
+_MAX_DIGITS = 400
+"""Python refuses to convert thousands of digits; longer numbers are read as floats."""
 _STRINGS = JSONDecoder()
 
 
@@ -26,13 +26,13 @@ class JsonValue(Struct, frozen=True, kw_only=True):
 
 
 class Members(Struct, frozen=True, kw_only=True):
-    """In the order of the file, doubles included: Terraform allows the same block twice."""
+    """In the order of the file, with duplicates: Terraform allows the same block twice."""
 
     pairs: tuple[tuple[JsonValue, JsonValue], ...]
 
 
 def parse_json(text: str) -> JsonValue:
-    """Raises json.JSONDecodeError, which knows line and column."""
+    """Raises json.JSONDecodeError, which has line and column."""
     reader = _Reader(text)
     value, end = reader.value(reader.skip(0), 0)
     end = reader.skip(end)
@@ -47,20 +47,20 @@ Content = str | float | bool | None | tuple[JsonValue, ...] | Members
 class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._lines = [0, *(newline.end() for newline in re.finditer("\n", text))]
 
     def skip(self, at: int) -> int:
-        found = _BLANK.match(self._text, at)
-        return found.end() if found else at
+        blank = _BLANK.match(self._text, at)
+        return blank.end() if blank else at
 
-    def _made(self, at: int, content: Content) -> JsonValue:
+    def _value_at(self, at: int, content: Content) -> JsonValue:
         row = bisect.bisect_right(self._lines, at)
         return JsonValue(line=row, column=at - self._lines[row - 1] + 1, content=content)
 
     def value(self, at: int, depth: int) -> tuple[JsonValue, int]:
         text = self._text
         first = text[at : at + 1]
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise JSONDecodeError("Nested too deeply", text, at)
         if first == "{":
             return self._object(at, depth + 1)
@@ -70,19 +70,19 @@ class _Reader:
             return self._string(at)
         for word, value in _WORDS.items():
             if text.startswith(word, at):
-                return self._made(at, value), at + len(word)
+                return self._value_at(at, value), at + len(word)
         number = _NUMBER.match(text, at)
         if number is None:
             raise JSONDecodeError("Expecting value", text, at)
         value_ = float(number.group())
-        whole = not (number.group(1) or number.group(2)) and number.end() - at < _MOST_DIGITS
+        whole = not (number.group(1) or number.group(2)) and number.end() - at < _MAX_DIGITS
         if whole or value_.is_integer():
-            return self._made(at, int(number.group()) if whole else int(value_)), number.end()
-        return self._made(at, value_), number.end()
+            return self._value_at(at, int(number.group()) if whole else int(value_)), number.end()
+        return self._value_at(at, value_), number.end()
 
     def _string(self, at: int) -> tuple[JsonValue, int]:
         text, end = _STRINGS.raw_decode(self._text, at)
-        return self._made(at, text), end
+        return self._value_at(at, text), end
 
     def _array(self, at: int, depth: int) -> tuple[JsonValue, int]:
         items: list[JsonValue] = []
@@ -93,7 +93,7 @@ class _Reader:
             item, here = self.value(here, depth)
             items.append(item)
             here = self.skip(here)
-        return self._made(at, tuple(items)), here + 1
+        return self._value_at(at, tuple(items)), here + 1
 
     def _object(self, at: int, depth: int) -> tuple[JsonValue, int]:
         pairs: list[tuple[JsonValue, JsonValue]] = []
@@ -110,7 +110,7 @@ class _Reader:
             value, here = self.value(self.skip(here + 1), depth)
             pairs.append((key, value))
             here = self.skip(here)
-        return self._made(at, Members(pairs=tuple(pairs))), here + 1
+        return self._value_at(at, Members(pairs=tuple(pairs))), here + 1
 
     def _comma(self, here: int) -> int:
         if self._text[here : here + 1] != ",":

@@ -1,6 +1,9 @@
-"""HCL as people write it: from text to blocks and attributes, with every mistake and its place."""
+"""Native HCL syntax: from text to blocks and attributes, with every mistake and its place."""
 
 from __future__ import annotations
+
+import bisect
+import re
 
 import tree_sitter_hcl
 from msgspec.structs import replace
@@ -11,8 +14,11 @@ from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, L
 from holdfast.kernel.errors import Place, Problem
 
 _LANGUAGE = Language(tree_sitter_hcl.language())
-_MOST_PROBLEMS = 20
-_SHOWN = 40
+_MAX_PROBLEMS = 20
+_MAX_SHOWN = 40
+_MAX_INVALID_BYTES = 200
+"""Problems on the lines of so many invalid bytes are left out: one is enough for each."""
+_ESCAPED_BYTE = "[\udc80-\udcff]"
 _CLOSERS = {
     "block_start": "block_end",
     "tuple_start": "tuple_end",
@@ -22,10 +28,10 @@ _CLOSERS = {
 
 
 def read_native(data: bytes, path: str) -> File:
-    """Reads on after a mistake; the mistakes are the file's `problems`.
+    """Continues after a mistake; the mistakes are the file's `problems`.
 
-    The parser is not Terraform's own and knows a little less (`1e3`): a problem says that this reader
-    saw only part of the file, and whoever needs all of it must be careful.
+    The parser is not Terraform's own and knows slightly less syntax (`1e3`): with a problem, only a part of
+    the file was read, and callers that need all of it must check.
     """
     root = tree(data)
     source = Source(data=data, ascii=data.isascii())
@@ -34,12 +40,12 @@ def read_native(data: bytes, path: str) -> File:
 
 
 def tree(data: bytes) -> Node:
-    """The parser's own tree: for who needs the text of a file piece by piece."""
+    """The parser's own tree, for callers that need the text of a file piece by piece."""
     return Parser(_LANGUAGE).parse(data).root_node
 
 
 def read_template(text: str, *, line: int, column: int) -> Expression:
-    """A string of the JSON syntax, or a whole template: like a heredoc, without its last line end."""
+    """A string in JSON syntax, or a whole template: like a heredoc, without the final newline."""
     mark = "HOLDFAST"
     while mark in text:
         mark += "_"
@@ -50,17 +56,17 @@ def read_template(text: str, *, line: int, column: int) -> Expression:
     inside = tuple(attribute.expression for attribute in attributes)
     if root.has_error or len(inside) != 1:
         return Opaque(line=line, column=column, inside=inside, unread=True)
-    return _without_last_line_end(inside[0])
+    return _without_final_newline(inside[0])
 
 
-def _without_last_line_end(expression: Expression) -> Expression:
+def _without_final_newline(expression: Expression) -> Expression:
     match expression:
         case Literal(value=str() as text):
             return replace(expression, value=text.removesuffix("\n"))
         case Template(pieces=(*before, Literal(value="\n"))):
             return replace(expression, pieces=tuple(before))
         case Template(pieces=(*before, Literal(value=str()) as last)):
-            return replace(expression, pieces=(*before, _without_last_line_end(last)))
+            return replace(expression, pieces=(*before, _without_final_newline(last)))
         case _:
             return expression
 
@@ -89,11 +95,11 @@ def _place(node: Node, source: Source, path: str) -> Place:
 
 
 def _attribute(node: Node, source: Source, path: str) -> Attribute:
-    found = [child for child in node.children if child.type == "expression"]
+    values = [child for child in node.children if child.type == "expression"]
 
     def build() -> Expression:
-        if found:
-            return expression(found[-1], source)
+        if values:
+            return expression(values[-1], source)
         line, column = source.at(node)
         return Opaque(line=line, column=column, unread=True)
 
@@ -135,28 +141,28 @@ def _block(node: Node, source: Source, path: str) -> Block:
 
 
 def _problems(root: Node, source: Source, path: str) -> tuple[Problem, ...]:
-    found: list[Problem] = []
+    problems: list[Problem] = []
     waiting = [root]
-    while waiting and len(found) < _MOST_PROBLEMS:
+    while waiting and len(problems) < _MAX_PROBLEMS:
         node = waiting.pop()
         broken = [child for child in node.children if child.has_error]
         opener = _opener(node)
         if opener is not None:
             mark = source.text(opener)
-            found.append(_problem(opener, source, path, f"the `{mark}` here is never closed"))
+            problems.append(_problem(opener, source, path, f"the `{mark}` here is never closed"))
         elif node.is_missing:
-            found.append(_problem(node, source, path, f"`{node.type}` is missing"))
+            problems.append(_problem(node, source, path, f"`{node.type}` is missing"))
         elif node.is_error and not broken:
-            shown = " ".join(source.text(node)[:_SHOWN].split())
-            found.append(_problem(node, source, path, f"`{shown}` is not expected here"))
+            shown = " ".join(source.text(node)[:_MAX_SHOWN].split())
+            problems.append(_problem(node, source, path, f"unexpected `{shown}`"))
         waiting.extend(reversed(broken))
-    if not found:
-        found.append(_problem(root, source, path, "the file cannot be read"))
-    return tuple(found)
+    if not problems:
+        problems.append(_problem(root, source, path, "the file cannot be read"))
+    return tuple(problems)
 
 
 def _opener(node: Node) -> Node | None:
-    """What was opened and never closed: a better place to look than the end of the file."""
+    """The unclosed brace or quote: a better place to report than the end of the file."""
     if not node.is_missing and not node.is_error:
         return None
     owner: Node | None = node
@@ -174,7 +180,57 @@ def _opener(node: Node) -> Node | None:
 def _problem(node: Node, source: Source, path: str, message: str) -> Problem:
     return Problem(
         code="HF-HCL-1",
-        message=f"this HCL cannot be read: {message}",
-        hint="`terraform validate` in that folder says whether Terraform can.",
+        message=f"invalid HCL: {message}",
+        hint="Run `terraform validate` in that folder for details.",
         place=_place(node, source, path),
+    )
+
+
+# Files that are not UTF-8
+
+
+def read_not_utf8(data: bytes, path: str) -> File:
+    """Reads code with `?` for each invalid byte; in comments they are no mistake, as in Terraform.
+
+    Other encodings such as UTF-16 are not decoded.
+    """
+    replaced = re.sub(_ESCAPED_BYTE, "?", data.decode(errors="surrogateescape")).encode()
+    invalid = [at for at, (before, after) in enumerate(zip(data, replaced, strict=True)) if before != after]
+    if path.endswith(".json") or b"\0" in data:
+        return File(path=path, body=Body(), problems=(_not_utf8(data, invalid[0], path),))
+    comments = _comments(replaced)
+    outside = next((at for at in invalid if not _inside(comments, at)), None)
+    file = read_native(replaced, path)
+    if outside is None:
+        return file
+    lines = {data.count(b"\n", 0, at) + 1 for at in invalid[:_MAX_INVALID_BYTES]}
+    others = (other for other in file.problems if other.place is None or other.place.line not in lines)
+    return File(path=path, body=file.body, problems=(_not_utf8(data, outside, path), *others))
+
+
+def _comments(data: bytes) -> list[tuple[int, int]]:
+    comments: list[tuple[int, int]] = []
+    waiting = [tree(data)]
+    while waiting:
+        node = waiting.pop()
+        if node.type == "comment":
+            comments.append((node.start_byte, node.end_byte))
+        waiting.extend(node.children)
+    return sorted(comments)
+
+
+def _inside(spans: list[tuple[int, int]], at: int) -> bool:
+    before = bisect.bisect_right(spans, at, key=lambda span: span[0]) - 1
+    return before >= 0 and at < spans[before][1]
+
+
+def _not_utf8(data: bytes, at: int, path: str) -> Problem:
+    before = data[:at]
+    line_start = before.rfind(b"\n") + 1
+    column = len(before[line_start:].decode(errors="replace")) + 1
+    return Problem(
+        code="HF-HCL-2",
+        message=f"not UTF-8 (byte {at})",
+        hint="Save the file as UTF-8.",
+        place=Place(file=path, line=before.count(b"\n") + 1, column=column),
     )

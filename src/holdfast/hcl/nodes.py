@@ -1,9 +1,7 @@
-"""What a file of HCL says: blocks, attributes, expressions and where they stand. Nothing about meaning.
+"""The syntax of an HCL file: blocks, attributes, expressions and their places. Nothing about their meaning.
 
-Lines and columns are counted from one, in characters. Bodies and expressions are built when they are
-first asked for: most of a repository is only ever looked at from above.
-
-The values here are made by the hundred thousand, so they are msgspec's, which makes them ten times as fast.
+Lines and columns are counted from one, in characters. Bodies and expressions are built on first use, because
+most of them are never needed.
 """
 
 from __future__ import annotations
@@ -31,13 +29,13 @@ class Expression(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Literal(Expression, frozen=True, kw_only=True, gc=False):
-    """A string without interpolation (escapes and indentation already dealt with), a number, a bool, null."""
+    """A string without interpolation (escapes and indentation resolved), a number, a bool or null."""
 
     value: Constant
 
 
 class Template(Expression, frozen=True, kw_only=True, gc=False):
-    """`"a-${b}"`: text and interpolated expressions. A single part stands for itself, whatever its type."""
+    """`"a-${b}"`: text and interpolated expressions. A single part keeps its own type."""
 
     pieces: tuple[Expression, ...]
 
@@ -53,7 +51,7 @@ class Tuple(Expression, frozen=True, kw_only=True, gc=False):
 
 
 class Object(Expression, frozen=True, kw_only=True, gc=False):
-    """A bare key is a literal string here; a key in parentheses or a template is what it is."""
+    """A bare key is a literal string; a key in parentheses or a template is an expression."""
 
     items: tuple[tuple[Expression, Expression], ...]
 
@@ -73,16 +71,16 @@ class Traversal(Expression, frozen=True, kw_only=True, gc=False):
     @property
     def names(self) -> tuple[str, ...]:
         """The name and the attributes up to the first index: `("var", "a", "b")`."""
-        found = [self.root]
+        names = [self.root]
         for step in self.steps:
             if not isinstance(step, str):
                 break
-            found.append(step)
-        return tuple(found)
+            names.append(step)
+        return tuple(names)
 
 
 class Access(Expression, frozen=True, kw_only=True, gc=False):
-    """Attributes and indexes of anything that is not a plain name: `f(x).a[0]`."""
+    """Attributes and indexes of anything but a plain name: `f(x).a[0]`."""
 
     base: Expression
     steps: tuple[str | Expression, ...]
@@ -144,18 +142,18 @@ class For(Expression, frozen=True, kw_only=True, gc=False):
 
 
 class Opaque(Expression, frozen=True, kw_only=True, gc=False):
-    """A splat, a template directive, a mistake: not followed, but what is inside still counts."""
+    """A splat, a template directive or a mistake: not evaluated, but the expressions inside are kept."""
 
     inside: tuple[Expression, ...] = ()
     unread: bool = False
-    """True where even what is inside could not be read: it may refer to anything."""
+    """Even the inside could not be read: it may refer to anything."""
 
     def parts(self) -> tuple[Expression, ...]:
         return self.inside
 
 
 class Lazy(Generic[T]):
-    """A value made when it is first asked for, then kept."""
+    """A value that is built on first use."""
 
     __slots__ = ("_make", "_value")
 
@@ -167,7 +165,7 @@ class Lazy(Generic[T]):
         if self._make is not None:
             self._value = self._make()
             self._make = None
-        return self._value  # type: ignore[return-value] # it was made, or given
+        return self._value  # type: ignore[return-value] # either built or given
 
 
 class Attribute(Struct, frozen=True, kw_only=True, eq=False, gc=False):
@@ -211,7 +209,7 @@ class Block(Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
 
 class Body(Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    """In the order of the file. An attribute that is written twice stands here twice."""
+    """In the order of the file. A repeated attribute is here twice."""
 
     attributes: tuple[Attribute, ...] = ()
     blocks: tuple[Block, ...] = ()
@@ -227,7 +225,7 @@ class Body(Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
 
 class File(Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    """A file as far as it could be read: what is wrong with it stands in `problems`."""
+    """A file as far as it could be read, and the problems found in it."""
 
     path: str
     body: Body
@@ -238,15 +236,15 @@ def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and everything inside it."""
     waiting = [expression]
     while waiting:
-        found = waiting.pop()
-        yield found
-        if type(found) is not Literal:
-            waiting.extend(reversed(found.parts()))
+        current = waiting.pop()
+        yield current
+        if type(current) is not Literal:
+            waiting.extend(reversed(current.parts()))
 
 
 def references(expression: Expression) -> Iterator[Traversal]:
-    return (found for found in walk(expression) if isinstance(found, Traversal))
+    return (inner for inner in walk(expression) if isinstance(inner, Traversal))
 
 
 def calls(expression: Expression) -> Iterator[Call]:
-    return (found for found in walk(expression) if isinstance(found, Call))
+    return (inner for inner in walk(expression) if isinstance(inner, Call))

@@ -1,4 +1,4 @@
-"""The way in: `read` a file's text, whatever its syntax, and the `values` of a variables file."""
+"""Entry points: `read` the text of a file in either syntax, and the `values` of a variables file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Unknown:
-    """The value that says: this cannot be told without running Terraform. There are only two of it."""
+    """A value that is not known without running Terraform. There are exactly two instances."""
 
     __slots__ = ("_name",)
 
@@ -23,19 +23,19 @@ class Unknown:
 
 UNKNOWN: Final = Unknown("UNKNOWN")
 COMPUTED: Final = Unknown("COMPUTED")
-"""Unknown because a resource, a data source or a module's output decides it, and nothing else."""
+"""Unknown only because it depends on a resource, a data source or the output of a module."""
 
 
 def read(text: str | bytes, path: str) -> File:
-    """Never raises for what the text holds; `path` is what the places say, and decides the syntax."""
+    """Never raises because of the text. `path` is used in places, and its ending selects the syntax."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     data = data.removeprefix(_BOM)
     try:
         decoded = data.decode()
     except UnicodeDecodeError:
-        from holdfast.hcl.odd_bytes import read_odd  # noqa: PLC0415 - hardly any file is like that
+        from holdfast.hcl.native import read_not_utf8  # noqa: PLC0415 - loads the parser, which not all need
 
-        return read_odd(data, path)
+        return read_not_utf8(data, path)
     if path.endswith(".json"):
         from holdfast.hcl.jsonsyntax import read_json  # noqa: PLC0415 - few repositories have such a file
 
@@ -46,12 +46,12 @@ def read(text: str | bytes, path: str) -> File:
 
 
 def values(file: File) -> dict[str, object]:
-    """What a variables file sets: text, numbers, bools, None, tuples and dicts; `UNKNOWN` for the rest."""
+    """What a variables file sets: strings, numbers, bools, None, tuples and dicts; otherwise `UNKNOWN`."""
     return {attribute.name: constant(attribute.expression) for attribute in file.body.attributes}
 
 
 def constant(expression: Expression) -> object:
-    """The value of an expression that refers to nothing; `UNKNOWN` inside it or for it otherwise."""
+    """The value of an expression without references; otherwise `UNKNOWN`, for the part or the whole."""
     match expression:
         case Literal():
             return expression.value
@@ -68,10 +68,10 @@ def constant(expression: Expression) -> object:
 
 
 def _object(expression: Object) -> object:
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     for key, value in expression.items:
         name = constant(key)
         if isinstance(key, Traversal) or isinstance(name, bool) or not isinstance(name, str | int):
             return UNKNOWN
-        found[str(name)] = constant(value)
-    return found
+        members[str(name)] = constant(value)
+    return members

@@ -1,7 +1,7 @@
 """Text inside quotes and heredocs: escapes, interpolation, indentation. Pure functions over text.
 
-A template is first a list of pieces, text or expression; text is kept as it stands in the file
-until the pieces are known, because indentation is counted across them.
+A template is first a list of pieces, text or expression. Text is kept as written until all pieces are known,
+because indentation is computed across them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAST_CODE_POINT = 0x10FFFF
 
 
 def unquote(text: str) -> str:
-    """The text between quotes as Terraform understands it."""
+    """The text between quotes, with escapes resolved."""
     if "\\" not in text and "{" not in text:
         return text
     return _ESCAPE.sub(_unescape, text)
@@ -42,43 +42,43 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def dedent(pieces: Pieces) -> Pieces:
-    """`<<-`: take away the indentation that all lines share. Blank lines neither count nor change."""
+    """`<<-`: remove the indentation that all lines share. Blank lines neither count nor change."""
     depth = min((indent for indent, _ in _line_starts(pieces)), default=0)
     if not depth:
         return pieces
     starts = {key for _, key in _line_starts(pieces)}
-    done: Pieces = []
+    dedented: Pieces = []
     for number, piece in enumerate(pieces):
         if isinstance(piece, Expression):
-            done.append(piece)
+            dedented.append(piece)
             continue
         lines = piece.splitlines(keepends=True)
-        done.append(
+        dedented.append(
             "".join(line[depth:] if (number, at) in starts else line for at, line in enumerate(lines))
         )
-    return done
+    return dedented
 
 
 def _line_starts(pieces: Pieces) -> list[tuple[int, tuple[int, int]]]:
-    """Indentation of every line that is not blank, with the piece and the line inside it where it begins."""
-    found: list[tuple[int, tuple[int, int]]] = []
-    fresh = True
+    """The indentation of every line that is not blank, with its piece and the line inside that piece."""
+    starts: list[tuple[int, tuple[int, int]]] = []
+    at_start = True
     for number, piece in enumerate(pieces):
         if isinstance(piece, Expression):
-            if fresh:
-                found.append((0, (number, 0)))
-            fresh = False
+            if at_start:
+                starts.append((0, (number, 0)))
+            at_start = False
             continue
         for at, line in enumerate(piece.splitlines(keepends=True)):
             ended = line.endswith("\n")
-            if fresh and not (ended and not line.strip()):
-                found.append((len(line) - len(line.lstrip(" \t")), (number, at)))
-            fresh = ended
-    return found
+            if at_start and not (ended and not line.strip()):
+                starts.append((len(line) - len(line.lstrip(" \t")), (number, at)))
+            at_start = ended
+    return starts
 
 
 def template(pieces: Pieces, *, line: int, column: int) -> Expression:
-    """A literal when there is only text, else a template. Text must already be unescaped."""
+    """A literal if there is only text, else a template. The text must already be unescaped."""
     if all(isinstance(piece, str) for piece in pieces):
         text = "".join(piece for piece in pieces if isinstance(piece, str))
         return Literal(line=line, column=column, value=text)
