@@ -57,7 +57,7 @@ class FakeTerraform:
         module.mkdir(parents=True)
         self.prepared = SimpleNamespace(
             stack=STACK,
-            home=StateHome(type="http", kept=kept, place="http://there/a"),
+            home=StateHome(type="http", managed=kept, place="http://there/a"),
             work=SimpleNamespace(folder=folder, module=module),
             variables_files=("a.tfvars",),
             engine=self,

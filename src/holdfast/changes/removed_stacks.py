@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place
-from holdfast.plans.backend_config import kept_place
+from holdfast.plans.backend_config import managed_place
 from holdfast.plans.context import Session
 from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import Status
@@ -66,7 +66,7 @@ async def look_into(session: Session, removed: tuple[RemovedStack, ...]) -> tupl
 async def _look(session: Session, removed: RemovedStack) -> Gone:
     kept = session.store.states.current(removed.name)
     seen = session.store.last_seen(removed.name)
-    if kept is not None and (seen is None or seen.place == kept_place(removed.name)):
+    if kept is not None and (seen is None or seen.place == managed_place(removed.name)):
         return _gone(removed, kept.state)
     if removed.stack is None:
         return Gone(removed=removed, resources=None, note="what the stack was cannot be told any more")

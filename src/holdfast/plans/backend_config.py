@@ -1,8 +1,8 @@
-"""Where a stack's state lives, and how Terraform is told so. Pure.
+"""Where a stack's state is, and how Terraform gets the backend settings. Pure.
 
-Code holds the backend's type; the settings come from the configuration, by a private file or, for secrets,
-by environment where the backend can read one. A stack whose code names no backend has a state of its own,
-kept by Holdfast.
+The code names the backend type; the settings come from the configuration, in a private file or, for
+secrets, by environment where the backend reads a variable. A stack without a backend in its code has a
+managed state.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ SECRET_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "azurerm": {"access_key": "ARM_ACCESS_KEY", "sas_token": "ARM_SAS_TOKEN"},
     "gcs": {"credentials": "GOOGLE_BACKEND_CREDENTIALS", "encryption_key": "GOOGLE_ENCRYPTION_KEY"},
 }
-"""Settings that a backend, and nobody but it, reads from its environment: given so, a secret stays out of
-`.terraform` and plans. What a provider reads too (`AWS_ACCESS_KEY_ID`, `KUBE_TOKEN`) goes by file instead:
-by environment, the backend's identity would silently become the provider's, and resources another account's.
+"""Settings that only the backend reads from its environment: passed so, a secret stays out of `.terraform`
+and plans. What a provider reads too (`AWS_ACCESS_KEY_ID`, `KUBE_TOKEN`) is passed in a file instead: by
+environment, the backend's credentials would silently become the provider's, and resources would go to
+another account.
 """
 
 
 class StateHome(MaskedStruct, frozen=True, kw_only=True):
     type: str
-    kept: bool = False
-    """By Holdfast, because the code names no backend."""
+    managed: bool = False
+    """Holdfast stores the state, because the code names no backend."""
     override: str | None = None
-    """The text of a file that gives the code a backend it does not name."""
+    """The content of an override file that adds the backend block."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """For the backend's own private file."""
+    """For the private backend file."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Secrets, by environment."""
     secret_on_disk: bool = False
-    """A secret had to go by file: what init remembers of it must not stay."""
+    """A secret had to be passed in the file: what init stored of it must be removed."""
     file: Path | None = None
-    """The state itself, where it is a file of this machine."""
+    """The state file, where it is on this machine."""
     place: str = ""
-    """Names the place, without secrets: the same text is the same state."""
+    """Identifies the state without secrets: the same text is the same state."""
 
 
 def state_home(
@@ -61,30 +62,30 @@ def state_home(
     *,
     root: Path,
 ) -> StateHome:
-    """`settings` are the configured ones with secrets resolved to `Secret`."""
+    """`settings` are the configured ones, with secrets resolved to `Secret`."""
     configured = stack.backend.type if stack.backend is not None else None
     if code is None and configured is None:
-        return _kept(stack, settings)
+        return _managed(stack, settings)
     if code is not None and configured is not None and code.type != configured:
         raise UsageError(
             "HF-BACK-1",
-            f'{stack.name}: the code says backend "{code.type}", the configuration says {configured}',
-            hint="Change one of them; a backend's type must be the same in both.",
+            f'{stack.name}: the code has backend "{code.type}", the configuration has {configured}',
+            hint="Change one of them: the backend type must be the same in both.",
             place=stack.place,
         )
     kind = code.type if code is not None else str(configured)
     if stack.workspace != "default" and kind in WITHOUT_WORKSPACES:
         raise UsageError(
             "HF-BACK-5",
-            f"{stack.name}: the {kind} backend has no workspaces, so no `workspace: {stack.workspace}`",
-            hint="Give the stack a state address of its own instead.",
+            f"{stack.name}: the {kind} backend does not support `workspace: {stack.workspace}`",
+            hint="Use a separate state address for the stack instead.",
             place=stack.place,
         )
     if kind == "cloud" and settings:
         raise UsageError(
             "HF-BACK-6",
             f"{stack.name}: the code has a `cloud` block, which takes no backend settings",
-            hint="Take `backend:` out of this entry, or use a backend block in the code.",
+            hint="Remove `backend:` from this entry, or use a backend block in the code.",
             place=stack.place,
         )
     override = f'terraform {{\n  backend "{kind}" {{}}\n}}\n' if code is None else None
@@ -95,38 +96,38 @@ def state_home(
     return _remote(stack, kind, code, settings, override)
 
 
-def unasked_home(stack: Stack, code: CodeBackend | None) -> StateHome:
-    """For commands that need no state: only which kind of backend it is. Without any, Terraform's own."""
+def stateless_home(stack: Stack, code: CodeBackend | None) -> StateHome:
+    """For commands that need no state: only the backend type, by default `local`."""
     configured = stack.backend.type if stack.backend is not None else None
     return StateHome(type=(code.type if code is not None else configured) or "local")
 
 
-def _kept(stack: Stack, settings: Mapping[str, object]) -> StateHome:
-    """Behind the state door: its address comes by environment, so that nothing of it is in code or plan."""
+def _managed(stack: Stack, settings: Mapping[str, object]) -> StateHome:
+    """Served by the local state backend: its address is passed by environment, not in code or plan."""
     if settings:
         raise UsageError(
             "HF-BACK-3",
-            f"{stack.name}: the configuration has backend settings, but nothing says which backend",
-            hint='Write `backend "s3" {}` (or another type) into the code, or `type:` beside the settings.',
+            f"{stack.name}: the configuration has backend settings, but no backend type",
+            hint='Add `backend "s3" {}` (or another type) to the code, or `type:` to the settings.',
             place=stack.place,
         )
     if stack.workspace != "default":
         raise UsageError(
             "HF-BACK-2",
             f"{stack.name}: `workspace: {stack.workspace}` needs a backend in the code",
-            hint="A stack without a backend has a state of its own already: take `workspace` out, "
-            "or name a backend that has workspaces.",
+            hint="A stack without a backend has a state of its own: remove `workspace`, "
+            "or add a backend that supports workspaces.",
             place=stack.place,
         )
     return StateHome(
         type="http",
-        kept=True,
+        managed=True,
         override='terraform {\n  backend "http" {}\n}\n',
-        place=kept_place(stack.name),
+        place=managed_place(stack.name),
     )
 
 
-def kept_place(stack: str) -> str:
+def managed_place(stack: str) -> str:
     return f"kept by Holdfast for {stack}"
 
 
@@ -137,14 +138,14 @@ def _local(
     root: Path,
     override: str | None,
 ) -> StateHome:
-    """Absolute paths, seen from the module's place in the source: no state lies in a work directory."""
+    """Absolute paths, relative to the module in the source: no state is stored in a work directory."""
     merged = {**literal, **{key: reveal_all(value) for key, value in settings.items()}}
     for key in ("path", "workspace_dir"):
         if key in merged and not isinstance(merged[key], str):
             raise UsageError(
                 "HF-BACK-4",
-                f"{stack.name}: the local backend's `{key}` is computed and cannot be read from the code",
-                hint=f"Name it in the configuration: backend: {{settings: {{{key}: …}}}}.",
+                f"{stack.name}: `{key}` of the local backend is computed and cannot be read from the code",
+                hint=f"Set it in the configuration: backend: {{settings: {{{key}: …}}}}.",
                 place=stack.place,
             )
     module = root / stack.module
@@ -191,7 +192,7 @@ def _remote(
 
 
 def _place(stack: Stack, kind: str, code: CodeBackend | None) -> str:
-    """Words for people and a digest of what decides the place: equal text, equal state, no secret in it."""
+    """A readable name and a digest of what identifies the state: equal text, equal state, no secret."""
     place = state_location(stack, code)
     if place is None:
         return f"{kind} backend of {stack.module}, workspace {stack.workspace}"
@@ -203,15 +204,15 @@ def _holds_secret(value: object) -> bool:
         case Secret():
             return True
         case Mapping():
-            return any(_holds_secret(one) for one in value.values())
+            return any(map(_holds_secret, value.values()))
         case tuple() | list():
-            return any(_holds_secret(one) for one in value)
+            return any(map(_holds_secret, value))
         case _:
             return False
 
 
-def leftovers(module: Path) -> tuple[Path, ...]:
-    """States that lie beside a module without a backend: somebody ran Terraform there by hand."""
+def states_beside(module: Path) -> tuple[Path, ...]:
+    """States beside a module without a backend, left by Terraform runs outside of Holdfast."""
     beside = module / "terraform.tfstate"
     found = [beside] if beside.is_file() else []
     workspaces = module / "terraform.tfstate.d"

@@ -154,7 +154,7 @@ class Initialiser:
 
     def _from_template(self, lock: bytes | None) -> Initialised | None:
         """Stacks that Holdfast keeps differ in nothing that init writes down."""
-        if not self._prepared.home.kept:
+        if not self._prepared.home.managed:
             return None
         template = _read(self._templates / f"{self._template_key(lock)}.json")
         if template is None:
@@ -270,7 +270,7 @@ class Initialiser:
 
     def _keep_template(self, source_lock: bytes | None, found: Initialised) -> None:
         backend = _read(self._module / _BACKEND)
-        if not self._prepared.home.kept or backend is None or self._fetches_modules():
+        if not self._prepared.home.managed or backend is None or self._fetches_modules():
             return
         modules = files.content_of(self._module / _MODULES)
         template = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.kernel.errors import Refused, UnknownOutcome
-from holdfast.plans.backend_config import StateHome, leftovers
+from holdfast.plans.backend_config import StateHome, states_beside
 from holdfast.plans.context import Session
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.workdirs.workdir import hold_unsaved_states
@@ -13,14 +13,14 @@ from holdfast.terraform.workdirs.workdir import hold_unsaved_states
 
 def refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
     """A stack whose state Holdfast keeps does not begin with an empty one while another lies about."""
-    if not home.kept:
+    if not home.managed:
         return
     # A version that cannot be read is said here, at once: behind the door Terraform would ask for it again.
     if session.store.states.current(stack.name) is not None:
         return
     if session.store.last_seen(stack.name) is not None:
         return
-    found = leftovers(session.root / stack.module)
+    found = states_beside(session.root / stack.module)
     if found:
         shown = ", ".join(str(path.relative_to(session.root)) for path in found[:3])
         raise Refused(
@@ -32,7 +32,7 @@ def refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
 
 def strangers(session: Session, stack: Stack, home: StateHome) -> tuple[str, ...]:
     """States beside a module whose stack has one of its own: not used, and never passed over in silence."""
-    found = leftovers(session.root / stack.module) if home.kept else ()
+    found = states_beside(session.root / stack.module) if home.managed else ()
     return tuple(
         f"{path.relative_to(session.root)} lies beside the code and is not this stack's state"
         for path in found

@@ -24,7 +24,7 @@ def noted(session: Session, prepared: Prepared) -> Iterator[None]:
 
     A kept state is not locked, and a local lock dies with its process.
     """
-    if prepared.home.kept or prepared.home.file is not None:
+    if prepared.home.managed or prepared.home.file is not None:
         yield
         return
     encrypted = session.store.encrypted

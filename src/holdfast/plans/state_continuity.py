@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from holdfast.kernel.errors import Refused, UnknownOutcome
-from holdfast.plans.backend_config import StateHome, kept_place
+from holdfast.plans.backend_config import StateHome, managed_place
 from holdfast.plans.saved_plan import StateSeen
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
@@ -96,7 +96,7 @@ def record(store: RunStore, stack: str, home: StateHome, state: StateFile) -> No
 
 
 def record_kept(store: RunStore, stack: str, state: State) -> None:
-    _write(store, stack, kept_place(stack), state.lineage, state.serial, state.managed)
+    _write(store, stack, managed_place(stack), state.lineage, state.serial, state.managed)
 
 
 def record_empty(store: RunStore, stack: str) -> None:

@@ -23,7 +23,7 @@ class Writing(Struct, frozen=True, kw_only=True):
 
 def attend(session: Session, prepared: Prepared, writes: Writing | None) -> dict[str, object] | None:
     """None where there is nothing to attend to: the code's own backend, and a command that only reads."""
-    if not prepared.home.kept and (writes is None or writes.journal is None):
+    if not prepared.home.managed and (writes is None or writes.journal is None):
         return None
     told: dict[str, object] = {
         "store": {
@@ -31,7 +31,7 @@ def attend(session: Session, prepared: Prepared, writes: Writing | None) -> dict
             "key": base64.b64encode(session.store.key.secret).decode(),
         }
     }
-    if prepared.home.kept:
+    if prepared.home.managed:
         told["door"] = {
             "stack": prepared.stack.name,
             "run": writes.run if writes is not None else "",

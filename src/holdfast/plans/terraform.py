@@ -99,7 +99,7 @@ class Terraform:
             providers=providers,
             seconds=limit,
             cancel_level=cancel_level,
-            managed_state=prepared.home.kept,
+            managed_state=prepared.home.managed,
             supervision=attend(self.session, prepared, writes),
         )
         if phase in {"init", "validate", "plan", "show", "apply"}:
@@ -264,7 +264,7 @@ class Terraform:
                 options,
                 variables_files=self.prepared.variables_files,
                 lock_seconds=self.session.wait,
-                lock=not self.prepared.home.kept,
+                lock=not self.prepared.home.managed,
             ),
             heard=heard,
             providers=self.providers,

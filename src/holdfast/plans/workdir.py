@@ -17,7 +17,7 @@ from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import ConfigError, Problem, Refused, UsageError
 from holdfast.kernel.secret import Secret, reveal_all
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, unasked_home
+from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
 from holdfast.plans.context import Session
 from holdfast.plans.events import Entered
 from holdfast.plans.orphan_states import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
@@ -80,7 +80,7 @@ async def prepared(
     `stateless` is for those that need none: the backend is neither asked nor told anything, and they have a
     work directory of their own, so that what init did for them is never taken for all of it.
     """
-    unasked = unasked_home(stack, session.code_backend(stack.module)) if stateless else None
+    unasked = stateless_home(stack, session.code_backend(stack.module)) if stateless else None
     if unasked is not None:
         stack = replace(stack, backend=None, workspace="default")
     session.tell(Entered(stack=stack.name, phase="layout"))
@@ -161,7 +161,7 @@ def _home(session: Session, stack: Stack, settings: Mapping[str, object]) -> Sta
 
 def state_at_hand(session: Session, ready: Prepared) -> bytes | None:
     """The state's content where it can be had without Terraform; empty for none. None: only Terraform can."""
-    if ready.home.kept:
+    if ready.home.managed:
         version = session.store.states.current(ready.stack.name)
         return version.state if version is not None else b""
     if ready.home.file is not None:

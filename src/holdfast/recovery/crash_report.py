@@ -88,7 +88,7 @@ def gather(
 
 async def state_now(session: Session, ready: Prepared) -> bytes | None:
     """None where there is no state, as whoever keeps it answers; empty where a file has not one byte."""
-    if ready.home.kept or ready.home.file is not None:
+    if ready.home.managed or ready.home.file is not None:
         content = state_at_hand(session, ready)
         there = ready.home.file is not None and ready.home.file.exists()
         return content if content or there else None

@@ -225,7 +225,7 @@ class _Work:
     async def _free_the_lock(self) -> None:
         """Also where nothing is imported: the plan that follows needs it. Another's lock is told there."""
         home = self._ready.home
-        if self._resolution.imports or home.kept or home.file is not None:
+        if self._resolution.imports or home.managed or home.file is not None:
             return
         with contextlib.suppress(StateLocked, TerraformFailed):
             await self._past_the_lock(lambda: self._terraform.plan(PlanOptions()))
@@ -288,7 +288,7 @@ class _Work:
         will_be = read_state(content)
         if not isinstance(was, State) or not isinstance(will_be, State):
             raise Failed("HF-REC-7", f"{stack.name}: the state cannot be read, so it is not changed")
-        if self._ready.home.kept:
+        if self._ready.home.managed:
             numbers = session.store.states.numbers(stack.name)
             new = StateSnapshot.of(content, will_be, run=self._run, who=session.who, why="reconcile")
             if session.store.states.add(stack.name, new, after=numbers[-1] if numbers else 0) is None:

@@ -66,7 +66,7 @@ def claim_of(session: Session, planned: StackResult, ready: ReadyPlan, operation
 
 def _version_kept(session: Session, ready: ReadyPlan) -> str | None:
     """A kept state is its own backup: its versions never change."""
-    if not ready.terraform.prepared.home.kept:
+    if not ready.terraform.prepared.home.managed:
         return None
     numbers = session.store.states.numbers(ready.terraform.prepared.stack.name)
     return str(numbers[-1]) if numbers else None
@@ -75,7 +75,7 @@ def _version_kept(session: Session, ready: ReadyPlan) -> str | None:
 def keep_backup(session: Session, planned: StackResult, ready: ReadyPlan) -> None:
     """The state as it was before, from the plan itself: Terraform applies it to no other."""
     prepared = ready.terraform.prepared
-    if prepared.home.kept or not ready.prior.lineage:
+    if prepared.home.managed or not ready.prior.lineage:
         return
     content = _before(ready)
     state = read_state(content) if content is not None else None

@@ -23,7 +23,7 @@ async def unlock(session: Session, stack: Stack, lock: str, *, reason: str) -> N
             hint=f"holdfast runs reconcile {claim.run}",
         )
     async with prepared(session, stack, for_state=True) as ready:
-        if ready.home.kept:
+        if ready.home.managed:
             raise Refused("HF-LOCK-6", f"{stack.name}: Holdfast keeps its state; there is no lock to release")
         terraform = Terraform(session, ready)
         await terraform.init()

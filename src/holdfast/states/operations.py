@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.plans import state_continuity
-from holdfast.plans.backend_config import leftovers
+from holdfast.plans.backend_config import states_beside
 from holdfast.plans.context import Session
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
@@ -36,7 +36,7 @@ async def pull(session: Session, stack: Stack) -> bytes:
     async with prepared(session, stack, for_state=True) as ready:
         seen = session.store.last_seen(stack.name)
         state_continuity.require_readable(stack, ready.home, seen)
-        if ready.home.kept:
+        if ready.home.managed:
             content = state_at_hand(session, ready) or b""
         else:
             terraform = Terraform(session, ready)
@@ -223,7 +223,7 @@ def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
             hint=f"To bring a state into it: holdfast state push {stack.name} FILE",
         )
     module = root / stack.module
-    found = leftovers(module)
+    found = states_beside(module)
     if workspace is not None:
         folder = module if workspace == "default" else module / "terraform.tfstate.d" / workspace
         wanted = folder / "terraform.tfstate"

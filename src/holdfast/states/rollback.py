@@ -112,9 +112,9 @@ async def rollback(session: Session, stack: Stack, wanted: str, *, seen: int | N
 
 async def _under_claim(session: Session, ready: Prepared, goal: Loaded, seen: int | None) -> RolledBack:
     stack = ready.stack
-    now = _kept_now(session, stack) if ready.home.kept else await _now(session, ready)
+    now = _kept_now(session, stack) if ready.home.managed else await _now(session, ready)
     content, state = rolled(stack.name, now, goal, seen=seen)
-    if ready.home.kept:
+    if ready.home.managed:
         return _add_version(session, stack, now, goal, content, state)
     backup = None
     if not now.lost:

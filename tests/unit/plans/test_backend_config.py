@@ -56,7 +56,7 @@ def refused(
 def test_without_a_backend_holdfast_keeps_the_state() -> None:
     """Code that names no backend talks to the state door, whose address stands in no file."""
     made = home(stack())
-    assert made.kept
+    assert made.managed
     assert made.type == "http"
     assert made.override == 'terraform {\n  backend "http" {}\n}\n'
     assert made.settings == {}
@@ -151,7 +151,7 @@ def test_a_local_backend_has_absolute_paths(
     assert made.settings == {"path": str(ROOT / path), "workspace_dir": str(ROOT / folder)}
     assert made.file == ROOT / (file or path)
     assert made.override is None
-    assert not made.kept
+    assert not made.managed
 
 
 def test_an_absolute_local_path_is_kept() -> None:
@@ -178,11 +178,11 @@ def test_a_type_that_only_the_configuration_says() -> None:
     assert made.override == 'terraform {\n  backend "s3" {}\n}\n'
     assert made.settings == {"bucket": "b", "key": "k"}
     assert made.file is None
-    assert not made.kept
+    assert not made.managed
     local = home(stack("local", configured={"path": "x"}), None, {"path": "x"})
     assert local.override == 'terraform {\n  backend "local" {}\n}\n'
     assert local.file == ROOT / "live/net/x"
-    assert not local.kept
+    assert not local.managed
 
 
 @pytest.mark.parametrize(

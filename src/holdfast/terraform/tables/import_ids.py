@@ -1,7 +1,7 @@
-"""By which id an object is imported, by a table that anyone can read: `import_ids.json` beside this file.
+"""The import id of a resource, by the table `import_ids.json` beside this file.
 
-Most types are imported by their `id`. A wrong id is worse than none: it can name another object, which the
-next plan would then change. So an id is given only when every part of it is known.
+Most types are imported by their `id`. A wrong id is worse than none: it can name another resource, which the
+next plan would then change. So an id is returned only when every part of it is known.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _AWS = "aws_"
 class ImportId(Struct, frozen=True, kw_only=True):
     value: str
     note: str | None = None
-    """What a person should know when the import does not work."""
+    """Help for the case that the import fails."""
 
 
 class NotImportable(Struct, frozen=True, kw_only=True):
     reason: str
-    """Without its end: `the provider has no import for it`."""
+    """A clause: `the provider does not support import for it`."""
     harmless: bool = False
-    """Making the object again loses nothing: a plan may simply do that."""
+    """Creating the resource again loses nothing: a plan may simply do that."""
     note: str | None = None
 
 
@@ -47,7 +47,7 @@ ImportIdResult = ImportId | NotImportable | NotKnown
 
 
 class RecreatableType(Struct, frozen=True, kw_only=True):
-    """A type of which nothing is lost when an object is made again."""
+    """A type whose resources can be created again without a loss."""
 
     type: str
     why: str
@@ -65,23 +65,23 @@ class ImportIdTable(MaskedStruct, frozen=True, kw_only=True):
     made_again: tuple[RecreatableType, ...]
 
     def template(self, type_: str) -> str | None:
-        """A type's own rule wins over one with a *."""
+        """An exact rule wins over one with a *."""
         if type_ in self.templates:
             return self.templates[type_]
-        fits = (text for name, text in self.templates.items() if "*" in name and fnmatchcase(type_, name))
-        return next(fits, None)
+        matches = (text for name, text in self.templates.items() if "*" in name and fnmatchcase(type_, name))
+        return next(matches, None)
 
     def row(self, type_: str) -> RecreatableType | None:
         return next((row for row in self.made_again if fnmatchcase(type_, row.type)), None)
 
     def note(self, type_: str) -> str | None:
         if type_ in self.since:
-            return f"It can be imported from release {self.since[type_]} of its provider on."
+            return f"It can be imported since version {self.since[type_]} of its provider."
         return self.notes.get(type_)
 
 
 def read_table(text: str) -> ImportIdTable:
-    """Raises ValueError for a table that must not be used: it is ours, so a test finds it, not a user."""
+    """Raises ValueError for an invalid table. It is part of Holdfast, so a test finds that, not a user."""
     document = json.loads(text)
     table = ImportIdTable(
         templates=document.get("templates", {}),
@@ -92,9 +92,9 @@ def read_table(text: str) -> ImportIdTable:
         made_again=tuple(_made_again(row) for row in document.get("made_again", ())),
     )
     if both := table.never & table.templates.keys():
-        raise ValueError(f"{', '.join(sorted(both))}: with a template, and never imported")
+        raise ValueError(f"{', '.join(sorted(both))}: both in templates and in never")
     if strangers := table.looked_up - table.templates.keys():
-        raise ValueError(f"{', '.join(sorted(strangers))}: looked up for no template")
+        raise ValueError(f"{', '.join(sorted(strangers))}: in looked_up without a template")
     return table
 
 
@@ -105,29 +105,29 @@ def shipped_table() -> ImportIdTable:
 
 
 def find_import_id(*, type_: str, id_: str | None, attributes: Mapping[str, object]) -> ImportIdResult:
-    """`id_` is what the engine named when the object was made, `attributes` what is known of it.
+    """`id_` is the id in the apply log, `attributes` are the known attributes.
 
-    In `attributes` null is empty, and what is missing is not known.
+    In `attributes` null is empty, and a missing attribute is unknown.
     """
     table = shipped_table()
     row = table.row(type_)
     if row is not None:
-        return _again(row, _known(type_, id_, attributes))
+        return _recreate(row, _known(type_, id_, attributes))
     note = table.note(type_)
     if type_ in table.never:
-        return NotImportable(reason="the provider has no import for it", note=note)
+        return NotImportable(reason="the provider does not support import for it", note=note)
     text = table.template(type_)
-    made = fill(parse(text) if text is not None else _ID, _known(type_, id_, attributes))
-    if isinstance(made, Filled) and made.text:
-        return ImportId(value=_in_region(type_, made.text, attributes), note=note)
-    needs = made.names if isinstance(made, Missing) else ("id",)
+    filled = fill(parse(text) if text is not None else _ID, _known(type_, id_, attributes))
+    if isinstance(filled, Filled) and filled.text:
+        return ImportId(value=_in_region(type_, filled.text, attributes), note=note)
+    needs = filled.names if isinstance(filled, Missing) else ("id",)
     reason = _reason(needs, text, looked_up=type_ in table.looked_up)
     return NotKnown(needs=needs, reason=reason, note=note)
 
 
 @cache
 def attributes_needed(type_: str) -> frozenset[str]:
-    """The attributes that a plan must remember of an object, so that its import id can be made later."""
+    """The attributes that a plan must record of a resource, so that its import id can be built later."""
     table = shipped_table()
     row = table.row(type_)
     if row is not None:
@@ -143,7 +143,7 @@ def attributes_needed(type_: str) -> frozenset[str]:
 
 def _made_again(row: Mapping[str, Any]) -> RecreatableType:
     if not row["type"].strip("*") or not row["why"]:
-        raise ValueError(f"a row of made_again that says nothing: {row['type']}")
+        raise ValueError(f"an empty row of made_again: {row['type']}")
     return RecreatableType(
         type=row["type"],
         why=row["why"],
@@ -152,11 +152,11 @@ def _made_again(row: Mapping[str, Any]) -> RecreatableType:
     )
 
 
-def _again(row: RecreatableType, known: Mapping[str, object]) -> ImportIdResult:
+def _recreate(row: RecreatableType, known: Mapping[str, object]) -> ImportIdResult:
     if row.template is not None and (row.unless is None or known.get(row.unless, "not known") in (None, {})):
-        made = fill(row.template, known)
-        if isinstance(made, Filled):
-            return ImportId(value=made.text)
+        filled = fill(row.template, known)
+        if isinstance(filled, Filled):
+            return ImportId(value=filled.text)
     return NotImportable(reason=row.why, harmless=True)
 
 
@@ -171,7 +171,7 @@ def _known(type_: str, id_: str | None, attributes: Mapping[str, object]) -> dic
 
 
 def _base(type_: str, id_: str, role: object) -> str | None:
-    """What a part of a policy belongs to. The id goes on with the role, or with /audit_config/."""
+    """The resource that a policy member belongs to. The id continues with the role, or /audit_config/."""
     if type_.endswith("_iam_audit_config"):
         base, found, _ = id_.partition("/audit_config/")
         return base if found else None
@@ -182,9 +182,9 @@ def _base(type_: str, id_: str, role: object) -> str | None:
 
 
 def _in_region(type_: str, value: str, attributes: Mapping[str, object]) -> str:
-    """A type of AWS with a region of its own is looked for there, not in the region of the provider.
+    """An AWS resource with a region of its own is imported from there, not from the provider's region.
 
-    From release 6 on every type knows that attribute and that ending. An id that names the region needs none.
+    Since version 6 every type has that attribute and accepts that suffix. An id with the region needs none.
     """
     region = attributes.get("region")
     if not type_.startswith(_AWS) or not isinstance(region, str) or not region:
@@ -195,7 +195,7 @@ def _in_region(type_: str, value: str, attributes: Mapping[str, object]) -> str:
 def _reason(needs: tuple[str, ...], text: str | None, *, looked_up: bool) -> str:
     named = ", ".join(f"`{name}`" for name in needs)
     if text is None:
-        return "nobody heard its id"
+        return "its id is not in the log"
     if looked_up:
         return f"its import id has the form {text}, and only the provider knows {named}"
-    return f"its import id has the form {text}, and {named} is not known here"
+    return f"its import id has the form {text}, and {named} is unknown"

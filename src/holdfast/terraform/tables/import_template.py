@@ -1,10 +1,10 @@
-"""The small language in which `import_ids.json` says how the import id of a type is made. Pure.
+"""The template language of `import_ids.json` for import ids. Pure.
 
     {a} {a.0.b} {a|b|"x"} {a~/} {a*/} {a?x} {a=~RE} [...] text
 
-A value has three states: a text, empty, or not known. What is empty may be left out or passed over; what is
-not known ends the making of the id, because an id around a gap would name another object. One exception: `id`
-may stand in for an alternative that is not known, since it names the object itself.
+A value is a string, empty, or unknown. An empty value can be left out; with an unknown value there is no id,
+because an id with a gap would name another resource. One exception: `id` may replace an unknown alternative,
+because it names the resource itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Step = str | int
 
 
 class Way(Enum):
-    """How a text is made of a value."""
+    """How a value becomes a string."""
 
     WHOLE = ""
     TAIL = "~"
@@ -42,7 +42,7 @@ class Value(Struct, frozen=True, kw_only=True):
     path: tuple[Step, ...]
     way: Way = Way.WHOLE
     with_: str = ""
-    """A separator, a text or a regular expression, as the way asks for."""
+    """A separator, a text or a regular expression, depending on `way`."""
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ class Template(Struct, frozen=True, kw_only=True):
 
     @property
     def attributes(self) -> frozenset[str]:
-        """The attributes it reads, by their first name."""
+        """The attributes it reads, by the first part of their path."""
         return frozenset(str(value.path[0]) for part in self.parts for value in _values(part))
 
 
@@ -72,16 +72,16 @@ class Filled(Struct, frozen=True, kw_only=True):
 
 class Missing(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
-    """What is not known, or empty where something must stand."""
+    """What is unknown, or empty although required."""
 
 
 def parse(text: str) -> Template:
-    """Raises ValueError for a template that says nothing or is not closed: it is ours, so a test finds it."""
+    """Raises ValueError for an invalid template."""
     parts: list[Literal | Alternatives | Group] = []
     for piece, grouped in _pieces(text):
         inner = tuple(_parts(piece))
         if grouped and not any(isinstance(part, Alternatives) for part in inner):
-            raise ValueError(f"[{piece}] has no attribute that could leave it out")
+            raise ValueError(f"[{piece}] has no attribute that could be empty")
         parts.extend((Group(parts=inner),) if grouped else inner)
     if not parts:
         raise ValueError("an empty template")
@@ -89,7 +89,7 @@ def parse(text: str) -> Template:
 
 
 def fill(template: Template, values: Mapping[str, object]) -> Filled | Missing:
-    """A name that `values` does not hold is not known; one that it holds as None is empty."""
+    """A name that is missing in `values` is unknown; None is empty."""
     texts: list[str] = []
     missing: list[str] = []
     for part in template.parts:
@@ -112,19 +112,19 @@ def fill(template: Template, values: Mapping[str, object]) -> Filled | Missing:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Cut at the brackets that do not stand inside a placeholder; True for what is inside of them."""
+    """Split at brackets outside of placeholders; True for a part inside of brackets."""
     start, depth, grouped = 0, 0, False
     for place, char in enumerate(text):
         depth += (char == "{") - (char == "}")
         if depth or char not in "[]":
             continue
         if grouped != (char == "]"):
-            raise ValueError(f"brackets that do not fit in {text}")
+            raise ValueError(f"unbalanced brackets in {text}")
         if place > start:
             yield text[start:place], grouped
         start, grouped = place + 1, char == "["
     if depth or grouped:
-        raise ValueError(f"something is not closed in {text}")
+        raise ValueError(f"unclosed bracket or brace in {text}")
     if start < len(text):
         yield text[start:], False
 
@@ -141,7 +141,7 @@ def _parts(text: str) -> Iterator[Literal | Alternatives]:
 
 
 def _choice(text: str) -> Alternatives:
-    """A regular expression may hold `|`, so it is the last in its placeholder."""
+    """A regular expression may contain `|`, so it must be the last alternative."""
     alternatives: list[Literal | Value] = []
     more = "|"
     while more:
@@ -158,7 +158,7 @@ def _alternative(text: str) -> Literal | Value:
         return Literal(text=quoted[1])
     found = _VALUE.fullmatch(text)
     if found is None:
-        raise ValueError(f"{{{text}}} is not understood")
+        raise ValueError(f"{{{text}}} is invalid")
     path = tuple(int(step) if step.isdigit() else step for step in found[1].split("."))
     value = Value(path=path, way=Way(found[2] or ""), with_=found[3] or "")
     if value.way is Way.GROUP and re.compile(value.with_).groups != 1:
@@ -218,7 +218,7 @@ def _made(found: object, value: Value) -> str | None:
             return (value.with_ if found else "") if isinstance(found, bool) else _UNKNOWN
         case Way.JOINED:
             texts = [_text(each) for each in found] if isinstance(found, list) else [_UNKNOWN]
-            # In a list of a plan, null stands for an element that is not known yet.
+            # In a list of a plan, null is an element that is not yet known.
             return _UNKNOWN if _UNKNOWN in texts else value.with_.join(text or "" for text in texts)
         case Way.TAIL:
             text = _text(found)

@@ -1,4 +1,4 @@
-"""Creates that were refused before anything was made, by a table: `refused_creates.toml` beside this file."""
+"""Creates that an API refused before it created anything, by `refused_creates.toml` beside this file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RefusedCreate(Struct, frozen=True, kw_only=True):
 
 
 def read_refused(text: str) -> tuple[RefusedCreate, ...]:
-    """Raises ValueError for a row that must not be used: a test finds it, not a user."""
+    """Raises ValueError for an invalid row: a test finds it, not a user."""
     rows = tuple(RefusedCreate(**row) for row in tomllib.loads(text).get("refused", ()))
     for row in rows:
         if re.fullmatch(MEANINGLESS, row.text) or not row.provider or not row.why:

@@ -1,4 +1,4 @@
-"""Types whose objects cannot simply be made again, by a table that anyone can read: `stateful_types.json`."""
+"""Types whose resources cannot simply be created again, by the table `stateful_types.json`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 _HOLDS = {
     "data": "holds data",
     "keys": "holds keys",
-    "identity": "is known to others by its identity",
-    "address": "is known to others by its address",
+    "identity": "is referred to by its identity",
+    "address": "is referred to by its address",
 }
 
 
@@ -22,11 +22,11 @@ class Stateful(msgspec.Struct, frozen=True):
     holds: str
     """`data`, `keys`, `identity` or `address`: what is lost."""
     protect: dict[str, Any] = {}
-    """Attributes that protect an object, with the value that does: one, any of a list, at least, or set."""
+    """Attributes that protect a resource, with the safe value: one, any of a list, a minimum, or set."""
     features: dict[str, Any] = {}
     """The same, in the `features` block of the provider."""
     unwritten: tuple[str, ...] = ()
-    """Those of both that protect without being written: the provider's default is the safe value."""
+    """Those of both whose default is the safe value."""
     note: str | None = None
 
     @property
@@ -35,7 +35,7 @@ class Stateful(msgspec.Struct, frozen=True):
 
     @property
     def protections(self) -> tuple[str, ...]:
-        """`deletion_protection = true`: what protects an object outside Holdfast, too."""
+        """`deletion_protection = true`: what protects the resource outside of Holdfast too."""
         return (
             *(f"`{_written(name, safe)}`" for name, safe in self.protect.items()),
             *(f"`{_written(name, safe)}` in the provider's features" for name, safe in self.features.items()),

@@ -1,6 +1,6 @@
-"""Which errors are worth another try, by a table that anyone can read: `transient.toml` beside this file.
+"""Which errors are worth a retry, by the table `transient.toml` beside this file.
 
-Retries are for phases that change nothing. An apply is never run again, so no row may name it.
+Only phases that change nothing are retried. An apply is never run again, so no row may name it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RETRIED: frozenset[Phase] = frozenset({Phase.INIT, Phase.PLAN, Phase.SHOW})
 class TransientRow(Struct, frozen=True, kw_only=True):
     id: str
     patterns: tuple[re.Pattern[str], ...]
-    """All of them must be found."""
+    """All of them must match."""
     phases: frozenset[Phase]
     why: str
 
@@ -43,12 +43,12 @@ class TransientTable(Struct, frozen=True, kw_only=True):
     transient: tuple[TransientRow, ...]
 
     def permanent_row(self, text: str) -> TransientRow | None:
-        """The row that says "never", or None."""
+        """The row that forbids a retry, or None."""
         flat = _BLANKS.sub(" ", text)
         return next((row for row in self.permanent if row.matches(flat)), None)
 
     def transient_row(self, text: str, phase: Phase) -> TransientRow | None:
-        """The row that says "try again", or None. A permanent row anywhere in the text wins."""
+        """The row that allows a retry, or None. A permanent row anywhere in the text wins."""
         flat = _BLANKS.sub(" ", text)
         if self.permanent_row(flat) is not None:
             return None
@@ -56,7 +56,7 @@ class TransientTable(Struct, frozen=True, kw_only=True):
 
 
 def read_table(text: str) -> TransientTable:
-    """Raises ValueError for a table that must not be used: it is ours, so a test finds it, not a user."""
+    """Raises ValueError for an invalid table. It is part of Holdfast, so a test finds that, not a user."""
     document = tomllib.loads(text)
     table = TransientTable(
         permanent=tuple(_row(row, frozenset()) for row in document.get("permanent", ())),
@@ -64,19 +64,13 @@ def read_table(text: str) -> TransientTable:
     )
     ids = [row.id for row in (*table.permanent, *table.transient)]
     if len(ids) != len(set(ids)):
-        raise ValueError("two rows have one id")
+        raise ValueError("two rows have the same id")
     return table
 
 
 @cache
 def shipped_table() -> TransientTable:
     return read_table(Path(__file__).with_name("transient.toml").read_text("utf-8"))
-
-
-def transient_row_id(text: str, phase: Phase) -> str | None:
-    """The id of the row that says this error of this phase is worth another try; None when none says so."""
-    row = shipped_table().transient_row(text, phase)
-    return row.id if row is not None else None
 
 
 def _row(row: dict[str, Any], phases: frozenset[Phase]) -> TransientRow:
@@ -89,5 +83,5 @@ def _row(row: dict[str, Any], phases: frozenset[Phase]) -> TransientRow:
 def _phases(row: dict[str, Any]) -> frozenset[Phase]:
     phases = frozenset(Phase(phase) for phase in row["phases"])
     if not phases or phases - RETRIED:
-        raise ValueError(f"row {row['id']} names no phase, or one that is never run again")
+        raise ValueError(f"row {row['id']} names no phase, or one that is never retried")
     return phases

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.terraform.tables.transient import RETRIED, Phase, read_table, shipped_table, transient_row_id
+from holdfast.terraform.tables.transient import RETRIED, Phase, read_table, shipped_table
+
+
+def transient_row_id(text: str, phase: Phase) -> str | None:
+    row = shipped_table().transient_row(text, phase)
+    return row.id if row is not None else None
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,7 @@ def test_an_apply_is_never_tried_again() -> None:
     """No row of the table, now or later, may name apply."""
     assert Phase.APPLY not in RETRIED
     assert transient_row_id("connection reset by peer", Phase.APPLY) is None
-    with pytest.raises(ValueError, match="never run again"):
+    with pytest.raises(ValueError, match="never retried"):
         read_table('[[transient]]\nid = "x"\nall = ["y"]\nphases = ["plan", "apply"]\nwhy = "z"')
 
 
