@@ -42,7 +42,7 @@ def test_a_circle_exactly_when_there_is_no_order(graph: dict[str, set[str]]) -> 
         assert circle[0] == circle[-1]
         assert all(after in graph[before] for before, after in itertools.pairwise(circle))
     if circles:
-        with pytest.raises(ValueError, match="circle"):
+        with pytest.raises(ValueError, match="cycle"):
             waves(stacks(graph))
         return
     found = [[one.name for one in wave] for wave in waves(stacks(graph))]

@@ -25,7 +25,7 @@ from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.worktree import PathKind, Worktree
 from holdfast.hcl.reader import read, values
-from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
 from holdfast.stacks.stack import Stack, matches

@@ -25,8 +25,7 @@ from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
 from holdfast.secrets.keys import Key, load_or_create_key
 from holdfast.secrets.redact import Redactor, redaction_settings
-from holdfast.stacks.backend import CodeBackend
-from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.stack import Stack

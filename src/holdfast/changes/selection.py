@@ -17,13 +17,12 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import HoldfastError, UsageError
-from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree, Listing
-from holdfast.stacks.names import without_suffix
 from holdfast.stacks.pattern import compile_pattern
 from holdfast.stacks.select import removed_stacks, select
-from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches
+from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches, name_from_path
 from holdfast.stacks.variables import variables_reader
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import terraform_variables
@@ -262,7 +261,7 @@ class _Before:
         for rule in self._config.stacks:
             if rule.kind is RuleKind.VARIABLES and rule.pattern and compile_pattern(rule.pattern).match(path):
                 return Stack(
-                    name=without_suffix(path),
+                    name=name_from_path(path),
                     kind=rule.kind,
                     place=rule.place,
                     module=rule.module or ".",

@@ -8,7 +8,7 @@ from holdfast.config.read import FILE_NAME, parse
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import ConfigError, Failed, UsageError
 from holdfast.onboarding.starter import Starter
-from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.stack import Stack

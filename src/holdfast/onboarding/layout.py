@@ -16,10 +16,10 @@ from holdfast.hcl.eval.code import is_auto_loaded
 from holdfast.onboarding.naming import is_environment, is_hint, is_region, path_pattern
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, name_entries, root_entry, single_entry
-from holdfast.stacks import names
 from holdfast.stacks.discover import has_root_module
 from holdfast.stacks.listing import ROOT, ListedTree, join_path
 from holdfast.stacks.pattern import compile_pattern, matching_paths
+from holdfast.stacks.stack import name_from_path
 
 _SHARED: Final = frozenset(
     ("common", "shared", "global", "globals", "default", "defaults", "base", "all", "_common", "_shared")
@@ -107,7 +107,7 @@ def _variables_items(
     waiting: list[str] = []
     for path in sorted(look.variables_files):
         name = posixpath.basename(path)
-        stem = names.without_suffix(name).lower()
+        stem = name_from_path(name).lower()
         folder = posixpath.dirname(path) or ROOT
         beside = look.modules.get(folder)
         own = is_auto_loaded(name) and beside is not None
@@ -138,7 +138,7 @@ def _variables_items(
 def _item(path: str, module: str, *, up: int | None = None, parent: str = ROOT, part: int = 0) -> _Candidate:
     return _Candidate(
         path=path,
-        parts=tuple(names.without_suffix(path).split("/")),
+        parts=tuple(name_from_path(path).split("/")),
         module=module,
         up=up,
         parent=parent,
@@ -171,7 +171,7 @@ def _by_top(paths: Iterable[str]) -> list[list[str]]:
 
 def _by_name(paths: list[str], look: RepositoryScan, roots: set[str]) -> list[_Candidate]:
     """Files whose path names their module (`services/{service}`), else those of the root module."""
-    split = [names.without_suffix(path).split("/") for path in paths]
+    split = [name_from_path(path).split("/") for path in paths]
     parents = sorted({posixpath.dirname(folder) or ROOT for folder in look.modules if folder != ROOT})
     for part in reversed(range(len(split[0]))):
         for parent in parents:
@@ -277,7 +277,7 @@ def _entry(items: list[_Candidate], parts: tuple[str, ...], kind: RuleKind) -> S
         why=f"{len(items)} {what}: one stack each" if len(items) > 1 else f"one of the {what}",
         stacks=tuple(
             StackDraft(
-                name=names.without_suffix(item.path),
+                name=name_from_path(item.path),
                 module=item.module,
                 file=item.path if kind is RuleKind.VARIABLES else None,
                 shared=item.shared,

@@ -24,8 +24,7 @@ from holdfast.onboarding.scan_scripts import (
     generated_backend,
     is_script,
 )
-from holdfast.stacks.backend import CodeBackend
-from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.listing import ROOT, FolderTree, Tree, join_path
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
 from holdfast.stacks.variables import ReadValues, plain_text, variables_reader

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from holdfast.config.placeholders import escape
 from holdfast.config.stack_rules import RuleKind
 from holdfast.onboarding.naming import environment_word, is_environment, is_region
-from holdfast.stacks import names
 from holdfast.stacks.listing import ROOT
 from holdfast.stacks.pattern import compile_pattern
+from holdfast.stacks.stack import LONGEST_NAME, name_from_path, name_problem
 
 
 class StackDraft(Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class StackDraft(Struct, frozen=True, kw_only=True):
         """What tells it from others of the same module, in one word."""
         if "environment" in self.captured:
             return self.captured["environment"]
-        return posixpath.basename(names.without_suffix(self.file) if self.file else self.module)
+        return posixpath.basename(name_from_path(self.file) if self.file else self.module)
 
 
 class StackEntry(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ def single_entry(
     captured: Mapping[str, str] | None = None,
 ) -> StackEntry:
     """A stack written out by itself, because no pattern finds it and nothing else."""
-    bare = names.without_suffix(path) if kind is RuleKind.VARIABLES else path
+    bare = name_from_path(path) if kind is RuleKind.VARIABLES else path
     name = valid_name(bare)
     said = {**_said(bare.split("/")), **(captured or {})}
     short = valid_name("/".join(captured.values())) if captured else ""
@@ -130,7 +130,7 @@ def valid_name(text: str) -> str:
         )
         for part in text.split("/")
     ]
-    return "/".join(part for part in parts if part)[: names.LONGEST].strip("/") or "main"
+    return "/".join(part for part in parts if part)[:LONGEST_NAME].strip("/") or "main"
 
 
 def name_entries(entries: list[StackEntry]) -> list[StackEntry]:
@@ -142,7 +142,7 @@ def name_entries(entries: list[StackEntry]) -> list[StackEntry]:
     made: list[StackEntry] = []
     for index, entry in enumerate(entries):
         called = _called(entry, in_full=index in in_full)
-        if entry.placeholders and (index in still or any(names.fault(name) for name in called)):
+        if entry.placeholders and (index in still or any(name_problem(name) for name in called)):
             made += [
                 single_entry(_path(one), one.module, one.shared, entry.kind, one.captured)
                 for one in entry.stacks

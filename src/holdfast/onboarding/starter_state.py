@@ -22,9 +22,8 @@ from holdfast.kernel.errors import Place
 from holdfast.onboarding.scan import BackendFile, RepositoryScan, ScannedModule
 from holdfast.onboarding.scan_scripts import as_template, consistent_settings
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry
-from holdfast.stacks import names
 from holdfast.stacks.backend import CodeBackend, state_location
-from holdfast.stacks.stack import Stack
+from holdfast.stacks.stack import Stack, name_from_path
 
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "s3": ("bucket", "key"),
@@ -248,7 +247,7 @@ def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | Non
     keys = {tuple(sorted(home.settings)) for home in own}
     if len(helds) > 1 or len(keys) > 1:
         return None
-    name = entry.name or names.without_suffix(entry.pattern or "")
+    name = entry.name or name_from_path(entry.pattern or "")
     likely = [text.format(name) for text in dict.fromkeys(_OWN_PLACE.values())]
     settings: dict[str, object] = {}
     for key in own[0].settings:

@@ -19,8 +19,7 @@ from holdfast.plans.retry import Retrying
 from holdfast.secrets.keys import Key
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
-from holdfast.stacks.backend import CodeBackend
-from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock

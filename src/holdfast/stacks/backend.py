@@ -1,4 +1,4 @@
-"""Which state a stack has: two stacks on one state would destroy each other's resources."""
+"""Where the state of a stack is stored: two stacks with one state would destroy each other's resources."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct, field
 
 from holdfast.config.secret_refs import SecretRef
+from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.values import known
 from holdfast.stacks.stack import Stack
 
 DEFAULT_WORKSPACE: Final = "default"
@@ -20,24 +22,35 @@ class CodeBackend(Struct, frozen=True, kw_only=True):
 
     type: str
     settings: Mapping[str, object] = field(default_factory=dict)
-    """The ones written out: text, numbers, true and false, lists and maps of these."""
+    """The constant ones: strings, numbers, bools, lists and maps of these."""
     computed: tuple[str, ...] = ()
-    """Names of settings whose value the code computes (OpenTofu allows that): nobody can say here."""
+    """Names of settings whose value is computed (OpenTofu allows that) and therefore unknown."""
 
 
 ReadBackend = Callable[[str], CodeBackend | None]
-"""From a module's folder to what its code says; None where it names no backend."""
+"""From a module's folder to the backend in its code; None if there is none."""
+
+
+def code_backend(code: Code, module: str) -> CodeBackend | None:
+    """The backend in a module's code, or None; a `cloud` block is a backend of type `cloud`."""
+    module_code = code.module(module)
+    if module_code.backend is None:
+        return CodeBackend(type="cloud") if module_code.cloud is not None else None
+    settings = module_code.backend.settings
+    constants = {name: value for name, value in settings.items() if known(value)}
+    computed = tuple(name for name in settings if name not in constants)
+    return CodeBackend(type=module_code.backend.type, settings=constants, computed=computed)
 
 
 class _BackendType(Struct, frozen=True, kw_only=True):
-    """What decides where a backend of this type keeps the state."""
+    """The settings that determine where a backend of this type stores the state."""
 
     needs: tuple[str, ...]
     may: tuple[str, ...] = ()
     in_workspaces: tuple[str, ...] = ()
-    """Counts only outside the default workspace."""
+    """Only relevant outside the default workspace."""
     variables: tuple[str, ...] = ()
-    """Environment variables, by their beginning, that can decide it too."""
+    """Prefixes of environment variables that matter too."""
 
 
 _KINDS: Final[Mapping[str, _BackendType]] = {
@@ -67,29 +80,29 @@ StateIdentity = tuple[object, ...]
 
 
 class StateLocation(Struct, frozen=True, kw_only=True):
-    """Equal `identity`, one state. `shown` is for people and holds nothing secret."""
+    """Equal `identity` means the same state. `shown` is for users and contains no secret."""
 
     identity: StateIdentity
     shown: str
 
 
 def state_location(stack: Stack, code: CodeBackend | None) -> StateLocation | None:
-    """None where the stack has a state of its own by its name, or where nobody can tell before init."""
+    """None if Holdfast manages the state, or if the location is unknown before init."""
     configured = stack.backend
-    kind_of = code.type if code is not None else configured.type if configured is not None else None
-    if kind_of is None:
+    backend_type = code.type if code is not None else configured.type if configured is not None else None
+    if backend_type is None:
         return None
     settings: dict[str, object] = dict(code.settings) if code is not None else {}
     if configured is not None:
         settings.update(configured.settings)
     computed = set(code.computed if code is not None else ()) - set(settings)
-    if kind_of == "local":
+    if backend_type == "local":
         return None if computed else _local(stack, settings)
-    kind = _KINDS.get(kind_of, _BackendType(needs=(), may=tuple(settings)))
+    kind = _KINDS.get(backend_type, _BackendType(needs=(), may=tuple(settings)))
     deciding = [*kind.needs, *kind.may]
     if stack.workspace != DEFAULT_WORKSPACE:
         deciding += kind.in_workspaces
-    if computed & set(deciding) or (kind_of not in _KINDS and computed):
+    if computed & set(deciding) or (backend_type not in _KINDS and computed):
         return None
     decided = tuple((name, _canonical(settings[name])) for name in sorted(deciding) if name in settings)
     variables = tuple(
@@ -100,17 +113,17 @@ def state_location(stack: Stack, code: CodeBackend | None) -> StateLocation | No
     complete = bool(decided) and all(name in settings for name in kind.needs)
     where = () if complete else (stack.module,)
     shown = ", ".join(f"{name} {settings[name]}" for name in _SHOWN if isinstance(settings.get(name), str))
-    if kind_of == "http" and isinstance(settings.get("address"), str):
+    if backend_type == "http" and isinstance(settings.get("address"), str):
         shown = f"address {_without_secrets(str(settings['address']))}"
     workspace = "" if stack.workspace == DEFAULT_WORKSPACE else f", workspace {stack.workspace}"
     return StateLocation(
-        identity=(kind_of, stack.workspace, decided, variables, where),
-        shown=f"{kind_of} backend{': ' if shown else ' of ' + stack.module}{shown}{workspace}",
+        identity=(backend_type, stack.workspace, decided, variables, where),
+        shown=f"{backend_type} backend{': ' if shown else ' of ' + stack.module}{shown}{workspace}",
     )
 
 
 def _local(stack: Stack, settings: Mapping[str, object]) -> StateLocation:
-    """Terraform resolves the path against the module; a workspace has a folder of its own."""
+    """The path is relative to the module; each workspace has its own folder."""
     if stack.workspace == DEFAULT_WORKSPACE:
         path = str(settings.get("path") or "terraform.tfstate")
     else:
@@ -121,16 +134,16 @@ def _local(stack: Stack, settings: Mapping[str, object]) -> StateLocation:
 
 
 def _without_secrets(address: str) -> str:
-    """Host and path. Who and with what token, before and behind them, is nobody's business."""
+    """Scheme, host and path only: the rest may contain credentials."""
     try:
         parts = urlsplit(address)
     except ValueError:
-        return "(one that cannot be read)"
+        return "(not a valid URL)"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _canonical(value: object) -> str:
-    """The same text for the same value, whichever of code and configuration it came from."""
+    """The same text for the same value, whether it comes from the code or from the configuration."""
     if isinstance(value, SecretRef):
         return f"secret {value}"
     if isinstance(value, Mapping):
@@ -143,8 +156,6 @@ def _canonical(value: object) -> str:
 
 
 def type_mismatch(stack: Stack, code: CodeBackend | None) -> str | None:
-    """The type that the code says where the configuration says another."""
-    wanted = stack.backend.type if stack.backend is not None else None
-    if code is None or wanted is None or code.type == wanted:
-        return None
-    return code.type
+    """The backend type in the code, if the configuration has another one."""
+    configured = stack.backend.type if stack.backend is not None else None
+    return None if code is None or configured in (None, code.type) else code.type

@@ -1,4 +1,4 @@
-"""From the configuration and the repository's files to its stacks: every one of them, or every mistake."""
+"""Finds the stacks of a repository from its configuration and files: all stacks, or all mistakes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from holdfast.config.settings import Config, Target
 from holdfast.config.stack_rules import Backend, RuleKind, StackRule
 from holdfast.hcl.eval.code import is_auto_loaded
 from holdfast.kernel.errors import Place
-from holdfast.stacks import names, order
+from holdfast.stacks import order
 from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_location, type_mismatch
 from holdfast.stacks.listing import Listing, Tree, has_file
 from holdfast.stacks.pattern import compile_pattern, matching_paths
 from holdfast.stacks.scope import MissingValueError, PathError, PlaceholderScope, VariablesFiles, needs_of
-from holdfast.stacks.stack import Stack
+from holdfast.stacks.stack import Stack, name_from_path, name_problem, printable
 from holdfast.stacks.variables import ReadValues
 
 _CODE: Final = (".tf", ".tofu", ".tf.json", ".tofu.json")
@@ -32,23 +32,17 @@ T = TypeVar("T")
 
 class _Draft(Struct, frozen=True, kw_only=True):
     stack: Stack
-    wishes: tuple[order.Dependency, ...]
+    dependencies: tuple[order.Dependency, ...]
 
 
 def discover(
     config: Config, *, files: Tree, read_values: ReadValues, code_backend: ReadBackend
 ) -> tuple[Stack, ...]:
-    """The stacks, by name. Raises ConfigError with everything that is wrong.
+    """The stacks, sorted by name. Raises ConfigError with every mistake.
 
     `read_values` is called only for stacks whose placeholders or environment need a value from a file.
     """
     return _Discovery(config, files, read_values, code_backend).run()
-
-
-def rules_without_stacks(config: Config, stacks: tuple[Stack, ...]) -> tuple[StackRule, ...]:
-    """Entries that found nothing: no mistake by itself, but worth a word."""
-    fruitful = {stack.place for stack in stacks}
-    return tuple(rule for rule in config.stacks if rule.place not in fruitful)
 
 
 def has_root_module(listing: Listing | None) -> bool:
@@ -68,7 +62,7 @@ class _Discovery:
         self._problems = Problems()
         self._targets = {target.name: target for target in config.targets}
         self._broken: set[str | None] = set()
-        """Names of stacks that have a mistake of their own; None for one whose name is not known."""
+        """Names of stacks with a mistake; None for one whose name is unknown."""
 
     def run(self) -> tuple[Stack, ...]:
         drafts = [
@@ -77,8 +71,8 @@ class _Discovery:
             for scope in self._scopes(rule)
             if (draft := self._draft(scope)) is not None
         ]
-        for path, found in self._files.problems:
-            self._problems.extend(found, place=Place(file=path))
+        for path, problems in self._files.problems:
+            self._problems.extend(problems, place=Place(file=path))
         stacks = [draft.stack for draft in drafts]
         self._check_names(stacks)
         self._check_states(stacks)
@@ -87,7 +81,7 @@ class _Discovery:
         return finished
 
     def _scopes(self, rule: StackRule) -> Iterator[PlaceholderScope]:
-        """One for each stack that the entry finds."""
+        """One per stack of the entry."""
         if rule.pattern is None:
             yield self._scope(rule, {}, None, None, needs_of(rule, ()))
             return
@@ -99,13 +93,13 @@ class _Discovery:
         ):
             if folders and not has_root_module(self._tree.listing(path)):
                 continue
-            if not folders and self._read_by_itself(path):
+            if not folders and self._is_auto_loaded(path):
                 continue
-            name = path if folders else names.without_suffix(path)
+            name = path if folders else name_from_path(path)
             yield self._scope(rule, captured, path, name, needs)
 
-    def _read_by_itself(self, path: str) -> bool:
-        """`terraform.tfvars` and `*.auto.tfvars` beside code belong to every stack of that code."""
+    def _is_auto_loaded(self, path: str) -> bool:
+        """`terraform.tfvars` and `*.auto.tfvars` next to code belong to every stack of that code."""
         folder, _, name = path.rpartition("/")
         return is_auto_loaded(name) and has_root_module(self._tree.listing(folder or "."))
 
@@ -113,7 +107,7 @@ class _Discovery:
         self,
         rule: StackRule,
         captured: Mapping[str, str],
-        found: str | None,
+        path: str | None,
         name: str | None,
         needs: Needs,
     ) -> PlaceholderScope:
@@ -121,7 +115,7 @@ class _Discovery:
             rule=rule,
             config=self._config,
             captured=captured,
-            found=found,
+            path=path,
             default_name=name,
             needs=needs,
             files=self._files,
@@ -136,7 +130,7 @@ class _Discovery:
             self._broken.add(None)
             return None
         module = self._try(scope, "module", lambda: scope.module)
-        verdict = self._try(scope, "environment", lambda: scope.environment)
+        decision = self._try(scope, "environment", lambda: scope.environment)
         stack = Stack(
             name=name,
             kind=rule.kind,
@@ -144,9 +138,10 @@ class _Discovery:
             module=module or ".",
             variables_files=self._try(scope, "variables_files", lambda: scope.variables_files) or (),
             variables=self._filled(scope, "variables", rule.variables),
-            environment=verdict.environment if verdict else None,
-            production=verdict.production if verdict else True,
-            environment_reason=verdict.reason if verdict else "",
+            environment=decision.environment if decision else None,
+            production=decision.production if decision else True,
+            environment_reason=decision.reason if decision else "",
+            environment_unclear=decision.unclear if decision else False,
             account=self._try(scope, "account", lambda: scope.account),
             region=self._try(scope, "region", lambda: scope.region),
             target=self._target(scope, name),
@@ -164,29 +159,29 @@ class _Discovery:
         )
         if module is not None:
             self._check_files(stack, rule)
-        wishes = self._try(scope, "depends_on", lambda: _wishes(scope, name)) or ()
+        dependencies = self._try(scope, "depends_on", lambda: _dependencies(scope, name)) or ()
         if len(self._problems) > before:
             self._broken.add(name)
             return None
-        return _Draft(stack=stack, wishes=wishes)
+        return _Draft(stack=stack, dependencies=dependencies)
 
     def _try(self, scope: PlaceholderScope, key: str, make: Callable[[], T]) -> T | None:
-        """A value that placeholders decide, or None after saying what is missing."""
+        """A value with placeholders; None after reporting what is missing."""
         try:
             return make()
         except MissingValueError as error:
             self._problems.add(
                 "HF-STACK-6",
-                f"{key} of {_called(scope)}: {error}",
+                f"{key} of {_label(scope)}: {error}",
                 place=scope.rule.place_of(key),
-                hint="Give the value in the entry or in the variables file, or write the text without it.",
+                hint="Set the value in the entry or in the variables file, or do not use the placeholder.",
             )
         except PathError as error:
             self._problems.add(
                 "HF-STACK-10",
-                f"{key} of {_called(scope)}: {names.printable(str(error))} leads out of the repository",
+                f"{key} of {_label(scope)}: {printable(str(error))} leads out of the repository",
                 place=scope.rule.place_of(key),
-                hint="A path is relative to holdfast.yaml and has no `..`.",
+                hint="Paths are relative to holdfast.yaml and cannot contain `..`.",
             )
         return None
 
@@ -206,32 +201,32 @@ class _Discovery:
         if name not in self._targets:
             self._problems.add(
                 "HF-STACK-9",
-                f"{stack} lives on the target `{names.printable(name)}`, which is not in `targets`",
+                f"{stack} has the target `{printable(name)}`, which is not in `targets`",
                 place=scope.rule.place_of("target"),
                 hint=lambda: did_you_mean(name, self._targets) or "Add it to `targets`.",
             )
         return self._targets.get(name)
 
     def _check_name(self, name: str, scope: PlaceholderScope) -> bool:
-        fault = names.fault(name)
-        if fault is None:
+        problem = name_problem(name)
+        if problem is None:
             return True
-        source = f" (from {names.printable(scope.found)})" if scope.found else ""
+        source = f" (from {printable(scope.path)})" if scope.path else ""
         self._problems.add(
             "HF-STACK-3",
-            f"a stack cannot be called `{names.printable(name)}`{source}: {fault}",
+            f"`{printable(name)}`{source} is not a valid stack name: {problem}",
             place=scope.rule.place_of("name"),
-            hint="Rename the file or folder, or give the entry a `name:`.",
+            hint="Rename the file or folder, or set `name:` in the entry.",
         )
         return False
 
     def _check_files(self, stack: Stack, rule: StackRule) -> None:
         listing = self._tree.listing(stack.module)
         if not has_root_module(listing):
-            what = "is not there" if listing is None else "holds no Terraform files"
+            what = "does not exist" if listing is None else "contains no Terraform files"
             self._problems.add(
                 "HF-STACK-4",
-                f"the module of {stack.name}, {stack.module}, {what}",
+                f"{stack.name}: the module {stack.module} {what}",
                 place=rule.place_of("module"),
                 hint="`module:` is the folder of a root module, relative to holdfast.yaml.",
             )
@@ -239,7 +234,7 @@ class _Discovery:
             if path != stack.own_file and not has_file(self._tree, path):
                 self._problems.add(
                     "HF-STACK-5",
-                    f"the variables file {path} of {stack.name} is not there",
+                    f"{stack.name}: the variables file {path} does not exist",
                     place=rule.place_of("variables_files"),
                     hint="Paths are relative to holdfast.yaml.",
                 )
@@ -252,62 +247,61 @@ class _Discovery:
             if len(same) > 1:
                 self._problems.add(
                     "HF-STACK-1",
-                    f"{len(same)} stacks are called {name}: {_both(_origin(one) for one in same)}",
+                    f"{len(same)} stacks are named {name}: {_first_two(_origin(stack) for stack in same)}",
                     place=same[1].place,
-                    hint="Give the entry a `name:` that tells them apart.",
+                    hint="Set a unique `name:` in the entry.",
                 )
 
     def _check_states(self, stacks: list[Stack]) -> None:
         by_state: defaultdict[object, list[tuple[Stack, str]]] = defaultdict(list)
         for stack in stacks:
             code = self._code_backend(stack.module)
-            said = type_mismatch(stack, code)
-            if said is not None and stack.backend is not None:
+            code_type = type_mismatch(stack, code)
+            if code_type is not None and stack.backend is not None:
                 self._problems.add(
                     "HF-STACK-11",
-                    f"{stack.name} is to have a backend of type {stack.backend.type}, "
-                    f"and the code in {stack.module} says {said}",
+                    f"{stack.name}: holdfast.yaml sets a backend of type {stack.backend.type}, "
+                    f"but the code in {stack.module} has {code_type}",
                     place=stack.place,
-                    hint="Let both say the same; without `type` the code alone decides.",
+                    hint="Use the same type in both, or leave out `type`.",
                 )
                 continue
-            where = state_location(stack, code)
-            if where is not None:
-                by_state[where.identity].append((stack, where.shown))
+            location = state_location(stack, code)
+            if location is not None:
+                by_state[location.identity].append((stack, location.shown))
         for same in by_state.values():
             if len({stack.name for stack, _ in same}) > 1:
                 self._problems.add(
                     "HF-STACK-2",
-                    f"{len(same)} stacks are on one state ({same[0][1]}): "
-                    f"{_both(f'{stack.name} ({_origin(stack)})' for stack, _ in same)}",
+                    f"{len(same)} stacks share one state ({same[0][1]}): "
+                    f"{_first_two(f'{stack.name} ({_origin(stack)})' for stack, _ in same)}",
                     place=same[1][0].place,
-                    hint="Give each its own: a placeholder in the backend's key, or a workspace.",
+                    hint="Give each stack its own state: a placeholder in the backend's key, or a workspace.",
                 )
 
     def _with_dependencies(self, drafts: list[_Draft]) -> tuple[Stack, ...]:
         known = {draft.stack.name: draft for draft in drafts}
         needs = order.resolve(
-            [wish for draft in drafts for wish in draft.wishes],
+            [dependency for draft in drafts for dependency in draft.dependencies],
             {*known, *(name for name in self._broken if name is not None)},
             self._problems,
             complete=None not in self._broken,
         )
-        for circle in order.cycles({name: needs.get(name, ()) for name in known}):
-            wishes = known[circle[0]].wishes
+        for cycle in order.cycles({name: needs.get(name, ()) for name in known}):
             self._problems.add(
                 "HF-STACK-8",
-                f"stacks depend on each other in a circle: {' → '.join(circle)}",
-                place=wishes[0].place if wishes else known[circle[0]].stack.place,
-                hint="Take one of these dependencies away.",
+                f"dependency cycle: {' → '.join(cycle)}",
+                place=known[cycle[0]].dependencies[0].place,
+                hint="Remove one of these dependencies.",
             )
         stacks = (
-            replace(draft.stack, depends_on=needs[draft.stack.name]) if draft.wishes else draft.stack
+            replace(draft.stack, depends_on=needs[draft.stack.name]) if draft.dependencies else draft.stack
             for draft in drafts
         )
         return tuple(sorted(stacks, key=lambda stack: stack.name))
 
 
-def _wishes(scope: PlaceholderScope, name: str) -> tuple[order.Dependency, ...]:
+def _dependencies(scope: PlaceholderScope, name: str) -> tuple[order.Dependency, ...]:
     return tuple(
         order.Dependency(
             stack=name,
@@ -320,10 +314,10 @@ def _wishes(scope: PlaceholderScope, name: str) -> tuple[order.Dependency, ...]:
     )
 
 
-def _called(scope: PlaceholderScope) -> str:
-    """What to call a stack whose name may be what is missing."""
-    if scope.found is not None:
-        return names.printable(scope.found)
+def _label(scope: PlaceholderScope) -> str:
+    """How to refer to a stack whose name may be the missing value."""
+    if scope.path is not None:
+        return printable(scope.path)
     return scope.rule.name or "the entry"
 
 
@@ -337,7 +331,6 @@ def _origin(stack: Stack) -> str:
             return f"entry at {stack.place}"
 
 
-def _both(texts: Iterator[str]) -> str:
-    """The first two: they are enough to see what is wrong."""
+def _first_two(texts: Iterator[str]) -> str:
     first, second, *more = texts
     return f"{first} and {second}" + (f", and {len(more)} more" if more else "")

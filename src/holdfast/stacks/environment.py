@@ -1,4 +1,4 @@
-"""Which environment a stack belongs to, and whether that counts as production. In doubt it does."""
+"""Which environment a stack belongs to, and whether it counts as production. If in doubt, it does."""
 
 from __future__ import annotations
 
@@ -11,43 +11,42 @@ from holdfast.config.settings import PRODUCTION_NAMES, Environment
 
 
 class EnvironmentMatch(Struct, frozen=True, kw_only=True):
-    """What a value was recognised as."""
+    """The environment that a value stands for."""
 
     name: str
     production: bool
-    how: str
+    reason: str
 
 
 class EnvironmentDecision(Struct, frozen=True, kw_only=True):
     environment: str | None
     production: bool
     reason: str
+    unclear: bool = False
+    """It counts as production only because its environment is unknown or contradictory."""
 
 
 def recognise(value: str, environments: Sequence[Environment]) -> EnvironmentMatch | None:
     """An exact name or value wins over a glob; among equals a production environment wins.
 
-    The built-in names of production are exact names too, unless the configuration says what they are: a
-    glob that happens to cover `prod` does not make it anything less.
+    The built-in names for production are exact names too, unless the configuration defines them: a glob
+    that happens to match `prod` does not make it anything less.
     """
-    exact = [one for one in environments if value == one.name or value in one.match]
+    exact = [env for env in environments if value == env.name or value in env.match]
     if exact:
-        return _match(_gravest(exact), value)
+        return _strictest(exact, value)
     if value in PRODUCTION_NAMES:
-        return EnvironmentMatch(name=value, production=True, how=f'"{value}" is a name for production')
-    globbed = [one for one in environments if any(fnmatch.fnmatchcase(value, glob) for glob in one.match)]
-    return _match(_gravest(globbed), value) if globbed else None
+        return EnvironmentMatch(name=value, production=True, reason=f'"{value}" is a name for production')
+    globbed = [env for env in environments if any(fnmatch.fnmatchcase(value, glob) for glob in env.match)]
+    return _strictest(globbed, value) if globbed else None
 
 
-def _gravest(found: Sequence[Environment]) -> Environment:
-    return next((one for one in found if one.production), found[0])
-
-
-def _match(environment: Environment, value: str) -> EnvironmentMatch:
+def _strictest(candidates: Sequence[Environment], value: str) -> EnvironmentMatch:
+    environment = next((candidate for candidate in candidates if candidate.production), candidates[0])
     kind = "production" if environment.production else "not production"
     what = f'environment "{environment.name}"'
-    how = f"{what} is {kind}" if value == environment.name else f'"{value}" belongs to {what}, {kind}'
-    return EnvironmentMatch(name=environment.name, production=environment.production, how=how)
+    reason = f"{what} is {kind}" if value == environment.name else f'"{value}" belongs to {what}, {kind}'
+    return EnvironmentMatch(name=environment.name, production=environment.production, reason=reason)
 
 
 def decide(
@@ -57,49 +56,55 @@ def decide(
     in_files: Callable[[], str | None],
     environments: Sequence[Environment],
 ) -> EnvironmentDecision:
-    """`stated` is what the configuration or the path says; only without it do account and files count.
+    """`stated` comes from the configuration or the path; account and files are used only without it.
 
-    The files are asked only where their answer can matter.
+    The files are read only if they can make a difference.
     """
     if stated is not None:
-        return _of_value(stated, environments)
+        return _from_value(stated, environments)
     by_account = recognise(account, environments) if account is not None else None
     if by_account is not None:
-        return _of_account(by_account, account, in_files, environments)
+        return _from_account(by_account, account, in_files, environments)
     value = in_files()
     if value is not None:
-        return _of_value(value, environments, prefix="by its variables: ")
-    reason = "nothing says its environment"
+        return _from_value(value, environments, prefix="by its variables: ")
+    reason = "its environment is not set anywhere"
     if account is not None:
-        reason = f'no environment matches its account "{account}", and its variables name none'
-    return EnvironmentDecision(environment=None, production=True, reason=f"{reason}: counts as production")
+        reason = f'no environment matches its account "{account}", and its variables set none'
+    return _unclear(None, reason)
 
 
-def _of_account(
-    found: EnvironmentMatch,
+def _unclear(environment: str | None, reason: str) -> EnvironmentDecision:
+    reason = f"{reason}: counts as production"
+    return EnvironmentDecision(environment=environment, production=True, reason=reason, unclear=True)
+
+
+def _from_account(
+    match: EnvironmentMatch,
     account: str | None,
     in_files: Callable[[], str | None],
     environments: Sequence[Environment],
 ) -> EnvironmentDecision:
-    """The account's name decides, unless it says less than production and the variables say production."""
-    value = in_files() if not found.production else None
+    """The account's name decides, unless only the variables name a production environment."""
+    value = in_files() if not match.production else None
     by_file = recognise(value, environments) if value is not None else None
     if by_file is None or not by_file.production:
-        return _verdict(found, prefix="by its account: ")
+        return _from_match(match, prefix="by its account: ")
     reason = (
         f'its variables say "{value}", which is production, although its account "{account}" '
-        f'belongs to environment "{found.name}": counts as production'
+        f'belongs to environment "{match.name}"'
     )
-    return EnvironmentDecision(environment=by_file.name, production=True, reason=reason)
+    return _unclear(by_file.name, reason)
 
 
-def _of_value(value: str, environments: Sequence[Environment], prefix: str = "") -> EnvironmentDecision:
-    found = recognise(value, environments)
-    if found is not None:
-        return _verdict(found, prefix=prefix)
-    reason = f'{prefix}no environment matches "{value}": counts as production'
-    return EnvironmentDecision(environment=value, production=True, reason=reason)
+def _from_value(value: str, environments: Sequence[Environment], prefix: str = "") -> EnvironmentDecision:
+    match = recognise(value, environments)
+    if match is not None:
+        return _from_match(match, prefix=prefix)
+    return _unclear(value, f'{prefix}no environment matches "{value}"')
 
 
-def _verdict(found: EnvironmentMatch, prefix: str) -> EnvironmentDecision:
-    return EnvironmentDecision(environment=found.name, production=found.production, reason=prefix + found.how)
+def _from_match(match: EnvironmentMatch, prefix: str) -> EnvironmentDecision:
+    return EnvironmentDecision(
+        environment=match.name, production=match.production, reason=prefix + match.reason
+    )

@@ -1,4 +1,4 @@
-"""The files of a repository, as far as finding stacks needs them: which names are in which folder."""
+"""The folders of a repository and the names in them, as far as discovery needs them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tree(Protocol):
     """Paths are relative to the root and use `/`; the root itself is `.`."""
 
     def listing(self, folder: str) -> Listing | None:
-        """What is in the folder, or None where there is no such folder."""
+        """The names in the folder, or None if it does not exist."""
 
 
 def has_file(tree: Tree, path: str) -> bool:
@@ -40,7 +40,7 @@ def join_path(folder: str, name: str) -> str:
 
 
 class ListedTree:
-    """A tree made of paths alone: a commit's files, or what a test says there is."""
+    """A tree built from a list of paths, such as the files of a commit."""
 
     def __init__(self, files: Iterable[str]) -> None:
         names: dict[str, tuple[set[str], set[str]]] = {ROOT: (set(), set())}
@@ -61,9 +61,9 @@ class ListedTree:
 
 
 class FolderTree:
-    """A folder on disk, read as far as it is asked for and only once.
+    """A folder on disk, read on demand and only once.
 
-    A link to a folder is followed, but not out of the root and not back to a folder it lies in.
+    A link to a folder is followed, but not out of the root and not to a folder that contains it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -94,8 +94,8 @@ class FolderTree:
         except OSError as error:
             raise Failed(
                 "HF-STACK-12",
-                f"the folder {folder} cannot be read: {error.strerror}",
-                hint="Stacks could be in it: give this user the right to read it.",
+                f"cannot read the folder {folder}: {error.strerror}",
+                hint="It may contain stacks. Give your user permission to read it.",
             ) from None
         return Listing(files=frozenset(files), folders=frozenset(folders))
 

@@ -1,4 +1,4 @@
-"""Dependencies between stacks: what `depends_on` means, in which order to go, what waits for what."""
+"""Dependencies between stacks: resolves `depends_on`, finds cycles, and puts stacks in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.stacks.stack import Stack
 Graph = Mapping[str, Collection[str]]
 """From a stack's name to the names it depends on."""
 
-_SEE = "See `holdfast stacks` for the names there are."
+_SEE = "List the names: holdfast stacks"
 
 
 class Dependency(Struct, frozen=True, kw_only=True):
@@ -23,90 +23,88 @@ class Dependency(Struct, frozen=True, kw_only=True):
     stack: str
     text: str
     glob: str | None = None
-    """The text as a glob, where it was written as one; what placeholders gave is taken literally."""
+    """The text as a glob, if it was written as one; the values of placeholders are escaped."""
     place: Place
     shared: bool = True
-    """The entry makes many stacks: one of them may be what the others wait for, and waits not for itself."""
+    """The entry defines many stacks: the others may depend on one of them, which ignores itself."""
 
 
 def resolve(
-    wishes: Iterable[Dependency],
+    dependencies: Iterable[Dependency],
     names: Collection[str],
     problems: Problems,
     *,
     complete: bool = True,
 ) -> dict[str, tuple[str, ...]]:
-    """From each stack with wishes to the stacks it depends on, sorted.
+    """From each stack with dependencies to the stacks it depends on, sorted.
 
-    A glob may match nothing for one stack, but not for all of an entry: that is a mistake in writing. While
-    some names are not known (`complete` is false) nobody is told that a name does not exist.
+    A glob may match nothing for one stack, but not for all stacks of an entry: then it is a typing error.
+    Unknown names are reported only if all names are known (`complete`).
     """
     known = set(names)
     ordered = sorted(known)
-    found: dict[str, set[str]] = {}
-    hits: dict[tuple[Place, str], bool] = {}
-    matches: dict[str, tuple[str, ...]] = {}
-    for wish in wishes:
-        mine = found.setdefault(wish.stack, set())
-        if wish.text in known:
-            if not (wish.shared and wish.text == wish.stack):
-                mine.add(wish.text)
-        elif wish.glob is not None:
-            if wish.glob not in matches:
-                matches[wish.glob] = tuple(fnmatch.filter(ordered, wish.glob))
-            hit = matches[wish.glob]
-            mine.update(name for name in hit if name != wish.stack)
-            hits[wish.place, wish.glob] = bool(hit)
+    resolved: dict[str, set[str]] = {}
+    matched: dict[tuple[Place, str], bool] = {}
+    matches: dict[str, list[str]] = {}
+    for dependency in dependencies:
+        stack, text, glob = dependency.stack, dependency.text, dependency.glob
+        own = resolved.setdefault(stack, set())
+        if text in known:
+            if not (dependency.shared and text == stack):
+                own.add(text)
+        elif glob is not None:
+            if glob not in matches:
+                matches[glob] = fnmatch.filter(ordered, glob)
+            own.update(name for name in matches[glob] if name != stack)
+            matched[dependency.place, glob] = bool(matches[glob])
         elif complete:
             problems.add(
                 "HF-STACK-7",
-                f"{wish.stack} depends on `{wish.text}`, and there is no such stack",
-                place=wish.place,
-                hint=lambda text=wish.text: did_you_mean(text, ordered) or _SEE,  # type: ignore[misc] # bound here
+                f"{stack} depends on `{text}`, which does not exist",
+                place=dependency.place,
+                hint=lambda text=text: did_you_mean(text, ordered) or _SEE,  # type: ignore[misc] # bound here
             )
     if complete:
-        _barren_globs(hits, problems)
-    return {name: tuple(sorted(one)) for name, one in found.items()}
+        _report_unmatched_globs(matched, problems)
+    return {name: tuple(sorted(needs)) for name, needs in resolved.items()}
 
 
-def _barren_globs(hits: Mapping[tuple[Place, str], bool], problems: Problems) -> None:
-    places = {place for place, _ in hits}
-    fruitful = {place for (place, _), hit in hits.items() if hit}
-    for place in places - fruitful:
-        glob = next(text for at, text in hits if at == place)
-        problems.add(
-            "HF-STACK-14",
-            f"`{glob}` in depends_on matches no stack at all",
-            place=place,
-            hint=_SEE,
-        )
+def _report_unmatched_globs(matched: Mapping[tuple[Place, str], bool], problems: Problems) -> None:
+    unmatched: dict[Place, str] = {}
+    for place, glob in matched:
+        unmatched.setdefault(place, glob)
+    for (place, _), any_match in matched.items():
+        if any_match:
+            unmatched.pop(place, None)
+    for place, glob in unmatched.items():
+        problems.add("HF-STACK-14", f"`{glob}` in depends_on matches no stack", place=place, hint=_SEE)
 
 
 def cycles(graph: Graph) -> tuple[tuple[str, ...], ...]:
-    """Every circle found by going along the smallest names, its beginning repeated at its end."""
+    """Cycles, found by following the smallest names; each repeats its first name at the end."""
     left = {name: {other for other in needs if other in graph} for name, needs in graph.items()}
     found: list[tuple[str, ...]] = []
-    while left := _in_circles(left):
+    while left := _without_ordered(left):
         path = [min(left)]
         while (following := min(left[path[-1]])) not in path:
             path.append(following)
-        circle = path[path.index(following) :]
-        start = circle.index(min(circle))
-        found.append((*circle[start:], *circle[: start + 1]))
-        for name in circle:
+        cycle = path[path.index(following) :]
+        start = cycle.index(min(cycle))
+        found.append((*cycle[start:], *cycle[: start + 1]))
+        for name in cycle:
             del left[name]
-        left = {name: needs - set(circle) for name, needs in left.items()}
+        left = {name: needs - set(cycle) for name, needs in left.items()}
     return tuple(found)
 
 
-def _in_circles(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Without the stacks that can be ordered: those that reach no circle."""
+def _without_ordered(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """The stacks that cannot be ordered, because they are in a cycle or depend on one."""
     done = {name for wave in _layers(graph) for name in wave}
     return {name: needs - done for name, needs in graph.items() if name not in done}
 
 
 def _layers(graph: Graph) -> list[list[str]]:
-    """Each layer depends only on earlier ones. What is in a circle, or behind one, is in none."""
+    """Each layer depends only on earlier ones. Stacks in a cycle, or that depend on one, are in none."""
     missing = {name: {other for other in needs if other in graph} for name, needs in graph.items()}
     waiting: dict[str, list[str]] = {name: [] for name in graph}
     for name, needs in missing.items():
@@ -127,9 +125,9 @@ def _layers(graph: Graph) -> list[list[str]]:
 
 
 def waves(stacks: Sequence[Stack], *, among: Sequence[Stack] = ()) -> tuple[tuple[Stack, ...], ...]:
-    """The stacks in groups: each group depends only on groups before it; by name within a group.
+    """The stacks in groups: each group depends only on earlier groups; sorted by name within a group.
 
-    `among` are all stacks of the repository: a stack that is not selected still keeps two others in order.
+    `among` are all stacks of the repository: two stacks may depend on each other through an unselected one.
     """
     chosen = {stack.name: stack for stack in stacks}
     everything = {stack.name: stack.depends_on for stack in (*among, *stacks)}
@@ -139,29 +137,24 @@ def waves(stacks: Sequence[Stack], *, among: Sequence[Stack] = ()) -> tuple[tupl
             below = [level[other] + (other in chosen) for other in everything[name] if other in level]
             level[name] = max(below, default=0)
     if missing := sorted(chosen.keys() - level.keys()):
-        raise ValueError(f"no order: {', '.join(missing)} depend on each other in a circle")
+        raise ValueError(f"dependency cycle: {', '.join(missing)}")
     groups: dict[int, list[Stack]] = {}
     for name in sorted(chosen):
         groups.setdefault(level[name], []).append(chosen[name])
     return tuple(tuple(groups[number]) for number in sorted(groups))
 
 
-def ordered(stacks: Sequence[Stack], *, among: Sequence[Stack] = ()) -> tuple[Stack, ...]:
-    """Each stack after what it depends on; by name where that leaves a choice."""
-    return tuple(stack for wave in waves(stacks, among=among) for stack in wave)
-
-
 def dependents_of(name: str, stacks: Iterable[Stack]) -> tuple[str, ...]:
-    """Every stack that waits for this one, directly or through others, by name."""
-    waiting: dict[str, list[str]] = {}
+    """Every stack that depends on this one, directly or through others, by name."""
+    direct: dict[str, list[str]] = {}
     for stack in stacks:
         for other in stack.depends_on:
-            waiting.setdefault(other, []).append(stack.name)
-    found: set[str] = set()
+            direct.setdefault(other, []).append(stack.name)
+    dependents: set[str] = set()
     queue = [name]
     while queue:
-        for dependent in waiting.get(queue.pop(), ()):
-            if dependent not in found:
-                found.add(dependent)
+        for dependent in direct.get(queue.pop(), ()):
+            if dependent not in dependents:
+                dependents.add(dependent)
                 queue.append(dependent)
-    return tuple(sorted(found - {name}))
+    return tuple(sorted(dependents - {name}))

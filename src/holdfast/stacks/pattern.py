@@ -1,7 +1,7 @@
-"""Path patterns at work: does a path match, which values does it give, which paths of a tree match.
+"""Matches path patterns against paths and against the files of a tree.
 
-An open part of a pattern never matches a name that starts with a dot, nor `node_modules`: what tools leave
-behind is no stack. Such a name is matched where the pattern spells it out.
+A placeholder or wildcard never matches a name that starts with a dot, nor `node_modules`: files that tools
+create are not stacks. Such a name only matches if the pattern spells it out.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Pattern(Struct, frozen=True, kw_only=True):
     segments: tuple[Segment, ...]
     whole: re.Pattern[str]
     each: tuple[re.Pattern[str], ...]
-    """For each segment what a name must look like to be worth a look; `whole` decides."""
+    """A necessary condition for the name at each segment; `whole` decides."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return names_in(self.segments)
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The values of the placeholders, or None. The path need not exist. Values are as short as can be."""
-        found = self.whole.fullmatch(path)
-        return found.groupdict() if found else None
+        """The values of the placeholders, or None; each is as short as possible. The path need not exist."""
+        match = self.whole.fullmatch(path)
+        return match.groupdict() if match else None
 
 
 @lru_cache(maxsize=256)
@@ -63,7 +63,7 @@ def _whole(segments: tuple[Segment, ...]) -> str:
 
 
 def _segment(segment: Segment, seen: set[str], *, again: bool) -> str:
-    """`again`: a placeholder's second place must hold what its first one held."""
+    """`again`: a placeholder that occurs twice must have the same value both times."""
     if isinstance(segment, Deep):
         return _VISIBLE + "[^/]+"
     text = "" if isinstance(segment.pieces[0], Literal) else _VISIBLE
@@ -84,7 +84,7 @@ def _segment(segment: Segment, seen: set[str], *, again: bool) -> str:
 
 
 def matching_paths(pattern: Pattern, tree: Tree, *, folders: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Every file (or folder) of the tree that matches, with its values. Goes only where a match can be."""
+    """Every file (or folder) of the tree that matches, with its values. Skips folders without a match."""
     last = len(pattern.segments) - 1
     seen: set[tuple[str, int]] = set()
     waiting: list[tuple[str, int]] = [(ROOT, 0)]
@@ -94,7 +94,7 @@ def matching_paths(pattern: Pattern, tree: Tree, *, folders: bool) -> Iterator[t
         seen.add(step)
         if listing is None:
             continue
-        waiting += _onward(pattern, step, listing.folders)
+        waiting += _next_steps(pattern, step, listing.folders)
         folder, index = step
         if index < last:
             continue
@@ -105,8 +105,8 @@ def matching_paths(pattern: Pattern, tree: Tree, *, folders: bool) -> Iterator[t
                 yield path, values
 
 
-def _onward(pattern: Pattern, step: tuple[str, int], folders: frozenset[str]) -> list[tuple[str, int]]:
-    """Where to look next: in which folder, for which segment."""
+def _next_steps(pattern: Pattern, step: tuple[str, int], folders: frozenset[str]) -> list[tuple[str, int]]:
+    """The folders to visit next, each with the segment to match in it."""
     folder, index = step
     deep = isinstance(pattern.segments[index], Deep)
     last = index == len(pattern.segments) - 1

@@ -1,4 +1,4 @@
-"""The values that placeholders have for one stack, worked out when they are asked for and not before."""
+"""The values of placeholders for one stack, computed only when they are needed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ template = lru_cache(maxsize=4096)(parse)
 
 
 class MissingValueError(Exception):
-    """A placeholder that is known but has no value for this stack."""
+    """A placeholder has no value for this stack."""
 
 
 class PathError(Exception):
-    """A path that, filled in, leads out of the repository."""
+    """A path with its placeholders filled in leads out of the repository."""
 
 
 class VariablesFiles:
-    """What the variables files say. Each is read at most once; one that cannot be read is told once."""
+    """The values in variables files. Each file is read, and each error reported, at most once."""
 
     def __init__(self, read_values: ReadValues, tree: Tree) -> None:
         self._read_values = read_values
@@ -52,7 +52,7 @@ class VariablesFiles:
         return self._read[path]
 
     def beside(self, module: str) -> tuple[str, ...]:
-        """The files that Terraform reads without being asked, in its order."""
+        """The files that Terraform loads by itself, in its order."""
         if module not in self._beside:
             listing = self._tree.listing(module)
             names = listing.files if listing is not None else frozenset()
@@ -63,9 +63,9 @@ class VariablesFiles:
 
 
 class PlaceholderScope:
-    """One stack on its way: its entry, what the pattern captured, and the repository around it.
+    """The placeholder values of one stack, from its entry, the pattern's captures and variables files.
 
-    The reader of the configuration has refused every circle, so asking always comes to an end.
+    The configuration reader has already rejected placeholders that depend on each other in a cycle.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PlaceholderScope:
         rule: StackRule,
         config: Config,
         captured: Mapping[str, str],
-        found: str | None,
+        path: str | None,
         default_name: str | None,
         needs: Needs,
         files: VariablesFiles,
@@ -83,8 +83,8 @@ class PlaceholderScope:
         self.rule = rule
         self.config = config
         self.captured = captured
-        self.found = found
-        """The path that the pattern matched."""
+        self.path = path
+        """The path that matched the pattern."""
         self._default_name = default_name
         self._needs = needs
         self._files = files
@@ -118,7 +118,7 @@ class PlaceholderScope:
         return shortest_path(path)
 
     def as_glob(self, text: str) -> str | None:
-        """Where the text was written as a glob: the glob, with what placeholders give taken literally."""
+        """The glob, with the values of placeholders escaped; None if the text was not written as a glob."""
         parts: Template = template(text)
         if not any(_GLOB_CHARACTERS & set(literal) for literal in parts.literals):
             return None
@@ -147,7 +147,7 @@ class PlaceholderScope:
             case "target":
                 return self.target
             case _:
-                raise ValueError(f"{name} is no placeholder: the reader of the configuration lets none pass")
+                raise ValueError(f"{name} is not a placeholder: the configuration reader should reject it")
 
     @cached_property
     def name(self) -> str:
@@ -170,27 +170,27 @@ class PlaceholderScope:
 
     @cached_property
     def module(self) -> str:
-        if self.rule.kind is RuleKind.FOLDER and self.found is not None:
-            return self.found
+        if self.rule.kind is RuleKind.FOLDER and self.path is not None:
+            return self.path
         return self.fill_path(self.rule.module or ".")
 
     @cached_property
     def variables_files(self) -> tuple[str, ...]:
         shared = tuple(self.fill_path(text) for text in self.rule.variables_files)
-        own = (self.found,) if self.rule.kind is RuleKind.VARIABLES and self.found is not None else ()
+        own = (self.path,) if self.rule.kind is RuleKind.VARIABLES and self.path is not None else ()
         return (*shared, *own)
 
     @cached_property
     def environment(self) -> environment.EnvironmentDecision:
         return environment.decide(
             stated=self._own("environment", self.rule.environment),
-            account=self.account if self._can_tell("account") else None,
+            account=self.account if self._is_independent("account") else None,
             in_files=self._environment_in_files,
             environments=self.config.environments,
         )
 
-    def _can_tell(self, key: str) -> bool:
-        """Whether this is known without knowing the environment."""
+    def _is_independent(self, key: str) -> bool:
+        """Whether this value does not depend on the environment."""
         return "environment" not in all_needs(self._needs, key)
 
     def _environment_in_files(self) -> str | None:
@@ -198,13 +198,13 @@ class PlaceholderScope:
             inline = self.rule.variables.get(name)
             if isinstance(inline, str) and "{" not in inline:
                 return inline
-            value = self._lookup(name) if self._can_tell(FILES) else None
+            value = self._lookup(name) if self._is_independent(FILES) else None
             if text := plain_text(value):
                 return text
         return None
 
     def _lookup(self, variable: str) -> object:
-        """As Terraform would have it: the last file that sets it wins."""
+        """As in Terraform, the last file that sets the variable wins."""
         for path in reversed((*self._files.beside(self.module), *self.variables_files)):
             if has_file(self._tree, path):
                 values = self._files.values(path)
@@ -216,7 +216,7 @@ class PlaceholderScope:
         value = self._lookup(variable)
         text = plain_text(value)
         if text is None:
-            why = "is not set in its variables files" if value is None else "is not a plain value"
+            why = "is not set in its variables files" if value is None else "is not a string, number or bool"
             raise MissingValueError(f"{{{VAR}{variable}}}: `{variable}` {why}")
         return text
 

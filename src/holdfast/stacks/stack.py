@@ -1,9 +1,11 @@
-"""A stack: what is planned and applied as one. Found in the repository, believed by everything else."""
+"""A stack, the unit of plan and apply, and the rules for its name."""
 
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -21,16 +23,18 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     name: str
     kind: RuleKind
     place: Place
-    """The entry of holdfast.yaml that it comes from. One that only moved in the file is the same stack."""
+    """The entry of holdfast.yaml that defines it. A stack whose entry only moved in the file is unchanged."""
     module: str
-    """The folder of the root module; `.` for the root itself."""
+    """The folder of the root module; `.` for the top of the repository."""
     variables_files: tuple[str, ...] = ()
-    """In the order Terraform gets them: the last one wins. A stack's own file stands last."""
+    """In the order in which Terraform gets them: the last one wins. A stack's own file is last."""
     variables: Mapping[str, Value] = field(default_factory=frozen)
     environment: str | None = None
     production: bool = True
     environment_reason: str = ""
-    """Why it counts as what it counts, in words for a person."""
+    """Why it does or does not count as production, as shown to users."""
+    environment_unclear: bool = False
+    """It counts as production only because its environment is unknown or contradictory."""
     account: str | None = None
     region: str | None = None
     target: Target | None = None
@@ -39,39 +43,32 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     env: Mapping[str, Value] = field(default_factory=frozen)
     workspace: str = "default"
     depends_on: tuple[str, ...] = ()
-    """Names of stacks, resolved: each of them exists."""
+    """Names of existing stacks."""
     engine: EnginePin | None = None
 
     @property
-    def environment_unclear(self) -> bool:
-        """It counts as production because nothing says that it is not."""
-        return self.production and self.environment_reason.endswith(": counts as production")
-
-    @property
     def lane(self) -> str:
-        if self.target is None:
-            return "default"
-        return self.target.lane or self.target.name
+        return "default" if self.target is None else self.target.lane or self.target.name
 
     @property
     def own_file(self) -> str | None:
-        """The variables file that makes this stack, where one does."""
+        """The variables file that defines this stack, if one does."""
         return self.variables_files[-1] if self.kind is RuleKind.VARIABLES else None
 
     @property
     def contract(self) -> ContractUse | None:
-        """What its target asks of its outputs."""
+        """The contract that its target requires of its outputs."""
         use = self.target.contract if self.target is not None else None
-        if use is None or (use.stacks and not any(matches(self, one) for one in use.stacks)):
+        if use is None or (use.stacks and not any(matches(self, argument) for argument in use.stacks)):
             return None
         return use
 
 
 class RemovedStack(Struct, frozen=True, kw_only=True):
-    """A stack whose variables file or folder is gone; its state may still hold resources."""
+    """A stack whose variables file or folder was deleted; its state may still contain resources."""
 
     stack: Stack | None
-    """What it was, where its old content could still be read (to look into its state)."""
+    """The stack as it was, if it is still known (to read its state)."""
     name: str
     variables: str | None
     reason: str
@@ -88,14 +85,50 @@ _FILTERS = ("env", "account", "region", "target")
 
 
 def matches(stack: Stack, argument: str) -> bool:
-    """`prod/*`, `env:prod`, `account:…`, `region:…`, `target:…`, or a name as it is."""
-    key, colon, wanted = argument.partition(":")
+    """`prod/*`, `env:prod`, `account:…`, `region:…`, `target:…`, or an exact name."""
+    key, colon, pattern = argument.partition(":")
     if colon and key in _FILTERS:
-        has = {
+        value = {
             "env": stack.environment,
             "account": stack.account,
             "region": stack.region,
             "target": stack.target.name if stack.target else None,
         }[key]
-        return has is not None and fnmatch.fnmatchcase(has, wanted)
+        return value is not None and fnmatch.fnmatchcase(value, pattern)
     return stack.name == argument or fnmatch.fnmatchcase(stack.name, argument)
+
+
+LONGEST_NAME: Final = 200
+_SUFFIXES: Final = (".tfvars", ".tfvars.json")
+_ALLOWED: Final = re.compile(r"[A-Za-z0-9._/@+-]")
+_USUAL: Final = re.compile(
+    r"(?:(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._@+][A-Za-z0-9._@+-]*)(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._@+-]+)*"
+)
+
+
+def name_problem(name: str) -> str | None:
+    """What is wrong with a stack's name, or None. Names become paths, arguments and keys."""
+    if len(name) <= LONGEST_NAME and _USUAL.fullmatch(name):
+        return None
+    invalid = sorted({character for character in name if not _ALLOWED.fullmatch(character)})
+    shown = " ".join(printable(repr(character)) for character in invalid)
+    parts = name.split("/")
+    problems = (
+        (not name, "it is empty"),
+        (len(name) > LONGEST_NAME, f"it is longer than {LONGEST_NAME} characters"),
+        (bool(invalid), f"it contains {shown}; allowed are letters, digits and . _ / @ + -"),
+        (name.startswith("-"), "it starts with -"),
+        ("" in parts, "it has an empty part: a / at its start or end, or two in a row"),
+        ("." in parts or ".." in parts, "one of its parts is . or .."),
+    )
+    return next((text for wrong, text in problems if wrong), None)
+
+
+def name_from_path(path: str) -> str:
+    """The name of a stack that is defined by a variables file."""
+    return path.removesuffix(".json").removesuffix(".tfvars") if path.endswith(_SUFFIXES) else path
+
+
+def printable(text: str) -> str:
+    """Text for a message; a file name need not be valid text."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""The values that a variables file sets, as far as they can be told without running Terraform."""
+"""Reads the values in a variables file, as far as they are known without running Terraform."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import ConfigError, Place, Problem
 
 ReadValues = Callable[[str], Mapping[str, object]]
-"""From a path, relative to the root, to the file's top-level values; raises a HoldfastError."""
+"""From a path relative to the root to the file's values; raises a HoldfastError."""
 
 LARGEST = 16 * 1024 * 1024
 
 
 def variables_reader(root: Path) -> ReadValues:
-    """Reads `.tfvars` and `.tfvars.json` below this root. What a file computes is the reader's `UNKNOWN`."""
+    """A reader of `.tfvars` and `.tfvars.json` files below this root. A computed value is `UNKNOWN`."""
 
     def read_values(path: str) -> Mapping[str, object]:
         try:
             with (root / path).open("rb") as handle:
                 content = handle.read(LARGEST + 1)
         except OSError as error:
-            raise _error(path, f"cannot be read: {error.strerror or error}") from None
+            raise _error(path, f"cannot read the variables file {path}: {error.strerror or error}") from None
         if len(content) > LARGEST:
-            raise _error(path, f"is larger than {LARGEST:,} bytes")
+            raise _error(path, f"the variables file {path} is larger than {LARGEST:,} bytes")
         file = read(content, path)
         if file.problems:
             raise ConfigError(file.problems)
@@ -33,21 +33,13 @@ def variables_reader(root: Path) -> ReadValues:
     return read_values
 
 
-def _error(path: str, what: str) -> ConfigError:
-    return ConfigError(
-        (
-            Problem(
-                code="HF-STACK-13",
-                message=f"the variables file {path} {what}",
-                hint="Check that it is the right file and that this user may read it.",
-                place=Place(file=path),
-            ),
-        )
-    )
+def _error(path: str, message: str) -> ConfigError:
+    hint = "Check that it is the right file and that you may read it."
+    return ConfigError((Problem(code="HF-STACK-13", message=message, hint=hint, place=Place(file=path)),))
 
 
 def plain_text(value: object) -> str | None:
-    """How a single value is written in a name or a path; None for lists, maps and what is not known."""
+    """A primitive value as part of a name or path; None for lists, maps and unknown values."""
     match value:
         case bool():
             return "true" if value else "false"

@@ -19,7 +19,7 @@ from holdfast.plans.workdir import Prepared, prepared, state_at_hand
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import alive, claimed
 from holdfast.runs.proven_outcome import ended_by_itself, finish_claim
-from holdfast.stacks.code_backend import code_backend
+from holdfast.stacks.backend import code_backend
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateSnapshot

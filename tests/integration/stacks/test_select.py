@@ -65,9 +65,7 @@ def test_the_configuration_touches_only_what_it_changed(code: Code) -> None:
     """A changed configuration touches the stacks whose part of it differs; where it moved does not matter."""
     old = {"a": stack("a", line=9), "b": stack("b", region="eu-west-1")}
     assert chosen(code, "holdfast.yaml", old=old) == {"b": ("its part of holdfast.yaml changed",)}
-    assert chosen(code, "holdfast.yaml", old={"a": stack("a")}) == {
-        "b": ("holdfast.yaml did not give this stack before",)
-    }
+    assert chosen(code, "holdfast.yaml", old={"a": stack("a")}) == {"b": ("new in holdfast.yaml",)}
     assert chosen(code, "README.md", old={}) == {}
 
 
@@ -108,7 +106,7 @@ def test_a_deleted_variables_file_is_a_removed_stack(code: Code) -> None:
     changed = frozenset(("Accounts/old.tfvars", "Accounts/a.tfvars", "gone.tf"))
     found = removed_stacks((stack("a"), stack("b")), changed, code, of_path)
     assert [(gone.name, gone.variables, gone.reason) for gone in found] == [
-        ("old", "Accounts/old.tfvars", "its variables file Accounts/old.tfvars is gone")
+        ("old", "Accounts/old.tfvars", "its variables file Accounts/old.tfvars was deleted")
     ]
     assert found[0].stack == stack("old")
 
@@ -120,7 +118,7 @@ def test_a_folder_without_code_is_a_removed_stack(code: Code) -> None:
         (), frozenset(("live/net/main.tf", "live/net/x.tf")), code, lambda p: was if "net" in p else None
     )
     assert [(gone.name, gone.variables, gone.reason) for gone in found] == [
-        ("live", None, "its folder live/net holds no code any more")
+        ("live", None, "its folder live/net contains no code any more")
     ]
 
 
@@ -129,5 +127,5 @@ def test_a_stack_that_the_configuration_gave_up_is_removed(code: Code) -> None:
     old = {"a": stack("a"), "c": stack("c")}
     found = removed_stacks((stack("a"),), frozenset(("holdfast.yaml",)), code, of_path, old_stacks=old)
     assert [(gone.name, gone.stack, gone.reason) for gone in found] == [
-        ("c", stack("c"), "holdfast.yaml does not give it any more")
+        ("c", stack("c"), "it is no longer in holdfast.yaml")
     ]

@@ -48,6 +48,7 @@ def test_a_stated_value(stated: str, environment: str, production: bool) -> None
 def test_an_unmatched_value_says_so() -> None:
     """A person reads why it counts as production."""
     assert verdict("acme-x").reason == 'no environment matches "acme-x": counts as production'
+    assert verdict("acme-x").unclear
 
 
 def test_the_account_counts_where_nothing_is_stated() -> None:

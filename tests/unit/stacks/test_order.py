@@ -7,7 +7,7 @@ import pytest
 from holdfast.config.problems import Problems
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import Place
-from holdfast.stacks.order import Dependency, cycles, dependents_of, ordered, resolve, waves
+from holdfast.stacks.order import Dependency, cycles, dependents_of, resolve, waves
 from holdfast.stacks.stack import Stack
 
 PLACE = Place(file="holdfast.yaml", line=1, column=1)
@@ -70,11 +70,10 @@ def test_circles_are_shown_with_their_path(
     assert cycles(graph) == found
 
 
-def test_waves_and_order() -> None:
+def test_waves() -> None:
     """A wave holds what can go at once, by name."""
     stacks = [stack("d", "b", "c"), stack("c", "a"), stack("b", "a"), stack("a"), stack("e")]
     assert [[one.name for one in wave] for wave in waves(stacks)] == [["a", "e"], ["b", "c"], ["d"]]
-    assert [one.name for one in ordered(stacks)] == ["a", "e", "b", "c", "d"]
 
 
 def test_a_stack_that_is_not_selected_still_keeps_order() -> None:
