@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from holdfast.config.guard import Effect
 from holdfast.guard.approvals import Said, still_needed, with_consent
-from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason, decided
+from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason
+from holdfast.guard.evaluate import decision_from_reasons
 
 CODES = (NOT_UNDERSTOOD, "HF-GUARD-1", "HF-GUARD-3", "HF-GUARD-12", "HF-GUARD-14")
 EFFECTS = (Effect.WARN, Effect.APPROVE, Effect.DENY)
@@ -22,7 +23,9 @@ reasons = st.lists(
     ),
     max_size=4,
 )
-decisions = st.builds(lambda found, number: decided(found, approvals=number), reasons, st.integers(0, 3))
+decisions = st.builds(
+    lambda found, number: decision_from_reasons(found, approvals=number), reasons, st.integers(0, 3)
+)
 words = st.lists(
     st.builds(
         lambda kind, by, valid: Said(kind=kind, by=by, shown=by, reason="r", valid=valid),

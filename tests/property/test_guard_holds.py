@@ -13,10 +13,17 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, strictest
-from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, with_override
-from holdfast.guard.judge import StackLosses, judge, judge_change
-from holdfast.guard.plan_context import Situation
-from holdfast.guard.policy import Policy, policy_for, policy_version
+from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason
+from holdfast.guard.evaluate import (
+    StackDeletions,
+    decision_from_reasons,
+    evaluate_change,
+    evaluate_plan,
+    policy_version,
+    with_override,
+)
+from holdfast.guard.plan_context import PlanContext
+from holdfast.guard.policy import Policy, policy_for
 from holdfast.kernel.errors import EngineError
 from holdfast.terraform.plan.model import KNOWN_FORMATS, read_plan
 
@@ -118,11 +125,11 @@ def covered(address: str | None, pattern: str) -> bool:
     MORE,
 )
 def test_no_allowed_plan_loses_a_protected_address(
-    found: list[dict[str, Any]], policy: Policy, patterns: list[str], case: Situation, more: dict[str, Any]
+    found: list[dict[str, Any]], policy: Policy, patterns: list[str], case: PlanContext, more: dict[str, Any]
 ) -> None:
     """Neither by delete, nor by replace in any order, nor by forget, whatever the budget."""
     protecting = msgspec.structs.replace(policy, addresses=tuple(patterns))
-    decision = judge(plan(*found, prior=5, **more), protecting, case)
+    decision = evaluate_plan(plan(*found, prior=5, **more), protecting, case)
     for change in found:
         names = (change["address"], change.get("previous_address"))
         if any(covered(name, one) for name in names for one in patterns):
@@ -136,15 +143,15 @@ def test_one_change_more_never_loosens(
     found: list[dict[str, Any]],
     added: dict[str, Any],
     policy: Policy,
-    case: Situation,
+    case: PlanContext,
     more: dict[str, Any],
     data: st.DataObject,
 ) -> None:
     """With the same state before: a plan that does more is as denied, or more."""
     prior = data.draw(st.integers(0, 6))
     where = data.draw(st.integers(0, len(found)))
-    less = judge(plan(*found, prior=prior, **more), policy, case)
-    greater = judge(plan(*found[:where], added, *found[where:], prior=prior, **more), policy, case)
+    less = evaluate_plan(plan(*found, prior=prior, **more), policy, case)
+    greater = evaluate_plan(plan(*found[:where], added, *found[where:], prior=prior, **more), policy, case)
     assert rank(greater) >= rank(less)
 
 
@@ -161,29 +168,29 @@ TIGHTER: tuple[Any, ...] = (
 def test_one_protection_more_never_loosens(
     found: list[dict[str, Any]],
     policy: Policy,
-    case: Situation,
+    case: PlanContext,
     more: dict[str, Any],
     added: tuple[str, Any],
 ) -> None:
     """An address, a type, a tag or a freeze more."""
     name, one = added
-    less = judge(plan(*found, prior=5, **more), policy, case)
+    less = evaluate_plan(plan(*found, prior=5, **more), policy, case)
     tighter = msgspec.structs.replace(policy, **{name: (*getattr(policy, name), one)})
-    assert rank(judge(plan(*found, prior=5, **more), tighter, case)) >= rank(less)
+    assert rank(evaluate_plan(plan(*found, prior=5, **more), tighter, case)) >= rank(less)
     assert policy_version(tighter) != policy_version(policy)
 
 
 @settings(max_examples=120)
 @given(LISTS, POLICIES, POLICIES, SITUATIONS, MORE)
 def test_stricter_rules_never_loosen(
-    found: list[dict[str, Any]], policy: Policy, other: Policy, case: Situation, more: dict[str, Any]
+    found: list[dict[str, Any]], policy: Policy, other: Policy, case: PlanContext, more: dict[str, Any]
 ) -> None:
     """Of two policies the stricter half of every rule is as strict as either."""
     effects = ("stateful", "removed_outputs", "actions", "provisioners", "destroy", "target")
     most = [one for one in (policy.max_changes, other.max_changes) if one is not None]
     prior = max(0, 5 - sum("importing" in one["change"] for one in found))
     numbers = [one.per_stack.allows(prior) for one in (policy, other)]
-    strictest = msgspec.structs.replace(
+    both = msgspec.structs.replace(
         policy,
         per_stack=Budget(number=min((one for one in numbers if one is not None), default=None)),
         except_types=tuple({*policy.except_types} & {*other.except_types}),
@@ -196,8 +203,8 @@ def test_stricter_rules_never_loosen(
         },
     )
     made = plan(*found, prior=5, **more)
-    assert rank(judge(made, strictest, case)) >= max(
-        rank(judge(made, policy, case))[:1], rank(judge(made, other, case))[:1]
+    assert rank(evaluate_plan(made, both, case)) >= max(
+        rank(evaluate_plan(made, policy, case))[:1], rank(evaluate_plan(made, other, case))[:1]
     )
 
 
@@ -206,30 +213,30 @@ def test_what_is_unknown_is_never_allowed_nor_overridden(
     found: list[dict[str, Any]],
     unknown: dict[str, Any],
     policy: Policy,
-    case: Situation,
+    case: PlanContext,
     more: dict[str, Any],
 ) -> None:
     """Nothing in a policy helps, and neither does a person."""
-    decision = judge(plan(*found, unknown, **more), policy, case)
+    decision = evaluate_plan(plan(*found, unknown, **more), policy, case)
     assert isinstance(decision, Deny)
     assert isinstance(with_override(decision), Deny)
 
 
 @given(st.text(max_size=40), st.sampled_from(KNOWN), POLICIES, SITUATIONS)
 def test_an_unknown_reason_or_mode_is_never_allowed(
-    text: str, actions: tuple[str, ...], policy: Policy, case: Situation
+    text: str, actions: tuple[str, ...], policy: Policy, case: PlanContext
 ) -> None:
     """Any text that this version does not know."""
     for change in (
         resource("x.y", *actions, action_reason=f"{text}?"),
         resource("x.y", *actions, mode=f"{text}?"),
     ):
-        assert isinstance(judge(plan(change), policy, case), Deny)
+        assert isinstance(evaluate_plan(plan(change), policy, case), Deny)
 
 
 @given(st.text(max_size=10) | st.from_regex(r"[0-9]\.[0-9]{1,2}", fullmatch=True))
 def test_an_unknown_format_is_not_even_read(version: str) -> None:
-    """There is no plan to judge."""
+    """There is no plan to evaluate_plan."""
     if version in KNOWN_FORMATS:
         return
     with pytest.raises(EngineError):
@@ -250,7 +257,10 @@ REASONS = st.lists(
 @given(REASONS, REASONS, st.integers(0, 3))
 def test_one_rule_more_never_loosens(some: list[Reason], more: list[Reason], approvals: int) -> None:
     """Whatever further rules find; and an override only ever lifts."""
-    less, greater = decided(some, approvals=approvals), decided([*some, *more], approvals=approvals)
+    less, greater = (
+        decision_from_reasons(some, approvals=approvals),
+        decision_from_reasons([*some, *more], approvals=approvals),
+    )
     assert rank(greater) >= rank(less)
     assert RANK[type(with_override(greater))] <= RANK[type(greater)]
     left = with_override(greater)
@@ -272,22 +282,24 @@ RULES = st.builds(
 
 @given(LISTS, RULES, SITUATIONS, MORE)
 def test_production_is_never_milder(
-    found: list[dict[str, Any]], rules: GuardRules, case: Situation, more: dict[str, Any]
+    found: list[dict[str, Any]], rules: GuardRules, case: PlanContext, more: dict[str, Any]
 ) -> None:
     """With rules that name no environment: what is denied elsewhere is denied in production."""
     made, said = plan(*found, prior=5, **more), GuardSettings(rules=rules)
 
     def judged(*, production: bool) -> int:
         policy = policy_for(said, environment=None, production=production)
-        return RANK[type(judge(made, policy, structs.replace(case, production=production)))]
+        return RANK[type(evaluate_plan(made, policy, structs.replace(case, production=production)))]
 
     assert judged(production=True) >= judged(production=False)
 
 
 @given(LISTS, POLICIES, SITUATIONS)
-def test_no_value_of_an_object_is_told(found: list[dict[str, Any]], policy: Policy, case: Situation) -> None:
+def test_no_value_of_an_object_is_told(
+    found: list[dict[str, Any]], policy: Policy, case: PlanContext
+) -> None:
     """Reasons name addresses and rules; what an object holds may be secret."""
-    assert SECRET not in repr(judge(plan(*found), policy, case))
+    assert SECRET not in repr(evaluate_plan(plan(*found), policy, case))
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), max_size=5), BUDGETS, st.integers(1, 3))
@@ -299,12 +311,12 @@ def test_losing_more_never_loosens_the_budget_of_a_change(
 
     def judged(extra: int) -> set[str]:
         given = [
-            StackLosses(
-                stack=str(number), policy=policy, lost=lost + (extra if number == 0 else 0), prior=prior
+            StackDeletions(
+                stack=str(number), policy=policy, deleted=lost + (extra if number == 0 else 0), prior=prior
             )
             for number, (lost, prior) in enumerate(stacks)
         ]
-        assert not set(judge_change(given)) & {one.stack for one in given if not one.lost}
-        return set(judge_change(given))
+        assert not set(evaluate_change(given)) & {one.stack for one in given if not one.deleted}
+        return set(evaluate_change(given))
 
     assert judged(0) <= judged(more)

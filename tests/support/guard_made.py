@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
-from holdfast.guard.plan_context import Situation
+from holdfast.guard.plan_context import PlanContext
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.model import Plan, read_plan
 
@@ -59,13 +59,13 @@ def plan(*resources: dict[str, Any], prior: int | None = None, **more: Any) -> P
     return read_plan(json.dumps(document).encode())
 
 
-def situation(*, production: bool = True, **more: Any) -> Situation:
+def situation(*, production: bool = True, **more: Any) -> PlanContext:
     given: dict[str, Any] = {
         "stack": "prod/db" if production else "dev/db",
         "environment": "prod" if production else "dev",
         "now": NOON,
     }
-    return Situation(production=production, **(given | more))
+    return PlanContext(production=production, **(given | more))
 
 
 def codes(decision: Decision) -> list[str]:

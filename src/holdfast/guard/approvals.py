@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from msgspec import Struct, structs
 
 from holdfast.config.guard import Effect
-from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason, decided, with_override
+from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason
+from holdfast.guard.evaluate import decision_from_reasons, with_override
 
 REJECTED = "HF-GUARD-17"
 
@@ -35,7 +36,7 @@ def with_consent(decision: Decision, words: Iterable[Said]) -> Decision:
     rejection = next((one for one in said if one.kind == "reject"), None)
     if rejection is not None:
         message = f"rejected by {rejection.shown}: {rejection.reason}"
-        reason = Reason(code=REJECTED, message=message, rule="a person's no", effect=Effect.DENY)
+        reason = Reason(code=REJECTED, message=message, rule="rejection", effect=Effect.DENY)
         return Deny(reasons=(reason, *decision.reasons))
     if any(one.kind == "override" and one.valid for one in said):
         decision = with_override(decision)
@@ -55,7 +56,7 @@ def still_needed(decision: Decision, words: Iterable[Said]) -> int:
 
 
 def _approved(decision: NeedApproval) -> Decision:
-    return decided(
+    return decision_from_reasons(
         structs.replace(one, effect=Effect.WARN) if one.effect is Effect.APPROVE else one
         for one in decision.reasons
     )

@@ -1,31 +1,49 @@
-"""Rules about how a change is made: actions, provisioners, parts of a stack, size, time, approvals."""
+"""Rules about how a change is made: unsupported actions, provider actions, provisioners, size, approvals."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from holdfast.config.guard import Effect, Freeze
+from holdfast.config.guard import Effect
 from holdfast.guard.decision import NOT_UNDERSTOOD, Reason
-from holdfast.guard.deletion_rules import objects
-from holdfast.guard.plan_context import Case
-from holdfast.guard.unsupported import not_understood
+from holdfast.guard.plan_context import RuleInput
+from holdfast.kernel.text import plural
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.actions import ChangeKind
 
-
-def understood(case: Case) -> Iterator[Reason]:
-    yield from not_understood(case.plan)
-    if case.plan.errored:
-        yield Reason(
-            code=NOT_UNDERSTOOD,
-            message="planning broke off with an error, so nobody knows what else would happen",
-            rule="what is not understood",
-        )
+_UNSUPPORTED = "unsupported plan"
 
 
-def actions(case: Case) -> Iterator[Reason]:
-    for action in case.plan.action_invocations:
+def unsupported(given: RuleInput) -> Iterator[Reason]:
+    """An action, a reason or a kind of output that this version does not know, or a failed plan."""
+    plan = given.plan
+    for change in (*plan.changes, *(deferred.change for deferred in plan.deferred), *plan.drift):
+        if not change.understood:
+            why = f" because {change.reason}" if change.reason else ""
+            planned = "/".join(change.actions) or "do nothing"
+            yield Reason(
+                code=NOT_UNDERSTOOD,
+                address=change.address,
+                message=f"{change.address}: Terraform plans to {planned}{why}; "
+                "this version of Holdfast does not support it",
+                rule=_UNSUPPORTED,
+            )
+    for output in plan.outputs:
+        if output.kind is ChangeKind.UNKNOWN:
+            yield Reason(
+                code=NOT_UNDERSTOOD,
+                message=f"the output `{output.name}` changes in a way that this version of Holdfast does not "
+                "support",
+                rule=_UNSUPPORTED,
+            )
+    if plan.errored:
+        message = "planning failed, so the plan does not show every change"
+        yield Reason(code=NOT_UNDERSTOOD, message=message, rule=_UNSUPPORTED)
+
+
+def actions(given: RuleInput) -> Iterator[Reason]:
+    for action in given.plan.action_invocations:
         if action.deferred is not None:
             continue
         by = f" by {action.triggered_by}" if action.triggered_by else ""
@@ -33,94 +51,65 @@ def actions(case: Case) -> Iterator[Reason]:
         yield Reason(
             code="HF-GUARD-8",
             address=action.address,
-            message=f"{action.address} would be invoked{by}{when}; a plan does not say what an action does",
-            rule="actions of providers",
-            effect=case.policy.actions,
+            message=f"{action.address} would be invoked{by}{when}; a plan does not show what an action does",
+            rule="provider actions",
+            effect=given.policy.actions,
         )
 
 
-def provisioners(case: Case) -> Iterator[Reason]:
-    """A plan tells neither when a provisioner runs nor what it does, only that there is one."""
-    if not case.plan.provisioners:
+def provisioners(given: RuleInput) -> Iterator[Reason]:
+    """A plan shows that a resource has provisioners, but not when they run or what they do."""
+    if not given.plan.provisioners:
         return
-    touched = Counter(
+    affected = Counter(
         without_keys(change.address)
-        for change in case.plan.changes
+        for change in given.plan.changes
         if "create" in change.actions or "delete" in change.actions
     )
-    for address, number in touched.items():
-        kinds = case.plan.provisioners.get(address)
+    for address, number in affected.items():
+        kinds = given.plan.provisioners.get(address)
         if kinds:
             yield Reason(
                 code="HF-GUARD-9",
                 address=address,
-                message=f"{address}: provisioners ({', '.join(kinds)}) can run, because {objects(number)} "
-                "would be created or deleted; a plan does not say what they do",
+                message=f"{address}: provisioners ({', '.join(kinds)}) may run, because "
+                f"{plural(number, 'resource')} would be created or deleted; "
+                "a plan does not show what they do",
                 rule="provisioners",
-                effect=case.policy.provisioners,
+                effect=given.policy.provisioners,
             )
 
 
-def partial(case: Case) -> Iterator[Reason]:
-    if not case.has_changes:
+def partial_plans(given: RuleInput) -> Iterator[Reason]:
+    if not given.has_changes:
         return
-    if case.situation.targeted:
-        says = "the plan was made with --target and leaves out the rest of the stack"
-    elif case.plan.complete is False:
-        says = "the plan is not complete: Terraform needs another one after it"
+    if given.context.targeted:
+        message = "the plan was made with --target and leaves out the rest of the stack"
+    elif given.plan.complete is False:
+        message = "the plan is incomplete: Terraform needs another plan after it"
     else:
         return
-    yield Reason(code="HF-GUARD-11", message=says, rule="plans of a part", effect=case.policy.target)
+    yield Reason(code="HF-GUARD-11", message=message, rule="partial plan", effect=given.policy.target)
 
 
-def freezes(case: Case) -> Iterator[Reason]:
-    if case.has_changes:
-        for freeze in case.policy.freeze:
-            yield from _frozen(freeze, case)
-
-
-def _frozen(freeze: Freeze, case: Case) -> Iterator[Reason]:
-    from holdfast.guard.windows import UnknownZoneError, frozen_until  # noqa: PLC0415  most have no freeze
-
-    rule = f"freeze {freeze.text}"
-    try:
-        until = frozen_until(freeze, case.situation.now)
-    except UnknownZoneError:
-        yield Reason(
-            code="HF-GUARD-12",
-            message=f"nobody can tell whether there is a freeze ({freeze.text}): this machine does not know "
-            f"the time zone {freeze.zone}",
-            rule=rule,
-        )
-        return
-    if until is not None:
-        why = f", {freeze.why}" if freeze.why else ""
-        yield Reason(
-            code="HF-GUARD-12",
-            message=f"there is a freeze until {until:%Y-%m-%d %H:%M} {freeze.zone} ({freeze.text}{why})",
-            rule=rule,
-            effect=freeze.effect,
-        )
-
-
-def size(case: Case) -> Iterator[Reason]:
-    most = case.policy.max_changes
+def size(given: RuleInput) -> Iterator[Reason]:
+    most = given.policy.max_changes
     if most is None:
         return
-    number = sum(change.has_effect and change.kind is not ChangeKind.READ for change in case.plan.changes)
+    number = sum(change.has_effect and change.kind is not ChangeKind.READ for change in given.plan.changes)
     if number > most:
         yield Reason(
             code="HF-GUARD-13",
-            message=f"{objects(number)} would change, and from {most + 1} on an approval is needed",
+            message=f"{plural(number, 'resource')} would change; more than {most} need an approval",
             rule="size of a change",
             effect=Effect.APPROVE,
         )
 
 
-def approvals(case: Case) -> Iterator[Reason]:
-    needed = case.policy.approvals
-    if needed and case.has_changes:
-        where = case.situation.environment or case.situation.where
+def approvals(given: RuleInput) -> Iterator[Reason]:
+    needed = given.policy.approvals
+    if needed and given.has_changes:
+        where = given.context.environment or given.context.where
         yield Reason(
             code="HF-GUARD-14",
             message=f"changes to {where} need {'an approval' if needed == 1 else f'{needed} approvals'}",

@@ -1,4 +1,7 @@
-"""Rules about what would be lost: protected objects, too many of them, all of them, outputs others read."""
+"""Rules about deletions: protected resources, deletion budgets, whole stacks, outputs that others read.
+
+A deletion is a change that deletes, replaces or forgets a resource.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 
 from holdfast.config.guard import NONE, Budget, Effect
 from holdfast.guard.decision import Reason
-from holdfast.guard.plan_context import Case
+from holdfast.guard.plan_context import RuleInput
 from holdfast.guard.protected import (
     ProtectingTag,
     covering,
@@ -15,132 +18,133 @@ from holdfast.guard.protected import (
     protecting_tag,
     protecting_type,
 )
+from holdfast.kernel.text import plural
 from holdfast.terraform.plan.model import ResourceChange
 from holdfast.terraform.tables.stateful_types import stateful_types
 
+_NAMED = 3
+"""How many missing resources a message names."""
 
-def fate(change: ResourceChange) -> str:
+
+def _deletion_text(change: ResourceChange) -> str:
     """`a.b would be deleted because it is no longer in the configuration`."""
     return f"{change.address} would be {change.explanation}"
 
 
-def protected_addresses(case: Case) -> Iterator[Reason]:
-    for change in case.losing:
-        pattern = protecting_address(change, case.policy.addresses)
+def protected_addresses(given: RuleInput) -> Iterator[Reason]:
+    for change in given.deletions:
+        pattern = protecting_address(change, given.policy.addresses)
         if pattern is not None:
             yield Reason(
                 code="HF-GUARD-6",
                 address=change.address,
-                message=f"{fate(change)}, and `{pattern}` is protected by the configuration",
+                message=f"{_deletion_text(change)}, and `{pattern}` is protected by the configuration",
                 rule=f"protected address {pattern}",
             )
 
 
-def protected_tags(case: Case) -> Iterator[Reason]:
-    for change in case.losing:
-        tag = protecting_tag(change, case.policy.tags)
+def protected_tags(given: RuleInput) -> Iterator[Reason]:
+    for change in given.deletions:
+        tag = protecting_tag(change, given.policy.tags)
         if tag is not None:
             yield Reason(
                 code="HF-GUARD-7",
                 address=change.address,
-                message=f"{fate(change)}, and {_tag_says(tag)}",
+                message=f"{_deletion_text(change)}, and {_tag_text(tag)}",
                 rule=f"protected tag {tag.name}" if tag.name is not None else "protected tags",
             )
 
 
-def _tag_says(tag: ProtectingTag) -> str:
+def _tag_text(tag: ProtectingTag) -> str:
     if tag.name is None:
-        return "its tags cannot be read: one of them could protect it"
-    if not tag.clear:
-        return f"the value of its tag `{tag.name}` cannot be read: it could protect it"
+        return "its tags are unknown: one of them could protect it"
+    if not tag.known:
+        return f"the value of its tag `{tag.name}` is unknown: it could protect it"
     return f"its tag `{tag.name}` protects it"
 
 
-def protected_types(case: Case) -> Iterator[Reason]:
-    for change in case.losing:
-        found = protecting_type(change.type, case.policy)
-        if found is not None:
+def protected_types(given: RuleInput) -> Iterator[Reason]:
+    for change in given.deletions:
+        protected_by = protecting_type(change.type, given.policy)
+        if protected_by is not None:
             yield Reason(
                 code="HF-GUARD-3",
                 address=change.address,
-                message=f"{fate(change)}, and {_type_says(change.type, found)}",
+                message=f"{_deletion_text(change)}, and {_type_text(change.type, protected_by)}",
                 rule=f"protected type {change.type}",
-                effect=case.policy.stateful,
+                effect=given.policy.stateful,
             )
 
 
 @functools.cache
-def _type_says(type_: str, named: str) -> str:
+def _type_text(type_: str, pattern: str) -> str:
     row = stateful_types().get(type_)
     if row is None:
-        return f"the configuration protects the type {type_}" + (f" (`{named}`)" if named != type_ else "")
-    says = f"{type_} {row.loss}"
-    return f"{says}; its own protection: {', '.join(row.protections)}" if row.protections else says
+        by = f" (`{pattern}`)" if pattern != type_ else ""
+        return f"the configuration protects the type {type_}{by}"
+    text = f"{type_} {row.loss}"
+    return f"{text}; its own protection: {', '.join(row.protections)}" if row.protections else text
 
 
-def deletions(case: Case) -> Iterator[Reason]:
-    """One reason for each object; one more when a budget that is not simply zero is overdrawn."""
-    allowed = case.policy.per_stack.allows(case.prior)
-    over = allowed is not None and len(case.losing) > allowed
-    rule = f"deletions in {case.situation.where}"
-    for change in case.losing:
+def deletions(given: RuleInput) -> Iterator[Reason]:
+    """One reason for each resource, and one more if the stack exceeds a budget greater than zero."""
+    allowed = given.policy.per_stack.allows(given.prior)
+    over = allowed is not None and len(given.deletions) > allowed
+    rule = f"deletions in {given.context.where}"
+    for change in given.deletions:
         yield Reason(
             code="HF-GUARD-1",
             address=change.address,
-            message=fate(change),
+            message=_deletion_text(change),
             rule=rule,
             effect=Effect.DENY if over else Effect.WARN,
         )
-    if over and case.policy.per_stack != NONE:
+    if over and given.policy.per_stack != NONE:
         yield Reason(
             code="HF-GUARD-4",
-            message=f"{objects(len(case.losing))} would be deleted, replaced or forgotten, and the budget "
-            f"of this stack is {budget_says(case.policy.per_stack, case.prior)}",
-            rule="budget of a stack",
+            message=f"{plural(len(given.deletions), 'resource')} would be deleted, replaced or forgotten; "
+            f"the budget of this stack is {budget_text(given.policy.per_stack, given.prior)}",
+            rule="deletion budget of a stack",
         )
 
 
-def objects(number: int) -> str:
-    return "1 object" if number == 1 else f"{number} objects"
-
-
-def budget_says(budget: Budget, prior: int) -> str:
+def budget_text(budget: Budget, prior: int) -> str:
     """`3`, or `3 (10% of 31)`."""
     return f"{budget.allows(prior)} ({budget} of {prior})" if budget.percent is not None else str(budget)
 
 
-def whole_stack(case: Case) -> Iterator[Reason]:
-    """Asked for, or in effect: of what is known to be there, nothing would stay."""
-    gone = sum("create" not in change.actions for change in case.losing)
-    asked = case.situation.destroy and case.has_changes
-    if not asked and not (gone and case.prior <= gone):
+def whole_stack(given: RuleInput) -> Iterator[Reason]:
+    """With `--destroy`, or because every resource in the state would be deleted or forgotten."""
+    removed = sum("create" not in change.actions for change in given.deletions)
+    requested = given.context.destroy and given.has_changes
+    if not requested and not (removed and given.prior <= removed):
         return
     yield Reason(
         code="HF-GUARD-10",
-        message=f"all of {case.situation.stack} would be destroyed"
-        if asked
-        else f"nothing that {case.situation.stack} has now would be left "
-        f"({objects(gone)} would be deleted or forgotten)",
+        message=f"all of {given.context.stack} would be destroyed"
+        if requested
+        else f"no resource of {given.context.stack} would remain "
+        f"({plural(removed, 'resource')} would be deleted or forgotten)",
         rule="destroying a whole stack",
-        effect=case.policy.destroy,
+        effect=given.policy.destroy,
     )
 
 
-def removed_outputs(case: Case) -> Iterator[Reason]:
-    for output in case.plan.outputs:
-        if output.removed and output.name in case.situation.read_outputs:
+def removed_outputs(given: RuleInput) -> Iterator[Reason]:
+    for output in given.plan.outputs:
+        if output.removed and output.name in given.context.read_outputs:
             yield Reason(
                 code="HF-GUARD-2",
                 message=f"the output `{output.name}` would be removed, and other stacks read it",
-                rule="outputs that others read",
-                effect=case.policy.removed_outputs,
+                rule="removed outputs",
+                effect=given.policy.removed_outputs,
             )
 
 
-def moved_out(case: Case) -> Iterator[Reason]:
-    """A protection by address does not follow the object. The next plan could delete it."""
-    patterns = case.policy.addresses
-    for change in case.plan.changes if patterns else ():
+def moved_out(given: RuleInput) -> Iterator[Reason]:
+    """Protection by address does not follow a moved resource, so the next plan could delete it."""
+    patterns = given.policy.addresses
+    for change in given.plan.changes if patterns else ():
         if change.previous_address is None or not change.moved or change.loses:
             continue
         pattern = covering(change.previous_address, patterns)
@@ -148,23 +152,25 @@ def moved_out(case: Case) -> Iterator[Reason]:
             yield Reason(
                 code="HF-GUARD-16",
                 address=change.address,
-                message=f"{change.address} is moved from {change.previous_address}, which `{pattern}` "
-                "protects, to an address that nothing protects",
-                rule="moves out of protection",
+                message=f"{change.address} moves from {change.previous_address}, which `{pattern}` protects, "
+                "to an address that is not protected",
+                rule="move to an unprotected address",
                 effect=Effect.WARN,
             )
 
 
-def found_gone(case: Case) -> Iterator[Reason]:
-    """Not the plan's doing, but its apply writes it down."""
-    gone = [change.address for change in case.plan.drift if "delete" in change.actions]
-    if gone and case.has_changes:
-        named = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")  # noqa: PLR2004  a few names
+def missing_resources(given: RuleInput) -> Iterator[Reason]:
+    """Deleted outside Terraform; an apply removes them from the state."""
+    missing = [change.address for change in given.plan.drift if "delete" in change.actions]
+    if missing and given.has_changes:
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        exist, them = ("exists", "it") if len(missing) == 1 else ("exist", "them")
+        names = ", ".join(missing[:_NAMED]) + more
         yield Reason(
             code="HF-GUARD-15",
-            address=gone[0] if len(gone) == 1 else None,
-            message=f"{objects(len(gone))} of the state could no longer be found ({named}); "
-            "an apply takes them out of the state",
-            rule="objects that are gone",
+            address=missing[0] if len(missing) == 1 else None,
+            message=f"{plural(len(missing), 'resource')} in the state no longer {exist} ({names}); "
+            f"an apply removes {them} from the state",
+            rule="missing resources",
             effect=Effect.WARN,
         )

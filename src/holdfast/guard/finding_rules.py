@@ -1,6 +1,6 @@
-"""Rules about what the checks found: policies in Rego that deny, and errors in code and plan.
+"""Rules about findings of the checks: Rego policies that deny, and errors in code and plan.
 
-A stack without changes is not refused: there is nothing to apply, and its findings are shown all the same.
+A stack without changes is never refused: there is nothing to apply, and its findings are shown anyway.
 """
 
 from __future__ import annotations
@@ -9,34 +9,33 @@ from collections.abc import Iterator
 
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Reason
-from holdfast.guard.plan_context import Case, Found
+from holdfast.guard.plan_context import RuleInput, StackFinding
 
 
-def policies(case: Case) -> Iterator[Reason]:
-    if case.has_changes:
-        for one in case.situation.findings:
-            if one.policy:
-                yield _reason("HF-GUARD-18", one, case.policy.policies)
+def policies(given: RuleInput) -> Iterator[Reason]:
+    if given.has_changes:
+        for finding in given.context.findings:
+            if finding.policy:
+                by = (
+                    f"policy {finding.rule}" if finding.rule.startswith("rego.") else "policies not evaluated"
+                )
+                yield _reason("HF-GUARD-18", finding, by, given.policy.policies)
 
 
-def findings(case: Case) -> Iterator[Reason]:
-    """That there are some is shown with them; a reason it is only where it holds something up."""
-    if case.has_changes and case.policy.findings not in {Effect.ALLOW, Effect.WARN}:
-        for one in case.situation.findings:
-            if not one.policy:
-                yield _reason("HF-GUARD-19", one, case.policy.findings)
+def findings(given: RuleInput) -> Iterator[Reason]:
+    """Only a reason if it stops the plan; findings are shown in any case."""
+    if given.has_changes and given.policy.findings not in {Effect.ALLOW, Effect.WARN}:
+        for finding in given.context.findings:
+            if not finding.policy:
+                yield _reason("HF-GUARD-19", finding, f"check {finding.rule}", given.policy.findings)
 
 
-def _reason(code: str, found: Found, effect: Effect) -> Reason:
-    if not found.policy:
-        rule = f"check {found.rule}"
-    else:
-        rule = f"policy {found.rule}" if found.rule.startswith("rego.") else "policies without an answer"
+def _reason(code: str, finding: StackFinding, rule: str, effect: Effect) -> Reason:
     return Reason(
         code=code,
-        message=f"{found.where}: {found.message}" if found.where else found.message,
-        address=found.address,
+        message=f"{finding.where}: {finding.message}" if finding.where else finding.message,
+        address=finding.address,
         rule=rule,
         effect=effect,
-        finding=found.id,
+        finding=finding.id,
     )

@@ -1,4 +1,4 @@
-"""What the guard must be told beside the plan and the policy."""
+"""The input of the guard rules."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from holdfast.guard.policy import Policy
 from holdfast.terraform.plan.model import Plan, ResourceChange
 
 
-class Found(Struct, frozen=True, kw_only=True):
-    """An error that the checks found in a stack or in its plan, and that nobody waived."""
+class StackFinding(Struct, frozen=True, kw_only=True):
+    """An error that the checks found in a stack or its plan, without a waiver."""
 
     rule: str
     """`HF207`, `rego.main.deny`."""
@@ -21,68 +21,66 @@ class Found(Struct, frozen=True, kw_only=True):
     """`main.tf:4`; None: in the plan."""
     address: str | None = None
     policy: bool = False
-    """A policy in Rego says so, or could not be asked."""
+    """A Rego policy reported it, or could not be evaluated."""
     id: str = ""
-    """Of the finding in the report of the checks."""
+    """The id of the finding in the check report."""
 
 
-class Situation(Struct, frozen=True, kw_only=True):
+class PlanContext(Struct, frozen=True, kw_only=True):
+    """What the guard has to know about a plan beside its content."""
+
     stack: str
     environment: str | None
     production: bool
     now: datetime
     """With its time zone."""
     destroy: bool = False
-    """The plan was asked to destroy the whole stack."""
+    """The plan was made with `--destroy`."""
     targeted: bool = False
-    """The plan was asked with `--target`."""
+    """The plan was made with `--target`."""
     read_outputs: frozenset[str] = frozenset()
-    """Names of this stack's outputs that other stacks read."""
-    findings: tuple[Found, ...] = ()
-    """What the checks found: errors only. Those in the code may be missing where they decide nothing."""
+    """Outputs of this stack that other stacks read."""
+    findings: tuple[StackFinding, ...] = ()
+    """Errors only. Those in the code may be missing where they do not affect the decision."""
     prior_resources: int | None = None
-    """How many objects the stack has; None: as many as the plan says."""
+    """How many resources the stack has; None: as many as the plan says."""
 
     @property
     def where(self) -> str:
-        """`production`, or the environment's own name."""
-        if self.production:
-            return "production"
-        return self.environment or "this environment"
+        """`production`, or the name of the environment."""
+        return "production" if self.production else self.environment or "this environment"
 
 
-class Case(Struct, frozen=True, kw_only=True):
-    """All that a rule may look at."""
+class RuleInput(Struct, frozen=True, kw_only=True):
+    """What a rule can read."""
 
     plan: Plan
     policy: Policy
-    situation: Situation
-    losing: Sequence[ResourceChange]
-    """Changes that delete, replace or forget an object, the gravest first."""
+    context: PlanContext
+    deletions: Sequence[ResourceChange]
+    """Changes that delete, replace or forget a resource, the most severe first."""
     prior: int
-    """How many objects there are before; imported ones are not yet there."""
+    """The number of resources before the change, without those that it imports."""
     has_changes: bool
 
-
-def case_of(plan: Plan, policy: Policy, situation: Situation) -> Case:
-    losing = [change for change in plan.changes if change.loses]
-    losing.sort(key=_gravity)
-    prior = situation.prior_resources
-    if prior is None:
-        importing = sum(change.importing is not None for change in plan.changes)
-        prior = max(0, plan.prior_resources - importing)
-    return Case(
-        plan=plan,
-        policy=policy,
-        situation=situation,
-        losing=losing,
-        prior=prior,
-        has_changes=plan.has_changes,
-    )
+    @classmethod
+    def of(cls, plan: Plan, policy: Policy, context: PlanContext) -> RuleInput:
+        prior = context.prior_resources
+        if prior is None:
+            importing = sum(change.importing is not None for change in plan.changes)
+            prior = max(0, plan.prior_resources - importing)
+        return cls(
+            plan=plan,
+            policy=policy,
+            context=context,
+            deletions=sorted((change for change in plan.changes if change.loses), key=_severity),
+            prior=prior,
+            has_changes=plan.has_changes,
+        )
 
 
-def _gravity(change: ResourceChange) -> int:
-    """Gone, then made anew, then only forgotten."""
+def _severity(change: ResourceChange) -> int:
+    """Deleted, then replaced, then forgotten."""
     if "delete" not in change.actions:
         return 2
     return 1 if "create" in change.actions else 0

@@ -1,4 +1,4 @@
-"""What nobody may delete, replace or forget: addresses, types and tags. Over-matching is the safe mistake."""
+"""Which resources are protected, by address, type or tag. If in doubt, a resource is protected."""
 
 from __future__ import annotations
 
@@ -13,72 +13,68 @@ from holdfast.terraform.tables.stateful_types import stateful_types
 
 
 def protecting_address(change: ResourceChange, patterns: tuple[str, ...]) -> str | None:
-    """The pattern that covers the object, by the address it has or by the one it had before a move."""
+    """The pattern that covers the current address of a resource, or the one before a move."""
     for address in (change.address, change.previous_address):
-        if address is not None and (found := covering(address, patterns)) is not None:
-            return found
+        if address is not None and (pattern := covering(address, patterns)) is not None:
+            return pattern
     return None
 
 
 def covering(address: str, patterns: tuple[str, ...]) -> str | None:
-    """A pattern covers what it names and all that is in it: instances of a resource, a whole module."""
-    return next((one for one in patterns if _address_pattern(one).fullmatch(address)), None)
+    """The first pattern that matches the address or a parent: a resource, a module."""
+    return next((pattern for pattern in patterns if _address_pattern(pattern).fullmatch(address)), None)
 
 
 def protecting_type(type_: str, policy: Policy) -> str | None:
-    """What protects the type: a pattern of the configuration, or its own row in the built-in table."""
-    named = next((one for one in policy.types if _glob(one).fullmatch(type_)), None)
-    if named is not None:
-        return named
+    """The pattern of the configuration that protects the type, or the type if the built-in table has it."""
+    pattern = next((pattern for pattern in policy.types if _glob(pattern).fullmatch(type_)), None)
+    if pattern is not None:
+        return pattern
     return type_ if type_ in stateful_types() and type_ not in policy.except_types else None
 
 
 class ProtectingTag(Struct, frozen=True, kw_only=True):
     name: str | None
-    """None: the object has tags of which nothing can be read."""
-    clear: bool = True
-    """Its value was read, and is one that protects."""
+    """None: the resource has tags, and all of them are unknown."""
+    known: bool = True
+    """Its value is known."""
 
 
 def protecting_tag(
     change: ResourceChange, tags: tuple[tuple[str, tuple[str, ...]], ...]
 ) -> ProtectingTag | None:
-    """The tag that protects the object, or that has to be taken for one; None if nothing does.
+    """The tag that protects the resource. A tag with an unknown value counts as protecting.
 
-    A type without tags is not protected by any. What could be a protecting tag and cannot be read is one.
-    Names and values are compared without regard to case, as some clouds do.
+    Names and values are compared case-insensitively, as some clouds do.
     """
     if not tags:
         return None
     from holdfast.terraform.plan.tags import tags_before  # noqa: PLC0415  most policies name no tags
 
-    has = tags_before(change)
+    before = tags_before(change)
     for name, values in tags:
-        for found, value in has.found:
-            if found.casefold() != name.casefold():
+        for tag, value in before.found:
+            if tag.casefold() != name.casefold():
                 continue
             if value is None:
-                return ProtectingTag(name=name, clear=False)
-            if not values or any(_glob(one.casefold()).fullmatch(value.casefold()) for one in values):
+                return ProtectingTag(name=name, known=False)
+            if not values or any(_glob(pattern.casefold()).fullmatch(value.casefold()) for pattern in values):
                 return ProtectingTag(name=name)
-    return ProtectingTag(name=None, clear=False) if has.unreadable else None
+    return ProtectingTag(name=None, known=False) if before.unreadable else None
 
 
 @functools.cache
 def _address_pattern(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"{_translated(pattern)}(?:[.\[].*)?", re.DOTALL)
+    return re.compile(rf"{_regex(pattern)}(?:[.\[].*)?", re.DOTALL)
 
 
 @functools.cache
 def _glob(pattern: str) -> re.Pattern[str]:
-    return re.compile(_translated(pattern), re.DOTALL)
+    return re.compile(_regex(pattern), re.DOTALL)
 
 
-def _translated(pattern: str) -> str:
-    """`*` is any text; every other character stands for itself.
-
-    All but the last part are taken as early as they come and never again, so no pattern takes long.
-    """
+def _regex(pattern: str) -> str:
+    """`*` matches any text. Atomic groups keep the match linear, whatever the pattern."""
     first, *rest = map(re.escape, pattern.split("*"))
     if not rest:
         return first

@@ -10,7 +10,8 @@ from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.checks.tools.rego.files import PolicyFiles
 from holdfast.checks.tools.rego.files import policy_files as files_in
-from holdfast.guard.policy import Policy, policy_for, policy_version
+from holdfast.guard.evaluate import policy_version
+from holdfast.guard.policy import Policy, policy_for
 from holdfast.plans.context import Session
 from holdfast.stacks.stack import Stack
 

@@ -7,9 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.guard.approvals import REJECTED, Said, still_needed, with_consent
-from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, with_reasons
-from holdfast.guard.judge import StackLosses, judge, judge_change, losses_of
-from holdfast.guard.plan_context import Found, Situation
+from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval
+from holdfast.guard.evaluate import (
+    StackDeletions,
+    evaluate_change,
+    evaluate_plan,
+    stack_deletions,
+    with_reasons,
+)
+from holdfast.guard.plan_context import PlanContext, StackFinding
 from holdfast.plans.context import Session
 from holdfast.plans.plan_file import ReadyPlan
 from holdfast.plans.policies import policy_of
@@ -25,10 +31,10 @@ _READS = re.compile(r"""\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\[\s*"(?P<key>[^
 
 
 def situation_of(
-    session: Session, stack: Stack, ready: ReadyPlan, findings: tuple[Found, ...] = ()
-) -> Situation:
+    session: Session, stack: Stack, ready: ReadyPlan, findings: tuple[StackFinding, ...] = ()
+) -> PlanContext:
     removed = any(output.removed for output in ready.plan.outputs)
-    return Situation(
+    return PlanContext(
         stack=stack.name,
         environment=stack.environment,
         production=stack.production,
@@ -62,7 +68,9 @@ async def judged(
     the plan any more.
     """
     found = await checks_of(session, stack).of(stack, ready)
-    decision = judge(ready.plan, policy_of(session, stack), situation_of(session, stack, ready, found))
+    decision = evaluate_plan(
+        ready.plan, policy_of(session, stack), situation_of(session, stack, ready, found)
+    )
     return consented(session, decision, digest) if saved or not isinstance(decision, Allow) else decision
 
 
@@ -90,15 +98,15 @@ def said(one: Consent, now: str) -> Said:
     return Said(kind=one.word.value, by=one.name, shown=one.shown, reason=one.reason, valid=valid)
 
 
-def lost_in(session: Session, stack: Stack, ready: ReadyPlan) -> StackLosses:
-    return losses_of(ready.plan, policy_of(session, stack), situation_of(session, stack, ready))
+def lost_in(session: Session, stack: Stack, ready: ReadyPlan) -> StackDeletions:
+    return stack_deletions(ready.plan, policy_of(session, stack), situation_of(session, stack, ready))
 
 
 def budgeted(
-    session: Session, decisions: dict[str, tuple[Decision, str]], losses: dict[str, StackLosses]
+    session: Session, decisions: dict[str, tuple[Decision, str]], losses: dict[str, StackDeletions]
 ) -> dict[str, Decision]:
     """The decisions once all stacks of the change are looked at together."""
-    found = judge_change(losses.values())
+    found = evaluate_change(losses.values())
     return {
         name: consented(session, with_reasons(decision, found[name]), digest) if found.get(name) else decision
         for name, (decision, digest) in decisions.items()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.checks.model.subjects import CheckedStack
-from holdfast.guard.plan_context import Found
+from holdfast.guard.plan_context import StackFinding
 from holdfast.kernel.errors import Place
 from holdfast.plans.result import StackResult
 
@@ -40,9 +40,9 @@ def _of_contract(one: ReportedFinding, stack: CheckedStack) -> bool:
     )
 
 
-def found_of(one: ReportedFinding) -> Found:
+def found_of(one: ReportedFinding) -> StackFinding:
     """As the guard is told of it."""
-    return Found(
+    return StackFinding(
         rule=one.rule.id,
         message=one.message,
         where=str(Place(file=one.file, line=one.line)) if one.file is not None else None,

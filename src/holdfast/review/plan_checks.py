@@ -26,7 +26,7 @@ from holdfast.checks.tools.catalogue import TOOLS, tool
 from holdfast.config.checks import Level, Use
 from holdfast.config.guard import Effect
 from holdfast.contract.comparison import DifferenceKind
-from holdfast.guard.plan_context import Found
+from holdfast.guard.plan_context import StackFinding
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import Failed, HoldfastError
@@ -75,7 +75,7 @@ class PlanChecks:
 
     # What a stack's run asks
 
-    async def of(self, stack: Stack, ready: ReadyPlan) -> tuple[Found, ...]:
+    async def of(self, stack: Stack, ready: ReadyPlan) -> tuple[StackFinding, ...]:
         """The errors that the guard must know of before it judges this plan.
 
         It fails closed: a plan that nobody could look at is not one without findings.
@@ -92,7 +92,7 @@ class PlanChecks:
                 hint="This plan was not applied. Please report it.",
             ) from error
 
-    async def _errors(self, stack: Stack, ready: ReadyPlan) -> tuple[Found, ...]:
+    async def _errors(self, stack: Stack, ready: ReadyPlan) -> tuple[StackFinding, ...]:
         code = self._begin_code()
         self._begin_format(ready)
         report = self._plans[stack.name] = await self._planned(stack, ready)

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from holdfast.audit.entry import What
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
-from holdfast.guard.judge import StackLosses
+from holdfast.guard.evaluate import StackDeletions
 from holdfast.kernel.errors import Exit, HoldfastError
 from holdfast.plans import plan_file
 from holdfast.plans.context import Session
@@ -231,7 +231,7 @@ class StackRun:
         words += [f"--replace {address}" for address in options.replace]
         return " ".join((self.stack.name, *words))
 
-    def losses(self) -> StackLosses | None:
+    def losses(self) -> StackDeletions | None:
         """What its plan would lose; None without a plan."""
         return lost_in(self.session, self.stack, self._ready) if self._ready is not None else None
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from holdfast.config.guard import ANY, Budget, Effect
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
-from holdfast.guard.judge import judge
+from holdfast.guard.evaluate import evaluate_plan
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan, read_plan
@@ -146,14 +146,14 @@ def test_one_stack_in_which_everything_happens(engine: Engine, lab: Path, tmp_pa
 
 def a_part_needs_an_approval_in_production(plan: Plan) -> None:
     """Terraform itself says that such a plan is not complete."""
-    decision = judge(plan, IN_PRODUCTION, IN_PROD)
+    decision = evaluate_plan(plan, IN_PRODUCTION, IN_PROD)
     assert isinstance(decision, NeedApproval)
     assert codes(decision) == ["HF-GUARD-11"]
 
 
 def every_kind_of_loss_is_denied_in_production(plan: Plan) -> None:
     """Delete, a lower count, both orders of replacing, a move that ends so, forget, what was left over."""
-    decision = judge(plan, IN_PRODUCTION, IN_PROD)
+    decision = evaluate_plan(plan, IN_PRODUCTION, IN_PROD)
     assert isinstance(decision, Deny)
     assert {change.address: change.kind for change in plan.changes if change.loses} == LOST
     assert lost(decision) == sorted(LOST)
@@ -166,7 +166,7 @@ def every_kind_of_loss_is_denied_in_production(plan: Plan) -> None:
 
 def elsewhere_it_is_warned_of(plan: Plan) -> None:
     """The same reasons, and it may be applied; the provisioner is one of them."""
-    decision = judge(plan, ELSEWHERE, IN_DEV)
+    decision = evaluate_plan(plan, ELSEWHERE, IN_DEV)
     assert isinstance(decision, Allow)
     assert lost(decision) == sorted(LOST)
     assert with_code(decision, "HF-GUARD-9") == ["terraform_data.told"]
@@ -177,11 +177,11 @@ def each_of_them_can_be_protected(plan: Plan) -> None:
     """By the address it has or had, in any environment; a change in place loses nothing."""
     for address in (*LOST, "lab_object.old"):
         policy = msgspec.structs.replace(ELSEWHERE, addresses=(address.partition("[")[0],))
-        decision = judge(plan, policy, IN_DEV)
+        decision = evaluate_plan(plan, policy, IN_DEV)
         assert isinstance(decision, Deny)
         assert with_code(decision, "HF-GUARD-6") == [address.replace(".old", ".new")]
     changed = msgspec.structs.replace(ELSEWHERE, addresses=("lab_object.kept", "lab_object.counted[0]"))
-    assert isinstance(judge(plan, changed, IN_DEV), Allow)
+    assert isinstance(evaluate_plan(plan, changed, IN_DEV), Allow)
 
 
 def a_budget_counts_what_the_state_holds(plan: Plan) -> None:
@@ -189,19 +189,19 @@ def a_budget_counts_what_the_state_holds(plan: Plan) -> None:
     assert plan.prior_resources == 10
     within = msgspec.structs.replace(ELSEWHERE, per_stack=Budget(percent=70))
     over = msgspec.structs.replace(ELSEWHERE, per_stack=Budget(percent=69))
-    assert isinstance(judge(plan, within, IN_DEV), Allow)
-    assert isinstance(judge(plan, over, IN_DEV), Deny)
+    assert isinstance(evaluate_plan(plan, within, IN_DEV), Allow)
+    assert isinstance(evaluate_plan(plan, over, IN_DEV), Deny)
 
 
 def a_removed_output_is_seen(plan: Plan) -> None:
     """Of those that others read."""
     reading = structs.replace(IN_DEV, read_outputs=frozenset({"address"}))
-    assert "HF-GUARD-2" in codes(judge(plan, ELSEWHERE, reading))
-    assert "HF-GUARD-2" not in codes(judge(plan, ELSEWHERE, IN_DEV))
+    assert "HF-GUARD-2" in codes(evaluate_plan(plan, ELSEWHERE, reading))
+    assert "HF-GUARD-2" not in codes(evaluate_plan(plan, ELSEWHERE, IN_DEV))
 
 
 def a_destroy_is_seen_in_the_plan_itself(plan: Plan) -> None:
     """Also when nobody says that it was asked for; no budget covers it."""
-    decision = judge(plan, msgspec.structs.replace(IN_PRODUCTION, per_stack=ANY), IN_PROD)
+    decision = evaluate_plan(plan, msgspec.structs.replace(IN_PRODUCTION, per_stack=ANY), IN_PROD)
     assert isinstance(decision, Deny)
     assert codes(decision)[0] == "HF-GUARD-10"

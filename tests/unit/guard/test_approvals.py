@@ -13,9 +13,8 @@ from holdfast.guard.decision import (
     Deny,
     NeedApproval,
     Reason,
-    decided,
-    with_reasons,
 )
+from holdfast.guard.evaluate import decision_from_reasons, with_reasons
 
 
 def word(kind: str, by: str = "ada", *, valid: bool = True) -> Said:
@@ -26,10 +25,12 @@ def reason(code: str, effect: Effect) -> Reason:
     return Reason(code=code, message=code, effect=effect)
 
 
-DENIED = decided([reason("HF-GUARD-1", Effect.DENY)])
-WAITING = decided([reason("HF-GUARD-14", Effect.APPROVE)], approvals=2)
-BOTH = decided([reason("HF-GUARD-1", Effect.DENY), reason("HF-GUARD-14", Effect.APPROVE)], approvals=2)
-ALLOWED = decided([reason("HF-GUARD-1", Effect.WARN)])
+DENIED = decision_from_reasons([reason("HF-GUARD-1", Effect.DENY)])
+WAITING = decision_from_reasons([reason("HF-GUARD-14", Effect.APPROVE)], approvals=2)
+BOTH = decision_from_reasons(
+    [reason("HF-GUARD-1", Effect.DENY), reason("HF-GUARD-14", Effect.APPROVE)], approvals=2
+)
+ALLOWED = decision_from_reasons([reason("HF-GUARD-1", Effect.WARN)])
 
 
 def test_an_override_lifts_a_denial_while_it_lasts() -> None:
@@ -54,7 +55,7 @@ def test_an_override_leaves_the_approvals_to_be_given() -> None:
 
 def test_what_is_not_understood_is_never_overridden() -> None:
     """Nobody can answer for what nobody can read."""
-    decision = decided([reason(NOT_UNDERSTOOD, Effect.DENY)])
+    decision = decision_from_reasons([reason(NOT_UNDERSTOOD, Effect.DENY)])
     assert with_consent(decision, [word("override")]) == decision
 
 

@@ -7,23 +7,23 @@ import pytest
 from guard_made import codes, plan, resource, situation
 
 from holdfast.config.guard import Effect, GuardRules, GuardSettings
-from holdfast.guard.decision import NAMES, with_override
-from holdfast.guard.judge import judge
-from holdfast.guard.plan_context import Found
+from holdfast.guard.decision import NAMES
+from holdfast.guard.evaluate import evaluate_plan, with_override
+from holdfast.guard.plan_context import StackFinding
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, policy_for
 
-DENIED = Found(rule="rego.main.deny", message="not here", address="x.y", policy=True)
-UNASKED = Found(rule="HF908", message="rego: nobody can evaluate it", policy=True)
-LEAKED = Found(rule="HF207", message="a secret", where="main.tf:4")
+DENIED = StackFinding(rule="rego.main.deny", message="not here", address="x.y", policy=True)
+UNASKED = StackFinding(rule="HF908", message="rego: nobody can evaluate it", policy=True)
+LEAKED = StackFinding(rule="HF207", message="a secret", where="main.tf:4")
 CHANGES = plan(resource("x.y", "create"))
 
 
 @pytest.mark.parametrize("policy", [IN_PRODUCTION, ELSEWHERE], ids=["production", "elsewhere"])
 @pytest.mark.parametrize("found", [DENIED, UNASKED], ids=["denied", "unasked"])
-def test_what_a_policy_denies_is_refused_everywhere(policy: object, found: Found) -> None:
+def test_what_a_policy_denies_is_refused_everywhere(policy: object, found: StackFinding) -> None:
     """So is a plan about which the policies gave no answer."""
     rules = IN_PRODUCTION if policy is IN_PRODUCTION else ELSEWHERE
-    decision = judge(CHANGES, rules, situation(findings=(found, LEAKED)))
+    decision = evaluate_plan(CHANGES, rules, situation(findings=(found, LEAKED)))
     assert NAMES[type(decision)] == "deny"
     assert codes(decision) == ["HF-GUARD-18"]
     assert decision.reasons[0].address == found.address
@@ -37,7 +37,7 @@ def test_what_a_policy_denies_is_refused_everywhere(policy: object, found: Found
 def test_errors_hold_up_a_stack_only_where_that_is_said(effect: Effect, decision: str) -> None:
     """They are shown in any case, so a warning of the guard would only say it twice."""
     policy = msgspec.structs.replace(IN_PRODUCTION, findings=effect)
-    made = judge(CHANGES, policy, situation(findings=(LEAKED,)))
+    made = evaluate_plan(CHANGES, policy, situation(findings=(LEAKED,)))
     assert NAMES[type(made)] == decision
     assert codes(made) == (["HF-GUARD-19"] if decision != "allow" else [])
     if made.reasons:
@@ -46,15 +46,15 @@ def test_errors_hold_up_a_stack_only_where_that_is_said(effect: Effect, decision
 
 def test_a_policy_about_code_says_where() -> None:
     """The same is often said of a file and of the plan: one reason for each, and each tells which it is."""
-    in_file = Found(rule="rego.main.deny", message="not here", where="a/main.tf:3", policy=True)
-    made = judge(CHANGES, IN_PRODUCTION, situation(findings=(in_file, DENIED)))
+    in_file = StackFinding(rule="rego.main.deny", message="not here", where="a/main.tf:3", policy=True)
+    made = evaluate_plan(CHANGES, IN_PRODUCTION, situation(findings=(in_file, DENIED)))
     assert [one.message for one in made.reasons] == ["a/main.tf:3: not here", "not here"]
 
 
 def test_what_a_policy_says_is_no_finding_of_the_checks() -> None:
     """Each is one reason, with the effect that the guard has for its kind."""
     policy = msgspec.structs.replace(IN_PRODUCTION, findings=Effect.APPROVE)
-    made = judge(CHANGES, policy, situation(findings=(DENIED, LEAKED)))
+    made = evaluate_plan(CHANGES, policy, situation(findings=(DENIED, LEAKED)))
     assert [(one.code, one.effect) for one in made.reasons] == [
         ("HF-GUARD-18", Effect.DENY),
         ("HF-GUARD-19", Effect.APPROVE),
@@ -65,7 +65,7 @@ def test_a_plan_without_changes_is_not_held_up() -> None:
     """There is nothing to apply."""
     policy = msgspec.structs.replace(IN_PRODUCTION, findings=Effect.DENY)
     unchanged = plan(resource("x.y", "no-op"))
-    assert codes(judge(unchanged, policy, situation(findings=(DENIED, LEAKED)))) == []
+    assert codes(evaluate_plan(unchanged, policy, situation(findings=(DENIED, LEAKED)))) == []
 
 
 def test_production_can_be_made_milder_only_by_its_name() -> None:

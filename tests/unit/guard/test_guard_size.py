@@ -8,7 +8,7 @@ import pytest
 from guard_made import resource, situation
 
 from holdfast.guard.decision import Decision, Deny
-from holdfast.guard.judge import judge
+from holdfast.guard.evaluate import evaluate_plan
 from holdfast.guard.policy import IN_PRODUCTION
 from holdfast.terraform.plan.model import read_plan
 
@@ -28,7 +28,7 @@ def large_plan() -> bytes:
 
 
 def judged(data: bytes) -> Decision:
-    return judge(read_plan(data), POLICY, situation())
+    return evaluate_plan(read_plan(data), POLICY, situation())
 
 
 def test_judging_keeps_memory_near_the_size_of_the_file(large_plan: bytes) -> None:

@@ -9,10 +9,19 @@ import pytest
 from guard_made import codes, plan, resource, situation
 
 from holdfast.config.guard import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings
-from holdfast.guard import policy as guard_policy
-from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason, decided, with_override, with_reasons
-from holdfast.guard.judge import StackLosses, judge, judge_change, losses_of
-from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, Policy, policy_for, policy_version
+from holdfast.guard import evaluate
+from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason
+from holdfast.guard.evaluate import (
+    StackDeletions,
+    decision_from_reasons,
+    evaluate_change,
+    evaluate_plan,
+    policy_version,
+    stack_deletions,
+    with_override,
+    with_reasons,
+)
+from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, Policy, policy_for
 
 DELETED = plan(resource("x.kept", "no-op"), resource("x.y", "delete"))
 
@@ -81,20 +90,20 @@ def test_the_version_of_a_policy_is_that_of_its_content() -> None:
     assert len({policy_version(one) for one in (policy(), *others)}) == len(others) + 1
 
 
-def losses(stack: str, found: Policy, lost: int, prior: int = 10) -> StackLosses:
-    return StackLosses(stack=stack, policy=found, lost=lost, prior=prior)
+def losses(stack: str, found: Policy, lost: int, prior: int = 10) -> StackDeletions:
+    return StackDeletions(stack=stack, policy=found, deleted=lost, prior=prior)
 
 
 def test_the_budget_of_a_change_is_for_all_its_stacks_together() -> None:
     """Those that lose something are held up, the others are not."""
     shared = msgspec.structs.replace(ELSEWHERE, per_change=Budget(number=3))
-    within = judge_change([losses("a", shared, 1), losses("b", shared, 2), losses("c", shared, 0)])
+    within = evaluate_change([losses("a", shared, 1), losses("b", shared, 2), losses("c", shared, 0)])
     assert within == {}
-    over = judge_change([losses("a", shared, 2), losses("b", shared, 2), losses("c", shared, 0)])
+    over = evaluate_change([losses("a", shared, 2), losses("b", shared, 2), losses("c", shared, 0)])
     assert set(over) == {"a", "b"}
     assert over["a"][0].code == "HF-GUARD-5"
     assert over["a"][0].message == (
-        "4 objects in 2 stacks would be deleted, replaced or forgotten, and the budget of a change is 3"
+        "4 resources in 2 stacks would be deleted, replaced or forgotten; the budget of a change is 3"
     )
 
 
@@ -102,21 +111,21 @@ def test_a_share_is_of_all_stacks_and_environments_have_their_own() -> None:
     """An environment with a budget of its own does not spend that of the others."""
     shared = msgspec.structs.replace(ELSEWHERE, per_change=Budget(percent=10))
     own = policy("prod", own={"per_change": Budget(number=0)})
-    found = judge_change([losses("a", shared, 2), losses("b", shared, 0), losses("p", own, 1)])
+    found = evaluate_change([losses("a", shared, 2), losses("b", shared, 0), losses("p", own, 1)])
     assert set(found) == {"p"}
-    assert "1 object in 1 stack of prod" in found["p"][0].message
-    assert set(judge_change([losses("a", shared, 3), losses("b", shared, 0)])) == {"a"}
+    assert "1 resource in 1 stack of prod" in found["p"][0].message
+    assert set(evaluate_change([losses("a", shared, 3), losses("b", shared, 0)])) == {"a"}
 
 
 def test_what_a_stack_would_lose_is_counted_from_its_plan() -> None:
     """As the rules of one stack count it."""
-    found = losses_of(DELETED, ELSEWHERE, situation(production=False))
-    assert (found.stack, found.lost, found.prior) == ("dev/db", 1, 2)
+    found = stack_deletions(DELETED, ELSEWHERE, situation(production=False))
+    assert (found.stack, found.deleted, found.prior) == ("dev/db", 1, 2)
 
 
 def test_further_reasons_never_make_it_milder() -> None:
     """A change's budget turns an allowed stack into a denied one."""
-    allowed = judge(DELETED, ELSEWHERE, situation(production=False))
+    allowed = evaluate_plan(DELETED, ELSEWHERE, situation(production=False))
     assert isinstance(allowed, Allow)
     reason = Reason(code="HF-GUARD-5", message="too much")
     denied = with_reasons(allowed, (reason,))
@@ -127,7 +136,9 @@ def test_further_reasons_never_make_it_milder() -> None:
 
 def test_further_reasons_keep_the_approvals_that_are_needed() -> None:
     """What an override would leave to be approved is not forgotten over the budget of a change."""
-    waiting = judge(DELETED, msgspec.structs.replace(ELSEWHERE, approvals=2), situation(production=False))
+    waiting = evaluate_plan(
+        DELETED, msgspec.structs.replace(ELSEWHERE, approvals=2), situation(production=False)
+    )
     assert isinstance(waiting, NeedApproval)
     denied = with_reasons(waiting, (Reason(code="HF-GUARD-5", message="too much"),))
     assert isinstance(denied, Deny)
@@ -141,7 +152,7 @@ def test_the_greatest_danger_is_said_first() -> None:
         Reason(code="HF-GUARD-14", message="", effect=Effect.APPROVE),
         *(Reason(code=f"HF-GUARD-{number}", message="") for number in (1, 10, 3, 7, 6, 0)),
     ]
-    assert codes(decided(given)) == [
+    assert codes(decision_from_reasons(given)) == [
         *(f"HF-GUARD-{number}" for number in (0, 6, 7, 3, 10, 1)),
         "HF-GUARD-14",
         "HF-GUARD-0",
@@ -151,17 +162,17 @@ def test_the_greatest_danger_is_said_first() -> None:
 def test_an_override_lifts_what_was_denied_and_keeps_approvals() -> None:
     """One person overrides; who must approve still must."""
     strict = msgspec.structs.replace(IN_PRODUCTION, approvals=2)
-    left = with_override(judge(DELETED, strict, situation()))
+    left = with_override(evaluate_plan(DELETED, strict, situation()))
     assert isinstance(left, NeedApproval)
     assert left.approvals == 2
     assert codes(left) == ["HF-GUARD-14", "HF-GUARD-1"]
-    assert isinstance(with_override(judge(DELETED, IN_PRODUCTION, situation())), Allow)
+    assert isinstance(with_override(evaluate_plan(DELETED, IN_PRODUCTION, situation())), Allow)
 
 
 @pytest.mark.parametrize("actions", [("transmute",), ("delete", "transmute")])
 def test_what_is_not_understood_is_never_overridden(actions: tuple[str, ...]) -> None:
     """Nobody can answer for what nobody can read."""
-    decision = judge(plan(resource("x.y", *actions)), IN_PRODUCTION, situation())
+    decision = evaluate_plan(plan(resource("x.y", *actions)), IN_PRODUCTION, situation())
     assert isinstance(with_override(decision), Deny)
 
 
@@ -174,12 +185,12 @@ def test_only_an_environment_by_its_name_can_leave_a_type_unprotected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "other"), [("RULES_VERSION", guard_policy.RULES_VERSION + 1), ("table_bytes", lambda: b"other")]
+    ("name", "other"), [("RULES_VERSION", evaluate.RULES_VERSION + 1), ("table_bytes", lambda: b"other")]
 )
 def test_other_built_in_rules_are_another_version(
     monkeypatch: pytest.MonkeyPatch, name: str, other: object
 ) -> None:
     """A plan that an older Holdfast judged, or that knew other protected types, is judged again."""
     before = policy_version(IN_PRODUCTION)
-    monkeypatch.setattr(guard_policy, name, other)
+    monkeypatch.setattr(evaluate, name, other)
     assert policy_version(IN_PRODUCTION) != before

@@ -8,7 +8,7 @@ import pytest
 from guard_made import codes, situation, with_code
 
 from holdfast.guard.decision import Allow, Decision, Deny
-from holdfast.guard.judge import judge
+from holdfast.guard.evaluate import evaluate_plan
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION
 from holdfast.terraform.plan.model import read_plan
 
@@ -19,7 +19,7 @@ ENGINES = ("terraform-1.11.4", "terraform-1.15.5", "tofu-1.12.6")
 def judged(name: str, *, production: bool = True) -> Decision:
     plan = read_plan((PLANS / f"{name}.json").read_bytes())
     policy = IN_PRODUCTION if production else ELSEWHERE
-    return judge(plan, policy, situation(production=production))
+    return evaluate_plan(plan, policy, situation(production=production))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -18,8 +18,9 @@ from session_made import session
 
 from holdfast.config.guard import Budget, Effect, GuardRules, GuardSettings
 from holdfast.guard.approvals import REJECTED
-from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Deny, NeedApproval, Reason, decided
-from holdfast.guard.plan_context import Found
+from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Deny, NeedApproval, Reason
+from holdfast.guard.evaluate import decision_from_reasons
+from holdfast.guard.plan_context import StackFinding
 from holdfast.plans.context import Session
 from holdfast.plans.plan_file import ReadyPlan
 from holdfast.review import decide
@@ -89,10 +90,10 @@ def test_the_guard_is_told_what_was_asked_for(opened: Session) -> None:
 class Checks:
     """What the checks found, without any."""
 
-    def __init__(self, *found: Found) -> None:
+    def __init__(self, *found: StackFinding) -> None:
         self.found = found
 
-    async def of(self, *_: object) -> tuple[Found, ...]:
+    async def of(self, *_: object) -> tuple[StackFinding, ...]:
         return self.found
 
 
@@ -125,7 +126,7 @@ def test_what_the_checks_found_decides(opened: Session) -> None:
     """A policy that denies is a decision of the guard."""
     opened.checks = cast("Any", Checks())
     assert judged(opened, CREATED) == Allow()
-    opened.checks = cast("Any", Checks(Found(rule="rego.main.deny", message="no", policy=True)))
+    opened.checks = cast("Any", Checks(StackFinding(rule="rego.main.deny", message="no", policy=True)))
     assert isinstance(judged(opened, CREATED), Deny)
 
 
@@ -170,7 +171,7 @@ def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Sessi
     plans = {"a": LOST, "b": LOST, "c": CREATED}
     stacks = {name: structs.replace(stack(name), production=False, environment="dev") for name in names}
     losses = {name: decide.lost_in(opened, stacks[name], ready(plans[name])) for name in names}
-    assert {name: one.lost for name, one in losses.items()} == {"a": 1, "b": 1, "c": 0}
+    assert {name: one.deleted for name, one in losses.items()} == {"a": 1, "b": 1, "c": 0}
     say(opened, Word.OVERRIDE, hours=1, digest="digest of a")
     decisions: Any = {name: (Allow(), f"digest of {name}") for name in names}
     found = decide.budgeted(opened, decisions, losses)
@@ -182,7 +183,7 @@ def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Sessi
 
 
 def shown(code: str, effect: Effect = Effect.DENY, *, saved: str | None = "out") -> Any:
-    decision = decided([Reason(code=code, message="it would go", effect=effect)], approvals=2)
+    decision = decision_from_reasons([Reason(code=code, message="it would go", effect=effect)], approvals=2)
     given = {"run": "01R", "digest": DIGEST, "saved": saved, "asked": "net --destroy"}
     return decide.refusal_of("net", decision, (), **given)  # type: ignore[arg-type]
 
@@ -203,7 +204,9 @@ def test_the_way_on_is_one_that_leads_somewhere() -> None:
 
 def test_it_says_how_many_approvals_are_missing(opened: Session) -> None:
     """Those that were given count, each person once."""
-    decision = decided([Reason(code="HF-GUARD-14", message="m", effect=Effect.APPROVE)], approvals=2)
+    decision = decision_from_reasons(
+        [Reason(code="HF-GUARD-14", message="m", effect=Effect.APPROVE)], approvals=2
+    )
     assert isinstance(decision, NeedApproval)
     for _ in range(2):
         say(opened, Word.APPROVE)

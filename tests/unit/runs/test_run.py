@@ -20,7 +20,8 @@ from plans_made import change
 from session_made import session
 
 from holdfast.config.guard import Effect
-from holdfast.guard.decision import Allow, Decision, Reason, decided
+from holdfast.guard.decision import Allow, Decision, Reason
+from holdfast.guard.evaluate import decision_from_reasons
 from holdfast.kernel.errors import HoldfastError, Problem, UnknownOutcome
 from holdfast.plans import plan_file
 from holdfast.plans.context import Session
@@ -39,8 +40,10 @@ from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.engine.selection import EngineSelection
 from holdfast.terraform.plan.model import read_plan
 
-DENIED = decided([Reason(code="HF-GUARD-1", message="it would go")])
-WAITS = decided([Reason(code="HF-GUARD-14", message="it waits", effect=Effect.APPROVE)], approvals=1)
+DENIED = decision_from_reasons([Reason(code="HF-GUARD-1", message="it would go")])
+WAITS = decision_from_reasons(
+    [Reason(code="HF-GUARD-14", message="it waits", effect=Effect.APPROVE)], approvals=1
+)
 UPDATE = [change("lab_object.it", "update", after={"name": "it"})]
 SLOW_DOWN = Diagnostic(
     severity="error", summary="Throttling", detail="Throttling: Rate exceeded", address="lab_object.it"

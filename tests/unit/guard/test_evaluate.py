@@ -10,7 +10,7 @@ from msgspec import structs
 
 from holdfast.config.guard import ANY, Budget, Effect, Freeze
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval
-from holdfast.guard.judge import judge
+from holdfast.guard.evaluate import evaluate_plan
 from holdfast.guard.policy import ELSEWHERE, IN_PRODUCTION, Policy
 from holdfast.terraform.plan.model import Plan
 
@@ -19,11 +19,11 @@ KEPT = resource("x.kept", "no-op")
 
 
 def production(found: Plan, **changed: Any) -> Decision:
-    return judge(found, structs.replace(IN_PRODUCTION, **changed), PROD)
+    return evaluate_plan(found, structs.replace(IN_PRODUCTION, **changed), PROD)
 
 
 def elsewhere(found: Plan, **changed: Any) -> Decision:
-    return judge(found, structs.replace(ELSEWHERE, **changed), DEV)
+    return evaluate_plan(found, structs.replace(ELSEWHERE, **changed), DEV)
 
 
 def effects(decision: Decision) -> set[tuple[str, Effect]]:
@@ -132,7 +132,7 @@ def test_imports_do_not_make_a_budget_larger() -> None:
     imported = [resource(f"x.i[{number}]", "no-op", importing={"id": "1"}) for number in range(90)]
     found = plan(*imported, *(resource(f"x.y[{number}]", "delete") for number in range(5)), prior=100)
     assert isinstance(production(found, per_stack=Budget(percent=10)), Deny)
-    assert isinstance(judge(found, ELSEWHERE, structs.replace(DEV, prior_resources=5)), Allow)
+    assert isinstance(evaluate_plan(found, ELSEWHERE, structs.replace(DEV, prior_resources=5)), Allow)
 
 
 def test_without_a_known_number_a_share_is_nothing() -> None:
@@ -202,7 +202,7 @@ def test_a_tag_that_cannot_be_read_protects(before: Any) -> None:
     found = plan(KEPT, resource("x.y", "delete", before=before))
     decision = elsewhere(found, tags=(("keep", ("yes",)),))
     assert isinstance(decision, Deny)
-    assert "cannot be read" in decision.reasons[0].message
+    assert "unknown" in decision.reasons[0].message
     assert isinstance(elsewhere(found), Allow)
 
 
@@ -211,7 +211,7 @@ def test_a_destroy_of_everything_is_a_kind_of_its_own() -> None:
     gone = plan(resource("x.a", "delete"), resource("x.b", "forget"), resource("x.new", "create"), prior=2)
     for decision in (
         production(gone, per_stack=ANY),
-        judge(
+        evaluate_plan(
             plan(resource("x.a", "delete"), prior=9),
             structs.replace(IN_PRODUCTION, per_stack=ANY),
             structs.replace(PROD, destroy=True),
@@ -221,7 +221,7 @@ def test_a_destroy_of_everything_is_a_kind_of_its_own() -> None:
         assert codes(decision)[0] == "HF-GUARD-10"
     assert ("HF-GUARD-10", Effect.WARN) in effects(elsewhere(gone))
     assert isinstance(elsewhere(gone, destroy=Effect.APPROVE), NeedApproval)
-    assert judge(plan(prior=0), IN_PRODUCTION, structs.replace(PROD, destroy=True)) == Allow()
+    assert evaluate_plan(plan(prior=0), IN_PRODUCTION, structs.replace(PROD, destroy=True)) == Allow()
 
 
 def test_a_stack_whose_objects_are_all_replaced_is_not_destroyed() -> None:
@@ -235,14 +235,14 @@ def test_an_output_that_others_read_is_not_removed_in_production() -> None:
     outputs = {"vpc": {"actions": ["delete"], "before": "v", "after": None}}
     found = plan(output_changes=outputs)
     reading = frozenset({"vpc"})
-    refused = judge(found, IN_PRODUCTION, structs.replace(PROD, read_outputs=reading))
+    refused = evaluate_plan(found, IN_PRODUCTION, structs.replace(PROD, read_outputs=reading))
     assert isinstance(refused, Deny)
     assert codes(refused) == ["HF-GUARD-2"]
-    warned = judge(found, ELSEWHERE, structs.replace(DEV, read_outputs=reading))
+    warned = evaluate_plan(found, ELSEWHERE, structs.replace(DEV, read_outputs=reading))
     assert effects(warned) == {("HF-GUARD-2", Effect.WARN)}
     assert production(found) == Allow()
     changed = plan(output_changes={"vpc": {"actions": ["update"], "before": "v", "after": "w"}})
-    assert judge(changed, IN_PRODUCTION, structs.replace(PROD, read_outputs=reading)) == Allow()
+    assert evaluate_plan(changed, IN_PRODUCTION, structs.replace(PROD, read_outputs=reading)) == Allow()
 
 
 def test_actions_need_an_approval_in_production() -> None:
@@ -275,7 +275,7 @@ def test_provisioners_that_can_run_need_an_approval_in_production() -> None:
     decision = production(made)
     assert isinstance(decision, NeedApproval)
     assert with_code(decision, "HF-GUARD-9") == ["x.y"]
-    assert "(local-exec) can run, because 2 objects would be created" in decision.reasons[0].message
+    assert "(local-exec) may run, because 2 resources would be created" in decision.reasons[0].message
     assert production(plan(resource("x.y", "update"), configuration=configuration)) == Allow()
     assert codes(elsewhere(plan(KEPT, resource("x.y", "delete"), configuration=configuration)))[1:] == [
         "HF-GUARD-9"
@@ -293,12 +293,12 @@ def test_provisioners_in_modules_are_found() -> None:
 def test_a_plan_of_a_part_needs_an_approval_in_production() -> None:
     """With --target, or because Terraform says that more is to come."""
     made = plan(resource("x.y", "create"), prior=0)
-    targeted = judge(made, IN_PRODUCTION, structs.replace(PROD, targeted=True))
+    targeted = evaluate_plan(made, IN_PRODUCTION, structs.replace(PROD, targeted=True))
     assert isinstance(targeted, NeedApproval)
     assert codes(targeted) == ["HF-GUARD-11"]
     assert isinstance(production(plan(resource("x.y", "create"), complete=False)), NeedApproval)
     assert isinstance(elsewhere(plan(resource("x.y", "create"), complete=False)), Allow)
-    assert judge(plan(KEPT), IN_PRODUCTION, structs.replace(PROD, targeted=True)) == Allow()
+    assert evaluate_plan(plan(KEPT), IN_PRODUCTION, structs.replace(PROD, targeted=True)) == Allow()
 
 
 WEDNESDAYS = Freeze(
@@ -312,7 +312,8 @@ def test_a_freeze_stops_whatever_changes_something() -> None:
     decision = elsewhere(made, freeze=(WEDNESDAYS,))
     assert isinstance(decision, NeedApproval)
     assert (
-        decision.reasons[0].message == "there is a freeze until 2026-09-03 00:00 UTC (wed to wed, market day)"
+        decision.reasons[0].message
+        == "a freeze is active until 2026-09-03 00:00 UTC (wed to wed, market day)"
     )
     assert isinstance(elsewhere(made, freeze=(structs.replace(WEDNESDAYS, effect=Effect.DENY),)), Deny)
     assert elsewhere(plan(KEPT), freeze=(WEDNESDAYS,)) == Allow()
@@ -376,7 +377,7 @@ def test_what_is_not_understood_is_denied_by_the_mildest_policy(found: Plan) -> 
         destroy=Effect.ALLOW,
         target=Effect.ALLOW,
     )
-    decision = judge(found, mildest, DEV)
+    decision = evaluate_plan(found, mildest, DEV)
     assert isinstance(decision, Deny)
     assert codes(decision) == ["HF-GUARD-0"]
 

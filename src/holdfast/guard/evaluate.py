@@ -1,0 +1,152 @@
+"""Evaluates the guard rules on a plan. Pure: the same values give the same decision.
+
+Every rule sees every plan; the most severe reason decides. To add a rule, write a function in one of the rule
+modules, add a line to `RULES`, and describe it in docs/guard.md and docs/errors.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec import Struct, structs
+
+from holdfast.config.guard import ANY, Effect
+from holdfast.guard import change_rules, deletion_rules, finding_rules, freezes
+from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason
+from holdfast.guard.plan_context import PlanContext, RuleInput
+from holdfast.guard.policy import EVERYWHERE, Policy
+from holdfast.kernel.text import plural
+from holdfast.terraform.plan.model import Plan
+from holdfast.terraform.tables.stateful_types import table_bytes
+
+Rule = Callable[[RuleInput], Iterator[Reason]]
+
+RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
+    (change_rules.unsupported, (0,)),
+    (deletion_rules.protected_addresses, (6,)),
+    (deletion_rules.protected_tags, (7,)),
+    (deletion_rules.protected_types, (3,)),
+    (deletion_rules.whole_stack, (10,)),
+    (deletion_rules.deletions, (1, 4, 5)),
+    (deletion_rules.removed_outputs, (2,)),
+    (finding_rules.policies, (18,)),
+    (finding_rules.findings, (19,)),
+    (change_rules.actions, (8,)),
+    (change_rules.provisioners, (9,)),
+    (change_rules.partial_plans, (11,)),
+    (freezes.freezes, (12,)),
+    (change_rules.size, (13,)),
+    (change_rules.approvals, (14,)),
+    (deletion_rules.moved_out, (16,)),
+    (deletion_rules.missing_resources, (15,)),
+)
+"""Each rule with the numbers of its codes, the most severe first: reasons are listed in this order."""
+RULES_VERSION = 3
+"""Increase it with every change of what a rule decides: it is part of the digest of every plan."""
+
+_CODES = (f"HF-GUARD-{number}" for _, numbers in RULES for number in numbers)
+_RANKS = {code: rank for rank, code in enumerate(_CODES)}
+_EFFECTS = (Effect.DENY, Effect.APPROVE, Effect.WARN, Effect.ALLOW)
+
+
+def evaluate_plan(plan: Plan, policy: Policy, context: PlanContext) -> Decision:
+    """The decision on the plan of one stack. The budget of the whole change is in `evaluate_change`."""
+    rule_input = RuleInput.of(plan, policy, context)
+    reasons = (reason for rule, _ in RULES for reason in rule(rule_input))
+    return decision_from_reasons(reasons, approvals=policy.approvals)
+
+
+def policy_version(policy: Policy) -> str:
+    """Part of every plan digest: a plan evaluated with other rules is another plan."""
+    content = (RULES_VERSION, hashlib.sha256(table_bytes()).hexdigest(), policy)
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
+
+
+def decision_from_reasons(reasons: Iterable[Reason], *, approvals: int = 0) -> Decision:
+    """The most severe reason decides; allowed ones are dropped."""
+    kept = tuple(sorted((reason for reason in reasons if reason.effect is not Effect.ALLOW), key=_severity))
+    effects = {reason.effect for reason in kept}
+    needed = max(approvals, 1) if Effect.APPROVE in effects else 0
+    if Effect.DENY in effects:
+        return Deny(reasons=kept, approvals=needed)
+    return NeedApproval(reasons=kept, approvals=needed) if needed else Allow(reasons=kept)
+
+
+def _severity(reason: Reason) -> tuple[int, int]:
+    return _EFFECTS.index(reason.effect), _RANKS.get(reason.code, -1)
+
+
+def with_reasons(decision: Decision, more: Iterable[Reason]) -> Decision:
+    """The decision with more reasons: as severe, or more severe."""
+    return decision_from_reasons((*decision.reasons, *more), approvals=_approvals(decision))
+
+
+def with_override(decision: Decision) -> Decision:
+    """What remains once a person overrode the denial of this plan: required approvals, and warnings.
+
+    An unsupported plan cannot be overridden: nobody can know what it does.
+    """
+    lifted = (
+        structs.replace(reason, effect=Effect.WARN)
+        if reason.effect is Effect.DENY and reason.code != NOT_UNDERSTOOD
+        else reason
+        for reason in decision.reasons
+    )
+    return decision_from_reasons(lifted, approvals=_approvals(decision))
+
+
+def _approvals(decision: Decision) -> int:
+    return 0 if isinstance(decision, Allow) else decision.approvals
+
+
+# The deletion budget of a change
+
+
+class StackDeletions(Struct, frozen=True, kw_only=True):
+    """How many of its resources one stack of a change would lose."""
+
+    stack: str
+    policy: Policy
+    deleted: int
+    prior: int
+
+
+def stack_deletions(plan: Plan, policy: Policy, context: PlanContext) -> StackDeletions:
+    rule_input = RuleInput.of(plan, policy, context)
+    deleted = len(rule_input.deletions)
+    return StackDeletions(stack=context.stack, policy=policy, deleted=deleted, prior=rule_input.prior)
+
+
+def evaluate_change(stacks: Iterable[StackDeletions]) -> Mapping[str, tuple[Reason, ...]]:
+    """By stack, the reasons that result from all stacks of the change together.
+
+    Pass every stack of the change that has a plan, including those already applied, and add the reasons to
+    each decision with `with_reasons`. Stacks without deletions are not affected.
+    """
+    groups: dict[str, list[StackDeletions]] = {}
+    for stack in stacks:
+        groups.setdefault(stack.policy.change_group, []).append(stack)
+    reasons: dict[str, tuple[Reason, ...]] = {}
+    for group, members in groups.items():
+        reason = _over_budget(group, members)
+        if reason is not None:
+            reasons.update((stack.stack, (reason,)) for stack in members if stack.deleted)
+    return reasons
+
+
+def _over_budget(group: str, members: list[StackDeletions]) -> Reason | None:
+    budget = next((stack.policy.per_change for stack in members), ANY)
+    deleted, prior = sum(stack.deleted for stack in members), sum(stack.prior for stack in members)
+    allowed = budget.allows(prior)
+    if allowed is None or deleted <= allowed:
+        return None
+    stacks = plural(sum(stack.deleted > 0 for stack in members), "stack")
+    where = f"{stacks} of {group}" if group != EVERYWHERE else stacks
+    return Reason(
+        code="HF-GUARD-5",
+        message=f"{plural(deleted, 'resource')} in {where} would be deleted, replaced or forgotten; "
+        f"the budget of a change is {deletion_rules.budget_text(budget, prior)}",
+        rule="deletion budget of a change",
+    )
