@@ -203,7 +203,8 @@ def _show_verdict(console: Console, verdict: Verification, waiting: int | None) 
     hint = "Compare it with a backup of the run store, or with the copy in S3. See docs/audit.md."
     shown = verdict.breaks[:_MOST_BREAKS]
     problems = tuple(
-        Problem(code="HF-AUDIT-1", message=_message(one.message, one.expected, one.found)) for one in shown
+        Problem(code="HF-AUDIT-1", message=_message(problem.message, problem.expected, problem.found))
+        for problem in shown
     )
     if len(verdict.breaks) > len(shown):
         more = f"and {len(verdict.breaks) - len(shown)} more; --json lists them all"
@@ -223,8 +224,8 @@ def _verdict_document(verdict: Verification, waiting: int | None) -> dict[str, o
         "lines": verdict.lines,
         "last": {"seq": verdict.end.seq, "hash": verdict.end.hash},
         "breaks": [
-            {"code": "HF-AUDIT-1", **fields(one, "seq", "kind", "message", "expected", "found")}
-            for one in verdict.breaks
+            {"code": "HF-AUDIT-1", **fields(problem, "seq", "kind", "message", "expected", "found")}
+            for problem in verdict.breaks
         ],
         "notes": list(verdict.notes),
         "unshipped": waiting,

@@ -67,18 +67,18 @@ def check(
     )
 
 
-def _format(invocation: Invocation, given: str | None) -> str:
+def _format(invocation: Invocation, format_: str | None) -> str:
     from holdfast.checks.formats.catalogue import FORMATS
     from holdfast.config.problems import did_you_mean, listed
 
-    if given is not None and given not in FORMATS:
-        hint = did_you_mean(given, FORMATS) or f"Write {listed(FORMATS)}."
-        raise UsageError("HF-CHECK-2", f"--format {given}: unknown format", hint=hint)
-    if invocation.as_json and given not in (None, "json"):
+    if format_ is not None and format_ not in FORMATS:
+        hint = did_you_mean(format_, FORMATS) or f"Write {listed(FORMATS)}."
+        raise UsageError("HF-CHECK-2", f"--format {format_}: unknown format", hint=hint)
+    if invocation.as_json and format_ not in (None, "json"):
         raise UsageError(
-            "HF-USE-4", f"--json cannot be combined with --format {given}", hint="Leave one out."
+            "HF-USE-4", f"--json cannot be combined with --format {format_}", hint="Leave one out."
         )
-    return "json" if invocation.as_json else given or "text"
+    return "json" if invocation.as_json else format_ or "text"
 
 
 def _show_rules(invocation: Invocation, explain: str | None, wanted: str) -> Exit:
@@ -92,15 +92,15 @@ def _show_rules(invocation: Invocation, explain: str | None, wanted: str) -> Exi
     return _list_rules(invocation) if explain is None else _explain_rule(invocation, explain)
 
 
-def _level(given: str | None) -> Severity:
+def _level(level: str | None) -> Severity:
     from holdfast.checks.model.interface import Severity
     from holdfast.config.problems import listed
 
     try:
-        return Severity(given or Severity.ERROR)
+        return Severity(level or Severity.ERROR)
     except ValueError:
         raise UsageError(
-            "HF-CHECK-3", f"--fail-on {given}: unknown level", hint=f"Write {listed(Severity)}."
+            "HF-CHECK-3", f"--fail-on {level}: unknown level", hint=f"Write {listed(Severity)}."
         ) from None
 
 

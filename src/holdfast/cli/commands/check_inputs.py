@@ -49,12 +49,12 @@ def git_failure(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
     root = repository.config.root.resolve()
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
     if repository.git is None and top is not None:
-        found = Finding(
+        finding = Finding(
             message="Git cannot read this working tree, so tracked files are not known",
             hint="`git status` shows why. In a container it is often the owner of the files: "
             f"git config --global --add safe.directory {top}",
         )
-        yield NO_ANSWER, found
+        yield NO_ANSWER, finding
 
 
 def git_history(repository: Repository, checkout: Checkout) -> Available[History]:
@@ -69,12 +69,12 @@ def git_history(repository: Repository, checkout: Checkout) -> Available[History
             hint="Leave out --history, or run it in a Git clone.",
         )
     prefix = repository.prefix
-    commits = tuple(_commit(one, prefix) for one in git.added())
+    commits = tuple(_commit(added, prefix) for added in git.added())
     shallow = git.shallow()
     scanner, wanted = HistoryScanner(), versions_by_blob(commits)
     for blob in git.blobs(tuple(wanted), largest=LARGEST):
         scanner.scan(wanted[blob.id], blob.content, blob.why_not)
-    found = History(
+    history = History(
         checkout=checkout,
         commits=commits,
         shallow=shallow,
@@ -82,7 +82,7 @@ def git_history(repository: Repository, checkout: Checkout) -> Available[History
         unread=tuple(scanner.unread),
     )
     unseen = "this clone is shallow: older commits were not checked" if shallow else None
-    return Available(items=(found,), missing=unseen)
+    return Available(items=(history,), missing=unseen)
 
 
 def _commit(added: Added, prefix: str) -> Commit:
@@ -103,7 +103,7 @@ def readable_states(
     """Local state files and managed states in a folder. Other backends are not read."""
     if not any(rule.state is not None for rule in rules) or not checkout.stacks:
         return Available()
-    found: list[CheckedState] = []
+    states: list[CheckedState] = []
     troubles: dict[str, None] = {}
     for stack in checkout.stacks:
         try:
@@ -112,10 +112,10 @@ def readable_states(
             troubles[f"{error.problem.code} {error.problem.message}"] = None
             continue
         if data is not None:
-            found.append(_checked(stack, data))
-    missing = len(checkout.stacks) - len(found)
+            states.append(_checked(stack, data))
+    missing = len(checkout.stacks) - len(states)
     what = "; ".join((f"{NO_STATE} for {missing} of {len(checkout.stacks)} stacks", *troubles))
-    return Available(items=tuple(found), missing=what if missing else None)
+    return Available(items=tuple(states), missing=what if missing else None)
 
 
 def _checked(stack: CheckedStack, data: bytes) -> CheckedState:

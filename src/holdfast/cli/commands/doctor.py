@@ -37,7 +37,7 @@ def doctor(invocation: Invocation) -> Exit:
     except HoldfastError as error:
         config_error = error
     engines = repository.engines if repository is not None else InstalledEngines(invocation.environment)
-    found = engines.all()
+    installed = engines.all()
     chosen = _choices(repository) if repository is not None else []
     if invocation.as_json:
         invocation.document(
@@ -54,7 +54,7 @@ def doctor(invocation: Invocation) -> Exit:
                         "product": engine.product.value,
                         **fields(engine, "version", "path"),
                     }
-                    for engine in found
+                    for engine in installed
                 ],
                 "unusable": [{"path": path, "reason": reason} for path, reason in engines.unusable],
                 "stacks": chosen,
@@ -107,12 +107,12 @@ def _show(invocation: Invocation, engines: InstalledEngines, chosen: list[dict[s
         console.line((" ! ", "yellow"), "git is not on PATH: --since does not work")
     console.line("")
     console.line((" Engines", "bold"))
-    found = engines.all()
-    for engine in found:
+    installed = engines.all()
+    for engine in installed:
         console.line(f"   {engine!s:<32} {engine.path}")
     for path, reason in engines.unusable:
         console.line(("   ✗ ", "red"), f"{path}: {reason}")
-    if not found:
+    if not installed:
         console.line("   none. Install the embedded engine (pip install 'holdfast[embedded]'),")
         console.line("   or put terraform or tofu on PATH.")
     if chosen:

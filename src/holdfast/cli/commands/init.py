@@ -49,12 +49,12 @@ def init(
         "" if git is None or root == git.top else root.resolve().relative_to(git.top.resolve()).as_posix()
     )
     tracked = () if git is None else _below(git.tracked(), prefix)
-    made = starter_from_scan(scan_repository(root, tracked=tracked))
-    stacks = write_verified(made, file)
+    starter = starter_from_scan(scan_repository(root, tracked=tracked))
+    stacks = write_verified(starter, file)
     if invocation.as_json:
-        invocation.document(document(made, os.path.relpath(file, here)))
+        invocation.document(document(starter, os.path.relpath(file, here)))
     else:
-        _show(invocation, made, stacks, file, here)
+        _show(invocation, starter, stacks, file, here)
     return Exit.DONE
 
 
@@ -63,26 +63,28 @@ def _below(paths: tuple[str, ...], prefix: str) -> tuple[str, ...]:
     return tuple(path.removeprefix(start) for path in paths if path.startswith(start))
 
 
-def document(made: Starter, file: str) -> dict[str, object]:
+def document(starter: Starter, file: str) -> dict[str, object]:
     return {
         "version": 1,
         "file": file,
-        "stacks": list(made.stacks),
-        "held_back": list(made.held),
-        "found": list(made.found),
-        "guesses": list(made.guesses),
-        "mend": [fields(step, "title", "file", "line", "what") for step in made.mend],
+        "stacks": list(starter.stacks),
+        "held_back": list(starter.held),
+        "found": list(starter.found),
+        "guesses": list(starter.guesses),
+        "mend": [fields(step, "title", "file", "line", "what") for step in starter.mend],
     }
 
 
-def _show(invocation: Invocation, made: Starter, stacks: tuple[Stack, ...], file: Path, here: Path) -> None:
+def _show(
+    invocation: Invocation, starter: Starter, stacks: tuple[Stack, ...], file: Path, here: Path
+) -> None:
     console = invocation.console
     where = file.name if file.parent.resolve() == here.resolve() else str(file)
-    held = f", {len(made.held)} held back" if made.held else ""
+    held = f", {len(starter.held)} held back" if starter.held else ""
     console.line(f" Wrote {where}: {plural(len(stacks), 'stack')}{held}")
     if file.parent.resolve() != here.resolve():
         console.say("   at the top of the Git working tree, where every folder finds it")
-    _section(invocation, "Found", made.found)
+    _section(invocation, "Found", starter.found)
     production = sum(stack.production for stack in stacks)
     shown = [
         f"{stack.name}  {stack.environment or 'no environment'}{' (production)' if stack.production else ''}"
@@ -93,14 +95,14 @@ def _show(invocation: Invocation, made: Starter, stacks: tuple[Stack, ...], file
             f"… and {len(stacks) - len(shown)} more; {production} of {len(stacks)} count as production"
         )
     _section(invocation, "Stacks", shown)
-    _section(invocation, "Guessed", made.guesses)
-    _show_mend(invocation, made.mend)
+    _section(invocation, "Guessed", starter.guesses)
+    _show_steps(invocation, starter.mend)
     console.say("")
     console.say((" Next", "bold"))
     if stacks:
         console.say("   holdfast stacks     list the stacks, and which ones count as production")
         console.say("   holdfast plan       show the changes; existing stacks should have none")
-    elif made.held:
+    elif starter.held:
         console.say(f"   Set the backends in {where}, then: holdfast stacks")
     else:
         console.say(f"   Add your stacks to {where} (see its comments), then: holdfast stacks")
@@ -115,22 +117,22 @@ def _section(invocation: Invocation, title: str, lines: tuple[str, ...] | list[s
         invocation.console.say(f"   {line}")
 
 
-def _show_mend(invocation: Invocation, mend: tuple[AdoptionStep, ...]) -> None:
+def _show_steps(invocation: Invocation, steps: tuple[AdoptionStep, ...]) -> None:
     """One paragraph per kind with the first places; `--verbose` and `--json` show all."""
-    if not mend:
+    if not steps:
         return
     console = invocation.console
     console.say("")
     console.say((" To fix, in this order", "bold"))
-    for number, title in enumerate(dict.fromkeys(one.title for one in mend), start=1):
-        same = [one for one in mend if one.title == title]
+    for number, title in enumerate(dict.fromkeys(step.title for step in steps), start=1):
+        same = [step for step in steps if step.title == title]
+        shown = same if invocation.verbose else same[:_SHOWN_FILES]
         console.say(f"   {number}. ", (title, "bold"), f" ({len(same)})" if len(same) > 1 else "")
-        said = ""
-        for one in same[: len(same) if invocation.verbose else _SHOWN_FILES]:
-            place = ":".join(str(part) for part in (one.file, one.line) if part is not None)
-            console.say(
-                f"      {place}  " if place else "      ", (one.what if one.what != said else "the same", "")
-            )
-            said = one.what
-        if len(same) > _SHOWN_FILES and not invocation.verbose:
-            console.say(f"      … and {len(same) - _SHOWN_FILES} more (details: --verbose)")
+        previous = ""
+        for step in shown:
+            place = ":".join(str(part) for part in (step.file, step.line) if part is not None)
+            text = step.what if step.what != previous else "the same"
+            console.say(f"      {place}  {text}" if place else f"      {text}")
+            previous = step.what
+        if len(shown) < len(same):
+            console.say(f"      … and {len(same) - len(shown)} more (details: --verbose)")

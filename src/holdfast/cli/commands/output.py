@@ -28,17 +28,17 @@ def output(
     stack, content = run_on_stack(invocation, stack_name, outputs)
     redactor = invocation.console.redactor
     redactor.register_all(sensitive_in_outputs(content))
-    found = json.loads(content or b"{}")
+    by_name = json.loads(content or b"{}")
     shown = {
         key: {"value": None if output["sensitive"] else output["value"], "sensitive": output["sensitive"]}
-        for key, output in sorted(found.items())
+        for key, output in sorted(by_name.items())
         if name is None or key == name
     }
     if name is not None and not shown:
         raise UsageError(
             "HF-USE-9",
             f"{stack.name} has no output `{name}`",
-            hint=f"It has: {', '.join(sorted(found)) or 'none'}.",
+            hint=f"It has: {', '.join(sorted(by_name)) or 'none'}.",
         )
     if invocation.as_json:
         invocation.document({"version": 1, "stack": stack.name, "outputs": shown})

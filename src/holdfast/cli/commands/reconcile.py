@@ -198,7 +198,7 @@ class _Reconcile:
         for other in proposal.resolution.unresolved:
             mark = ("   · ", "dim") if other.harmless else ("   ? ", "yellow")
             console.say(mark, f"{other.address}   {other.reason}")
-        if any(not one.harmless for one in proposal.resolution.unresolved):
+        if any(not left.harmless for left in proposal.resolution.unresolved):
             console.say(
                 "   If one of these exists, import it: --import ADDRESS=ID. Otherwise it is created again."
             )

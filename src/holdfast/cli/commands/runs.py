@@ -108,23 +108,23 @@ def _decide(invocation: Invocation, run: str, decision: str, reason: str | None)
     async def work(session: Session) -> Given:
         return await give(session, run, Word(decision), reason or "")
 
-    given = context.run(work)
+    recorded = context.run(work)
     if invocation.as_json:
         invocation.document(
             {
                 "version": 1,
-                **fields(given, "run", "stack", "digest"),
+                **fields(recorded, "run", "stack", "digest"),
                 "decision": decision,
                 "reason": reason,
-                "notes": list(given.notes),
+                "notes": list(recorded.notes),
             }
         )
         return Exit.DONE
     console = invocation.console
     done = "approved" if decision == "approve" else "rejected"
-    console.line(f" {given.stack}: {done} the plan of run {given.run}")
-    console.line(f"   digest {given.digest}")
-    for note in given.notes:
+    console.line(f" {recorded.stack}: {done} the plan of run {recorded.run}")
+    console.line(f"   digest {recorded.digest}")
+    for note in recorded.notes:
         console.line(("   ! ", "yellow"), note)
     if decision == "approve":
         console.say("   Apply its bundle with: holdfast apply --plan DIR")

@@ -37,46 +37,46 @@ def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
     repository.tune(invocation.console.redactor)
     selected = [chosen.stack for chosen in repository.select(stacks or [], [], None).selected]
     used_by = stacks_by_reference(selected)
-    found = SecretReader(invocation.environment, repository.config.root, identify=True).read_all(used_by)
-    for answer in found.values():
+    answers = SecretReader(invocation.environment, repository.config.root, identify=True).read_all(used_by)
+    for answer in answers.values():
         if not isinstance(answer, HoldfastError):
             invocation.console.redactor.register(answer.secret.reveal())
-    missing = sum(isinstance(answer, HoldfastError) for answer in found.values())
+    missing = sum(isinstance(answer, HoldfastError) for answer in answers.values())
     if invocation.as_json:
         invocation.document(
             {
                 "version": 1,
-                "references": [_document(ref, found[ref], names) for ref, names in used_by.items()],
-                "summary": {"stacks": len(selected), "present": len(found) - missing, "missing": missing},
+                "references": [_document(ref, answers[ref], names) for ref, names in used_by.items()],
+                "summary": {"stacks": len(selected), "present": len(answers) - missing, "missing": missing},
             }
         )
     else:
-        _show(invocation, used_by, found)
-        _sum_up(invocation.console, stacks=len(selected), present=len(found) - missing, missing=missing)
+        _show(invocation, used_by, answers)
+        _sum_up(invocation.console, stacks=len(selected), present=len(answers) - missing, missing=missing)
     return Exit.FAILED if missing else Exit.DONE
 
 
-def _document(ref: SecretRef, found: ReadSecret | HoldfastError, names: Sequence[str]) -> dict[str, object]:
+def _document(ref: SecretRef, answer: ReadSecret | HoldfastError, names: Sequence[str]) -> dict[str, object]:
     document: dict[str, object] = {
         "reference": str(ref),
-        "present": not isinstance(found, HoldfastError),
-        "identity": None if isinstance(found, HoldfastError) else found.by,
+        "present": not isinstance(answer, HoldfastError),
+        "identity": None if isinstance(answer, HoldfastError) else answer.by,
         "stacks": list(names),
         "error": None,
     }
-    if isinstance(found, HoldfastError):
-        document["error"] = fields(found.problem, "code", "message", "hint")
+    if isinstance(answer, HoldfastError):
+        document["error"] = fields(answer.problem, "code", "message", "hint")
     return document
 
 
 def _show(
     invocation: Invocation,
     used_by: Mapping[SecretRef, Sequence[str]],
-    found: Mapping[SecretRef, ReadSecret | HoldfastError],
+    answers: Mapping[SecretRef, ReadSecret | HoldfastError],
 ) -> None:
     console = invocation.console
     for ref, names in used_by.items():
-        answer = found[ref]
+        answer = answers[ref]
         used_in = (f"  ({_listed(names, all_of_them=invocation.verbose)})", "dim")
         if isinstance(answer, HoldfastError):
             console.line((" ✗ ", "bold red"), str(ref), used_in)

@@ -57,11 +57,11 @@ def versions(invocation: Invocation, name: OneStack) -> Exit:
     from holdfast.cli.views.state import show_versions, versions_document
     from holdfast.states import versions as state_versions
 
-    stack, found = run_on_stack(invocation, name, state_versions.versions)
+    stack, listed = run_on_stack(invocation, name, state_versions.versions)
     if invocation.as_json:
-        invocation.document(versions_document(stack, found))
+        invocation.document(versions_document(stack, listed))
     else:
-        show_versions(invocation.console, stack, found)
+        show_versions(invocation.console, stack, listed)
     return Exit.DONE
 
 
@@ -99,11 +99,11 @@ def diff(
         old, new = await load_pair(session, stack, before, after)
         return old, new, compare(session, stack, old.content, new.content)
 
-    stack, (old, new, found) = run_on_stack(invocation, name, work)
+    stack, (old, new, difference) = run_on_stack(invocation, name, work)
     if invocation.as_json:
-        invocation.document(diff_document(stack, old, new, found))
+        invocation.document(diff_document(stack, old, new, difference))
     else:
-        show_diff(invocation.console, stack, old, new, found)
+        show_diff(invocation.console, stack, old, new, difference)
     return Exit.DONE
 
 
@@ -219,7 +219,7 @@ def adopt(
         Option("--start-empty", help="The state file there belongs to another stack: start without a state."),
     ] = False,
 ) -> Exit:
-    """Import the local state file of a module without a backend. The file is renamed, never deleted."""
+    """Take over the local state file of a module as its managed state. The file is renamed, never deleted."""
     from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import resources_text
     from holdfast.runs import audit_trail

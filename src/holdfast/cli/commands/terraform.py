@@ -52,17 +52,19 @@ def terraform(
     from holdfast.cli.context import run_on_stack
     from holdfast.plans.passthrough import run_reading
 
-    words = tuple(arguments or ())
-    if not words:
+    command_line = tuple(arguments or ())
+    if not command_line:
         raise UsageError(
             "HF-USE-10",
             "no Terraform command given",
             hint=f"Example: holdfast terraform {name} -- state list",
         )
-    _refuse_writing(words)
-    _, answer = run_on_stack(invocation, name, lambda session, stack: run_reading(session, stack, words))
+    _refuse_writing(command_line)
+    _, answer = run_on_stack(
+        invocation, name, lambda session, stack: run_reading(session, stack, command_line)
+    )
     redactor = invocation.console.redactor
-    shows_values = words[0] in {"show", "output"}
+    shows_values = command_line[0] in {"show", "output"}
     _write(sys.stdout, _document(redactor, answer.out) if shows_values else redactor.clean_bytes(answer.out))
     _write(sys.stderr, redactor.clean_bytes(answer.err))
     return Exit.DONE if answer.code == 0 else Exit.FAILED
@@ -98,17 +100,17 @@ def _document(redactor: Redactor, data: bytes) -> bytes:
     return (msgspec.json.format(text, indent=2) if b"\n " in data else text) + b"\n"
 
 
-def _refuse_writing(words: tuple[str, ...]) -> None:
-    plain = [word for word in words if not word.startswith("-")]
+def _refuse_writing(arguments: tuple[str, ...]) -> None:
+    plain = [word for word in arguments if not word.startswith("-")]
     first = plain[0] if plain else ""
     name = " ".join(plain[:2]) if first == "state" else first
     reads = first in READING or (first == "state" and len(plain) > 1 and plain[1] in READING_STATE)
-    if first == "fmt" or words[0] != first:
-        reads = first == "fmt" and "-check" in words and words[0] == first
+    if first == "fmt" or arguments[0] != first:
+        reads = first == "fmt" and "-check" in arguments and arguments[0] == first
     if not reads:
         instead = INSTEAD.get(name, "holdfast --help")
         raise Refused(
             "HF-USE-11",
-            f"terraform {name or ' '.join(words)} is not a read-only command",
+            f"terraform {name or ' '.join(arguments)} is not a read-only command",
             hint=f"Use instead: {instead}",
         )

@@ -195,11 +195,16 @@ def _show_resources(console: Console, changes: list[ResourceChange], *, verbose:
 
 def _attributes(console: Console, change: ResourceChange) -> str:
     """The attributes that force a replacement, or that an update changes, in a few words."""
-    found = differences(change, clean=console.redactor.clean, at_most=20).shown
-    shown = [one for one in found if one.forces_replacement] if change.replaces else list(found)
-    shown = [one for one in shown if one.after != KNOWN_AFTER_APPLY] or shown
+    changed = differences(change, clean=console.redactor.clean, at_most=20).shown
+    shown = (
+        [difference for difference in changed if difference.forces_replacement]
+        if change.replaces
+        else list(changed)
+    )
+    shown = [difference for difference in shown if difference.after != KNOWN_AFTER_APPLY] or shown
     texts = [
-        f"{'' if change.replaces else one.path + ': '}{values_text(one)}" for one in shown[:_MOST_ATTRIBUTES]
+        f"{'' if change.replaces else difference.path + ': '}{values_text(difference)}"
+        for difference in shown[:_MOST_ATTRIBUTES]
     ]
     more = f"; {len(shown) - _MOST_ATTRIBUTES} more" if len(shown) > _MOST_ATTRIBUTES else ""
     return f"  ({'; '.join(texts)}{more})" if texts else ""

@@ -27,15 +27,15 @@ def entry_document(entry: Entry) -> Document:
     return fields(entry, "name", "serial", "lineage", "resources", "at", "who", "why", "run", "current")
 
 
-def versions_document(stack: Stack, found: Versions) -> Document:
-    now = found.current
+def versions_document(stack: Stack, versions: Versions) -> Document:
+    now = versions.current
     return {
         "version": 1,
         "stack": stack.name,
-        "kept": found.kept,
-        "versions": [entry_document(entry) for entry in found.entries],
+        "kept": versions.kept,
+        "versions": [entry_document(entry) for entry in versions.entries],
         "current": fields(now, "serial", "lineage", "resources") if now is not None else None,
-        "unseen": found.unseen,
+        "unseen": versions.unseen,
     }
 
 
@@ -95,13 +95,15 @@ def content_document(stack: Stack, loaded: Loaded) -> Document:
         **entry_document(loaded.entry),
         "terraform_version": state.terraform_version,
         "managed": state.managed,
-        "data": sum(one.mode == "data" for one in resources) if resources is not None else None,
-        "resources": [fields(one, "address", "mode", "type", "tainted", "deposed") for one in resources]
+        "data": sum(resource.mode == "data" for resource in resources) if resources is not None else None,
+        "resources": [
+            fields(resource, "address", "mode", "type", "tainted", "deposed") for resource in resources
+        ]
         if resources is not None
         else None,
         "outputs": {
-            one.name: {"value": None if one.sensitive else one.read(), "sensitive": one.sensitive}
-            for one in sorted(outputs, key=lambda one: one.name)
+            output.name: {"value": None if output.sensitive else output.read(), "sensitive": output.sensitive}
+            for output in sorted(outputs, key=lambda output: output.name)
         }
         if outputs is not None
         else None,
@@ -134,7 +136,7 @@ def show_content(console: Console, stack: Stack, loaded: Loaded) -> None:
         ]
         more = f"  ({', '.join(notes)})" if notes else ""
         console.line(f"   {resource.address}{more}")
-    for output in sorted(state.outputs, key=lambda one: one.name):
+    for output in sorted(state.outputs, key=lambda output: output.name):
         value = "(sensitive)"
         if not output.sensitive:
             cleaned = clean_value(console.redactor, output.name, output.read())
@@ -142,13 +144,13 @@ def show_content(console: Console, stack: Stack, loaded: Loaded) -> None:
         console.line(f"   {output.name} = {value}")
 
 
-def diff_document(stack: Stack, old: Loaded, new: Loaded, found: StateDiff | None) -> Document:
+def diff_document(stack: Stack, old: Loaded, new: Loaded, diff: StateDiff | None) -> Document:
     return {
         "version": 1,
         "stack": stack.name,
         "from": entry_document(old.entry),
         "to": entry_document(new.entry),
-        **changes_document(found),
+        **changes_document(diff),
     }
 
 
@@ -175,36 +177,38 @@ def changes_document(diff: StateDiff | None) -> Document:
     }
 
 
-def show_diff(console: Console, stack: Stack, old: Loaded, new: Loaded, found: StateDiff | None) -> None:
+def show_diff(console: Console, stack: Stack, old: Loaded, new: Loaded, diff: StateDiff | None) -> None:
     console.say(f" {stack.name}: from {old.entry.shown} to {new.entry.shown}")
     if old.entry.lineage != new.entry.lineage:
         console.line(("   ! ", "yellow"), f"lineage: {old.entry.lineage} → {new.entry.lineage}")
-    show_changes(console, found)
+    show_changes(console, diff)
 
 
-def show_changes(console: Console, found: StateDiff | None) -> None:
-    if found is None:
+def show_changes(console: Console, diff: StateDiff | None) -> None:
+    if diff is None:
         console.say(f"   {_NOT_COMPARED}")
         return
-    for one in found.resources:
-        _show_resource(console, one)
-    for output in found.outputs:
+    for resource in diff.resources:
+        _show_resource(console, resource)
+    for output in diff.outputs:
         sign, style = _SIGNS[output.kind]
         values = f"{output.before or 'null'} → {output.after or 'null'}"
         console.line((f"   {sign} ", style), f"output {output.name}: {values}")
-    if found.same:
+    if diff.same:
         console.say("   No differences.")
 
 
-def _show_resource(console: Console, one: ResourceDiff) -> None:
-    sign, style = _SIGNS[one.kind]
-    deposed = f"  (deposed {one.deposed})" if one.deposed else ""
-    note = f"  {one.note}" if one.note else ""
-    console.line((f"   {sign} ", style), f"{one.address}{deposed}{note}")
-    for each in one.attributes:
-        console.line((f"       {each.path}: {each.before or 'null'} → {each.after or 'null'}", "dim"))
-    if one.more:
-        console.line((f"       … and {one.more} more", "dim"))
+def _show_resource(console: Console, resource: ResourceDiff) -> None:
+    sign, style = _SIGNS[resource.kind]
+    deposed = f"  (deposed {resource.deposed})" if resource.deposed else ""
+    note = f"  {resource.note}" if resource.note else ""
+    console.line((f"   {sign} ", style), f"{resource.address}{deposed}{note}")
+    for attribute in resource.attributes:
+        console.line(
+            (f"       {attribute.path}: {attribute.before or 'null'} → {attribute.after or 'null'}", "dim")
+        )
+    if resource.more:
+        console.line((f"       … and {resource.more} more", "dim"))
 
 
 def rollback_document(stack: Stack, done: RolledBack, plan: Document) -> Document:
