@@ -16,8 +16,9 @@ from lab_stacks import held, in_state, none_left, one_stack, warm_processes, wit
 from program import Program, eventually
 from small import on_a_terminal
 
+from holdfast.runs.intent import Intent
 from holdfast.secrets.keys import Key
-from holdfast.store.claims import Claim
+from holdfast.store.claims import StoredClaim
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
@@ -82,7 +83,7 @@ def test_the_next_command_says_what_is_known(killed: Program, service: LabServic
     one = made(service)["one"]
     error = error_of(killed, "plan", code=6)
     assert error["code"] == "HF-RUN-8"
-    assert "the last apply of a ended without an answer" in error["message"]
+    assert "The last apply of a was interrupted; its outcome is unknown." in error["message"]
     assert "Terraform: nobody saw its end." in error["message"]
     assert (
         "Recorded in the state: 0 of 2.  Created and not recorded: 1.  Started, end unknown: 1."
@@ -222,17 +223,13 @@ def left_by_the_dead(program: Program, *, host: str | None, operation: str = "ap
     gone = subprocess.Popen(["true"])
     gone.wait()
     store = store_of(program)
-    process: dict[str, Any] = dict(process_table.this_process().document(), pid=gone.pid, started="1")
+    process = process_table.this_process()._replace(pid=gone.pid, started="1")
     if host is not None:
-        process |= {"host": host, "machine": "elsewhere"}
+        process = process._replace(host=host, machine="elsewhere")
     run = clock.new_id()
-    intent: dict[str, object] = {
-        "operation": operation,
-        "who": "ci",
-        "started": "2026-01-02T03:04:05+00:00",
-        "process": process,
-    }
-    assert store.claims.take(Claim(stack="a", run=run, intent=intent)).run == run
+    started = "2026-01-02T03:04:05+00:00"
+    intent = Intent(operation=operation, who="ci", started=started, process=process)
+    assert store.claims.take(StoredClaim("a", run, intent.document())).run == run
     return run
 
 

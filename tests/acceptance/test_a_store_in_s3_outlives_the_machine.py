@@ -16,9 +16,12 @@ import pytest
 from flaky_s3 import Deaf, Fails, FlakyS3, LateAnswer, LostAnswer, Twice
 from flaky_s3 import Fault as S3Fault
 from lab_stacks import ended, held, lab_module, left_behind, none_left
+from msgspec import structs
 from program import Program, eventually
 
+from holdfast.runs.intent import Intent
 from holdfast.secrets.keys import Key
+from holdfast.store.claims import StoredClaim
 from holdfast.store.place import open_blobs
 from holdfast.store.run_store import RunStore
 from provider.service import Fault, LabService
@@ -143,7 +146,9 @@ def out_of_sight(store: RunStore, run: str) -> None:
     """What was on this machine was on another one, and was last heard of a while ago."""
     (claim,) = store.claims.all()
     store.claims.release(claim.stack, claim.run)
-    store.claims.take(claim._replace(intent=claim.intent | {"process": elsewhere(claim.intent["process"])}))
+    intent = Intent.from_document(claim.intent)
+    moved = structs.replace(intent, process=intent.process._replace(host="runner-7", machine="another"))
+    store.claims.take(StoredClaim(claim.stack, claim.run, moved.document()))
     lease = store.encrypted.read("leases/lanes/default")
     assert lease is not None
     record: dict[str, Any] = lease.document()

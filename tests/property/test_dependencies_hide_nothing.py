@@ -9,7 +9,7 @@ from results_made import result, stack
 from holdfast.changes.dependencies import needs, with_dependencies
 from holdfast.kernel.errors import MOST_SEVERE_FIRST
 from holdfast.plans.result import exit_of
-from holdfast.plans.status import SETTLED, STOPS_DEPENDENTS, Status
+from holdfast.plans.status import RESULTS, Status
 from holdfast.stacks.order import dependents_of, waves
 from holdfast.stacks.stack import Stack
 
@@ -29,7 +29,7 @@ def repositories(draw: st.DrawFn) -> tuple[Stack, ...]:
 def planned(draw: st.DrawFn) -> tuple[tuple[Stack, ...], dict[str, Status]]:
     stacks = draw(repositories())
     chosen = draw(st.sets(st.sampled_from(NAMES)))
-    statuses = st.sampled_from([one for one in Status if one not in {Status.REMOVED, Status.APPLIED}])
+    statuses = st.sampled_from([one for one in RESULTS if one not in {Status.REMOVED, Status.APPLIED}])
     return stacks, {name: draw(statuses) for name in sorted(chosen)}
 
 
@@ -49,9 +49,10 @@ def test_no_exit_gets_better(given_: tuple[tuple[Stack, ...], dict[str, Status]]
     assert MOST_SEVERE_FIRST.index(is_) <= MOST_SEVERE_FIRST.index(was)
     waits = needs([by_name[name] for name in statuses], stacks)
     for name, one in after.items():
-        stopped = [other for other in waits[name] if after[other].status in STOPS_DEPENDENTS]
+        stopped = [other for other in waits[name] if after[other].status.stops_dependents]
         if stopped:
-            assert one.status not in SETTLED | {Status.PLANNED}
+            assert not one.status.satisfies_dependents
+            assert one.status is not Status.PLANNED
         if one.status is Status.BLOCKED and before[name].status is not Status.BLOCKED:
             assert stopped
 

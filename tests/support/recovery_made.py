@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.runs.intent import Intent, PlannedChange
+from holdfast.runs.intent import PlanIntent, PlannedChange
 
 LAB = "holdfast.dev/labs/lab"
 LINEAGE = "8c1f"
@@ -107,21 +107,13 @@ def planned(address: str, *actions: str, before_id: str | None = None, **more: A
     )
 
 
-def intent(*changes: PlannedChange, serial: int = SERIAL, lineage: str = LINEAGE) -> Intent:
-    return Intent(
-        run="01JD7Q",
-        change="01JD3F",
-        stack="prod/network",
-        operation="apply",
+def intent(*changes: PlannedChange, serial: int = SERIAL, lineage: str = LINEAGE) -> PlanIntent:
+    return PlanIntent(
         digest="d1",
         lineage=lineage,
         serial=serial,
         place="local:x",
         engine={"kind": "embedded", "product": "terraform", "version": "1.15.5"},
-        who="ci:acme/infra#412",
-        host="runner-7",
-        pid=4711,
-        started="2026-01-02T14:02:00Z",
         work="/w/1",
         backup="b-1",
         changes=changes,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import structs
 
 from holdfast.plans.result import ErrorShown, StackResult
-from holdfast.plans.status import STOPS_DEPENDENTS, Status
+from holdfast.plans.status import Status
 from holdfast.stacks.order import waves
 from holdfast.stacks.stack import Stack
 
@@ -66,7 +66,7 @@ def _beside(result: StackResult, needed: list[StackResult]) -> StackResult:
     for_want_of_it = result.status is Status.FAILED and _only_the_plan_failed(result)
     if result.status not in _HAS_A_PLAN and not for_want_of_it:
         return result
-    stopping = next((one for one in needed if one.status in STOPS_DEPENDENTS), None)
+    stopping = next((other for other in needed if other.status.stops_dependents), None)
     if stopping is not None and result.status is Status.WAITING:
         # That it waits for people must not be hidden either.
         note = f"its dependency {stopping.stack.name} is {stopping.status}"

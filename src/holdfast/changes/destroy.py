@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.kernel.errors import Refused
-from holdfast.plans.context import Session
+from holdfast.plans.context import Project
 from holdfast.stacks.order import dependents_of
 from holdfast.stacks.stack import Stack
+from holdfast.store.run_store import RunStore
 
 
-def require_unneeded(session: Session, stacks: Sequence[Stack]) -> None:
+def require_unneeded(project: Project, store: RunStore, stacks: Sequence[Stack]) -> None:
     """A stack that others depend on goes with them or after them. One that holds nothing needs nothing."""
     chosen = {stack.name for stack in stacks}
     for stack in stacks:
-        for name in dependents_of(stack.name, session.stacks.values()):
-            if name not in chosen and _holds_something(session, name):
+        for name in dependents_of(stack.name, project.stacks.values()):
+            if name not in chosen and _holds_something(store, name):
                 raise Refused(
                     "HF-DEST-1",
                     f"{stack.name}: {name} needs it, and still holds resources",
@@ -23,7 +24,7 @@ def require_unneeded(session: Session, stacks: Sequence[Stack]) -> None:
                 )
 
 
-def _holds_something(session: Session, name: str) -> bool:
+def _holds_something(store: RunStore, name: str) -> bool:
     """As far as it was seen; a stack that was never seen has nothing that we know of."""
-    seen = session.store.last_seen(name)
+    seen = store.last_seen(name)
     return seen is not None and seen.resources != 0

@@ -7,7 +7,7 @@ from msgspec import Struct
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place
 from holdfast.plans.backend_config import managed_place
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import Status
 from holdfast.stacks.stack import RemovedStack, Stack
@@ -59,21 +59,21 @@ def _stranger(name: str) -> Stack:
     return Stack(name=name, kind=RuleKind.NAMED, place=Place(file="holdfast.yaml"), module=".")
 
 
-async def look_into(session: Session, removed: tuple[RemovedStack, ...]) -> tuple[Gone, ...]:
-    return tuple([await _look(session, one) for one in removed])
+async def look_into(context: ChangeContext, removed: tuple[RemovedStack, ...]) -> tuple[Gone, ...]:
+    return tuple([await _look(context, one) for one in removed])
 
 
-async def _look(session: Session, removed: RemovedStack) -> Gone:
-    kept = session.store.states.current(removed.name)
-    seen = session.store.last_seen(removed.name)
+async def _look(context: ChangeContext, removed: RemovedStack) -> Gone:
+    kept = context.store.states.current(removed.name)
+    seen = context.store.last_seen(removed.name)
     if kept is not None and (seen is None or seen.place == managed_place(removed.name)):
         return _gone(removed, kept.state)
     if removed.stack is None:
         return Gone(removed=removed, resources=None, note="what the stack was cannot be told any more")
-    if not (session.root / removed.stack.module).is_dir():
+    if not (context.project.root / removed.stack.module).is_dir():
         return Gone(removed=removed, resources=None, note=f"its code in {removed.stack.module} is gone too")
     try:
-        return _gone(removed, await pull(session, removed.stack))
+        return _gone(removed, await pull(context, removed.stack))
     except HoldfastError as error:
         return Gone(removed=removed, resources=None, note=error.problem.message)
 

@@ -31,6 +31,7 @@ from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.stack import Stack
 from holdfast.stacks.variables import variables_reader
 from holdfast.store.place import open_blobs
+from holdfast.store.run_records import SPOOL
 from holdfast.store.run_store import RunStore
 from holdfast.system import git as git_door
 from holdfast.system.environment import Environment
@@ -221,5 +222,6 @@ def open_repository(
         store=RunStore(
             open_blobs(loaded.store, loaded.root, environment.variables),
             key or (lambda: load_or_create_key(environment).key),
+            spool=environment.home / SPOOL,
         ),
     )

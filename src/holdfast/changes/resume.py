@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from msgspec import structs
 
 from holdfast.changes.apply_rules import require_owner
 from holdfast.kernel.errors import Busy, Refused
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
+from holdfast.recovery.explain import explain_unknown_run
+from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs import audit_trail, lanes
-from holdfast.runs.intent import Intent
-from holdfast.runs.run import StackRun
+from holdfast.runs.executor import RunExecutor
+from holdfast.runs.intent import PlanIntent
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import PlanOptions
 
 Ask = Callable[[StackResult], Awaitable[bool]]
 
 
-async def go_on(session: Session, stack: Stack, intent: Intent, ask: Ask | None) -> StackResult:
+async def go_on(context: ChangeContext, stack: Stack, intent: PlanIntent, ask: Ask | None) -> StackResult:
     """Without `ask` only what the dead run meant to do is done; what goes beyond waits for its own plan."""
-    run = StackRun(session, stack, operation="apply")
+    run = RunExecutor(
+        context,
+        PlanChecks(context.project, context.engines, context.control, (stack,), form=False),
+        stack,
+        operation="apply",
+        explain=partial(explain_unknown_run, context),
+    )
     try:
-        require_owner(session, stack)
-        async with lanes.held(session, (stack,)) as holding:
+        require_owner(context.project, stack)
+        async with lanes.held(context.store, context.control, context.identity, (stack,)) as holding:
             return holding.explained((await _rest(run, intent, ask),))[0]
     except (Busy, Refused) as error:
         # The run is settled all the same; what is left of it waits for an apply of its own.
@@ -33,11 +42,13 @@ async def go_on(session: Session, stack: Stack, intent: Intent, ask: Ask | None)
         return run.result
     finally:
         await run.close()
-        audit_trail.ended(session, run.result, what="apply", override_reason=None)
-        await audit_trail.closed(session)
+        audit_trail.ended(
+            context.identity.audit, context.control.tell, run.result, what="apply", override_reason=None
+        )
+        await audit_trail.closed(context.identity.audit, context.control.tell)
 
 
-async def _rest(run: StackRun, intent: Intent, ask: Ask | None) -> StackResult:
+async def _rest(run: RunExecutor, intent: PlanIntent, ask: Ask | None) -> StackResult:
     result = await run.plan(PlanOptions(destroy=_destroys(intent)))
     if result.status is not Status.PLANNED:
         return result
@@ -51,12 +62,12 @@ async def _rest(run: StackRun, intent: Intent, ask: Ask | None) -> StackResult:
     return await run.apply()
 
 
-def _destroys(intent: Intent) -> bool:
+def _destroys(intent: PlanIntent) -> bool:
     """A run that only deleted is not followed by one that makes everything again."""
     return bool(intent.changes) and all(change.actions == ("delete",) for change in intent.changes)
 
 
-def beyond(intent: Intent, result: StackResult) -> tuple[str, ...]:
+def beyond(intent: PlanIntent, result: StackResult) -> tuple[str, ...]:
     """What the new plan would change that the old one did not mean to touch."""
     meant = {change.address for change in intent.changes}
     changes = result.plan.changes if result.plan is not None else ()

@@ -10,7 +10,8 @@ from typing import TypeVar
 from holdfast.changes import preconditions
 from holdfast.changes.repository import Repository, open_repository
 from holdfast.cli.command import Invocation
-from holdfast.plans.context import Session, opened
+from holdfast.kernel.errors import HoldfastError
+from holdfast.plans.context import ChangeContext, Control, Project, open_context
 from holdfast.plans.events import Listener, Stopping, nobody
 from holdfast.secrets.keys import Key, LoadedKey, load_or_create_key
 from holdfast.stacks.stack import Stack
@@ -46,7 +47,11 @@ class CommandContext:
         return self._key.key
 
     def run(
-        self, work: Callable[[Session], Awaitable[T]], tell: Listener = nobody, *, storeless: bool = False
+        self,
+        work: Callable[[ChangeContext], Awaitable[T]],
+        tell: Listener = nobody,
+        *,
+        storeless: bool = False,
     ) -> T:
         """Run something that needs engines. The first Ctrl-C stops gracefully, the second at once.
 
@@ -63,7 +68,7 @@ class CommandContext:
                 self.invocation.console.warn(warning)
             self.cleaned = collect_garbage_quickly(repository.environment.home, repository.config.work)
 
-    async def _run(self, work: Callable[[Session], Awaitable[T]], tell: Listener) -> T:
+    async def _run(self, work: Callable[[ChangeContext], Awaitable[T]], tell: Listener) -> T:
         stop = Stop()
         loop = asyncio.get_running_loop()
 
@@ -74,27 +79,40 @@ class CommandContext:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, request_stop)
         repository = self.repository
-        async with opened(
+        project = Project(
             config=repository.config,
             environment=self.invocation.environment,
             code=repository.code,
-            store=repository.store,
-            key=self.key,
+            stacks=repository.by_name,
+        )
+        async with open_context(
+            project,
+            repository.store,
             choose=repository.choose,
             redactor=self.invocation.console.redactor,
-            who=repository.who,
-            stop=stop,
-            stacks=repository.by_name,
-            wait=self.wait,
-            tell=tell,
-        ) as session:
-            return await work(session)
+            control=Control(tell=tell, stop=stop, wait=self.wait),
+        ) as change_context:
+            try:
+                return await work(change_context)
+            except HoldfastError as error:
+                raise await _explained(change_context, error) from None
 
 
 def run_on_stack(
-    invocation: Invocation, name: str, work: Callable[[Session, Stack], Awaitable[T]]
+    invocation: Invocation, name: str, work: Callable[[ChangeContext, Stack], Awaitable[T]]
 ) -> tuple[Stack, T]:
     """The stack of this name, and the result of the work on it."""
     context = CommandContext(invocation)
     stack = context.repository.one(name)
-    return stack, context.run(lambda session: work(session, stack))
+    return stack, context.run(lambda change_context: work(change_context, stack))
+
+
+async def _explained(context: ChangeContext, error: HoldfastError) -> HoldfastError:
+    """The error of an interrupted run, with what is known of that run."""
+    from holdfast.runs.outcome import UnknownRun
+
+    if not isinstance(error, UnknownRun):
+        return error
+    from holdfast.recovery.explain import explain_unknown_run
+
+    return await explain_unknown_run(context, error)

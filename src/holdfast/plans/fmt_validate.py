@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from holdfast.checks.model.subjects import CheckedStack, Checkout, EngineOutput
 from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Problem
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext, Engines
 from holdfast.plans.errors import Cancelled, TerraformFailed, tail
 from holdfast.plans.failures import problem_of
 from holdfast.plans.terraform import Terraform
@@ -68,25 +68,25 @@ class Format(MaskedStruct, frozen=True, kw_only=True):
 
 
 async def engine_said(
-    session: Session, stacks: Sequence[CheckedStack], *, fix: bool = False
+    context: ChangeContext, stacks: Sequence[CheckedStack], *, fix: bool = False
 ) -> tuple[EngineOutput, ...]:
     """Each root module once for every engine that runs it; with `fix` the format is written back.
 
     What cannot be asked says why; only a wish to stop is raised.
     """
-    groups, without = _groups(session, stacks)
-    said = await asyncio.gather(*(_asked(session, group, fix=fix) for group in groups))
+    groups, without = _groups(context.engines, stacks)
+    said = await asyncio.gather(*(_asked(context, group, fix=fix) for group in groups))
     return (*said, *without)
 
 
 def _groups(
-    session: Session, stacks: Iterable[CheckedStack]
+    engines: Engines, stacks: Iterable[CheckedStack]
 ) -> tuple[list[_Group], tuple[EngineOutput, ...]]:
     together: dict[tuple[str, EngineId], list[CheckedStack]] = {}
     without: list[EngineOutput] = []
     for stack in stacks:
         try:
-            engine = session.choose(stack.stack).engine
+            engine = engines.choose(stack.stack).engine
         except HoldfastError as error:
             why = _words(error)
             said = EngineOutput(stack=stack, folder=stack.stack.module, validate_skipped=why, fmt_skipped=why)
@@ -133,13 +133,13 @@ def _formattable(checkout: Checkout, paths: Iterable[str], engine: EngineId) -> 
     return [path for path in paths if path.endswith(_FORMATTED[engine.product]) and path in ours]
 
 
-async def _asked(session: Session, group: _Group, *, fix: bool) -> EngineOutput:
+async def _asked(context: ChangeContext, group: _Group, *, fix: bool) -> EngineOutput:
     """The first stack that can be made ready speaks for all: what differs between them is no code."""
-    async with session.places:
+    async with context.engines.slots:
         why = ""
         for stack in group.stacks:
             try:
-                return await _say(session, group, stack, fix=fix)
+                return await _say(context, group, stack, fix=fix)
             except Cancelled:
                 raise
             except (HoldfastError, OSError) as error:
@@ -154,15 +154,15 @@ async def _asked(session: Session, group: _Group, *, fix: bool) -> EngineOutput:
         )
 
 
-async def _say(session: Session, group: _Group, stack: CheckedStack, *, fix: bool) -> EngineOutput:
-    async with _ready(session, without_secrets(stack.stack)) as terraform:
-        form = await format_of(session, terraform, group.paths, fix=fix)
+async def _say(context: ChangeContext, group: _Group, stack: CheckedStack, *, fix: bool) -> EngineOutput:
+    async with _ready(context, without_secrets(stack.stack)) as terraform:
+        form = await format_of(terraform, group.paths, fix=fix)
         valid = await _validity(terraform)
     unseen = None
     needed = without_values(stack.stack)
     if references_of(replace(needed, backend=None)) and _may_miss_a_secret(stack, valid):
         try:
-            async with _ready(session, needed) as terraform:
+            async with _ready(context, needed) as terraform:
                 valid = await _validity(terraform)
         except Cancelled:
             raise
@@ -184,10 +184,10 @@ async def _say(session: Session, group: _Group, stack: CheckedStack, *, fix: boo
 
 
 @contextlib.asynccontextmanager
-async def _ready(session: Session, stack: Stack) -> AsyncIterator[Terraform]:
+async def _ready(context: ChangeContext, stack: Stack) -> AsyncIterator[Terraform]:
     """A state that is not in order, or that nobody here may read, is no reason to leave code unlooked at."""
-    async with prepared(session, stack, for_state=True, stateless=True) as ready:
-        yield Terraform(session, ready)
+    async with prepared(context, stack, for_state=True, stateless=True) as ready:
+        yield Terraform(context, ready)
 
 
 # Validity
@@ -238,17 +238,16 @@ async def _validated(terraform: Terraform) -> Validation:
 # Format
 
 
-async def format_of(session: Session, terraform: Terraform, paths: Sequence[str], *, fix: bool) -> Format:
+async def format_of(terraform: Terraform, paths: Sequence[str], *, fix: bool) -> Format:
     """Copies have names of our own: `fmt` passes over folders whose name begins with a point.
 
     Files that are the same have one copy: the roots of many stacks are.
     """
-    before = {
-        path: content for path in paths if (content := files.content_of(session.root / path)) is not None
-    }
+    root = terraform.context.project.root
+    before = {path: content for path in paths if (content := files.content_of(root / path)) is not None}
     if not before:
         return Format()
-    folder = files.private_folder(session.scratch / f"fmt-{clock.random_token(6)}")
+    folder = files.private_folder(terraform.context.engines.scratch / f"fmt-{clock.random_token(6)}")
     try:
         alike = {path: (_ending(path), content) for path, content in before.items()}
         copies = {one: folder / f"{number}{one[0]}" for number, one in enumerate(set(alike.values()))}
@@ -260,7 +259,7 @@ async def format_of(session: Session, terraform: Terraform, paths: Sequence[str]
         after = {path: formatted[one] for path, one in alike.items()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    mended = _write_back(session.root, before, after) if fix else ()
+    mended = _write_back(root, before, after) if fix else ()
     return Format(
         formatted={path: content for path, content in after.items() if path not in mended},
         fixed=mended,

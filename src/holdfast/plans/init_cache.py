@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.reader import constant
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.workdir import Prepared
 from holdfast.system import files
 from holdfast.terraform.engine.mirror import Mirror, Package, supports_plaintext
@@ -115,14 +115,14 @@ def starts_no_program(modules: Iterable[ModuleCode], cli_config: str | None) -> 
 class Initialiser:
     """For one prepared stack: look, link, and remember."""
 
-    def __init__(self, session: Session, prepared: Prepared) -> None:
-        self._session = session
+    def __init__(self, context: ChangeContext, prepared: Prepared) -> None:
+        self._context = context
         self._prepared = prepared
         self._module = prepared.work.module
-        self._mirror = Mirror(session.environment.home / "providers")
-        self._decides = decides(session.code, prepared)
+        self._mirror = Mirror(context.project.environment.home / "providers")
+        self._decides = decides(context.project.code, prepared)
         self._record = prepared.work.folder / "init.json"
-        self._templates = session.environment.home / "templates"
+        self._templates = context.project.environment.home / "templates"
 
     # What need not be done again
 
@@ -187,7 +187,7 @@ class Initialiser:
         if self._link_known():
             yield
             return
-        async with self._session.filling:
+        async with self._context.engines.mirror_lock:
             lock = self._mirror.hold_lock()
             await asyncio.to_thread(lock.__enter__)
             try:
@@ -206,7 +206,9 @@ class Initialiser:
         return None not in links
 
     def _asks_for_providers(self) -> bool:
-        return asks_for_providers(self._session.code.module(folder) for folder in self._prepared.modules)
+        return asks_for_providers(
+            self._context.project.code.module(folder) for folder in self._prepared.modules
+        )
 
     def done(self, source_lock: bytes | None) -> Initialised:
         """After a real init: take packages into the mirror, and remember what need not be done again."""
@@ -228,7 +230,9 @@ class Initialiser:
             place = self._place(one)
             if self._mirror.find(one) is None and place.is_dir() and one.package_hashes:
                 plain = supports_plaintext(
-                    place, scratch=self._session.scratch, path=self._prepared.environment.get("PATH", "")
+                    place,
+                    scratch=self._context.engines.scratch,
+                    path=self._prepared.environment.get("PATH", ""),
                 )
                 self._mirror.add(place.resolve(), one.package_hashes, plain=plain)
 

@@ -6,23 +6,24 @@ from pathlib import Path
 
 from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.plans.backend_config import StateHome, states_beside
-from holdfast.plans.context import Session
+from holdfast.plans.context import Project
 from holdfast.stacks.stack import Stack
+from holdfast.store.run_store import RunStore
 from holdfast.terraform.workdirs.workdir import hold_unsaved_states
 
 
-def refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
+def refuse_leftovers(root: Path, store: RunStore, stack: Stack, home: StateHome) -> None:
     """A stack whose state Holdfast keeps does not begin with an empty one while another lies about."""
     if not home.managed:
         return
     # A version that cannot be read is said here, at once: behind the door Terraform would ask for it again.
-    if session.store.states.current(stack.name) is not None:
+    if store.states.current(stack.name) is not None:
         return
-    if session.store.last_seen(stack.name) is not None:
+    if store.last_seen(stack.name) is not None:
         return
-    found = states_beside(session.root / stack.module)
+    found = states_beside(root / stack.module)
     if found:
-        shown = ", ".join(str(path.relative_to(session.root)) for path in found[:3])
+        shown = ", ".join(str(path.relative_to(root)) for path in found[:3])
         raise Refused(
             "HF-STATE-1",
             f"{stack.name}: its code names no backend, and a state lies beside it already: {shown}",
@@ -30,31 +31,30 @@ def refuse_leftovers(session: Session, stack: Stack, home: StateHome) -> None:
         )
 
 
-def strangers(session: Session, stack: Stack, home: StateHome) -> tuple[str, ...]:
+def strangers(root: Path, stack: Stack, home: StateHome) -> tuple[str, ...]:
     """States beside a module whose stack has one of its own: not used, and never passed over in silence."""
-    found = states_beside(session.root / stack.module) if home.managed else ()
+    found = states_beside(root / stack.module) if home.managed else ()
     return tuple(
-        f"{path.relative_to(session.root)} lies beside the code and is not this stack's state"
-        for path in found
+        f"{path.relative_to(root)} lies beside the code and is not this stack's state" for path in found
     )
 
 
-def keep_forgotten(session: Session, stack: Stack) -> None:
+def keep_forgotten(project: Project, store: RunStore, stack: Stack) -> None:
     """A killed run could not keep what Terraform had failed to save: it still lies where that run worked."""
-    with hold_unsaved_states(session.environment.home, session.root, stack.name) as found:
+    with hold_unsaved_states(project.environment.home, project.root, stack.name) as found:
         for file in found:
-            keep_unsaved(session, stack, file)
+            keep_unsaved(store, stack, file)
 
 
-def keep_unsaved(session: Session, stack: Stack, file: Path) -> None:
+def keep_unsaved(store: RunStore, stack: Stack, file: Path) -> None:
     """Seal a state that could not be saved, and only then take the clear copy away."""
-    session.store.keep_errored(stack.name, file.read_bytes())
+    store.keep_errored(stack.name, file.read_bytes())
     file.unlink()
 
 
-def refuse_unsaved(session: Session, stack: Stack) -> None:
+def refuse_unsaved(store: RunStore, stack: Stack) -> None:
     """Nothing is planned before the state that could not be saved is."""
-    if session.store.errored(stack.name) is not None:
+    if store.errored(stack.name) is not None:
         raise UnknownOutcome(
             "HF-STATE-5",
             f"{stack.name}: the last apply could not save its state; Holdfast keeps it, encrypted",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import prepared
 from holdfast.stacks.stack import Stack
@@ -14,10 +14,10 @@ _SHOW_VALUES = (("console",), ("output",), ("show",), ("state",))
 """What prints values of the state, and marks in the text none of those that are sensitive."""
 
 
-async def run_reading(session: Session, stack: Stack, words: tuple[str, ...]) -> CommandResult:
-    async with prepared(session, stack, for_state=True) as ready:
-        terraform = Terraform(session, ready)
+async def run_reading(context: ChangeContext, stack: Stack, words: tuple[str, ...]) -> CommandResult:
+    async with prepared(context, stack, for_state=True) as ready:
+        terraform = Terraform(context, ready)
         await terraform.init()
         if words[:1] in _SHOW_VALUES:
-            session.redactor.register_all(sensitive_in_state(read_state(await terraform.state_pull())))
+            context.redactor.register_all(sensitive_in_state(read_state(await terraform.state_pull())))
         return await terraform.read(words)

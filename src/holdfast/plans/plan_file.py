@@ -7,10 +7,11 @@ import zipfile
 
 from msgspec import structs
 
+from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.digest import DigestParts, sha256
 from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.policies import policy_digest
@@ -20,7 +21,9 @@ from holdfast.plans.saved_plan import Bundle, StateSeen
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import Prepared, state_at_hand
+from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
+from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.plan.model import Plan, read_plan
@@ -58,38 +61,47 @@ class ReadyPlan(MaskedStruct, frozen=True, kw_only=True):
 
 
 async def make(
-    session: Session, stack: Stack, ready: Prepared, options: PlanOptions, retrying: Retrying
+    context: ChangeContext, stack: Stack, ready: Prepared, options: PlanOptions, retrying: Retrying
 ) -> ReadyPlan:
     """Init, validate, plan, show; and a look whether the state is the one this stack had."""
-    state_continuity.require_readable(stack, ready.home, session.store.last_seen(stack.name))
-    terraform = Terraform(session, ready, retrying)
+    last_seen = context.store.last_seen(stack.name)
+    state_continuity.require_readable(stack, ready.home, last_seen)
+    terraform = Terraform(context, ready, retrying)
     await terraform.init()
     lock_note = _lock_note(ready, terraform.lock)
     await terraform.validate()
-    made = await _planned(session, stack, terraform, options)
+    made = await _planned(context, stack, terraform, options, last_seen)
     return structs.replace(made, notes=(*ready.notes, *lock_note, *terraform.warnings))
 
 
-async def make_again(session: Session, stack: Stack, before: ReadyPlan, options: PlanOptions) -> ReadyPlan:
+async def make_again(
+    context: ChangeContext, stack: Stack, before: ReadyPlan, options: PlanOptions
+) -> ReadyPlan:
     """A new plan of the same code in the same place, after an apply: what init left is still right."""
-    made = await _planned(session, stack, before.terraform, options)
+    last_seen = context.store.last_seen(stack.name)
+    made = await _planned(context, stack, before.terraform, options, last_seen)
     return structs.replace(made, notes=before.notes)
 
 
-async def _planned(session: Session, stack: Stack, terraform: Terraform, options: PlanOptions) -> ReadyPlan:
+async def _planned(
+    context: ChangeContext,
+    stack: Stack,
+    terraform: Terraform,
+    options: PlanOptions,
+    last_seen: StateRecord | None,
+) -> ReadyPlan:
     ready = terraform.prepared
-    seen_before = session.store.last_seen(stack.name)
-    state_continuity.require_readable(stack, ready.home, seen_before)
+    state_continuity.require_readable(stack, ready.home, last_seen)
     try:
         code = await terraform.plan(options)
     except TerraformFailed:
-        await _register_state(session, terraform)
+        await _register_state(context, terraform)
         raise
     plan, plan_json = await terraform.show()
-    _register_secrets(session, plan)
+    _register_secrets(context.redactor, plan)
     prior = await _prior(terraform)
-    state_continuity.require_same_place(stack, ready.home, seen_before, prior)
-    state_continuity.record(session.store, stack.name, ready.home, prior)
+    state_continuity.require_same_place(stack, ready.home, last_seen, prior)
+    state_continuity.record(context.store, stack.name, ready.home, prior, known=last_seen)
     lock = terraform.lock
     seen = state_continuity.identity(prior)
     return ReadyPlan(
@@ -103,10 +115,10 @@ async def _planned(session: Session, stack: Stack, terraform: Terraform, options
             lock=sha256(lock) if lock is not None else None,
             inputs=ready.inputs,
             made=clock.new_id(),
-            policy=policy_digest(session, stack),
+            policy=policy_digest(context.project, stack),
         ),
         prior=seen,
-        ephemeral=has_ephemeral_variables(session, stack),
+        ephemeral=has_ephemeral_variables(context.project.code, stack),
         changes=plan.has_changes or code != 0,
         destroy=options.destroy,
         targeted=bool(options.targets),
@@ -114,12 +126,12 @@ async def _planned(session: Session, stack: Stack, terraform: Terraform, options
 
 
 async def restore(
-    session: Session, stack: Stack, ready: Prepared, bundle: Bundle, retrying: Retrying
+    context: ChangeContext, stack: Stack, ready: Prepared, bundle: Bundle, retrying: Retrying
 ) -> ReadyPlan:
     """Bring a bundle's plan into a work directory, as if it had just been made there."""
-    state_continuity.require_readable(stack, ready.home, session.store.last_seen(stack.name))
-    _require_same(stack, bundle, ready, policy=policy_digest(session, stack))
-    terraform = Terraform(session, ready, retrying)
+    state_continuity.require_readable(stack, ready.home, context.store.last_seen(stack.name))
+    _require_same(stack, bundle, ready, policy=policy_digest(context.project, stack))
+    terraform = Terraform(context, ready, retrying)
     if bundle.lock is not None:
         ready.work.lock_file.write_bytes(bundle.lock)
     await terraform.init()
@@ -133,7 +145,7 @@ async def restore(
     if bundle.made is not None:
         restore_files(ready.work, bundle.made)
     plan = read_plan(bundle.json)
-    _register_secrets(session, plan)
+    _register_secrets(context.redactor, plan)
     return ReadyPlan(
         terraform=terraform,
         plan=plan,
@@ -148,7 +160,7 @@ async def restore(
 
 
 def bundle_of(
-    session: Session,
+    store: RunStore,
     ready: ReadyPlan,
     result: StackResult,
     *,
@@ -164,7 +176,7 @@ def bundle_of(
         run=result.run,
         digest=result.digest,
         parts=ready.parts,
-        store=session.store.id(),
+        store=store.id(),
         engine={"product": result.engine.product.value, "version": result.engine.version},
         module=stack.module,
         place=prepared.home.place,
@@ -230,19 +242,19 @@ def _lock_note(ready: Prepared, now: bytes | None) -> tuple[str, ...]:
     return (f"the dependency lock file {what}; `holdfast plan --lockfile update` writes it back",)
 
 
-def has_ephemeral_variables(session: Session, stack: Stack) -> bool:
-    module = session.code.module(stack.module)
+def has_ephemeral_variables(code: Code, stack: Stack) -> bool:
+    module = code.module(stack.module)
     return any(block.body.attribute("ephemeral") is not None for block in module.blocks("variable"))
 
 
-def _register_secrets(session: Session, plan: Plan) -> None:
-    session.redactor.register_all(sensitive_values(plan))
+def _register_secrets(redactor: Redactor, plan: Plan) -> None:
+    redactor.register_all(sensitive_values(plan))
 
 
-async def _register_state(session: Session, terraform: Terraform) -> None:
+async def _register_state(context: ChangeContext, terraform: Terraform) -> None:
     """A plan that failed may quote the state. That this cannot be read must not hide why the plan failed."""
     with contextlib.suppress(HoldfastError, OSError):
-        content = state_at_hand(session, terraform.prepared)
+        content = state_at_hand(context.store, terraform.prepared)
         if content is None:
             content = await terraform.state_pull()
-        session.redactor.register_all(sensitive_in_state(read_state(content)))
+        context.redactor.register_all(sensitive_in_state(read_state(content)))

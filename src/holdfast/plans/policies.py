@@ -10,28 +10,28 @@ from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.checks.tools.rego.files import PolicyFiles
 from holdfast.checks.tools.rego.files import policy_files as files_in
+from holdfast.config.settings import Config
 from holdfast.guard.evaluate import policy_version
 from holdfast.guard.policy import Policy, policy_for
-from holdfast.plans.context import Session
+from holdfast.hcl.eval.code import Code
+from holdfast.plans.context import Project
 from holdfast.stacks.stack import Stack
 
 
-def policy_of(session: Session, stack: Stack) -> Policy:
-    return policy_for(session.config.guard, environment=stack.environment, production=stack.production)
+def policy_of(config: Config, stack: Stack) -> Policy:
+    return policy_for(config.guard, environment=stack.environment, production=stack.production)
 
 
-def policy_digest(session: Session, stack: Stack) -> str:
+def policy_digest(project: Project, stack: Stack) -> str:
     """Stacks of one environment share their policy, and so its digest."""
-    key = (stack.environment, stack.production)
-    if key not in session.policies:
-        version = policy_version(policy_of(session, stack))
-        session.policies[key] = _with_rego(session, version)
-    return session.policies[key]
+    key = f"policy digest of {stack.environment}, {stack.production}"
+    return project.code.once(
+        key, lambda: _with_rego(project.code, policy_version(policy_of(project.config, stack)))
+    )
 
 
-def policy_files(session: Session) -> PolicyFiles:
+def policy_files(code: Code) -> PolicyFiles:
     """The policies in Rego, and what should be some and is not."""
-    code = session.code
     return code.once("policies in Rego", lambda: files_in(code))
 
 
@@ -56,14 +56,14 @@ def with_unasked(report: Report, unasked: str | None) -> Report:
     return replace(report, findings=(*report.findings, said))
 
 
-def _with_rego(session: Session, version: str) -> str:
+def _with_rego(code: Code, version: str) -> str:
     """A plan that was held against other policies is another plan. Without policies nothing is added."""
-    found = policy_files(session).paths
+    found = policy_files(code).paths
     if not found:
         return version
     digest = hashlib.sha256(version.encode())
     for path in found:
-        content = session.code.content(path) or b""
+        content = code.content(path) or b""
         digest.update(f"{path} {len(content)} ".encode(errors="surrogatepass"))
         digest.update(content)
     return digest.hexdigest()

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from holdfast.guard.decision import Allow, Decision
 from holdfast.kernel.errors import Exit, Place, most_severe
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans.status import EXITS, Status
+from holdfast.plans.status import Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine.interface import EngineId
 from holdfast.terraform.plan.model import Plan
@@ -60,7 +60,7 @@ def read_outputs(answer: bytes) -> dict[str, Output]:
 def exit_of(results: tuple[StackResult, ...], *, detailed: bool = False) -> Exit:
     """The gravest of all; with `detailed`, planned changes are exit 2."""
     exits = [
-        Exit.CHANGES if detailed and result.status is Status.PLANNED else EXITS[result.status]
+        Exit.CHANGES if detailed and result.status is Status.PLANNED else result.status.exit
         for result in results
     ]
     return most_severe(exits)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from holdfast.kernel.errors import EngineError, HoldfastError
-from holdfast.plans.context import Session
 from holdfast.plans.workdir import Prepared
 from holdfast.store.blobs import encode_name
 from holdfast.store.encrypted_blobs import to_json
+from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
 from holdfast.terraform.diagnostics import LockInfo
@@ -19,7 +19,7 @@ _SKEW = timedelta(seconds=5)
 
 
 @contextlib.contextmanager
-def noted(session: Session, prepared: Prepared) -> Iterator[None]:
+def noted(store: RunStore, prepared: Prepared) -> Iterator[None]:
     """A note that goes with the plan, unless Terraform was killed: then its lock may be there still.
 
     A kept state is not locked, and a local lock dies with its process.
@@ -27,7 +27,7 @@ def noted(session: Session, prepared: Prepared) -> Iterator[None]:
     if prepared.home.managed or prepared.home.file is not None:
         yield
         return
-    encrypted = session.store.encrypted
+    encrypted = store.encrypted
     name = f"{_folder(prepared.stack.name)}/{clock.new_id()}"
     note: dict[str, object] = {
         "process": process_table.this_process().document(),
@@ -46,9 +46,9 @@ def noted(session: Session, prepared: Prepared) -> Iterator[None]:
                 encrypted.remove(name)
 
 
-def left_by_the_dead(session: Session, stack: str, lock: LockInfo) -> bool:
+def left_by_the_dead(store: RunStore, stack: str, lock: LockInfo) -> bool:
     """Whether a plan of this machine, whose process is proved dead, can have taken this lock; nobody else."""
-    encrypted = session.store.encrypted
+    encrypted = store.encrypted
     dead = False
     for name in encrypted.names(_folder(stack)):
         found = encrypted.read(name)

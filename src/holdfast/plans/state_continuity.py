@@ -86,31 +86,32 @@ def identity(state: StateFile) -> StateSeen:
             return StateSeen(lineage="", serial=0)
 
 
-def record(store: RunStore, stack: str, home: StateHome, state: StateFile) -> None:
-    """Remember what was seen, so that its loss is noticed. What is not there yet is nothing to see."""
-    match state:
-        case State(lineage=lineage, serial=serial) if lineage:
-            _write(store, stack, home.place, lineage, serial, state.managed)
-        case _:
-            pass
+def record(
+    store: RunStore, stack: str, home: StateHome, state: StateFile, *, known: StateRecord | None = None
+) -> None:
+    """Remember what was seen, so that its loss is noticed. What is not there yet is nothing to see.
+
+    `known` is the last record, if the caller has read it: the same is not written again.
+    """
+    if isinstance(state, State) and state.lineage:
+        seen = _seen(home.place, state.lineage, state.serial, state.managed)
+        if known is None or structs.replace(known, seen=seen.seen) != seen:
+            store.record(stack, seen)
 
 
 def record_kept(store: RunStore, stack: str, state: State) -> None:
-    _write(store, stack, managed_place(stack), state.lineage, state.serial, state.managed)
+    store.record(stack, _seen(managed_place(stack), state.lineage, state.serial, state.managed))
 
 
 def record_empty(store: RunStore, stack: str) -> None:
-    _write(store, stack, "none", "", 0, 0)
+    store.record(stack, _seen("none", "", 0, 0))
 
 
-def _write(store: RunStore, stack: str, place: str, lineage: str, serial: int, resources: int | None) -> None:
-    known = store.last_seen(stack)
-    seen = StateRecord(
+def _seen(place: str, lineage: str, serial: int, resources: int | None) -> StateRecord:
+    return StateRecord(
         place=place,
         lineage=lineage,
         serial=serial,
         resources=resources,
         seen=clock.now().isoformat(),
     )
-    if known is None or structs.replace(known, seen=seen.seen) != seen:
-        store.record(stack, seen)

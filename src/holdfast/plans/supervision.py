@@ -6,10 +6,9 @@ import base64
 
 from msgspec import Struct
 
-from holdfast.plans.context import Session
 from holdfast.plans.workdir import Prepared
 from holdfast.store.place import describe
-from holdfast.store.run_records import SPOOL
+from holdfast.store.run_store import RunStore
 
 
 class Writing(Struct, frozen=True, kw_only=True):
@@ -21,24 +20,24 @@ class Writing(Struct, frozen=True, kw_only=True):
     """The id that its journal has; None for what has none."""
 
 
-def attend(session: Session, prepared: Prepared, writes: Writing | None) -> dict[str, object] | None:
+def attend(store: RunStore, who: str, prepared: Prepared, writes: Writing | None) -> dict[str, object] | None:
     """None where there is nothing to attend to: the code's own backend, and a command that only reads."""
     if not prepared.home.managed and (writes is None or writes.journal is None):
         return None
     told: dict[str, object] = {
         "store": {
-            "place": describe(session.store.blobs),
-            "key": base64.b64encode(session.store.key.secret).decode(),
+            "place": describe(store.blobs),
+            "key": base64.b64encode(store.key.secret).decode(),
         }
     }
     if prepared.home.managed:
         told["door"] = {
             "stack": prepared.stack.name,
             "run": writes.run if writes is not None else "",
-            "who": session.who,
+            "who": who,
             "why": writes.why if writes is not None else "",
             "write": writes is not None,
         }
     if writes is not None and writes.journal is not None:
-        told["journal"] = {"run": writes.journal, "spool": str(session.environment.home / SPOOL)}
+        told["journal"] = {"run": writes.journal, "spool": str(store.spool)}
     return told

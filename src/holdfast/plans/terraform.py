@@ -14,7 +14,7 @@ from holdfast.kernel.errors import (
     EngineError,
     HoldfastError,
 )
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import StateLocked, TerraformFailed
 from holdfast.plans.events import Entered, Note
 from holdfast.plans.failures import failure, problem_of
@@ -60,10 +60,10 @@ T = TypeVar("T")
 class Terraform:
     """The commands of one stack, in the order a run needs them."""
 
-    def __init__(self, session: Session, prepared: Prepared, retrying: Retrying | None = None) -> None:
-        self.session = session
+    def __init__(self, context: ChangeContext, prepared: Prepared, retrying: Retrying | None = None) -> None:
+        self.context = context
         self.prepared = prepared
-        self.retrying = retrying or session.retrying(prepared.stack.name)
+        self.retrying = retrying or context.retrying(prepared.stack.name)
         self.identity = prepared.engine.identity
         self.warnings: tuple[str, ...] = ()
         """Of the plan, in words."""
@@ -74,7 +74,7 @@ class Terraform:
         self._laid_lock: bytes | None = None
         self._skipped = False
         self._plain = True
-        self._limits = session.config.engine.time_limits
+        self._limits = context.project.config.engine.time_limits
 
     async def _run(
         self,
@@ -100,12 +100,12 @@ class Terraform:
             seconds=limit,
             cancel_level=cancel_level,
             managed_state=prepared.home.managed,
-            supervision=attend(self.session, prepared, writes),
+            supervision=attend(self.context.store, self.context.identity.who, prepared, writes),
         )
         if phase in {"init", "validate", "plan", "show", "apply"}:
-            self.session.tell(Entered(stack=prepared.stack.name, phase=phase))
+            self.context.control.tell(Entered(stack=prepared.stack.name, phase=phase))
         listen = heard.line if heard is not None else None
-        return await prepared.engine.run(command, stop=self.session.stop, listen=listen)
+        return await prepared.engine.run(command, stop=self.context.control.stop, listen=listen)
 
     @property
     def _environment(self) -> Mapping[str, str]:
@@ -114,7 +114,7 @@ class Terraform:
         Init starts no provider, so that it can share a process with what comes after it.
         """
         environment = dict(self.prepared.environment)
-        if self._plain and self.session.config.engine.plugin_tls != "always":
+        if self._plain and self.context.project.config.engine.plugin_tls != "always":
             environment["TF_DISABLE_PLUGIN_TLS"] = "1"
         if self._alone and self.providers == NO_PROVIDERS:
             # The environment is part of a worker's key: it never serves a stack that starts a provider.
@@ -127,19 +127,19 @@ class Terraform:
         config = self.prepared.environment.get("TF_CLI_CONFIG_FILE")
         content = files.content_of(Path(config)) if config is not None else None
         text = content.decode(errors="replace") if content is not None else None
-        return starts_no_program(map(self.session.code.module, self.prepared.modules), text)
+        return starts_no_program(map(self.context.project.code.module, self.prepared.modules), text)
 
     async def init(self) -> None:
         """Make the work directory ready, without Terraform where what decides it is known already."""
         self._laid_lock = files.content_of(self.prepared.work.lock_file)
-        known = Initialiser(self.session, self.prepared).known()
+        known = Initialiser(self.context, self.prepared).known()
         if known is None:
             await self._init_for_real()
         else:
             self._take(known, skipped=True)
 
     async def _init_for_real(self) -> None:
-        initialiser = Initialiser(self.session, self.prepared)
+        initialiser = Initialiser(self.context, self.prepared)
         if self._laid_lock is not None:
             self.prepared.work.lock_file.write_bytes(self._laid_lock)
         async with initialiser.filling():
@@ -208,10 +208,10 @@ class Terraform:
     async def _validate_once(self) -> None:
         engine = f"{self.identity.product} {self.identity.version}"
         key = hashlib.sha256(f"{engine} {self.providers} {self.prepared.code_digest}".encode()).hexdigest()
-        known = self.session.environment.home / "validated" / key
+        known = self.context.project.environment.home / "validated" / key
         if known.exists():
             return
-        validations = self.session.validations
+        validations = self.context.engines.validations
         ours = key not in validations
         if ours:
             validations[key] = asyncio.create_task(self._validate())
@@ -244,15 +244,17 @@ class Terraform:
 
     async def plan(self, options: argv.PlanOptions) -> int:
         """Exit code 0 or 2; the plan lies in the work directory."""
-        with noted(self.session, self.prepared):
+        with noted(self.context.store, self.prepared):
             try:
                 return await self._with_init(lambda: self._plan(options))
             except StateLocked as error:
                 name = self.prepared.stack.name
-                if error.lock is None or not left_by_the_dead(self.session, name, error.lock):
+                if error.lock is None or not left_by_the_dead(self.context.store, name, error.lock):
                     raise
                 await self.force_unlock(error.lock.id)
-                self.session.tell(Note(stack=name, text=f"released the lock of a killed plan: {error.lock}"))
+                self.context.control.tell(
+                    Note(stack=name, text=f"released the lock of a killed plan: {error.lock}")
+                )
             return await self._with_init(lambda: self._plan(options))
 
     @retried(Phase.PLAN, "plan")
@@ -263,7 +265,7 @@ class Terraform:
             argv.plan(
                 options,
                 variables_files=self.prepared.variables_files,
-                lock_seconds=self.session.wait,
+                lock_seconds=self.context.control.wait,
                 lock=not self.prepared.home.managed,
             ),
             heard=heard,
@@ -299,7 +301,7 @@ class Terraform:
         """Its every line goes into a journal before it is heard here: the run's, unless another is named."""
         return await self._run(
             "apply",
-            argv.apply(variables_files=variables_files, lock_seconds=self.session.wait),
+            argv.apply(variables_files=variables_files, lock_seconds=self.context.control.wait),
             heard=heard,
             providers=self.providers,
             writes=Writing(run=run, why="apply", journal=journal or run),

@@ -13,19 +13,22 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef, Value
-from holdfast.hcl.eval.code import LOCK_FILE
+from holdfast.hcl.eval.code import LOCK_FILE, Code
 from holdfast.kernel.errors import ConfigError, Problem, Refused, UsageError
 from holdfast.kernel.secret import Secret, reveal_all
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.events import Entered
 from holdfast.plans.orphan_states import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
+from holdfast.secrets.reader import SecretReader
+from holdfast.secrets.redact import Redactor
 from holdfast.secrets.sources.catalogue import is_local
 from holdfast.secrets.stack_secrets import references_of
 from holdfast.stacks.reads.inputs import StackInputs
 from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import Stack
+from holdfast.store.run_store import RunStore
 from holdfast.system import files
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine import cli_config
@@ -72,7 +75,7 @@ class Prepared(MaskedStruct, frozen=True, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def prepared(
-    session: Session, stack: Stack, *, for_state: bool = False, stateless: bool = False
+    context: ChangeContext, stack: Stack, *, for_state: bool = False, stateless: bool = False
 ) -> AsyncIterator[Prepared]:
     """Hold a work directory for the stack; what is secret in it goes when the run ends.
 
@@ -80,37 +83,40 @@ async def prepared(
     `stateless` is for those that need none: the backend is neither asked nor told anything, and they have a
     work directory of their own, so that what init did for them is never taken for all of it.
     """
-    unasked = stateless_home(stack, session.code_backend(stack.module)) if stateless else None
+    unasked = stateless_home(stack, context.project.code_backend(stack.module)) if stateless else None
     if unasked is not None:
         stack = replace(stack, backend=None, workspace="default")
-    session.tell(Entered(stack=stack.name, phase="layout"))
+    context.control.tell(Entered(stack=stack.name, phase="layout"))
     references = references_of(stack)
     if not all(map(is_local, references)):
         # What lies behind a network takes its time, and other stacks go on.
-        await asyncio.to_thread(session.secrets.read_all, references)
-    choice = session.choose(stack)
+        await asyncio.to_thread(context.secrets.read_all, references)
+    choice = context.engines.choose(stack)
     given = stack.backend.settings if stack.backend else {}
-    settings = {key: _filled(session, value) for key, value in given.items()}
-    home = unasked or _home(session, stack, settings)
-    keep_forgotten(session, stack)
+    settings = {key: _filled(context.secrets, context.redactor, value) for key, value in given.items()}
+    home = unasked or _home(context.project, stack, settings)
+    keep_forgotten(context.project, context.store, stack)
     if not for_state:
-        refuse_leftovers(session, stack, home)
-        refuse_unsaved(session, stack)
-    environment = _environment(session, stack, home)
-    inline = {key: reveal_all(_filled(session, value)) for key, value in stack.variables.items()}
-    _register_variables(session, stack, environment, inline)
-    reached = stack_inputs(session.code, stack, terraform_variables(environment))
+        refuse_leftovers(context.project.root, context.store, stack, home)
+        refuse_unsaved(context.store, stack)
+    environment = _environment(context, stack, home)
+    inline = {
+        key: reveal_all(_filled(context.secrets, context.redactor, value))
+        for key, value in stack.variables.items()
+    }
+    _register_variables(context.project.code, context.redactor, stack, environment, inline)
+    reached = stack_inputs(context.project.code, stack, terraform_variables(environment))
     if not for_state:
         _refuse_beyond(stack, reached)
     name = stack.name if unasked is None else f"{stack.name}~"  # No stack is called so.
-    with hold_workdir(session.environment.home, session.root, name, stack.module) as work:
-        layout = _lay_out(session, stack, work, reached, home)
+    with hold_workdir(context.project.environment.home, context.project.root, name, stack.module) as work:
+        layout = _lay_out(context.project, stack, work, reached, home)
         remove_files(work, (WORKSPACE_FILE,))
         try:
             _private_files(work, home, inline)
             yield Prepared(
                 stack=stack,
-                engine=session.engine(choice.engine),
+                engine=context.engines.open(choice.engine),
                 work=work,
                 home=home,
                 environment=environment,
@@ -121,12 +127,12 @@ async def prepared(
                 inputs=_digest(layout, json.dumps(inline, sort_keys=True)),
                 code_digest=layout if reached.everything else _code_digest(work, reached),
                 modules=frozenset(reached.modules.values()),
-                source_lock=files.content_of(session.root / stack.module / LOCK_FILE),
+                source_lock=files.content_of(context.project.root / stack.module / LOCK_FILE),
                 laid_out=list_files(work),
                 notes=(
                     *(reached.reasons if reached.everything else ()),
                     *reached.outside,
-                    *strangers(session, stack, home),
+                    *strangers(context.project.root, stack, home),
                 ),
                 bare=unasked is not None,
             )
@@ -134,7 +140,7 @@ async def prepared(
             _leave_nothing(work, home)
 
 
-def require_homes(session: Session, stacks: Iterable[Stack]) -> None:
+def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
     """Every mistake about an engine or a backend, of all stacks at once, before anything runs.
 
     No secret is asked for.
@@ -142,27 +148,27 @@ def require_homes(session: Session, stacks: Iterable[Stack]) -> None:
     problems: list[Problem] = []
     for stack in stacks:
         try:
-            session.choose(stack)
-            _home(session, stack, stack.backend.settings if stack.backend else {})
+            context.engines.choose(stack)
+            _home(context.project, stack, stack.backend.settings if stack.backend else {})
         except UsageError as error:
             problems += error.problems
     if problems:
         raise ConfigError(tuple(problems))
 
 
-def _home(session: Session, stack: Stack, settings: Mapping[str, object]) -> StateHome:
+def _home(project: Project, stack: Stack, settings: Mapping[str, object]) -> StateHome:
     return state_home(
         stack,
-        session.code_backend(stack.module),
+        project.code_backend(stack.module),
         settings,
-        root=session.root,
+        root=project.root,
     )
 
 
-def state_at_hand(session: Session, ready: Prepared) -> bytes | None:
+def state_at_hand(store: RunStore, ready: Prepared) -> bytes | None:
     """The state's content where it can be had without Terraform; empty for none. None: only Terraform can."""
     if ready.home.managed:
-        version = session.store.states.current(ready.stack.name)
+        version = store.states.current(ready.stack.name)
         return version.state if version is not None else b""
     if ready.home.file is not None:
         return files.content_of(ready.home.file) or b""
@@ -170,14 +176,14 @@ def state_at_hand(session: Session, ready: Prepared) -> bytes | None:
 
 
 def _lay_out(
-    session: Session, stack: Stack, work: WorkDirectory, reached: StackInputs, home: StateHome
+    project: Project, stack: Stack, work: WorkDirectory, reached: StackInputs, home: StateHome
 ) -> str:
     return copy_sources(
         work,
-        session.root,
+        project.root,
         _wanted(stack, reached),
         everything=reached.everything,
-        store=session.root / (session.config.store if "://" not in session.config.store else ".holdfast"),
+        store=project.root / (project.config.store if "://" not in project.config.store else ".holdfast"),
         state=home.file,
     )
 
@@ -203,37 +209,41 @@ def _leave_nothing(work: WorkDirectory, home: StateHome) -> None:
         remove_files(work, (".terraform/terraform.tfstate",))
 
 
-def _environment(session: Session, stack: Stack, home: StateHome) -> dict[str, str]:
-    named = {key: _text(_filled(session, value)) for key, value in stack.env.items()}
+def _environment(context: ChangeContext, stack: Stack, home: StateHome) -> dict[str, str]:
+    named = {
+        key: _text(_filled(context.secrets, context.redactor, value)) for key, value in stack.env.items()
+    }
     own: dict[str, str] | None = None
     if stack.credentials:
         settings = {
-            provider: {key: _text(_filled(session, value)) for key, value in given.items()}
+            provider: {
+                key: _text(_filled(context.secrets, context.redactor, value)) for key, value in given.items()
+            }
             for provider, given in stack.credentials.items()
         }
-        own = _identity(session, settings)
+        own = _identity(context, settings)
     return child_environment(
-        caller=_caller(session, stack),
+        caller=_caller(context, stack),
         named={**home.variables, **named},
         credentials=own,
-        scratch=str(session.scratch),
+        scratch=str(context.engines.scratch),
     )
 
 
-def _caller(session: Session, stack: Stack) -> dict[str, str]:
+def _caller(context: ChangeContext, stack: Stack) -> dict[str, str]:
     """The caller's variables, with the CLI configuration that counts.
 
     One that is not there only makes Terraform complain, on every command.
     """
-    caller = dict(session.environment.variables)
-    tofu = session.choose(stack).engine.product is Product.TOFU
+    caller = dict(context.project.environment.variables)
+    tofu = context.engines.choose(stack).engine.product is Product.TOFU
     own = cli_config.user_file(caller, tofu=tofu)
-    if named := session.config.engine.mirror:
-        mirror = (session.root / named).absolute()
+    if named := context.project.config.engine.mirror:
+        mirror = (context.project.root / named).absolute()
         text = cli_config.with_mirror(
             _text_of(own) if own is not None else "", mirror, cli_config.addresses_in(mirror)
         )
-        file = session.scratch / f"cli-{_digest(text)[:12]}.tfrc"
+        file = context.engines.scratch / f"cli-{_digest(text)[:12]}.tfrc"
         files.write(file, text, durable=False)
         own = file
     caller.pop("TF_CLI_CONFIG_FILE", None)
@@ -242,9 +252,9 @@ def _caller(session: Session, stack: Stack) -> dict[str, str]:
     return caller
 
 
-def _identity(session: Session, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _identity(context: ChangeContext, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Files of an identity lie in a folder named by their content, so that equal stacks share a process."""
-    variables = session.environment.variables
+    variables = context.project.environment.variables
     user = Path(variables.get("HOME", "/"))
     caller = Caller(
         variables=variables,
@@ -255,37 +265,36 @@ def _identity(session: Session, settings: Mapping[str, Mapping[str, str]]) -> di
     )
     one = build_identity(settings, caller)
     folder = files.private_folder(
-        session.scratch / _digest(*(f"{name}\0{text}" for name, text in sorted(one.files.items())))[:16]
+        context.engines.scratch
+        / _digest(*(f"{name}\0{text}" for name, text in sorted(one.files.items())))[:16]
     )
     for name, text in one.files.items():
         files.write(folder / name, text, durable=False)
     return {name: value.replace("{folder}", str(folder)) for name, value in one.variables.items()}
 
 
-def _filled(session: Session, value: Value) -> object:
+def _filled(secrets: SecretReader, redactor: Redactor, value: Value) -> object:
     """References become secrets, known to the redactor from then on."""
     match value:
         case SecretRef():
-            secret = session.secrets.read(value)
-            session.redactor.register(secret.reveal())
+            secret = secrets.read(value)
+            redactor.register(secret.reveal())
             return secret
         case Mapping():
-            return {key: _filled(session, one) for key, one in value.items()}
+            return {key: _filled(secrets, redactor, one) for key, one in value.items()}
         case tuple():
-            return [_filled(session, one) for one in value]
+            return [_filled(secrets, redactor, one) for one in value]
         case _:
             return value
 
 
 def _register_variables(
-    session: Session, stack: Stack, environment: Mapping[str, str], inline: Mapping[str, object]
+    code: Code, redactor: Redactor, stack: Stack, environment: Mapping[str, str], inline: Mapping[str, object]
 ) -> None:
     """What the code declares sensitive is known before there is a plan: a plan may fail and quote it."""
     caller = {name: environment[f"TF_VAR_{name}"] for name in terraform_variables(environment)}
     given = {**caller, **inline}
-    session.redactor.register_all(
-        sensitive_variables(session.code, stack.module, stack.variables_files, given)
-    )
+    redactor.register_all(sensitive_variables(code, stack.module, stack.variables_files, given))
 
 
 def _text(value: object) -> str:

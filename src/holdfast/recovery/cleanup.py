@@ -11,7 +11,7 @@ from holdfast.kernel.errors import Busy
 from holdfast.plans.errors import StateLocked
 from holdfast.plans.stale_locks import taken_by
 from holdfast.plans.terraform import Terraform
-from holdfast.store.claims import Claim
+from holdfast.runs.claims import Claim
 from holdfast.store.journal import Journal
 from holdfast.system import clock, process_table, processes
 from holdfast.system.process_table import Liveness, ProcessId
@@ -48,9 +48,7 @@ async def end_leftovers(journal: Journal) -> tuple[str, ...]:
 
 def is_of(lock: LockInfo, claim: Claim) -> bool:
     """Taken on the dead run's machine, after the run began: nobody else may have worked on this stack."""
-    process = claim.intent.get("process")
-    host = process.get("host") if isinstance(process, Mapping) else None
-    return taken_by(lock, host=str(host or ""), began=str(claim.intent.get("started")))
+    return taken_by(lock, host=claim.intent.process.host, began=claim.intent.started)
 
 
 class Fate(StrEnum):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import AnyFinding
 from holdfast.recovery.classify import Case, judge
-from holdfast.runs.intent import Intent, PlannedChange
+from holdfast.runs.intent import PlanIntent, PlannedChange
 from holdfast.terraform.apply_log import DELETE, UPDATE, ApplyLog, Operation, OperationStatus, parse_apply_log
 from holdfast.terraform.statefile.contents import NO_STATE, Contents
 
@@ -72,7 +72,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 def compare(
-    intent: Intent, lines: Iterable[bytes], state: Contents, before: Contents | None = None
+    intent: PlanIntent, lines: Iterable[bytes], state: Contents, before: Contents | None = None
 ) -> Evidence:
     """`state` is what is kept now, `before` what was kept when the run began, if anyone knows."""
     heard = parse_apply_log(lines)
@@ -98,7 +98,7 @@ def compare(
     )
 
 
-def _unseen(intent: Intent, state: Contents) -> str | None:
+def _unseen(intent: PlanIntent, state: Contents) -> str | None:
     if state.absent and intent.serial > 0:
         return "the state that was there is gone"
     if state.lineage is not None and intent.lineage and state.lineage != intent.lineage:
@@ -106,12 +106,12 @@ def _unseen(intent: Intent, state: Contents) -> str | None:
     return state.unseen
 
 
-def _untouched(intent: Intent, state: Contents) -> bool:
+def _untouched(intent: PlanIntent, state: Contents) -> bool:
     """Every write of a state raises its serial, and a plan is applied to the serial it was made for."""
     return state.absent or (state.serial == intent.serial and (state.lineage or "") == intent.lineage)
 
 
-def _unmoved(intent: Intent, state: Contents, before: Contents | None) -> bool:
+def _unmoved(intent: PlanIntent, state: Contents, before: Contents | None) -> bool:
     """Whether the records that the plan moves stand where they stood: a backup was brought back."""
     moves = [one.previous_address for one in intent.changes if one.previous_address and one.moved]
     if before is None or not moves:

@@ -5,31 +5,27 @@ from __future__ import annotations
 import re
 
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.recovery import change_outcome as found
 from holdfast.recovery.crash_report import Aftermath, look
-from holdfast.stacks.stack import Stack
-from holdfast.store.claims import Claim
-from holdfast.store.journal import Journal
+from holdfast.runs.claims import Claim
+from holdfast.runs.outcome import UnknownRun
 
 _MOST = 12
 _FRACTION = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
 
 
-async def unknown_run(session: Session, stack: Stack, claim: Claim, journal: Journal) -> UnknownOutcome:
-    what = claim.intent.get("operation")
-    head = f"the last {what} of {stack.name} ended without an answer"
-    go_on = f"holdfast runs reconcile {claim.run}"
+async def explain_unknown_run(context: ChangeContext, error: UnknownRun) -> UnknownOutcome:
+    """The error of an interrupted run, with everything that is known of it."""
+    claim = error.claim
     try:
-        aftermath = await look(session, stack, claim, journal)
-    except HoldfastError as error:
-        lines = [head, started(claim), f"What it left cannot be read: {error.problem.message}"]
+        aftermath = await look(context, error.stack, claim, error.journal)
+    except HoldfastError as failure:
+        lines = [started(claim), f"What it left cannot be read: {failure.problem.message}"]
     else:
-        lines = [head, started(claim, aftermath), *known(aftermath)]
+        lines = [started(claim, aftermath), *known(aftermath)]
     return UnknownOutcome(
-        "HF-RUN-8",
-        "\n   ".join(lines),
-        hint=f"Nothing will be planned or applied on this stack until that is settled: {go_on}",
+        error.problem.code, "\n   ".join((error.problem.message, *lines)), hint=error.problem.hint
     )
 
 
@@ -39,7 +35,7 @@ def _short(text: str) -> str:
 
 
 def started(claim: Claim, aftermath: Aftermath | None = None) -> str:
-    text = f"Run {claim.run}, started {claim.intent.get('started')} by {claim.intent.get('who')}"
+    text = f"Run {claim.run}, started {claim.intent.started} by {claim.intent.who}"
     last = aftermath.evidence.last_heard if aftermath is not None else None
     return _short(f"{text}, last sign of life {last}." if last else f"{text}.")
 

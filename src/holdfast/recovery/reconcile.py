@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import failures, state_continuity
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import StateLocked, TerraformFailed
 from holdfast.plans.plan_file import has_ephemeral_variables
 from holdfast.plans.status import Status
@@ -24,18 +24,17 @@ from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import Prepared, prepared
 from holdfast.recovery import change_outcome as found
 from holdfast.recovery.cleanup import end_leftovers, past_the_lock
-from holdfast.recovery.crash_report import Aftermath, gather, intent_of, state_now
+from holdfast.recovery.crash_report import Aftermath, gather, require_plan_intent, state_now
 from holdfast.recovery.imports import Import, Resolution, import_blocks, imports
 from holdfast.recovery.reconcile_lock import alone, importing, require_dead
 from holdfast.recovery.restore_state import state_back
 from holdfast.runs import audit_trail
-from holdfast.runs.claims import journal_of, operation_of
-from holdfast.runs.outcome import settle
-from holdfast.runs.proven_outcome import finish_claim
+from holdfast.runs.claims import Claim, collect_journal
+from holdfast.runs.outcome import close_run, finish_from_journal
 from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
-from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
+from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateSnapshot
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan.actions import ChangeKind
@@ -90,7 +89,7 @@ Confirm = Callable[[Proposal], Awaitable[bool]]
 
 
 async def reconcile(
-    session: Session,
+    context: ChangeContext,
     stack: Stack,
     claim: Claim,
     *,
@@ -100,37 +99,37 @@ async def reconcile(
 ) -> Reconciled:
     reason = declared.reason if declared is not None else None
     if reason is not None:
-        audit_trail.declared_dead(session, stack.name, claim.run, reason)
-    with audit_trail.act(session, stack.name, what="reconcile", run=claim.run):
-        return await _reconciled(session, stack, claim, given, confirm, reason)
+        audit_trail.declared_dead(context.identity.audit, stack.name, claim.run, reason)
+    with audit_trail.act(context.identity, context.control.tell, stack.name, what="reconcile", run=claim.run):
+        return await _reconciled(context, stack, claim, given, confirm, reason)
 
 
 async def _reconciled(
-    session: Session,
+    context: ChangeContext,
     stack: Stack,
     claim: Claim,
     given: Mapping[str, str],
     confirm: Confirm,
     reason: str | None,
 ) -> Reconciled:
-    journal = journal_of(session, claim)
-    proved = settle(session, claim, journal)
+    journal = collect_journal(context.store, claim)
+    proved = finish_from_journal(context.store, context.control.tell, claim, journal)
     if proved is None:
-        require_dead(session, claim, reason)
+        require_dead(context.store, context.identity, claim, reason)
         # It is over; what it said last may have come while we looked.
-        journal = journal_of(session, claim)
-        proved = settle(session, claim, journal)
-    if proved is None and "intent" not in claim.intent:
-        proved = _given_up(session, claim)
+        journal = collect_journal(context.store, claim)
+        proved = finish_from_journal(context.store, context.control.tell, claim, journal)
+    if proved is None and claim.intent.plan is None:
+        proved = _given_up(context.store, claim)
     if proved is not None:
         return Reconciled(claim=claim, aftermath=None, notes=proved)
-    intent_of(claim)
-    with alone(session, claim, declared=reason):
-        return await _brought_back(session, stack, claim, journal, given, confirm, declared=reason)
+    require_plan_intent(claim)
+    with alone(context.store, context.identity, claim, declared=reason):
+        return await _brought_back(context, stack, claim, journal, given, confirm, declared=reason)
 
 
 async def _brought_back(
-    session: Session,
+    context: ChangeContext,
     stack: Stack,
     claim: Claim,
     journal: Journal,
@@ -140,10 +139,10 @@ async def _brought_back(
     declared: str | None,
 ) -> Reconciled:
     notes = [*await end_leftovers(journal)]
-    async with prepared(session, stack, for_state=True) as ready:
-        notes += await state_back(session, ready, claim)
-        content = await state_now(session, ready)
-        aftermath = gather(session, claim, journal, content)
+    async with prepared(context, stack, for_state=True) as ready:
+        notes += await state_back(context, ready, claim)
+        content = await state_now(context, ready)
+        aftermath = gather(context.store, claim, journal, content)
         if aftermath.evidence.unseen is not None:
             raise UnknownOutcome(
                 "HF-REC-7",
@@ -157,22 +156,22 @@ async def _brought_back(
                 f"{', '.join(resolution.unasked)}: an id was given, and no import is needed there",
                 hint="Give --import only for what the run left open.",
             )
-        work = _Work(session, ready, aftermath, resolution, declared=declared is not None)
+        work = _Work(context, ready, aftermath, resolution, declared=declared is not None)
         if not await work.agreed(confirm):
             return Reconciled(
                 claim=claim, aftermath=aftermath, resolution=resolution, settled=False, notes=tuple(notes)
             )
         put_back = await work.done()
-    finish_claim(session, claim, Status.FAILED, _summary(resolution, declared))
+    close_run(context.store, claim, Status.FAILED, _summary(resolution, declared))
     return Reconciled(
         claim=claim, aftermath=aftermath, resolution=resolution, put_back=put_back, notes=tuple(notes)
     )
 
 
-def _given_up(session: Session, claim: Claim) -> tuple[str, ...]:
+def _given_up(store: RunStore, claim: Claim) -> tuple[str, ...]:
     """Done in one step, by somebody who is out of sight: the stack is free again, and that is all."""
-    note = f"nobody knows whether the {operation_of(claim)} of run {claim.run} was done; look at the state"
-    finish_claim(session, claim, Status.FAILED, note)
+    note = f"nobody knows whether the {claim.intent.operation} of run {claim.run} was done; look at the state"
+    close_run(store, claim, Status.FAILED, note)
     return (note,)
 
 
@@ -188,20 +187,20 @@ class _Work:
 
     def __init__(
         self,
-        session: Session,
+        context: ChangeContext,
         ready: Prepared,
         aftermath: Aftermath,
         resolution: Resolution,
         *,
         declared: bool,
     ) -> None:
-        self._session = session
+        self._context = context
         self._declared = declared
         self._ready = ready
         self._aftermath = aftermath
         self._resolution = resolution
         self._run = aftermath.claim.run
-        self._terraform = Terraform(session, ready)
+        self._terraform = Terraform(context, ready)
 
     async def agreed(self, confirm: Confirm) -> bool:
         """The imports are planned on the state as it will be, and shown; nothing is changed before that.
@@ -258,7 +257,7 @@ class _Work:
         wanted = [(one, record) for one in self._resolution.imports for record in one.standing.put_back]
         if not wanted:
             return ()
-        state = await state_now(self._session, self._ready)
+        state = await state_now(self._context, self._ready)
         if state is None:
             return ()
         changed, done = state, []
@@ -282,23 +281,23 @@ class _Work:
 
     async def _write(self, before: bytes, after: bytes) -> None:
         """Under the claim, with a copy of what was there, and under the next serial."""
-        session, stack = self._session, self._ready.stack
+        context, stack = self._context, self._ready.stack
         was = read_state(before)
         content = raise_serial(after, was.serial + 1) if isinstance(was, State) else b""
         will_be = read_state(content)
         if not isinstance(was, State) or not isinstance(will_be, State):
             raise Failed("HF-REC-7", f"{stack.name}: the state cannot be read, so it is not changed")
         if self._ready.home.managed:
-            numbers = session.store.states.numbers(stack.name)
-            new = StateSnapshot.of(content, will_be, run=self._run, who=session.who, why="reconcile")
-            if session.store.states.add(stack.name, new, after=numbers[-1] if numbers else 0) is None:
+            numbers = context.store.states.numbers(stack.name)
+            new = StateSnapshot.of(content, will_be, run=self._run, who=context.identity.who, why="reconcile")
+            if context.store.states.add(stack.name, new, after=numbers[-1] if numbers else 0) is None:
                 raise Busy("HF-LOCK-2", f"{stack.name}: somebody else wrote its state just now")
             return
-        session.store.backups.add(
+        context.store.backups.add(
             stack.name,
-            StateSnapshot.of(before, was, run=self._run, who=session.who, why="before a reconcile"),
+            StateSnapshot.of(before, was, run=self._run, who=context.identity.who, why="before a reconcile"),
         )
-        await self._past_the_lock(lambda: push_content(session, self._ready, content, run=self._run))
+        await self._past_the_lock(lambda: push_content(context, self._ready, content, run=self._run))
 
     async def _plan_imports(self) -> Plan:
         """A plan of the imports and of nothing else: whatever else it would do is refused."""
@@ -319,10 +318,10 @@ class _Work:
     async def _apply_imports(self) -> None:
         """Journalled under a run of its own; its record belongs to the run that it settles."""
         heard = CommandOutput()
-        again = has_ephemeral_variables(self._session, self._ready.stack)
+        again = has_ephemeral_variables(self._context.project.code, self._ready.stack)
         given = self._ready.variables_files if again else ()
         answer = await self._terraform.apply(
-            given, heard, self._run, journal=importing(self._session, self._aftermath.claim)
+            given, heard, self._run, journal=importing(self._context.store, self._aftermath.claim)
         )
         if answer.killed or answer.code != 0:
             said = failures.said(self._ready, "apply", answer, heard)
@@ -331,7 +330,7 @@ class _Work:
                 f"{self._ready.stack.name}: the imports were not finished: {said.problem.message}",
                 hint=f"Nothing is lost. Do it again: holdfast runs reconcile {self._run}",
             )
-        now = await state_now(self._session, self._ready)
+        now = await state_now(self._context, self._ready)
         contents = read_contents(now)
         missing = [one.address for one in self._resolution.imports if one.address not in contents.current]
         if missing:
@@ -341,7 +340,7 @@ class _Work:
                 hint=f"Do it again: holdfast runs reconcile {self._run}",
             )
         state_continuity.record(
-            self._session.store, self._ready.stack.name, self._ready.home, read_state(now or b"")
+            self._context.store, self._ready.stack.name, self._ready.home, read_state(now or b"")
         )
 
 

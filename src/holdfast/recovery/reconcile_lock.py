@@ -9,56 +9,56 @@ import contextlib
 from collections.abc import Iterator, Mapping
 
 from holdfast.kernel.errors import Busy
-from holdfast.plans.context import Session
+from holdfast.plans.context import Identity
 from holdfast.runs import lanes
-from holdfast.runs.claims import change_of, journal_of, signs
-from holdfast.runs.outcome import never_begun
+from holdfast.runs.claims import Claim, collect_journal, holder_liveness
+from holdfast.runs.outcome import prevent_start
 from holdfast.store.blobs import encode_name
-from holdfast.store.claims import Claim
 from holdfast.store.leases import Holder, Lease
+from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
 
 _IMPORTING = "importing"
 
 
-def require_dead(session: Session, claim: Claim, declared: str | None) -> None:
+def require_dead(store: RunStore, identity: Identity, claim: Claim, declared: str | None) -> None:
     """A process that lives is never declared dead; one that cannot be seen only by a person."""
-    journal = journal_of(session, claim)
-    now = signs(session, claim, journal)
+    journal = collect_journal(store, claim)
+    now = holder_liveness(store, claim, journal)
     dead = now.proved_dead or journal.ended is not None or declared is not None
-    if now.alive or (dead and journal.started is None and not never_begun(session, claim)):
+    if now.alive or (dead and journal.started is None and not prevent_start(store, claim)):
         raise Busy(
             "HF-LOCK-2",
-            f"{claim.stack}: run {claim.run} of {claim.intent.get('who')} is still at work",
+            f"{claim.stack}: run {claim.run} of {claim.intent.who} is still at work",
             hint="Wait until it is done, then look again.",
         )
-    if declared is not None and (change := change_of(claim)) is not None:
-        lanes.declare_dead(session, change, declared)
+    if declared is not None and (change := claim.intent.change) is not None:
+        lanes.declare_dead(store, identity, change, declared)
     if dead:
         return
     raise Busy(
         "HF-LOCK-3",
-        f"{claim.stack}: nobody here can prove that run {claim.run} of {claim.intent.get('who')} is over; "
-        f"its last sign of life was {now.pulse or claim.intent.get('started')}",
+        f"{claim.stack}: nobody here can prove that run {claim.run} of {claim.intent.who} is over; "
+        f"its last sign of life was {now.heartbeat or claim.intent.started}",
         hint="If its machine is gone, say so: --holder-dead --reason TEXT",
     )
 
 
 @contextlib.contextmanager
-def alone(session: Session, claim: Claim, *, declared: str | None) -> Iterator[None]:
+def alone(store: RunStore, identity: Identity, claim: Claim, *, declared: str | None) -> Iterator[None]:
     """`declared` is why a person says that whoever else may be at it is dead; it moves nobody who lives."""
-    leases, name = session.store.leases, f"reconcile/{encode_name(claim.stack)}"
+    leases, name = store.leases, f"reconcile/{encode_name(claim.stack)}"
     holder = Holder(
-        change=session.change,
-        who=session.who,
+        change=identity.change,
+        who=identity.who,
         what=f"reconcile of {claim.stack}",
         process=process_table.this_process(),
         since=clock.now().isoformat(),
     )
     got = leases.take(name, holder)
     if not isinstance(got, Lease) and declared is not None:
-        got = leases.take_over(name, holder, number=got.number, declared=f"{session.who}: {declared}")
+        got = leases.take_over(name, holder, number=got.number, declared=f"{identity.who}: {declared}")
     if not isinstance(got, Lease):
         raise Busy(
             "HF-LOCK-5",
@@ -67,15 +67,15 @@ def alone(session: Session, claim: Claim, *, declared: str | None) -> Iterator[N
             hint="Wait until that is done. If its machine is gone, say so: --holder-dead --reason TEXT",
         )
     try:
-        _require_open(session, claim)
-        _require_no_import(session, claim)
+        _require_open(store, claim)
+        _require_no_import(store, claim)
         yield
     finally:
         leases.release(got)
 
 
-def _require_open(session: Session, claim: Claim) -> None:
-    now = session.store.claims.of(claim.stack)
+def _require_open(store: RunStore, claim: Claim) -> None:
+    now = store.claims.of(claim.stack)
     if now is None or now.run != claim.run:
         raise Busy(
             "HF-LOCK-5",
@@ -84,19 +84,19 @@ def _require_open(session: Session, claim: Claim) -> None:
         )
 
 
-def importing(session: Session, claim: Claim) -> str:
+def importing(store: RunStore, claim: Claim) -> str:
     """The id under which the imports are journalled from now on; whoever comes next finds it."""
     journal = clock.new_id()
-    session.store.runs.write(claim.run, _IMPORTING, journal.encode())
+    store.runs.write(claim.run, _IMPORTING, journal.encode())
     return journal
 
 
-def _require_no_import(session: Session, claim: Claim) -> None:
+def _require_no_import(store: RunStore, claim: Claim) -> None:
     """A killed reconcile leaves a Terraform that finishes its imports; one that has not begun never will."""
-    named = session.store.runs.read(claim.run, _IMPORTING)
-    if named is None or session.store.runs.prevent_start(named.decode()):
+    named = store.runs.read(claim.run, _IMPORTING)
+    if named is None or store.runs.prevent_start(named.decode()):
         return
-    journal = session.store.runs.journal(named.decode(), session.store.key)
+    journal = store.runs.journal(named.decode(), store.key)
     process = journal.started.get("process") if journal.started is not None else None
     if journal.ended is None and isinstance(process, Mapping):
         if process_table.liveness(ProcessId.of(process)) is not Liveness.ALIVE:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from holdfast.config.settings import Config
 from holdfast.guard.approvals import REJECTED, Said, still_needed, with_consent
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval
 from holdfast.guard.evaluate import (
@@ -16,22 +16,21 @@ from holdfast.guard.evaluate import (
     with_reasons,
 )
 from holdfast.guard.plan_context import PlanContext, StackFinding
-from holdfast.plans.context import Session
+from holdfast.plans.context import Project
 from holdfast.plans.plan_file import ReadyPlan
 from holdfast.plans.policies import policy_of
 from holdfast.plans.result import ErrorShown
+from holdfast.review.plan_checks import PlanChecks
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import Consent
+from holdfast.store.run_store import RunStore
 from holdfast.system import clock
-
-if TYPE_CHECKING:
-    from holdfast.review.plan_checks import PlanChecks
 
 _READS = re.compile(r"""\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\[\s*"(?P<key>[^"]+)"\s*\])?""")
 
 
 def situation_of(
-    session: Session, stack: Stack, ready: ReadyPlan, findings: tuple[StackFinding, ...] = ()
+    project: Project, stack: Stack, ready: ReadyPlan, findings: tuple[StackFinding, ...] = ()
 ) -> PlanContext:
     removed = any(output.removed for output in ready.plan.outputs)
     return PlanContext(
@@ -41,55 +40,53 @@ def situation_of(
         now=clock.now(),
         destroy=ready.destroy,
         targeted=ready.targeted,
-        read_outputs=frozenset(_read_outputs(session, stack, ready)) if removed else frozenset(),
+        read_outputs=frozenset(_read_outputs(project, stack, ready)) if removed else frozenset(),
         findings=findings,
     )
 
 
-def _read_outputs(session: Session, stack: Stack, ready: ReadyPlan) -> Iterator[str]:
+def _read_outputs(project: Project, stack: Stack, ready: ReadyPlan) -> Iterator[str]:
     """Outputs that stacks which depend on this one read. One that takes them all together reads them all."""
     names = [output.name for output in ready.plan.outputs]
-    for other in session.stacks.values():
+    for other in project.stacks.values():
         if stack.name not in other.depends_on:
             continue
-        for file in session.code.module(other.module).files:
-            text = (session.root / file.path).read_text(errors="replace")
+        for file in project.code.module(other.module).files:
+            text = (project.root / file.path).read_text(errors="replace")
             for found in _READS.finditer(text):
                 read = found["name"] or found["key"]
                 yield from (read,) if read else names
 
 
 async def judged(
-    session: Session, stack: Stack, ready: ReadyPlan, *, digest: str, saved: bool = False
+    project: Project,
+    store: RunStore,
+    checks: PlanChecks,
+    stack: Stack,
+    ready: ReadyPlan,
+    *,
+    digest: str,
+    saved: bool = False,
 ) -> Decision:
     """What the rules say of this plan, with what people said about this very digest.
 
     Only about a saved plan can anybody have spoken. A rejection counts also where nothing else speaks against
     the plan any more.
     """
-    found = await checks_of(session, stack).of(stack, ready)
+    found = await checks.of(stack, ready)
     decision = evaluate_plan(
-        ready.plan, policy_of(session, stack), situation_of(session, stack, ready, found)
+        ready.plan, policy_of(project.config, stack), situation_of(project, stack, ready, found)
     )
-    return consented(session, decision, digest) if saved or not isinstance(decision, Allow) else decision
+    return consented(store, decision, digest) if saved or not isinstance(decision, Allow) else decision
 
 
-def checks_of(session: Session, stack: Stack) -> PlanChecks:
-    """Those of the change; of a stack that is alone, its own."""
-    if session.checks is None:
-        from holdfast.review.plan_checks import PlanChecks  # noqa: PLC0415 - where no change began them
-
-        session.checks = PlanChecks(session, (stack,), form=False)
-    return session.checks
+def consented(store: RunStore, decision: Decision, digest: str) -> Decision:
+    return with_consent(decision, said_of(store, digest))
 
 
-def consented(session: Session, decision: Decision, digest: str) -> Decision:
-    return with_consent(decision, said_of(session, digest))
-
-
-def said_of(session: Session, digest: str) -> tuple[Said, ...]:
+def said_of(store: RunStore, digest: str) -> tuple[Said, ...]:
     now = clock.now().isoformat()
-    return tuple(said(one, now) for one in session.store.consents.of(digest))
+    return tuple(said(one, now) for one in store.consents.of(digest))
 
 
 def said(one: Consent, now: str) -> Said:
@@ -98,24 +95,24 @@ def said(one: Consent, now: str) -> Said:
     return Said(kind=one.word.value, by=one.name, shown=one.shown, reason=one.reason, valid=valid)
 
 
-def lost_in(session: Session, stack: Stack, ready: ReadyPlan) -> StackDeletions:
-    return stack_deletions(ready.plan, policy_of(session, stack), situation_of(session, stack, ready))
+def lost_in(project: Project, stack: Stack, ready: ReadyPlan) -> StackDeletions:
+    return stack_deletions(ready.plan, policy_of(project.config, stack), situation_of(project, stack, ready))
 
 
 def budgeted(
-    session: Session, decisions: dict[str, tuple[Decision, str]], losses: dict[str, StackDeletions]
+    store: RunStore, decisions: dict[str, tuple[Decision, str]], losses: dict[str, StackDeletions]
 ) -> dict[str, Decision]:
     """The decisions once all stacks of the change are looked at together."""
     found = evaluate_change(losses.values())
     return {
-        name: consented(session, with_reasons(decision, found[name]), digest) if found.get(name) else decision
+        name: consented(store, with_reasons(decision, found[name]), digest) if found.get(name) else decision
         for name, (decision, digest) in decisions.items()
     }
 
 
-def has_budget_of_change(session: Session, stacks: tuple[Stack, ...]) -> bool:
+def has_budget_of_change(config: Config, stacks: tuple[Stack, ...]) -> bool:
     """Whether what one stack may do depends on the others."""
-    return any(policy_of(session, stack).per_change.allows(0) is not None for stack in stacks)
+    return any(policy_of(config, stack).per_change.allows(0) is not None for stack in stacks)
 
 
 # What a person is told

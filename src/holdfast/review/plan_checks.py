@@ -27,10 +27,10 @@ from holdfast.config.checks import Level, Use
 from holdfast.config.guard import Effect
 from holdfast.contract.comparison import DifferenceKind
 from holdfast.guard.plan_context import StackFinding
-from holdfast.hcl.eval.code import is_code
+from holdfast.hcl.eval.code import Code, is_code
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import Failed, HoldfastError
-from holdfast.plans.context import Session
+from holdfast.plans.context import Control, Engines, Project
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import Entered
 from holdfast.plans.fmt_validate import format_of, paths_to_format
@@ -57,12 +57,21 @@ _HOLD_UP = frozenset({Effect.APPROVE, Effect.DENY})
 
 class PlanChecks:
     def __init__(
-        self, session: Session, stacks: Sequence[Stack], *, code: bool = True, form: bool = True
+        self,
+        project: Project,
+        engines: Engines,
+        control: Control,
+        stacks: Sequence[Stack],
+        *,
+        code: bool = True,
+        form: bool = True,
     ) -> None:
         """`code`: the code is looked at too; of what is destroyed only the plan is. `form`: its format as
         well; then whoever begins the checks waits for their report.
         """
-        self._session = session
+        self._project = project
+        self._engines = engines
+        self._control = control
         self._stacks = tuple(stacks)
         self._with_code = code
         self._with_form = code and form
@@ -80,7 +89,7 @@ class PlanChecks:
 
         It fails closed: a plan that nobody could look at is not one without findings.
         """
-        self._session.tell(Entered(stack=stack.name, phase="checks"))
+        self._control.tell(Entered(stack=stack.name, phase="checks"))
         try:
             return await self._errors(stack, ready)
         except HoldfastError:
@@ -97,13 +106,13 @@ class PlanChecks:
         self._begin_format(ready)
         report = self._plans[stack.name] = await self._planned(stack, ready)
         found = [one for one in report.unwaived if one.severity is Severity.ERROR]
-        decides = policy_of(self._session, stack).findings in _HOLD_UP
+        decides = policy_of(self._project.config, stack).findings in _HOLD_UP
         if code is not None and (decides or self._asks_policies):
             found += errors_of(await code, self._checked(stack))
         form = self._formats.get(ready.terraform.identity)
         if form is not None and decides and self._form_may_be_an_error:
             found += errors_of(await form, self._checked(stack))
-        if self._session.stop.level and any(one.rule.id == NO_TOOL_ANSWER for one in found):
+        if self._control.stop.level and any(one.rule.id == NO_TOOL_ANSWER for one in found):
             # Whoever was asked was ended with everything else: that is no answer, and not its failure.
             what = f"{stack.name}: stopped during the checks, as asked; this plan was not applied"
             raise Cancelled("HF-RUN-2", what)
@@ -146,7 +155,7 @@ class PlanChecks:
 
     def _unplanned(self) -> Iterator[NotEvaluated]:
         """What would have been asked about the plans of stacks that have none."""
-        settings = self._session.config.checks
+        settings = self._project.config.checks
         valid = [
             rule for rule in rules() if self._with_code and rule.engine is not None and rule.id != _FORMAT
         ]
@@ -191,7 +200,7 @@ class PlanChecks:
         every = self._checkout.stacks
         stacks = [one for one in every if self._engine_of(one.stack) == engine] or list(every)
         try:
-            said = await format_of(self._session, ready.terraform, paths_to_format(stacks, engine), fix=False)
+            said = await format_of(ready.terraform, paths_to_format(stacks, engine), fix=False)
             unformatted, formatted = said.why_not, said.formatted
         except (HoldfastError, OSError) as error:
             unformatted, formatted = str(error), {}
@@ -210,7 +219,7 @@ class PlanChecks:
     @functools.cached_property
     def _form_may_be_an_error(self) -> bool:
         """It is waited for only then: by itself it is none."""
-        settings = self._session.config.checks
+        settings = self._project.config.checks
         said = (settings.rules, *settings.environments.values(), *(one.rules for one in settings.paths))
         return any(
             one.level is Level.ERROR and is_rule(one.rule, _FORMAT) for levels in said for one in levels
@@ -219,7 +228,7 @@ class PlanChecks:
     def _engine_of(self, stack: Stack) -> EngineId | None:
         """None for one that nothing can run: that is its own failure, and nobody else's."""
         try:
-            return self._session.choose(stack).engine
+            return self._engines.choose(stack).engine
         except HoldfastError:
             return None
 
@@ -237,18 +246,17 @@ class PlanChecks:
 
     @functools.cached_property
     def _checkout(self) -> Checkout:
-        session = self._session
         found = build_checkout(
-            session.config,
-            session.code,
+            self._project.config,
+            self._project.code,
             stacks=self._stacks,
-            all_stacks=tuple(session.stacks.values()),
+            all_stacks=tuple(self._project.stacks.values()),
             files=(),
             tracked=None,
             today=clock.now().date(),
             whole=False,
         )
-        found.files = tuple(sorted(_files(session, found)))
+        found.files = tuple(sorted(_files(self._project.code, found)))
         return found
 
     def _bare(self, stacks: tuple[CheckedStack, ...]) -> Checkout:
@@ -268,10 +276,12 @@ class PlanChecks:
 
     def _wanted_tools(self) -> Iterator[Tool]:
         """Policies wherever there are some; other tools, which are slow, where they are configured on."""
-        uses = self._session.config.checks.tools
+        uses = self._project.config.checks.tools
         for name in TOOLS:
             use = uses.get(name, Use.AUTO)
-            if use is Use.ON or (name == REGO and use is not Use.OFF and policy_files(self._session).any):
+            if use is Use.ON or (
+                name == REGO and use is not Use.OFF and policy_files(self._project.code).any
+            ):
                 yield tool(name)
 
     def _unharmed(self, look: Callable[[], Report]) -> Report:
@@ -284,7 +294,10 @@ class PlanChecks:
     def _broken(self, error: Exception) -> Report:
         answer = Finding(message=f"the checks broke: {crash_location(error)}")
         nothing = Checkout(
-            config=self._session.config, code=self._session.code, today=clock.now().date(), whole=False
+            config=self._project.config,
+            code=self._project.code,
+            today=clock.now().date(),
+            whole=False,
         )
         return run_checks(
             nothing, (), CheckInputs(tool_results=((_rule(BROKEN), answer),)), targets=frozenset()
@@ -324,15 +337,15 @@ def _plan_rules() -> tuple[Rule, ...]:
     return tuple(rule for rule in _rules() if rule.plan is not None or rule.id == BROKEN)
 
 
-def _files(session: Session, checkout: Checkout) -> Iterator[str]:
+def _files(code: Code, checkout: Checkout) -> Iterator[str]:
     """Those of the stacks: code, what they are given, and the policies.
 
     What else lies there may be nobody's but the machine's: Git is not asked what it ignores.
     """
-    tree = session.code.tree
+    tree = code.tree
     for module in checkout.modules:
         names = (name for name in tree.names(module.folder) if is_code(name) or name.endswith(_HCL))
         paths = (tree.join(module.folder, name) for name in names)
         yield from (path for path in paths if tree.kind(path) is PathKind.FILE)
     yield from {file.path for file in checkout.variables_files}
-    yield from policy_files(session).paths
+    yield from policy_files(code).paths

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from msgspec import structs
 
+from holdfast.config.settings import Config
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
 from holdfast.plans import failures, state_continuity
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import (
     Cancelled,
     TerraformFailed,
@@ -20,17 +21,18 @@ from holdfast.plans.errors import (
 )
 from holdfast.plans.orphan_states import keep_unsaved
 from holdfast.plans.plan_file import ReadyPlan
-from holdfast.plans.result import Output, StackResult
-from holdfast.plans.status import Status
+from holdfast.plans.result import ErrorShown, Output, StackResult
+from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import state_at_hand
 from holdfast.runs.auto_replan import ApplyEnd, in_doubt
-from holdfast.runs.claims import take
+from holdfast.runs.claims import take_claim
 from holdfast.runs.progress import ApplyWatch
-from holdfast.runs.record import claim_of, ended, failed_as, keep_backup
+from holdfast.runs.record import apply_claim, finish_run, write_backup
+from holdfast.runs.run import Run
 from holdfast.runs.run_secrets import remember_secrets
 from holdfast.stacks.stack import Stack
-from holdfast.system import clock
+from holdfast.store.run_store import RunStore
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.engine.interface import CommandResult
@@ -42,77 +44,91 @@ from holdfast.terraform.tables.refused_creates import RefusedCreate, shipped_ref
 
 
 async def apply_ready(
-    session: Session, planned: StackResult, ready: ReadyPlan, *, operation: str = "apply"
+    context: ChangeContext, run: Run, planned: StackResult, ready: ReadyPlan
 ) -> StackResult:
     """Apply exactly this plan. Raises what went wrong; the caller makes it the stack's result.
 
-    The stack is claimed, with what the run means to do, before anything happens. The claim goes when the end
-    is written down; where nobody knows the end it stays, and stops whoever comes next.
+    The stack is claimed, with what the run is about to do, before anything happens. The claim is released
+    when the outcome is recorded; while the outcome is unknown it stays, and stops the next run.
     """
-    stack, run = planned.stack, str(planned.run)
-    if planned.digest is None:
+    stack, digest = planned.stack, planned.digest
+    backups = context.project.config.backups
+    if digest is None:
         raise Failed("HF-RUN-1", f"{stack.name}: there is no plan to apply")
-    began = clock.now().isoformat()
-    await take(session, claim_of(session, planned, ready, operation))
+    await take_claim(
+        context.store,
+        context.control,
+        apply_claim(context.store, context.identity, run, stack.name, digest, ready),
+    )
     try:
-        # Each of these waits for the disk; other stacks go on meanwhile.
-        secrets = tuple(session.redactor.registered())
-        await asyncio.to_thread(_written_before, session, planned, ready, planned.digest, secrets)
+        # Each of these waits for the disk; other stacks continue meanwhile.
+        secrets = tuple(context.redactor.registered())
+        await asyncio.to_thread(
+            _prepare_apply, context.store, context.identity.who, run.id, ready, digest, secrets
+        )
     except BaseException:
-        session.store.claims.release(stack.name, run)
+        context.store.claims.release(stack.name, run.id)
         raise
     try:
-        done = await _apply_marked(session, planned, ready, run)
+        done = await _apply_marked(context, planned, ready, run.id)
     except NotStarted:
-        session.store.claims.release(stack.name, run)
+        context.store.claims.release(stack.name, run.id)
         raise
     except UnknownOutcome:
         raise
     except HoldfastError as error:
-        failed = failed_as(planned, error)
-        await asyncio.to_thread(ended, session, failed, operation=operation, began=began)
+        failed = run.with_result(_failed_as(planned, error))
+        await asyncio.to_thread(finish_run, context.store, failed, backups)
         raise
     except OSError as error:
-        raise _cannot_be_told(stack.name, run, error) from error
-    await asyncio.to_thread(ended, session, done, operation=operation, began=began)
+        raise _cannot_be_told(stack.name, run.id, error) from error
+    await asyncio.to_thread(finish_run, context.store, run.with_result(done), backups)
     return done
 
 
-def _written_before(
-    session: Session, planned: StackResult, ready: ReadyPlan, digest: str, secrets: tuple[str, ...]
+def _failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
+    problem = error.problem
+    shown = ErrorShown(code=problem.code, message=problem.message, hint=problem.hint)
+    status = Status.CANCELLED if isinstance(error, Cancelled) else STATUS_OF_EXIT[error.exit]
+    return structs.replace(planned, status=status, error=shown)
+
+
+def _prepare_apply(
+    store: RunStore, who: str, run: str, ready: ReadyPlan, digest: str, secrets: tuple[str, ...]
 ) -> None:
-    """The journal will hold what Terraform says; who shows it later must know what to hide."""
-    ready.require_intact(planned.stack.name, digest)
-    keep_backup(session, planned, ready)
+    """The last checks and records before Terraform starts.
+
+    The journal will hold Terraform's output: the secrets that later readers must hide are stored beside it.
+    """
+    stack = ready.terraform.prepared.stack.name
+    ready.require_intact(stack, digest)
+    write_backup(store, who, run, ready)
     if secrets:
-        remember_secrets(session.store, str(planned.run), secrets)
-    _mark(session, planned, digest)
+        remember_secrets(store, run, secrets)
+    if not store.mark_used(digest, run=run, stack=stack, who=who):
+        raise used(stack, store.used(digest) or {})
 
 
-def _mark(session: Session, planned: StackResult, digest: str) -> None:
-    stack = planned.stack.name
-    if not session.store.mark_used(digest, run=str(planned.run), stack=stack, who=session.who):
-        raise used(stack, session.store.used(digest) or {})
-
-
-async def _apply_marked(session: Session, planned: StackResult, ready: ReadyPlan, run: str) -> StackResult:
+async def _apply_marked(
+    context: ChangeContext, planned: StackResult, ready: ReadyPlan, run: str
+) -> StackResult:
     stack, terraform = planned.stack, ready.terraform
-    watch = ApplyWatch(session, stack.name, ready.plan)
+    watch = ApplyWatch(context.control.tell, stack.name, ready.plan)
     heard = CommandOutput(on_event=watch.event)
     given = terraform.prepared.variables_files if ready.ephemeral else ()
     answer = await terraform.apply(given, heard, run)
     left = terraform.prepared.work.module / UNSAVED_FILE
     if left.exists():
-        raise _unsaved(session, stack, left, heard, answer)
+        raise _unsaved(context.store, stack, left, heard, answer)
     if answer.killed:
         raise unknown_outcome(stack.name, run, answer)
     if answer.report.journal_failed is not None:
         raise _unjournalled(stack.name, run, answer.report.journal_failed, watch)
     if watch.lost_plugin(heard.diagnostics):
         raise plugin_died(stack.name, run, watch.unfinished)
-    notes = await _record_after(session, stack, terraform)
+    notes = await _record_after(context, stack, terraform)
     if answer.code != 0:
-        raise _failure(session, ready, answer, heard, watch, run)
+        raise _failure(context.project.config, ready, answer, heard, watch, run)
     return structs.replace(
         planned,
         status=Status.APPLIED,
@@ -142,14 +158,14 @@ def _may_exist(addresses: tuple[str, ...]) -> str:
     )
 
 
-def refused_creates(session: Session) -> tuple[RefusedCreate, ...]:
+def refused_creates(config: Config) -> tuple[RefusedCreate, ...]:
     """Holdfast's own table and the rows of the configuration."""
-    own = session.config.engine.retries.refused_creates
+    own = config.engine.retries.refused_creates
     return (*shipped_refused(), *(RefusedCreate(provider=one.provider, text=one.text) for one in own))
 
 
 def _failure(
-    session: Session,
+    config: Config,
     ready: ReadyPlan,
     answer: CommandResult,
     heard: CommandOutput,
@@ -176,15 +192,15 @@ def _failure(
     if not isinstance(said, TerraformFailed):
         return said
     end = watch.end(one for one in heard.diagnostics if one.is_error)
-    return ApplyFailed(said, end, in_doubt(end, ready.plan, refused_creates(session)))
+    return ApplyFailed(said, end, in_doubt(end, ready.plan, refused_creates(config)))
 
 
 def _unsaved(
-    session: Session, stack: Stack, left: Path, heard: CommandOutput, answer: CommandResult
+    store: RunStore, stack: Stack, left: Path, heard: CommandOutput, answer: CommandResult
 ) -> UnknownOutcome:
     """Terraform could not write the state: this copy is all there is."""
     try:
-        keep_unsaved(session, stack, left)
+        keep_unsaved(store, stack, left)
         where = "Holdfast keeps it, encrypted"
     except (HoldfastError, OSError) as error:
         where = f"it lies in {left}, and could not be kept elsewhere: {error}"
@@ -209,18 +225,18 @@ def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownO
     )
 
 
-async def _record_after(session: Session, stack: Stack, terraform: Terraform) -> tuple[str, ...]:
+async def _record_after(context: ChangeContext, stack: Stack, terraform: Terraform) -> tuple[str, ...]:
     """What the state is now. That it cannot be read must not hide how the apply ended."""
     try:
         home = terraform.prepared.home
-        content = state_at_hand(session, terraform.prepared)
+        content = state_at_hand(context.store, terraform.prepared)
         if content is None:
             content = await terraform.state_pull(cancel_level=2)
     except (OSError, HoldfastError) as error:
         return (f"the state could not be read after the apply: {error}",)
     state = read_state(content)
-    session.redactor.register_all(sensitive_in_state(state))
-    await asyncio.to_thread(state_continuity.record, session.store, stack.name, home, state)
+    context.redactor.register_all(sensitive_in_state(state))
+    await asyncio.to_thread(state_continuity.record, context.store, stack.name, home, state)
     return ()
 
 

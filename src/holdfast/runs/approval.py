@@ -10,10 +10,12 @@ from msgspec import Struct
 from holdfast.audit.actor import Actor
 from holdfast.audit.entry import Entry
 from holdfast.kernel.errors import Refused, UsageError
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.saved_plan import Bundle
 from holdfast.plans.status import Status
 from holdfast.runs.apply import used
+from holdfast.runs.history import choose_run
+from holdfast.runs.run import read_run
 from holdfast.runs.run_secrets import know_secrets
 from holdfast.store.approvals import Consent, Word
 from holdfast.system import clock
@@ -33,44 +35,41 @@ class Given(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-async def give(session: Session, run: str, word: Word, reason: str) -> Given:
+async def give(context: ChangeContext, run: str, word: Word, reason: str) -> Given:
     """Approve or reject the plan of a run."""
-    known = [one for one in session.store.runs.ids() if one.startswith(run.upper())]
-    if len(known) > 1:
-        raise UsageError("HF-RUN-21", f"{run} is the beginning of several runs", hint="Give more of the id.")
-    outcome = session.store.runs.outcome(known[0]) if known else None
-    if outcome is None:
-        raise UsageError("HF-RUN-20", f"there is no run {run}", hint="holdfast runs list names them.")
-    run = known[0]
-    digest, stack = outcome.get("digest"), str(outcome.get("stack"))
-    if not isinstance(digest, str):
+    run = choose_run(context.store.runs.ids(), run)
+    planned = read_run(context.store, run)
+    if planned is None:
+        raise UsageError("HF-RUN-20", f"There is no run {run}.", hint="List the runs: holdfast runs list")
+    digest, stack = planned.digest, str(planned.stack)
+    if digest is None:
         raise Refused(
             "HF-APPR-2", f"{stack}: run {run} has no plan to speak about", hint="Plan it with --out first."
         )
-    if (mark := session.store.used(digest)) is not None:
+    if (mark := context.store.used(digest)) is not None:
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was applied already, by run {mark.get('run')}",
             hint="What is done cannot be approved or rejected any more.",
         )
-    maker = session.store.consents.maker(digest)
+    maker = context.store.consents.maker(digest)
     if maker is None:
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was not saved, so nothing could be applied",
             hint=f"Save it: holdfast plan {stack} --out DIR, and speak about that run.",
         )
-    if any(one.word is Word.REJECT for one in session.store.consents.of(digest)):
+    if any(one.word is Word.REJECT for one in context.store.consents.of(digest)):
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was rejected",
             hint="A rejected plan stays so. Make another one.",
         )
-    await session.prove()
-    notes = require_not_own(session.audit.who, stack, maker) if word is Word.APPROVE else ()
-    if word is Word.APPROVE and outcome.get("status") == Status.REFUSED.value:
+    await context.identity.prove()
+    notes = require_not_own(context.identity.audit.who, stack, maker) if word is Word.APPROVE else ()
+    if word is Word.APPROVE and planned.status is Status.REFUSED:
         notes = (*notes, f"the plan is refused, and no approval lifts that; only: --override {digest}")
-    _keep(session, word, digest=digest, stack=stack, run=run, reason=reason)
+    _keep(context, word, digest=digest, stack=stack, run=run, reason=reason)
     return Given(word=word, stack=stack, run=run, digest=digest, notes=notes)
 
 
@@ -89,18 +88,18 @@ def require_not_own(me: Actor, stack: str, made: Mapping[str, object]) -> tuple[
 
 
 async def override_denials(
-    session: Session, bundles: Iterable[Bundle], digests: Iterable[str], reason: str
+    context: ChangeContext, bundles: Iterable[Bundle], digests: Iterable[str], reason: str
 ) -> None:
     """Before anything is applied: each digest must be the one of a plan that is about to be."""
     known = {bundle.digest: bundle for bundle in bundles}
     chosen = [known[_meant(given, tuple(known))] for given in digests]
     for bundle in chosen:
-        if (mark := session.store.used(bundle.digest)) is not None:
+        if (mark := context.store.used(bundle.digest)) is not None:
             raise used(bundle.stack, mark)
-    await session.prove()
+    await context.identity.prove()
     for bundle in chosen:
         _keep(
-            session,
+            context,
             Word.OVERRIDE,
             digest=bundle.digest,
             stack=bundle.stack,
@@ -122,7 +121,7 @@ def _meant(given: str, known: tuple[str, ...]) -> str:
 
 
 def _keep(
-    session: Session,
+    context: ChangeContext,
     word: Word,
     *,
     digest: str,
@@ -132,17 +131,17 @@ def _keep(
     until: str | None = None,
 ) -> None:
     """In the log first: what nobody could look up later is not given. No reason holds a secret."""
-    know_secrets(session, run, stack)
+    know_secrets(context, run, stack)
     entry = Entry(what=word.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
-    session.audit.record(entry)
-    session.store.consents.add(
+    context.identity.audit.record(entry)
+    context.store.consents.add(
         Consent(
             word=word,
             digest=digest,
             stack=stack,
             run=run,
-            who=session.audit.who.document(),
-            reason=session.redactor.clean(reason),
+            who=context.identity.audit.who.document(),
+            reason=context.redactor.clean(reason),
             at=clock.now().isoformat(),
             until=until,
         )

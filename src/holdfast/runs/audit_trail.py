@@ -9,43 +9,48 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import structs
 
 from holdfast.audit.entry import Entry, What
+from holdfast.audit.log import Audit
 from holdfast.audit.marks import open_break_glass
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import HoldfastError
-from holdfast.plans.context import Session
-from holdfast.plans.events import Note
+from holdfast.plans.context import Identity
+from holdfast.plans.events import Listener, Note
 from holdfast.plans.result import StackResult
 from holdfast.stacks.stack import Stack
+from holdfast.store.run_store import RunStore
 
 BEGUN = "begun"
 
 
-def begun(session: Session, stacks: Iterable[Stack], *, what: What) -> None:
+def begun(audit: Audit, stacks: Iterable[Stack], *, what: What) -> None:
     """Durably, before anything is changed: a kill leaves this trace."""
-    session.audit.record_all([Entry(what=what, stack=stack.name, outcome=BEGUN) for stack in stacks])
+    audit.record_all([Entry(what=what, stack=stack.name, outcome=BEGUN) for stack in stacks])
 
 
-def ended(session: Session, result: StackResult, *, what: What, override_reason: str | None) -> None:
+def ended(
+    audit: Audit, tell: Listener, result: StackResult, *, what: What, override_reason: str | None
+) -> None:
     """Soon, and nobody waits for it: `closed` sees to it that it was written."""
-    with _told(session, result.stack.name):
-        session.audit.note(_entry(result, what=what, override_reason=override_reason))
+    with _told(tell, result.stack.name):
+        audit.note(_entry(result, what=what, override_reason=override_reason))
 
 
-async def closed(session: Session) -> None:
+async def closed(audit: Audit, tell: Listener) -> None:
     """At the end of a change: what could not be written is said, and harms nothing that was done."""
-    with _told(session, None):
-        await asyncio.to_thread(session.audit.flush)
+    with _told(tell, None):
+        await asyncio.to_thread(audit.flush)
 
 
-def planned(session: Session, results: Sequence[StackResult]) -> None:
+def planned(audit: Audit, tell: Listener, results: Sequence[StackResult]) -> None:
     if results:
-        with _told(session, None):
-            session.audit.record_all([_entry(result, what="plan") for result in results])
+        with _told(tell, None):
+            audit.record_all([_entry(result, what="plan") for result in results])
 
 
 @contextlib.contextmanager
 def act(
-    session: Session,
+    identity: Identity,
+    tell: Listener,
     stack: str,
     *,
     what: What,
@@ -54,38 +59,40 @@ def act(
     **details: str,
 ) -> Iterator[None]:
     """What a person does to a stack beside its runs: written before it is done, and again with its end."""
-    run = run or session.change
+    run = run or identity.change
     entry = Entry(what=what, stack=stack, run=run, reason=reason, outcome=BEGUN, details=details)
-    session.audit.record(entry)
+    identity.audit.record(entry)
     try:
         yield
     except HoldfastError as error:
-        with _told(session, stack):
-            session.audit.record(structs.replace(entry, outcome="failed", error=error.problem.code))
+        with _told(tell, stack):
+            identity.audit.record(structs.replace(entry, outcome="failed", error=error.problem.code))
         raise
-    with _told(session, stack):
-        session.audit.record(structs.replace(entry, outcome="done"))
+    with _told(tell, stack):
+        identity.audit.record(structs.replace(entry, outcome="done"))
 
 
-def declared_dead(session: Session, stack: str | None, run: str, reason: str) -> None:
+def declared_dead(audit: Audit, stack: str | None, run: str, reason: str) -> None:
     """Before anything follows from it: whoever says so is named."""
-    session.audit.record(Entry(what="holder-dead", stack=stack, run=run, reason=reason, outcome="done"))
+    audit.record(Entry(what="holder-dead", stack=stack, run=run, reason=reason, outcome="done"))
 
 
-def done(session: Session, stack: str, *, what: What, **details: str) -> None:
+def done(identity: Identity, tell: Listener, stack: str, *, what: What, **details: str) -> None:
     """What harms nothing, and is to be known all the same."""
-    with _told(session, stack):
-        session.audit.record(
-            Entry(what=what, stack=stack, run=session.change, outcome="done", details=details)
+    with _told(tell, stack):
+        identity.audit.record(
+            Entry(what=what, stack=stack, run=identity.change, outcome="done", details=details)
         )
 
 
-def with_break_glass(session: Session, results: tuple[StackResult, ...]) -> tuple[StackResult, ...]:
+def with_break_glass(
+    store: RunStore, tell: Listener, results: tuple[StackResult, ...]
+) -> tuple[StackResult, ...]:
     """What was done around the rules is shown until a normal apply has followed."""
     try:
-        acts = open_break_glass(session.store, [result.stack.name for result in results])
+        acts = open_break_glass(store, [result.stack.name for result in results])
     except (HoldfastError, OSError) as error:
-        session.tell(Note(stack="", text=f"whether a break-glass act is open cannot be told: {error}"))
+        tell(Note(stack="", text=f"whether a break-glass act is open cannot be told: {error}"))
         return results
     if not acts:
         return results
@@ -115,8 +122,8 @@ def _entry(result: StackResult, *, what: What, override_reason: str | None = Non
 
 
 @contextlib.contextmanager
-def _told(session: Session, stack: str | None) -> Iterator[None]:
+def _told(tell: Listener, stack: str | None) -> Iterator[None]:
     try:
         yield
     except (HoldfastError, OSError) as error:
-        session.tell(Note(stack=stack or "", text=f"the audit log could not be written: {error}"))
+        tell(Note(stack=stack or "", text=f"the audit log could not be written: {error}"))

@@ -1,4 +1,4 @@
-"""A stack is claimed by one run at a time; the next one is told who is first, or how that one ended."""
+"""One run at a time claims a stack; the next one learns who holds it, or how that run ended."""
 
 from __future__ import annotations
 
@@ -9,155 +9,161 @@ from collections.abc import AsyncIterator, Mapping
 from msgspec import Struct
 
 from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
-from holdfast.plans.context import Session
+from holdfast.plans.context import Control, Identity
+from holdfast.runs.intent import Intent
 from holdfast.stacks.stack import Stack
 from holdfast.store import output_buffer
-from holdfast.store.claims import Claim
+from holdfast.store.claims import StoredClaim
 from holdfast.store.journal import Journal
-from holdfast.store.run_records import PULSE, SPOOL, TAIL, journal_name
+from holdfast.store.run_records import PULSE, TAIL, journal_name
+from holdfast.store.run_store import RunStore
 from holdfast.store.shipping import ship_rest
 from holdfast.system import clock, files, process_table
 from holdfast.system.process_table import Liveness, ProcessId
 
-_LOOK_AGAIN = 0.5
-_SILENT_SECONDS = 60.0
-"""On another machine nothing proves a death; a run that gave no sign for this long is not called busy."""
+POLL_SECONDS = 0.5
+SILENT_SECONDS = 60.0
+"""On another machine no death can be proved. A holder without a heartbeat for this long is not waited for."""
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    stack: str
+    run: str
+    intent: Intent
+
+
+def claim_on(store: RunStore, stack: str) -> Claim | None:
+    stored = store.claims.of(stack)
+    return _claim(stored) if stored is not None else None
+
+
+def all_claims(store: RunStore) -> tuple[Claim, ...]:
+    return tuple(_claim(stored) for stored in store.claims.all())
+
+
+def _claim(stored: StoredClaim) -> Claim:
+    return Claim(stack=stored.stack, run=stored.run, intent=Intent.from_document(stored.intent))
 
 
 @contextlib.asynccontextmanager
-async def claimed(session: Session, stack: Stack, operation: str) -> AsyncIterator[None]:
-    """For what is done in one step: afterwards the stack is free, whatever came of it."""
-    claim = await take(session, plain_claim(session, stack, operation))
+async def hold_claim(
+    store: RunStore, control: Control, identity: Identity, stack: Stack, operation: str
+) -> AsyncIterator[None]:
+    """For an operation of one step: afterwards the stack is free, whatever the result."""
+    intent = Intent(
+        operation=operation,
+        who=identity.who,
+        started=clock.now().isoformat(),
+        process=process_table.this_process(),
+    )
+    claim = Claim(stack=stack.name, run=identity.change, intent=intent)
+    await take_claim(store, control, claim)
     try:
         yield
     finally:
-        session.store.claims.release(stack.name, claim.run)
+        store.claims.release(stack.name, claim.run)
 
 
-def plain_claim(session: Session, stack: Stack, operation: str) -> Claim:
-    return Claim(
-        stack=stack.name,
-        run=session.change,
-        intent={
-            "operation": operation,
-            "who": session.who,
-            "started": clock.now().isoformat(),
-            "process": process_table.this_process().document(),
-        },
-    )
-
-
-async def take(session: Session, claim: Claim) -> Claim:
-    """Ours, or an error that names the holder. Waits as long as the session may wait."""
-    end = clock.monotonic() + session.wait
+async def take_claim(store: RunStore, control: Control, claim: Claim) -> None:
+    """Claim the stack, or raise `Busy` that names the holder. Waits as long as the caller allows."""
+    end = clock.monotonic() + control.wait
     while True:
-        holds = await asyncio.to_thread(_first, session, claim)
-        if holds.run == claim.run:
-            return claim
-        if clock.monotonic() >= end or session.stop.level or not alive(session, holds):
-            raise busy(holds)
-        await asyncio.sleep(_LOOK_AGAIN)
+        holder = await asyncio.to_thread(_take, store, claim)
+        if holder.run == claim.run:
+            return
+        if clock.monotonic() >= end or control.stop.level or not is_working(store, holder):
+            raise stack_busy(holder)
+        await asyncio.sleep(POLL_SECONDS)
 
 
-def _first(session: Session, claim: Claim) -> Claim:
-    """Whose the stack is. Where nobody answers, our claim may stand all the same: it is taken back."""
+def _take(store: RunStore, claim: Claim) -> Claim:
+    """The claim that holds the stack. After an error ours may have been written: it is withdrawn."""
     try:
-        return session.store.claims.take(claim)
+        stored = store.claims.take(StoredClaim(claim.stack, claim.run, claim.intent.document()))
     except HoldfastError:
         with contextlib.suppress(HoldfastError):
-            session.store.claims.release(claim.stack, claim.run)
+            store.claims.release(claim.stack, claim.run)
         raise
+    return claim if stored.run == claim.run else _claim(stored)
 
 
-def busy(claim: Claim) -> Busy:
-    what = {"apply": "being applied", "push": "being given a state"}.get(
-        operation_of(claim), "being worked on"
-    )
+def stack_busy(claim: Claim) -> Busy:
+    doing = {"apply": "being applied", "push": "receiving a state"}.get(claim.intent.operation, "in use")
     return Busy(
         "HF-LOCK-2",
-        f"{claim.stack} is {what} already by {claim.intent.get('who')}, run {claim.run}, "
-        f"since {claim.intent.get('started')}",
-        hint="Wait until that is done (--wait 30m), then plan again.",
+        f"{claim.stack} is {doing} by {claim.intent.who}, run {claim.run}, since {claim.intent.started}",
+        hint="Wait until that run ends (--wait 30m), then plan again.",
     )
 
 
-def operation_of(claim: Claim) -> str:
-    return str(claim.intent.get("operation"))
+class HolderLiveness(Struct, frozen=True, kw_only=True):
+    """Which processes of a run may still work on its stack, and its last heartbeat."""
 
-
-def change_of(claim: Claim) -> str | None:
-    """The change whose run claimed the stack; None for what is done in one step, outside a change."""
-    written = claim.intent.get("intent")
-    inner = written.get("intent") if isinstance(written, Mapping) else None
-    return str(inner.get("change")) if isinstance(inner, Mapping) else None
-
-
-class Signs(Struct, frozen=True, kw_only=True):
-    """Who may still be at work on a claimed stack, and when they were last heard of."""
-
-    asker: Liveness
+    caller: Liveness
     supervisor: Liveness | None
     """None: Terraform was never started, as far as the journal says."""
-    pulse: str | None
+    heartbeat: str | None
 
     @property
     def alive(self) -> bool:
-        return Liveness.ALIVE in (self.asker, self.supervisor)
+        return Liveness.ALIVE in (self.caller, self.supervisor)
 
     @property
     def proved_dead(self) -> bool:
-        return self.asker is Liveness.DEAD and self.supervisor in (None, Liveness.DEAD)
+        return self.caller is Liveness.DEAD and self.supervisor in (None, Liveness.DEAD)
 
 
-def signs(session: Session, claim: Claim, journal: Journal) -> Signs:
-    asker = process_table.liveness(ProcessId.of(_mapping(claim.intent["process"])))
+def holder_liveness(store: RunStore, claim: Claim, journal: Journal) -> HolderLiveness:
     supervisor = None
     if journal.started is not None:
-        supervisor = process_table.liveness(ProcessId.of(_mapping(journal.started["process"])))
-    beat = session.store.runs.read(claim.run, PULSE)
-    return Signs(asker=asker, supervisor=supervisor, pulse=beat.decode() if beat is not None else None)
+        supervisor = process_table.liveness(_supervisor(journal.started))
+    heartbeat = store.runs.read(claim.run, PULSE)
+    return HolderLiveness(
+        caller=process_table.liveness(claim.intent.process),
+        supervisor=supervisor,
+        heartbeat=heartbeat.decode() if heartbeat is not None else None,
+    )
 
 
-def journal_of(session: Session, claim: Claim) -> Journal:
-    """The journal as far as anybody has it: what a dead process left on this machine is shipped first."""
-    store = session.store
+def collect_journal(store: RunStore, claim: Claim) -> Journal:
+    """The whole journal of the run, with what a dead process left on this machine."""
     journal = store.runs.journal(claim.run, store.key)
-    shipped = files.content_of(session.environment.home / SPOOL / journal_name(claim.run))
-    said = _left_in_memory(journal)
-    if (shipped is None and said is None) or signs(session, claim, journal).alive:
+    spooled = files.content_of(store.spool / journal_name(claim.run)) if store.spool else None
+    output = _unread_output(journal)
+    if (spooled is None and output is None) or holder_liveness(store, claim, journal).alive:
         return journal
-    if shipped is not None:
-        ship_rest(store.blobs, claim.run, shipped)
-    if said is not None:
-        store.runs.write(claim.run, TAIL, said)
+    if spooled is not None:
+        ship_rest(store.blobs, claim.run, spooled)
+    if output is not None:
+        store.runs.write(claim.run, TAIL, output)
         output_buffer.remove_buffer(str((journal.started or {}).get("spill")))
     return store.runs.journal(claim.run, store.key)
 
 
-def _left_in_memory(journal: Journal) -> bytes | None:
-    """What Terraform had said and nobody had read: only on the machine of the dead run."""
+def _unread_output(journal: Journal) -> bytes | None:
+    """Output of Terraform that no process had read: only on the machine of the dead run."""
     started = journal.started
     name = started.get("spill") if started is not None else None
     if not isinstance(name, str) or started is None or journal.ended is not None:
         return None
-    if process_table.liveness(ProcessId.of(_mapping(started["process"]))) is not Liveness.DEAD:
+    if process_table.liveness(_supervisor(started)) is not Liveness.DEAD:
         return None
     return output_buffer.read_buffer(name)
 
 
-def alive(session: Session, claim: Claim) -> bool:
-    """Whether somebody is at work; on another machine, whether somebody was heard of lately."""
-    journal = journal_of(session, claim)
-    found = signs(session, claim, journal)
-    if found.alive:
+def is_working(store: RunStore, claim: Claim) -> bool:
+    """Whether the run is at work; on another machine, whether it had a heartbeat lately."""
+    journal = collect_journal(store, claim)
+    holder = holder_liveness(store, claim, journal)
+    if holder.alive:
         return True
-    if found.proved_dead or journal.ended is not None:
+    if holder.proved_dead or journal.ended is not None:
         return False
-    last = found.pulse or str(claim.intent.get("started"))
-    return clock.seconds_since(last) < _SILENT_SECONDS
+    return clock.seconds_since(holder.heartbeat or claim.intent.started) < SILENT_SECONDS
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        raise UnknownOutcome("HF-STORE-2", "the run store holds a claim that does not say whose it is")
-    return value
+def _supervisor(started: Mapping[str, object]) -> ProcessId:
+    process = started["process"]
+    if not isinstance(process, Mapping):
+        raise UnknownOutcome("HF-STORE-2", "The run store holds a journal that does not name its process.")
+    return ProcessId.of(process)

@@ -12,7 +12,7 @@ from holdfast.checks.model.report import Report
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
 from holdfast.plans.result import ErrorShown, StackResult
-from holdfast.plans.status import Status
+from holdfast.plans.status import RESULTS
 from holdfast.terraform.engine.interface import EngineId
 from holdfast.terraform.plan.model import Counts, Plan
 
@@ -108,7 +108,7 @@ def change_document(results: tuple[StackResult, ...], report: Report | None = No
         "checks": _checks(report) if report is not None else None,
         "summary": {
             "stacks": len(results),
-            **{status.value: statuses[status.value] for status in Status},
+            **{status.value: statuses[status.value] for status in RESULTS},
             "changes": {name: totals[name] for name in Counts().document()},
         },
     }

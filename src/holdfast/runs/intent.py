@@ -1,7 +1,7 @@
-"""What a run means to do, written down before Terraform starts: what a crash is later measured against.
+"""What a run is about to do, written with its claim before Terraform starts: recovery compares with it.
 
-Of the values that objects are to have, only those are kept that name an object or make its import id, and
-none that Terraform calls sensitive.
+Of planned values, it holds only those that name a resource or make its import id, and none that Terraform
+marks as sensitive.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from msgspec import Struct, field
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import MaskedStruct
+from holdfast.system.process_table import ProcessId
 from holdfast.terraform.plan.actions import ChangeKind, change_kind
 from holdfast.terraform.plan.configuration import FALSE
 from holdfast.terraform.plan.model import Plan, ResourceChange
 from holdfast.terraform.tables.import_ids import attributes_needed
 
-VERSION = 1
-TELLING = (
+_VERSION = 1
+NAMING = (
     "name",
     "name_prefix",
     "bucket",
@@ -36,7 +37,7 @@ TELLING = (
     "location",
     "zone",
 )
-"""By these a person finds an object whose id nobody heard."""
+"""By these a person finds a resource whose id is not known."""
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _MASK = msgspec.json.Decoder(dict[str, msgspec.Raw] | bool | None)
 _CREATES = "create"
@@ -50,7 +51,7 @@ _ID = msgspec.json.Decoder(_Id | None)
 
 
 class PlannedChange(MaskedStruct, frozen=True, kw_only=True):
-    """One change of a plan that does something to an object or to its record."""
+    """One change of a plan that affects a resource or its entry in the state."""
 
     address: str
     actions: tuple[str, ...]
@@ -59,13 +60,13 @@ class PlannedChange(MaskedStruct, frozen=True, kw_only=True):
     provider: str
     deposed: str | None = None
     previous_address: str | None = None
-    """Where the record stood before, when the plan moves it."""
+    """Its address in the state before, when the plan moves it."""
     importing: bool = False
     drifted: bool = False
-    """The object was not as the state said: the first write of the state changes its record in any case."""
+    """The resource was not as the state said: the first write of the state changes its entry in any case."""
     before_id: str | None = None
     after: Mapping[str, Any] = field(default_factory=dict)
-    """Of an object to be made: what is known of it. Null is empty, and what is missing is not known yet."""
+    """Known values of a resource to be created. Null is empty; what is missing is not known yet."""
 
     @property
     def kind(self) -> ChangeKind:
@@ -80,59 +81,54 @@ class PlannedChange(MaskedStruct, frozen=True, kw_only=True):
         return self.previous_address is not None and self.previous_address != self.address
 
 
-class Intent(Struct, frozen=True, kw_only=True):
-    run: str
-    change: str
-    stack: str
-    operation: str
+class PlanIntent(Struct, frozen=True, kw_only=True):
+    """The plan that a run is about to apply."""
+
     digest: str
     lineage: str
-    """Of the state that the plan was made for; empty where there was none."""
+    """Of the state that was planned; empty where there was none."""
     serial: int
     place: str
     engine: Mapping[str, str]
     """`kind`, `product`, `version`."""
-    who: str
-    host: str
-    pid: int
-    started: str
     work: str
     backup: str | None
+    """The version of a managed state before the apply."""
     changes: tuple[PlannedChange, ...]
 
-    def to_bytes(self) -> bytes:
-        return msgspec.json.encode(_Written(version=VERSION, intent=self))
+
+class Intent(Struct, frozen=True, kw_only=True):
+    """What a claim says of the run that holds it."""
+
+    operation: str
+    who: str
+    started: str
+    process: ProcessId
+    change: str | None = None
+    """The change that the run belongs to; None for an operation of one step, outside any change."""
+    plan: PlanIntent | None = None
+    """None for an operation of one step that applies no plan."""
+
+    def document(self) -> dict[str, object]:
+        return {"version": _VERSION, **msgspec.to_builtins(self)}
 
     @staticmethod
-    def from_bytes(data: bytes) -> Intent:
+    def from_document(document: Mapping[str, object]) -> Intent:
+        version = document.get("version")
+        if isinstance(version, int) and version != _VERSION:
+            raise UnknownOutcome(
+                "HF-REC-2",
+                f"The claim of the run has format {version}; this Holdfast reads format {_VERSION}.",
+                hint="Use the Holdfast that started the run, or a newer one.",
+            )
         try:
-            version = _HEAD.decode(data).version
-            if version == VERSION:
-                return _WRITTEN.decode(data).intent
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return msgspec.convert(document, Intent)
+        except msgspec.ValidationError as error:
             raise UnknownOutcome(
                 "HF-REC-1",
-                f"what the run meant to do cannot be read: {error}",
-                hint="Restore the record of the run, or compare state and provider by hand.",
+                f"What the run was about to do cannot be read: {error}",
+                hint="Restore the run store from a backup, or compare state and provider by hand.",
             ) from None
-        raise UnknownOutcome(
-            "HF-REC-2",
-            f"what the run meant to do is written in version {version}, and this Holdfast reads {VERSION}",
-            hint="Use the Holdfast that started the run, or a newer one.",
-        )
-
-
-class _Head(msgspec.Struct, frozen=True):
-    version: int
-
-
-class _Written(msgspec.Struct, frozen=True):
-    version: int
-    intent: Intent
-
-
-_HEAD = msgspec.json.Decoder(_Head)
-_WRITTEN = msgspec.json.Decoder(_Written)
 
 
 def planned_changes(plan: Plan) -> tuple[PlannedChange, ...]:
@@ -169,7 +165,7 @@ def _after(change: ResourceChange) -> dict[str, Any]:
     sensitive = _MASK.decode(change.change.after_sensitive) or {}
     if unknown is True or sensitive is True:
         return {}
-    wanted = attributes_needed(change.type) | set(TELLING)
+    wanted = attributes_needed(change.type) | set(NAMING)
     return {
         name: msgspec.json.decode(value)
         for name, value in values.items()

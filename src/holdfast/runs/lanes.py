@@ -13,37 +13,41 @@ from collections.abc import AsyncIterator, Iterable
 from msgspec import structs
 
 from holdfast.kernel.errors import Busy, HoldfastError
-from holdfast.plans.context import Session
+from holdfast.plans.context import Control, Identity
 from holdfast.plans.events import Note
 from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import Status
 from holdfast.runs import audit_trail
-from holdfast.runs.claims import alive, change_of
+from holdfast.runs.claims import POLL_SECONDS, SILENT_SECONDS, Claim, all_claims, is_working
 from holdfast.stacks.stack import Stack
 from holdfast.store.blobs import decode_name, encode_name
-from holdfast.store.claims import Claim
 from holdfast.store.leases import HeldByOther, Holder, Lease, LeaseLost
+from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness
 
 BEAT_SECONDS = 10.0
-_LOOK_AGAIN = 0.5
-_SILENT_SECONDS = 60.0
-"""Who cannot be seen and gave no sign for this long is not waited for."""
 _FOLDER = "leases/lanes"
 _MINUTE, _HOUR = 60, 3600
 
 
 @contextlib.asynccontextmanager
 async def held(
-    session: Session, stacks: Iterable[Stack], *, beat: float = BEAT_SECONDS
+    store: RunStore,
+    control: Control,
+    identity: Identity,
+    stacks: Iterable[Stack],
+    *,
+    beat: float = BEAT_SECONDS,
 ) -> AsyncIterator[Holding]:
-    """All lanes of these stacks, or an error that names who has one. Waits as long as the session may."""
+    """All lanes of these stacks, or an error that names who has one. Waits as long as the caller allows."""
     wanted = tuple(stacks)
-    holding = Holding(session, what=f"apply of {len(wanted)} stack{'s' if len(wanted) != 1 else ''}")
+    holding = Holding(
+        store, control, identity, what=f"apply of {len(wanted)} stack{'s' if len(wanted) != 1 else ''}"
+    )
     beating = asyncio.create_task(holding.keep(beat))
     try:
-        end = clock.monotonic() + session.wait
+        end = clock.monotonic() + control.wait
         # In one order for everybody: nobody waits for a lane with another in hand that its holder waits for.
         for lane in sorted({stack.lane for stack in wanted}):
             await holding.take(lane, end)
@@ -58,30 +62,30 @@ async def held(
 class Holding:
     """The lanes that this change has. Kept alive by `keep`; a lane that is lost stops the change."""
 
-    def __init__(self, session: Session, *, what: str) -> None:
-        self._session = session
-        self._holder = _holder(session, what)
+    def __init__(self, store: RunStore, control: Control, identity: Identity, *, what: str) -> None:
+        self._store = store
+        self._control = control
+        self._holder = _holder(identity, what)
         self._leases: dict[str, Lease] = {}
         self.lost: LeaseLost | None = None
 
     async def take(self, lane: str, end: float) -> None:
-        session = self._session
-        _ = session.store.key  # Asked for here: it may have something to say to the person.
+        _ = self._store.key  # Asked for here: it may have something to say to the person.
         silence = _Silence()
         told = ""
         while True:
             got = await asyncio.to_thread(
-                session.store.leases.take, _name(lane), self._holder, spare=self._goes_on
+                self._store.leases.take, _name(lane), self._holder, spare=self._goes_on
             )
             if isinstance(got, Lease):
                 self._leases[lane] = got
                 return
-            if clock.monotonic() >= end or session.stop.level or silence.too_long(got):
-                raise busy(session, lane, got)
+            if clock.monotonic() >= end or self._control.stop.level or silence.too_long(got):
+                raise busy(self._store, lane, got)
             if told != got.holder.change:
                 told = got.holder.change
-                session.tell(Note(stack=None, text=f"waiting: {_who_has(lane, got)}"))
-            await asyncio.sleep(_LOOK_AGAIN)
+                self._control.tell(Note(stack=None, text=f"waiting: {_who_has(lane, got)}"))
+            await asyncio.sleep(POLL_SECONDS)
 
     async def keep(self, beat: float) -> None:
         """The heartbeat. A store that does not answer takes no lane away; another holder does."""
@@ -89,7 +93,7 @@ class Holding:
             await asyncio.sleep(beat)
             for lane, lease in list(self._leases.items()):
                 try:
-                    self._leases[lane] = await asyncio.to_thread(self._session.store.leases.renew, lease)
+                    self._leases[lane] = await asyncio.to_thread(self._store.leases.renew, lease)
                 except LeaseLost as error:
                     self._leases.pop(lane)
                     self._stop(error)
@@ -100,11 +104,11 @@ class Holding:
         """What cannot be released now is free when this process is seen to be gone, or is declared dead."""
         for lane, lease in self._leases.items():
             try:
-                await asyncio.to_thread(self._session.store.leases.release, lease)
+                await asyncio.to_thread(self._store.leases.release, lease)
             except (HoldfastError, OSError) as error:
                 why = error.problem.message if isinstance(error, HoldfastError) else str(error)
                 note = f"lane `{lane}` could not be released: {why}"
-                self._session.tell(Note(stack=None, text=note))
+                self._control.tell(Note(stack=None, text=note))
 
     def explained(self, results: tuple[StackResult, ...]) -> tuple[StackResult, ...]:
         """What was stopped because a lane was lost says so."""
@@ -119,12 +123,12 @@ class Holding:
 
     def _stop(self, error: LeaseLost) -> None:
         self.lost = error
-        self._session.tell(Note(stack=None, text=f"stopping: {error.problem.message}"))
-        if not self._session.stop.level:
-            self._session.stop.ask()
+        self._control.tell(Note(stack=None, text=f"stopping: {error.problem.message}"))
+        if not self._control.stop.level:
+            self._control.stop.ask()
 
     def _goes_on(self, dead: HeldByOther) -> bool:
-        return bool(_at_work(self._session, dead.holder.change))
+        return bool(_at_work(self._store, dead.holder.change))
 
 
 class _Silence:
@@ -137,48 +141,48 @@ class _Silence:
     def too_long(self, now: HeldByOther) -> bool:
         if now.life is not Liveness.UNKNOWN or now.beat != self._beat:
             self._beat, self._since = now.beat, clock.monotonic()
-        return clock.monotonic() - self._since > _SILENT_SECONDS
+        return clock.monotonic() - self._since > SILENT_SECONDS
 
 
 # What a person says of a change that is out of sight.
 
 
-def holders(session: Session) -> dict[str, str]:
+def holders(store: RunStore) -> dict[str, str]:
     """Every lane that somebody has, and the change that has it."""
-    found = {lane: session.store.leases.look(_name(lane)) for lane in _lanes(session)}
+    found = {lane: store.leases.look(_name(lane)) for lane in _lanes(store)}
     return {lane: one.holder.change for lane, one in found.items() if one is not None}
 
 
-def declare_dead(session: Session, change: str, reason: str) -> tuple[str, ...]:
+def declare_dead(store: RunStore, identity: Identity, change: str, reason: str) -> tuple[str, ...]:
     """Free the lanes of a change whose machine is gone, as a person says; the lanes that were freed.
 
     One that is seen to live keeps them, whatever is said.
     """
-    audit_trail.declared_dead(session, None, change, reason)
-    leases = session.store.leases
+    audit_trail.declared_dead(identity.audit, None, change, reason)
+    leases = store.leases
     freed = []
-    for lane in _lanes(session):
+    for lane in _lanes(store):
         now = leases.look(_name(lane))
         if now is None or now.holder.change != change:
             continue
-        said = f"{session.who}: {reason}"
-        ours = _holder(session, f"freeing it from change {change}")
+        said = f"{identity.who}: {reason}"
+        ours = _holder(identity, f"freeing it from change {change}")
         got = leases.take_over(_name(lane), ours, number=now.number, declared=said)
         if isinstance(got, Lease):
             leases.release(got)
             freed.append(lane)
         elif got.holder.change == change:
-            raise busy(session, lane, got)
+            raise busy(store, lane, got)
     return tuple(freed)
 
 
-def busy(session: Session, lane: str, now: HeldByOther) -> Busy:
+def busy(store: RunStore, lane: str, now: HeldByOther) -> Busy:
     hint = "Wait for it with --wait 30m, then plan again."
-    if now.life is Liveness.UNKNOWN and clock.seconds_since(now.beat) > _SILENT_SECONDS:
-        claims = _claims(session, now.holder.change)
+    if now.life is Liveness.UNKNOWN and clock.seconds_since(now.beat) > SILENT_SECONDS:
+        claims = _claims(store, now.holder.change)
         named = claims[0].run if claims else now.holder.change
         hint = f"If its machine is gone, say so: holdfast runs reconcile {named} --holder-dead --reason TEXT"
-    return Busy("HF-LOCK-4", _who_has(lane, now, _at_work(session, now.holder.change)), hint=hint)
+    return Busy("HF-LOCK-4", _who_has(lane, now, _at_work(store, now.holder.change)), hint=hint)
 
 
 def _who_has(lane: str, now: HeldByOther, at_work: tuple[Claim, ...] = ()) -> str:
@@ -204,26 +208,26 @@ def _words(seconds: float) -> str:
     )
 
 
-def _claims(session: Session, change: str) -> tuple[Claim, ...]:
-    return tuple(claim for claim in session.store.claims.all() if change_of(claim) == change)
+def _claims(store: RunStore, change: str) -> tuple[Claim, ...]:
+    return tuple(claim for claim in all_claims(store) if claim.intent.change == change)
 
 
-def _at_work(session: Session, change: str) -> tuple[Claim, ...]:
-    return tuple(claim for claim in _claims(session, change) if alive(session, claim))
+def _at_work(store: RunStore, change: str) -> tuple[Claim, ...]:
+    return tuple(claim for claim in _claims(store, change) if is_working(store, claim))
 
 
-def _holder(session: Session, what: str) -> Holder:
+def _holder(identity: Identity, what: str) -> Holder:
     return Holder(
-        change=session.change,
-        who=session.who,
+        change=identity.change,
+        who=identity.who,
         what=what,
         process=process_table.this_process(),
         since=clock.now().isoformat(),
     )
 
 
-def _lanes(session: Session) -> tuple[str, ...]:
-    names = session.store.encrypted.names(_FOLDER)
+def _lanes(store: RunStore) -> tuple[str, ...]:
+    names = store.encrypted.names(_FOLDER)
     return tuple(decode_name(name.rpartition("/")[2]) for name in names)
 
 

@@ -1,80 +1,163 @@
-"""Before a stack is touched: is the run before it over, and is its end known?
+"""How a run ended whose Holdfast is gone, as far as its journal proves it.
 
-What the evidence proves is written down and the stack is free again. What nobody knows is said, and refused.
+Before a stack is planned or changed, its previous run must be over and its outcome known. What the journal
+proves is recorded and the stack is free again; anything else is refused as an unknown outcome.
 """
 
 from __future__ import annotations
 
 import asyncio
+from enum import Enum
 
-from holdfast.plans.context import Session
-from holdfast.plans.events import Note
+from holdfast.kernel.errors import UnknownOutcome
+from holdfast.plans.context import Control
+from holdfast.plans.events import Listener, Note
 from holdfast.plans.status import Status
-from holdfast.runs.claims import alive, busy, journal_of, operation_of, signs
-from holdfast.runs.proven_outcome import finish_claim, proof
+from holdfast.runs.claims import (
+    POLL_SECONDS,
+    Claim,
+    claim_on,
+    collect_journal,
+    holder_liveness,
+    is_working,
+    stack_busy,
+)
+from holdfast.runs.run import read_run, run_from_claim, write_run
 from holdfast.stacks.stack import Stack
-from holdfast.store.claims import Claim
 from holdfast.store.journal import Journal
+from holdfast.store.run_store import RunStore
 from holdfast.system import clock
+from holdfast.terraform.apply_log import OperationStatus, parse_apply_log
+from holdfast.terraform.engine.worker import NOT_STARTED
 
-_LOOK_AGAIN = 0.5
-_NO_END = frozenset({Status.PLANNED.value, Status.UNKNOWN.value})
-"""What can be recorded of a run whose apply was torn down in its middle: it is not the end of that."""
-_ONLY_THE_RECORD = frozenset({"push", "rollback"})
-"""These write a state in one step, and start nothing that makes an object."""
+_FAILED = 1
+_STATE_ONLY = frozenset({"push", "rollback"})
+"""These write a state in one step and create no resource."""
 
 
-async def require_settled(session: Session, stack: Stack) -> tuple[str, ...]:
-    """Notes on what was found and settled. Raises Busy or UnknownOutcome."""
-    end = clock.monotonic() + session.wait
-    while (claim := session.store.claims.of(stack.name)) is not None:
-        journal = journal_of(session, claim)
-        settled = settle(session, claim, journal)
-        if settled is None and not alive(session, claim):
-            # It is over by now, and may have said its last word while we looked.
-            journal = journal_of(session, claim)
-            settled = settle(session, claim, journal)
-            if settled is None:
-                # Loaded where it is needed: most runs end well.
-                from holdfast.recovery.explain import unknown_run  # noqa: PLC0415
+class UnknownRun(UnknownOutcome):
+    """The previous run of a stack was interrupted. `recovery.explain` says what is known of it."""
 
-                raise await unknown_run(session, stack, claim, journal)
-        if settled is not None:
-            return settled
-        if clock.monotonic() >= end or session.stop.level:
-            raise busy(claim)
-        await asyncio.sleep(_LOOK_AGAIN)
+    def __init__(self, stack: Stack, claim: Claim, journal: Journal) -> None:
+        super().__init__(
+            "HF-RUN-8",
+            f"The last {claim.intent.operation} of {claim.stack} was interrupted; its outcome is unknown.",
+            hint="Nothing is planned or applied on this stack until that is settled: "
+            f"holdfast runs reconcile {claim.run}",
+        )
+        self.stack = stack
+        self.claim = claim
+        self.journal = journal
+
+
+async def require_previous_finished(store: RunStore, control: Control, stack: Stack) -> tuple[str, ...]:
+    """Notes on a previous run that was finished just now. Raises `Busy` or `UnknownRun`."""
+    end = clock.monotonic() + control.wait
+    while (claim := claim_on(store, stack.name)) is not None:
+        journal = collect_journal(store, claim)
+        notes = finish_from_journal(store, control.tell, claim, journal)
+        if notes is None and not is_working(store, claim):
+            # The run is over now, and may have written its last lines since we read the journal.
+            journal = collect_journal(store, claim)
+            notes = finish_from_journal(store, control.tell, claim, journal)
+            if notes is None:
+                raise UnknownRun(stack, claim, journal)
+        if notes is not None:
+            return notes
+        if clock.monotonic() >= end or control.stop.level:
+            raise stack_busy(claim)
+        await asyncio.sleep(POLL_SECONDS)
     return ()
 
 
-def settle(session: Session, claim: Claim, journal: Journal) -> tuple[str, ...] | None:
-    """What the record proves by itself is written down; None where it proves nothing."""
-    outcome = session.store.runs.outcome(claim.run)
-    if outcome is not None and outcome.get("status") not in _NO_END:
-        # It died between its last word and letting go of the stack.
-        session.store.claims.release(claim.stack, claim.run)
+def finish_from_journal(
+    store: RunStore, tell: Listener, claim: Claim, journal: Journal
+) -> tuple[str, ...] | None:
+    """Record the outcome that record or journal prove, and free the stack; None where they prove nothing."""
+    run = read_run(store, claim.run)
+    if run is not None and run.status.is_final:
+        # The run died after it recorded its outcome and before it released the stack.
+        store.claims.release(claim.stack, claim.run)
         return ()
-    found = signs(session, claim, journal)
-    end = None if found.alive else proved(claim, journal, dead=found.proved_dead)
-    if end is None:
+    holder = holder_liveness(store, claim, journal)
+    outcome = None if holder.alive else proven_status(claim, journal, dead=holder.proved_dead)
+    if outcome is None:
         return None
-    if journal.started is None and not never_begun(session, claim):
+    if journal.started is None and not prevent_start(store, claim):
         return None
-    status, note = end
-    finish_claim(session, claim, status, note)
-    session.tell(Note(stack=claim.stack, text=note))
+    status, note = outcome
+    close_run(store, claim, status, note)
+    tell(Note(stack=claim.stack, text=note))
     return (note,)
 
 
-def never_begun(session: Session, claim: Claim) -> bool:
-    """From now on it cannot be: a process that was asked, and outlived the one who asked it, is too late."""
-    return session.store.runs.prevent_start(claim.run) or journal_of(session, claim).started is None
+def close_run(store: RunStore, claim: Claim, status: Status, note: str) -> None:
+    """Record the outcome of a run that could not record its own, and free the stack."""
+    write_run(store, run_from_claim(claim).to(status, note))
+    store.claims.release(claim.stack, claim.run)
 
 
-def proved(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status, str] | None:
-    """How a run ended whose Holdfast is gone, as far as its journal says so. Pure."""
-    operation = operation_of(claim)
-    if dead and operation in _ONLY_THE_RECORD:
-        return Status.FAILED, f"a {operation} of before did not come to its end; look at the state"
-    found = proof(journal, dead=dead)
-    return (found.status, f"run {claim.run} {found.words}") if found is not None else None
+def prevent_start(store: RunStore, claim: Claim) -> bool:
+    """From now on the run cannot start Terraform, even if a process it asked is still alive.
+
+    False when Terraform was started before.
+    """
+    return store.runs.prevent_start(claim.run) or collect_journal(store, claim).started is None
+
+
+def proven_status(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status, str] | None:
+    """How a run ended whose Holdfast is gone, and a note on it. Pure."""
+    operation = claim.intent.operation
+    if dead and operation in _STATE_ONLY:
+        return Status.FAILED, f"run {claim.run}: the {operation} was interrupted; check the state"
+    outcome = outcome_from_journal(journal, dead=dead)
+    return (outcome.status, f"run {claim.run} {outcome.text}") if outcome is not None else None
+
+
+class ProvenOutcome(Enum):
+    """What a journal can prove of a run whose Holdfast is gone."""
+
+    APPLIED = Status.APPLIED, "continued after its Holdfast ended, and was applied"
+    NEVER_STARTED = Status.FAILED, "ended before Terraform was started"
+    FAILED = Status.FAILED, "continued after its Holdfast ended, and failed"
+    NOT_STARTED = Status.FAILED, "could not start Terraform"
+
+    def __init__(self, status: Status, text: str) -> None:
+        self.status = status
+        self.text = text
+
+
+def outcome_from_journal(journal: Journal, *, dead: bool) -> ProvenOutcome | None:
+    """`dead`: no process can start it any more. None: the journal proves nothing."""
+    ended = journal.ended
+    if ended is None:
+        never = dead and journal.started is None and journal.whole
+        return ProvenOutcome.NEVER_STARTED if never else None
+    if ended.get("code") == NOT_STARTED:
+        return ProvenOutcome.NOT_STARTED
+    if ended.get("code") == 0 and not ended.get("unsaved"):
+        return ProvenOutcome.APPLIED
+    return ProvenOutcome.FAILED if failed_cleanly(journal) else None
+
+
+def failed_cleanly(journal: Journal) -> bool:
+    """Terraform exited with an error and saved its state; no provider crashed and no change is open."""
+    ended = journal.ended
+    if ended is None or ended.get("code") != _FAILED or ended.get("unsaved"):
+        return False
+    return exited_by_itself(journal)
+
+
+def exited_by_itself(journal: Journal) -> bool:
+    """Terraform exited by itself and reported the end of every change it had started."""
+    code = journal.ended.get("code") if journal.ended is not None else None
+    if code not in {0, _FAILED}:
+        return False
+    log = parse_apply_log(journal.lines)
+    still_open = (
+        operation
+        for operations in log.operations.values()
+        for operation in operations
+        if operation.end is OperationStatus.OPEN
+    )
+    return not log.died and next(still_open, None) is None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.plans.context import Session
-from holdfast.plans.events import Resource
+from holdfast.plans.events import Listener, Resource
 from holdfast.runs.auto_replan import ApplyEnd
 from holdfast.terraform import events
 from holdfast.terraform.apply_log import provider_crashed
@@ -19,8 +18,8 @@ _LEAVES_NOTHING_NEW = frozenset({"update", "delete", "read", "forget"})
 class ApplyWatch:
     """Counts what is done of what was planned, and passes each step on."""
 
-    def __init__(self, session: Session, stack: str, plan: Plan) -> None:
-        self._session = session
+    def __init__(self, tell: Listener, stack: str, plan: Plan) -> None:
+        self._listener = tell
         self._stack = stack
         self.finished = 0
         self._unfinished: dict[str, str] = {}
@@ -83,7 +82,7 @@ class ApplyWatch:
         failed: bool = False,
         seconds: float = 0.0,
     ) -> None:
-        self._session.tell(
+        self._listener(
             Resource(
                 stack=self._stack,
                 address=event.address,

@@ -1,95 +1,82 @@
-"""What is written down of a run: its claim with what it means to do, a copy of the state, and its end."""
+"""What a run writes to the run store: its claim with its intent, a backup of the state, its outcome."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import zipfile
 
 import msgspec
-from msgspec import structs
 
+from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
-from holdfast.plans.context import Session
+from holdfast.plans.context import Identity
 from holdfast.plans.plan_file import ReadyPlan
-from holdfast.plans.result import ErrorShown, StackResult
-from holdfast.plans.status import STATUS_OF_EXIT
-from holdfast.runs.intent import Intent, planned_changes
-from holdfast.states.versions import prune
-from holdfast.store.claims import Claim
+from holdfast.runs.claims import Claim
+from holdfast.runs.intent import Intent, PlanIntent, planned_changes
+from holdfast.runs.run import Run, write_run
+from holdfast.store.retention import prune_states
+from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateSnapshot
 from holdfast.system import clock, process_table
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.statefile.model import State, read_state
 
-_RECORD = 1
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def claim_of(session: Session, planned: StackResult, ready: ReadyPlan, operation: str) -> Claim:
-    """Everything that recovery will need, if this process is not there any more to ask."""
-    run, stack = str(planned.run), planned.stack
-    me = process_table.this_process()
-    engine = ready.terraform.identity
-    began = clock.now().isoformat()
-    intent = Intent(
-        run=run,
-        change=session.change,
-        stack=stack.name,
-        operation=operation,
-        digest=str(planned.digest),
+def apply_claim(
+    store: RunStore, identity: Identity, run: Run, stack: str, digest: str, ready: ReadyPlan
+) -> Claim:
+    """Everything that recovery needs if this process is gone."""
+    prepared, engine = ready.terraform.prepared, ready.terraform.identity
+    plan = PlanIntent(
+        digest=digest,
         lineage=ready.prior.lineage,
         serial=ready.prior.serial,
-        place=ready.terraform.prepared.home.place,
+        place=prepared.home.place,
         engine={"kind": engine.kind.value, "product": engine.product.value, "version": engine.version},
-        who=session.who,
-        host=me.host,
-        pid=me.pid,
-        started=began,
-        work=str(ready.terraform.prepared.work.folder),
-        backup=_version_kept(session, ready),
+        work=str(prepared.work.folder),
+        backup=_current_version(store, ready),
         changes=planned_changes(ready.plan),
     )
-    return Claim(
-        stack=stack.name,
-        run=run,
-        intent={
-            "operation": operation,
-            "who": session.who,
-            "started": began,
-            "process": me.document(),
-            "intent": json.loads(intent.to_bytes()),
-        },
+    intent = Intent(
+        operation=str(run.operation),
+        who=identity.who,
+        started=clock.now().isoformat(),
+        process=process_table.this_process(),
+        change=identity.change,
+        plan=plan,
     )
+    return Claim(stack=stack, run=run.id, intent=intent)
 
 
-def _version_kept(session: Session, ready: ReadyPlan) -> str | None:
-    """A kept state is its own backup: its versions never change."""
+def _current_version(store: RunStore, ready: ReadyPlan) -> str | None:
+    """A managed state is its own backup: its versions never change."""
     if not ready.terraform.prepared.home.managed:
         return None
-    numbers = session.store.states.numbers(ready.terraform.prepared.stack.name)
+    numbers = store.states.numbers(ready.terraform.prepared.stack.name)
     return str(numbers[-1]) if numbers else None
 
 
-def keep_backup(session: Session, planned: StackResult, ready: ReadyPlan) -> None:
-    """The state as it was before, from the plan itself: Terraform applies it to no other."""
+def write_backup(store: RunStore, who: str, run: str, ready: ReadyPlan) -> None:
+    """The state before the apply, from the plan itself: Terraform applies it to no other state."""
     prepared = ready.terraform.prepared
     if prepared.home.managed or not ready.prior.lineage:
         return
-    content = _before(ready)
+    content = _state_in_plan(ready)
     state = read_state(content) if content is not None else None
     if content is None or not isinstance(state, State):
         return
-    session.store.backups.add(
-        planned.stack.name,
-        StateSnapshot.of(content, state, run=planned.run, who=session.who, why="before an apply"),
-        name=planned.run,
+    store.backups.add(
+        prepared.stack.name,
+        StateSnapshot.of(content, state, run=run, who=who, why="before an apply"),
+        name=run,
     )
 
 
-def _before(ready: ReadyPlan) -> bytes | None:
-    """`tfstate-prev` is what the backend gave, but for serial and lineage, which Terraform leaves out there.
+def _state_in_plan(ready: ReadyPlan) -> bytes | None:
+    """`tfstate-prev` is the backend's state without serial and lineage, which Terraform leaves out there.
 
     None where OpenTofu encrypted the plan.
     """
@@ -102,52 +89,19 @@ def _before(ready: ReadyPlan) -> bytes | None:
     return msgspec.json.encode({**fields, **identity})
 
 
-def failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
-    shown = ErrorShown(code=error.problem.code, message=error.problem.message, hint=error.problem.hint)
-    return structs.replace(planned, status=STATUS_OF_EXIT[error.exit], error=shown)
-
-
-def ended(session: Session, result: StackResult, *, operation: str, began: str) -> None:
-    """The end is written, and then the stack is free. An end that cannot be written is not known."""
+def finish_run(store: RunStore, run: Run, backups: BackupSettings) -> None:
+    """Record the outcome, then free the stack. An outcome that cannot be recorded is unknown."""
+    stack = str(run.stack)
     try:
-        record(session, result, operation=operation, began=began)
-        session.store.claims.release(result.stack.name, str(result.run))
+        write_run(store, run)
+        store.claims.release(stack, run.id)
     except (HoldfastError, OSError) as error:
         why = error.problem.message if isinstance(error, HoldfastError) else file_error(error).problem.message
         raise UnknownOutcome(
             "HF-RUN-11",
-            f"{result.stack.name}: the run is {result.status}, and that could not be recorded: {why}",
-            hint=f"When the run store answers again: holdfast runs reconcile {result.run}",
+            f"{stack}: the run is {run.status}, but Holdfast could not record that: {why}",
+            hint=f"When the run store is available again: holdfast runs reconcile {run.id}",
         ) from error
     with contextlib.suppress(HoldfastError, OSError):
-        # What is too old can go another time; the run itself is over and told.
-        prune(session.store, result.stack.name, session.config.backups)
-
-
-def record(
-    session: Session, result: StackResult, *, operation: str, began: str, durable: bool = True
-) -> None:
-    if result.run is None:
-        return
-    counts = result.plan.counts.document() if result.plan is not None else None
-    session.store.runs.finish(
-        result.run,
-        {
-            "version": _RECORD,
-            "id": result.run,
-            "change": session.change,
-            "stack": result.stack.name,
-            "operation": operation,
-            "status": result.status.value,
-            "started": began,
-            "ended": clock.now().isoformat(),
-            "who": session.who,
-            "maker": session.audit.who.document(),
-            "digest": result.digest,
-            "engine": str(result.engine) if result.engine is not None else None,
-            "changes": counts,
-            "error": {"code": result.error.code, "message": result.error.message} if result.error else None,
-            "notes": list(result.notes),
-        },
-        durable=durable,
-    )
+        # Pruning can wait for the next run; this one is over and recorded.
+        prune_states(store, stack, backups)

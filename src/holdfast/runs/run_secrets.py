@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from holdfast.kernel.errors import HoldfastError
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.secrets.sources.catalogue import is_local
 from holdfast.secrets.stack_secrets import references_of
 from holdfast.store.run_store import RunStore
@@ -26,22 +26,22 @@ def remembered_secrets(store: RunStore, run: str) -> frozenset[str]:
     return frozenset(json.loads(found)) if found is not None else frozenset()
 
 
-def know_secrets(session: Session, run: str | None, name: str | None) -> None:
+def know_secrets(context: ChangeContext, run: str | None, name: str | None) -> None:
     """What the run remembered, what its stack's states call sensitive, and its secret references."""
     if run is not None:
-        session.redactor.register_all(remembered_secrets(session.store, run))
+        context.redactor.register_all(remembered_secrets(context.store, run))
     if name is None:
         return
-    version, backup = session.store.states.current(name), session.store.backups.last(name)
+    version, backup = context.store.states.current(name), context.store.backups.last(name)
     for state in (one.state for one in (version, backup) if one is not None):
-        session.redactor.register_all(sensitive_in_state(read_state(state)))
-    stack = session.stacks.get(name)
+        context.redactor.register_all(sensitive_in_state(read_state(state)))
+    stack = context.project.stacks.get(name)
     # What lies behind a network is not asked for again; what the run itself remembered counts.
     for reference in references_of(stack) if stack is not None else ():
         if not is_local(reference):
             continue
         try:
-            session.redactor.register(session.secrets.read(reference))
+            context.redactor.register(context.secrets.read(reference))
         except HoldfastError:
             # It cannot be had here, as above.
             continue

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from holdfast.kernel.errors import Refused
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import prepared
 from holdfast.runs import audit_trail
-from holdfast.runs.claims import alive, busy
+from holdfast.runs.claims import claim_on, is_working, stack_busy
 from holdfast.stacks.stack import Stack
 
 
-async def unlock(session: Session, stack: Stack, lock: str, *, reason: str) -> None:
+async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str) -> None:
     """Terraform compares the id where its backend can. A stack that a run of ours has is not touched."""
-    claim = session.store.claims.of(stack.name)
-    if claim is not None and alive(session, claim):
-        raise busy(claim)
+    claim = claim_on(context.store, stack.name)
+    if claim is not None and is_working(context.store, claim):
+        raise stack_busy(claim)
     if claim is not None:
         raise Refused(
             "HF-LOCK-6",
             f"{stack.name}: run {claim.run} ended without an answer, and its lock belongs to what it left",
             hint=f"holdfast runs reconcile {claim.run}",
         )
-    async with prepared(session, stack, for_state=True) as ready:
+    async with prepared(context, stack, for_state=True) as ready:
         if ready.home.managed:
             raise Refused("HF-LOCK-6", f"{stack.name}: Holdfast keeps its state; there is no lock to release")
-        terraform = Terraform(session, ready)
+        terraform = Terraform(context, ready)
         await terraform.init()
-        with audit_trail.act(session, stack.name, what="unlock", reason=reason, lock=lock):
+        with audit_trail.act(
+            context.identity, context.control.tell, stack.name, what="unlock", reason=reason, lock=lock
+        ):
             await terraform.force_unlock(lock)

@@ -12,13 +12,13 @@ from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.plans import state_continuity
 from holdfast.plans.backend_config import states_beside
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext, Control, Identity
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import Prepared, prepared, state_at_hand
 from holdfast.runs import audit_trail
-from holdfast.runs.claims import alive, claimed
-from holdfast.runs.proven_outcome import ended_by_itself, finish_claim
+from holdfast.runs.claims import claim_on, hold_claim, is_working
+from holdfast.runs.outcome import close_run, exited_by_itself
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
@@ -31,15 +31,15 @@ from holdfast.terraform.workdirs.workdir import remove_files
 _PUSHED = "holdfast.pushed.tfstate"
 
 
-async def pull(session: Session, stack: Stack) -> bytes:
+async def pull(context: ChangeContext, stack: Stack) -> bytes:
     """The state as Terraform gives it; empty when there is none."""
-    async with prepared(session, stack, for_state=True) as ready:
-        seen = session.store.last_seen(stack.name)
+    async with prepared(context, stack, for_state=True) as ready:
+        seen = context.store.last_seen(stack.name)
         state_continuity.require_readable(stack, ready.home, seen)
         if ready.home.managed:
-            content = state_at_hand(session, ready) or b""
+            content = state_at_hand(context.store, ready) or b""
         else:
-            terraform = Terraform(session, ready)
+            terraform = Terraform(context, ready)
             await terraform.init()
             content = await terraform.state_pull()
         if seen is not None and seen.place == ready.home.place:
@@ -47,66 +47,73 @@ async def pull(session: Session, stack: Stack) -> bytes:
         return content
 
 
-async def outputs(session: Session, stack: Stack) -> bytes:
-    async with prepared(session, stack) as ready:
-        seen = session.store.last_seen(stack.name)
+async def outputs(context: ChangeContext, stack: Stack) -> bytes:
+    async with prepared(context, stack) as ready:
+        seen = context.store.last_seen(stack.name)
         state_continuity.require_readable(stack, ready.home, seen)
-        terraform = Terraform(session, ready)
+        terraform = Terraform(context, ready)
         await terraform.init()
         found = await terraform.outputs()
         if found.strip() in (b"", b"{}") and seen is not None and seen.resources != 0:
             state = read_state(await terraform.state_pull())
             state_continuity.require_same_place(stack, ready.home, seen, state)
-        session.redactor.register_all(sensitive_in_outputs(found))
+        context.redactor.register_all(sensitive_in_outputs(found))
         return found
 
 
-async def push(session: Session, stack: Stack, file: Path | None) -> State:
+async def push(context: ChangeContext, stack: Stack, file: Path | None) -> State:
     """Bring a state into the stack's backend: a file, or what the last apply could not save.
 
     Terraform itself checks lineage and serial.
     """
-    content = _content(session, stack, file)
+    content = _content(context.store, stack, file)
     state = read_state(content)
-    session.redactor.register_all(sensitive_in_state(state))
+    context.redactor.register_all(sensitive_in_state(state))
     if not isinstance(state, State):
         reason = state.reason if isinstance(state, UnreadableState) else "it is empty"
         raise UsageError(
             "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
         )
-    async with _ours(session, stack) as run, prepared(session, stack, for_state=True) as ready:
-        with audit_trail.act(session, stack.name, what="push", serial=str(state.serial)):
-            now = await push_content(session, ready, content, run=run)
-    _settle_unsaved(session, stack, state)
+    async with (
+        _ours(context.store, context.control, context.identity, stack) as run,
+        prepared(context, stack, for_state=True) as ready,
+    ):
+        with audit_trail.act(
+            context.identity, context.control.tell, stack.name, what="push", serial=str(state.serial)
+        ):
+            now = await push_content(context, ready, content, run=run)
+    _settle_unsaved(context.store, stack, state)
     return now
 
 
 @contextlib.asynccontextmanager
-async def _ours(session: Session, stack: Stack) -> AsyncIterator[str]:
+async def _ours(store: RunStore, control: Control, identity: Identity, stack: Stack) -> AsyncIterator[str]:
     """The stack is claimed for the push. A dead run's claim stays its own: the push is made in its name.
 
     When Terraform had come to its own end, what it could not save is all that was missing.
     """
-    holds = session.store.claims.of(stack.name)
-    if holds is None or alive(session, holds):
-        async with claimed(session, stack, "push"):
-            yield session.change
+    holder = claim_on(store, stack.name)
+    if holder is None or is_working(store, holder):
+        async with hold_claim(store, control, identity, stack, "push"):
+            yield identity.change
         return
-    yield holds.run
-    journal = session.store.runs.journal(holds.run, session.store.key)
-    if ended_by_itself(journal):
-        finish_claim(session, holds, Status.FAILED, "its state was pushed afterwards")
+    yield holder.run
+    journal = store.runs.journal(holder.run, store.key)
+    if exited_by_itself(journal):
+        close_run(store, holder, Status.FAILED, "its state was pushed afterwards")
 
 
-async def push_content(session: Session, ready: Prepared, content: bytes, *, run: str | None = None) -> State:
+async def push_content(
+    context: ChangeContext, ready: Prepared, content: bytes, *, run: str | None = None
+) -> State:
     """Under a claim: what was there is copied first, and what is there afterwards is looked at."""
     stack, state = ready.stack, read_state(content)
-    terraform = Terraform(session, ready)
+    terraform = Terraform(context, ready)
     try:
         with _damage_aside(ready.home.file):
             await terraform.init()
             files.write(ready.work.module / _PUSHED, content)
-            await terraform.state_push(_PUSHED, run or session.change)
+            await terraform.state_push(_PUSHED, run or context.identity.change)
     finally:
         remove_files(ready.work, (_PUSHED,))
     now = read_state(await terraform.state_pull())
@@ -116,7 +123,7 @@ async def push_content(session: Session, ready: Prepared, content: bytes, *, run
             f"{stack.name}: the state was pushed, and the backend does not give it back",
             hint="Look at the backend before anything else is done with this stack.",
         )
-    state_continuity.record(session.store, stack.name, ready.home, now)
+    state_continuity.record(context.store, stack.name, ready.home, now)
     return now
 
 
@@ -125,21 +132,21 @@ def _same_content(pushed: State, now: State) -> bool:
     return now.lineage == pushed.lineage or now.outline == pushed.outline
 
 
-def _settle_unsaved(session: Session, stack: Stack, pushed: State) -> None:
+def _settle_unsaved(store: RunStore, stack: Stack, pushed: State) -> None:
     """Only the unsaved state itself, or one that follows it, lets the stack go on."""
-    kept = session.store.errored(stack.name)
+    kept = store.errored(stack.name)
     if kept is None:
         return
     unsaved = read_state(kept)
     if isinstance(unsaved, State) and (unsaved.lineage != pushed.lineage or unsaved.serial > pushed.serial):
         return
-    session.store.resolve_errored(stack.name)
+    store.resolve_errored(stack.name)
 
 
-def _content(session: Session, stack: Stack, file: Path | None) -> bytes:
+def _content(store: RunStore, stack: Stack, file: Path | None) -> bytes:
     """A state in clear, or the one that Holdfast kept sealed after a failed save."""
     if file is None:
-        kept = session.store.errored(stack.name)
+        kept = store.errored(stack.name)
         if kept is None:
             raise UsageError(
                 "HF-STATE-6",

@@ -6,25 +6,26 @@ were made before are void by themselves, for the serial has moved.
 
 from __future__ import annotations
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.kernel.errors import Busy, Exit, Failed, HoldfastError, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext, Engines, Identity
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import Prepared, prepared
 from holdfast.runs import audit_trail
-from holdfast.runs.claims import claimed
-from holdfast.runs.outcome import require_settled
+from holdfast.runs.claims import hold_claim
+from holdfast.runs.outcome import require_previous_finished
+from holdfast.runs.run import new_run, write_run
+from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
-from holdfast.states.versions import CURRENT, Loaded, copied, load, prune
-from holdfast.store.run_store import StateRecord
+from holdfast.states.versions import CURRENT, Loaded, copied, load
+from holdfast.store.retention import prune_states
+from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.store.snapshots import StateSnapshot
-from holdfast.system import clock
 from holdfast.terraform.engine.interface import Product
 from holdfast.terraform.statefile.diff import StateDiff, diff_states
 from holdfast.terraform.statefile.edit import raise_serial
@@ -65,64 +66,80 @@ class Preview(Struct, frozen=True, kw_only=True):
     """From now to then. None: one of them could not be looked into."""
 
 
-async def preview(session: Session, stack: Stack, wanted: str) -> Preview:
+async def preview(context: ChangeContext, stack: Stack, wanted: str) -> Preview:
     """What the way back would change in the record, for a person to look at."""
-    goal = await load(session, stack, wanted)
+    goal = await load(context, stack, wanted)
     try:
-        now = await load(session, stack, CURRENT)
+        now = await load(context, stack, CURRENT)
     except UnknownOutcome:
         # A state that is lost: what the way back then may do, it decides itself.
         return Preview(goal=goal, serial=None, change=None)
     return Preview(
         goal=goal,
         serial=now.entry.serial,
-        change=compare(session, stack, now.content, goal.content),
+        change=compare(context.engines, context.redactor, stack, now.content, goal.content),
     )
 
 
-def compare(session: Session, stack: Stack, before: bytes, after: bytes) -> StateDiff | None:
+def compare(
+    engines: Engines, redactor: Redactor, stack: Stack, before: bytes, after: bytes
+) -> StateDiff | None:
     """With everything secret in either hidden."""
     old, new = read_state(before), read_state(after)
-    session.redactor.register_all(sensitive_in_state(old) | sensitive_in_state(new))
-    tofu = session.choose(stack).engine.product is Product.TOFU
-    return diff_states(old, new, clean=session.redactor.clean_field, tofu=tofu)
+    redactor.register_all(sensitive_in_state(old) | sensitive_in_state(new))
+    tofu = engines.choose(stack).engine.product is Product.TOFU
+    return diff_states(old, new, clean=redactor.clean_field, tofu=tofu)
 
 
-async def rollback(session: Session, stack: Stack, wanted: str, *, seen: int | None = None) -> RolledBack:
+async def rollback(
+    context: ChangeContext, stack: Stack, wanted: str, *, seen: int | None = None
+) -> RolledBack:
     """Under the stack's claim, and Terraform's lock where the state lies elsewhere.
 
     `seen` is the serial that a person agreed to leave.
     """
-    await require_settled(session, stack)
-    goal = await load(session, stack, wanted)
-    began = clock.now().isoformat()
-    async with claimed(session, stack, "rollback"), prepared(session, stack) as ready:
+    await require_previous_finished(context.store, context.control, stack)
+    goal = await load(context, stack, wanted)
+    run = new_run(stack.name, "rollback", context.identity, run=context.identity.change).to(Status.APPLYING)
+    async with (
+        hold_claim(context.store, context.control, context.identity, stack, "rollback"),
+        prepared(context, stack) as ready,
+    ):
         try:
-            with audit_trail.act(session, stack.name, what="rollback", version=goal.entry.name):
-                done = await _under_claim(session, ready, goal, seen)
+            with audit_trail.act(
+                context.identity, context.control.tell, stack.name, what="rollback", version=goal.entry.name
+            ):
+                done = await _under_claim(context, ready, goal, seen)
         except HoldfastError as error:
             # What was refused has changed nothing, and that is known.
             status = Status.FAILED if error.exit is Exit.UNKNOWN else STATUS_OF_EXIT[error.exit]
-            _record(session, stack, status, began, error.problem.message)
+            write_run(context.store, run.to(status, error.problem.message))
             raise
-        _record(session, stack, Status.APPLIED, began, f"back to {goal.entry.shown}")
-    prune(session.store, stack.name, session.config.backups)
+        write_run(context.store, run.to(Status.APPLIED, f"back to {goal.entry.shown}"))
+    prune_states(context.store, stack.name, context.project.config.backups)
     return done
 
 
-async def _under_claim(session: Session, ready: Prepared, goal: Loaded, seen: int | None) -> RolledBack:
+async def _under_claim(context: ChangeContext, ready: Prepared, goal: Loaded, seen: int | None) -> RolledBack:
     stack = ready.stack
-    now = _kept_now(session, stack) if ready.home.managed else await _now(session, ready)
+    now = _kept_now(context.store, stack) if ready.home.managed else await _now(context, ready)
     content, state = rolled(stack.name, now, goal, seen=seen)
     if ready.home.managed:
-        return _add_version(session, stack, now, goal, content, state)
+        return _add_version(context.store, context.identity, stack, now, goal, content, state)
     backup = None
     if not now.lost:
-        made = copied(session, stack, now.content, why="before a rollback", run=session.change)
+        made = copied(
+            context.store,
+            context.identity.who,
+            stack,
+            now.content,
+            why="before a rollback",
+            run=context.identity.change,
+        )
         backup = made.name
-    after = await push_content(session, ready, content)
+    after = await push_content(context, ready, content)
     return RolledBack(
-        run=session.change,
+        run=context.identity.change,
         goal=goal.entry.name,
         previous=None if now.lost else now.serial,
         serial=after.serial,
@@ -164,11 +181,11 @@ def rolled(stack: str, now: Standing, goal: Loaded, *, seen: int | None = None) 
             hint=f"Choose an earlier one: holdfast state versions {stack}",
         )
     serial = max(now.serial, old.serial) + 1
-    return raise_serial(goal.content, serial), msgspec.structs.replace(old, serial=serial)
+    return raise_serial(goal.content, serial), structs.replace(old, serial=serial)
 
 
-def _kept_now(session: Session, stack: Stack) -> Standing:
-    version = session.store.states.current(stack.name)
+def _kept_now(store: RunStore, stack: Stack) -> Standing:
+    version = store.states.current(stack.name)
     if version is None:
         raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="It begins with the first apply.")
     return Standing(
@@ -180,21 +197,21 @@ def _kept_now(session: Session, stack: Stack) -> Standing:
     )
 
 
-async def _now(session: Session, ready: Prepared) -> Standing:
+async def _now(context: ChangeContext, ready: Prepared) -> Standing:
     """As the backend gives it. A local file that is lost makes room; a remote "nothing" is not believed."""
     stack, home = ready.stack, ready.home
-    seen = session.store.last_seen(stack.name)
+    seen = context.store.last_seen(stack.name)
     known = seen if seen is not None and seen.place == home.place else None
     if home.file is not None and not _is_state(home.file.read_bytes() if home.file.exists() else b""):
         return _lost(known)
-    terraform = Terraform(session, ready)
+    terraform = Terraform(context, ready)
     await terraform.init()
     content = await terraform.state_pull()
     state = read_state(content)
     state_continuity.require_same_place(stack, home, seen, state)
     if not isinstance(state, State):
         raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="It begins with the first apply.")
-    session.redactor.register_all(sensitive_in_state(state))
+    context.redactor.register_all(sensitive_in_state(state))
     return Standing(lineage=state.lineage, serial=state.serial, content=content)
 
 
@@ -211,43 +228,29 @@ def _lost(known: StateRecord | None) -> Standing:
 
 
 def _add_version(
-    session: Session, stack: Stack, now: Standing, goal: Loaded, content: bytes, state: State
+    store: RunStore,
+    identity: Identity,
+    stack: Stack,
+    now: Standing,
+    goal: Loaded,
+    content: bytes,
+    state: State,
 ) -> RolledBack:
     why = f"rollback to {goal.entry.name}"
-    new = StateSnapshot.of(content, state, run=session.change, who=session.who, why=why)
-    if session.store.states.add(stack.name, new, after=now.number) is None:
+    new = StateSnapshot.of(content, state, run=identity.change, who=identity.who, why=why)
+    if store.states.add(stack.name, new, after=now.number) is None:
         raise Busy(
             "HF-LOCK-2",
             f"{stack.name}: somebody else wrote its state meanwhile",
             hint="Look at what is there, then try again.",
         )
-    state_continuity.record_kept(session.store, stack.name, state)
+    state_continuity.record_kept(store, stack.name, state)
     return RolledBack(
-        run=session.change,
+        run=identity.change,
         goal=goal.entry.name,
         previous=now.serial,
         serial=state.serial,
         lineage=state.lineage,
         resources=state.managed,
         backup=str(now.number),
-    )
-
-
-def _record(session: Session, stack: Stack, status: Status, began: str, note: str) -> None:
-    """A rollback is a run like any other: listed, with its end."""
-    session.store.runs.finish(
-        session.change,
-        {
-            "version": 1,
-            "id": session.change,
-            "change": session.change,
-            "stack": stack.name,
-            "operation": "rollback",
-            "status": status.value,
-            "started": began,
-            "ended": clock.now().isoformat(),
-            "who": session.who,
-            "digest": None,
-            "notes": [note],
-        },
     )

@@ -11,18 +11,16 @@ import functools
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import Failed, HoldfastError, UsageError
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext, Project
 from holdfast.runs.run_secrets import know_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.states import operations
+from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateSnapshot
-from holdfast.system import clock
 from holdfast.terraform.statefile.model import State, read_state
-from holdfast.terraform.statefile.retention import Aged, expired, too_old
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 CURRENT = "current"
@@ -66,10 +64,10 @@ class Versions(Struct, frozen=True, kw_only=True):
     """Why the backend could not be looked at."""
 
 
-def is_kept(session: Session, stack: Stack) -> bool:
+def is_kept(project: Project, stack: Stack) -> bool:
     """Whether Holdfast keeps the state, because neither code nor configuration name a backend."""
     configured = stack.backend.type if stack.backend is not None else None
-    return session.code_backend(stack.module) is None and configured is None
+    return project.code_backend(stack.module) is None and configured is None
 
 
 class _Row:
@@ -112,21 +110,15 @@ class _Row:
         """Newest first. One that was dropped meanwhile is not there."""
         return tuple(found for name in self.names if (found := self.read(name)) is not None)
 
-    def drop(self, name: str) -> None:
-        if self.kept:
-            self._store.states.drop(self._stack, int(name))
-        else:
-            self._store.backups.drop(self._stack, name)
 
-
-async def versions(session: Session, stack: Stack) -> Versions:
+async def versions(context: ChangeContext, stack: Stack) -> Versions:
     """What there is, newest first. A backend that does not answer hides none of the copies."""
-    kept = is_kept(session, stack)
-    entries = tuple(found.entry for found in _Row(session.store, stack.name, kept=kept).all())
+    kept = is_kept(context.project, stack)
+    entries = tuple(found.entry for found in _Row(context.store, stack.name, kept=kept).all())
     if kept:
         return Versions(kept=True, entries=entries, current=entries[0] if entries else None)
     try:
-        now = await _from_backend(session, stack)
+        now = await _from_backend(context, stack)
     except HoldfastError as error:
         return Versions(kept=False, entries=entries, current=None, unseen=error.problem.message)
     return Versions(kept=False, entries=_marked(entries, now), current=now.entry if now is not None else None)
@@ -142,12 +134,12 @@ def _marked(entries: tuple[Entry, ...], now: Loaded | None) -> tuple[Entry, ...]
     return tuple(marked)
 
 
-async def load(session: Session, stack: Stack, wanted: str) -> Loaded:
+async def load(context: ChangeContext, stack: Stack, wanted: str) -> Loaded:
     """One version, by what `state versions` calls it. Its secrets are known to the redactor then."""
-    kept = is_kept(session, stack)
-    row = _Row(session.store, stack.name, kept=kept)
+    kept = is_kept(context.project, stack)
+    row = _Row(context.store, stack.name, kept=kept)
     if wanted == CURRENT:
-        found = await _current(session, stack, row, kept=kept)
+        found = await _current(context, stack, row, kept=kept)
     else:
         found = row.read(_chosen(stack.name, row, wanted))
     if found is None:
@@ -158,27 +150,27 @@ async def load(session: Session, stack: Stack, wanted: str) -> Loaded:
             else f"{stack.name}: version {wanted} is gone meanwhile",
             hint=f"See what there is: holdfast state versions {stack.name}",
         )
-    _know(session, stack, found)
+    _know(context, stack, found)
     return found
 
 
-def _know(session: Session, stack: Stack, found: Loaded) -> None:
+def _know(context: ChangeContext, stack: Stack, found: Loaded) -> None:
     """What is marked in it, and what its run and its stack took from elsewhere: that is marked nowhere."""
-    session.redactor.register_all(sensitive_in_state(read_state(found.content)))
-    know_secrets(session, found.entry.run, stack.name)
+    context.redactor.register_all(sensitive_in_state(read_state(found.content)))
+    know_secrets(context, found.entry.run, stack.name)
 
 
 async def load_pair(
-    session: Session, stack: Stack, before: str | None, after: str | None
+    context: ChangeContext, stack: Stack, before: str | None, after: str | None
 ) -> tuple[Loaded, Loaded]:
     """Two to compare; without names, the one before the current one and the current one."""
-    new = await load(session, stack, after or CURRENT)
+    new = await load(context, stack, after or CURRENT)
     if before is not None:
-        return await load(session, stack, before), new
-    row = _Row(session.store, stack.name, kept=is_kept(session, stack))
+        return await load(context, stack, before), new
+    row = _Row(context.store, stack.name, kept=is_kept(context.project, stack))
     for old in row.all():
         if (old.entry.lineage, old.entry.serial) != (new.entry.lineage, new.entry.serial):
-            _know(session, stack, old)
+            _know(context, stack, old)
             return old, new
     raise UsageError(
         "HF-STATE-23",
@@ -187,24 +179,26 @@ async def load_pair(
     )
 
 
-async def backup(session: Session, stack: Stack) -> Entry:
+async def backup(context: ChangeContext, stack: Stack) -> Entry:
     """A copy now. A kept state needs none: its versions never change, and the newest one is named."""
-    kept = is_kept(session, stack)
-    row = _Row(session.store, stack.name, kept=kept)
-    found = await _current(session, stack, row, kept=kept)
+    kept = is_kept(context.project, stack)
+    row = _Row(context.store, stack.name, kept=kept)
+    found = await _current(context, stack, row, kept=kept)
     if found is None:
         raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="It begins with the first apply.")
-    made = found.entry if kept else copied(session, stack, found.content, why="asked for", run=None)
-    prune(session.store, stack.name, session.config.backups)
+    made = (
+        found.entry
+        if kept
+        else copied(context.store, context.identity.who, stack, found.content, why="asked for", run=None)
+    )
+    prune_states(context.store, stack.name, context.project.config.backups)
     return made
 
 
-def copied(session: Session, stack: Stack, content: bytes, *, why: str, run: str | None) -> Entry:
+def copied(store: RunStore, who: str, stack: Stack, content: bytes, *, why: str, run: str | None) -> Entry:
     """Durably, of a state that lies elsewhere."""
     state = _readable(stack, content)
-    made = session.store.backups.add(
-        stack.name, StateSnapshot.of(content, state, run=run, who=session.who, why=why)
-    )
+    made = store.backups.add(stack.name, StateSnapshot.of(content, state, run=run, who=who, why=why))
     return Entry(
         name=made.name,
         serial=made.serial,
@@ -216,30 +210,6 @@ def copied(session: Session, stack: Stack, content: bytes, *, why: str, run: str
         run=made.run,
         current=True,
     )
-
-
-def prune(store: RunStore, stack: str, settings: BackupSettings) -> tuple[str, ...]:
-    """Drop what is too many and too old, of versions and copies alike; the names of what went.
-
-    Old ones are read from the oldest on, and no further than to the first that stays.
-    """
-    gone: list[str] = []
-    for kept in (True, False):
-        row = _Row(store, stack, kept=kept)
-        names = row.names
-        now = clock.now()
-        times: dict[str, str] = {}
-        for name in reversed(names[settings.keep :]):
-            found = row.read(name)
-            at = found.entry.at if found is not None else None
-            if at is None or not too_old(at, max_age=settings.max_age, now=now):
-                break
-            times[name] = at
-        entries = [Aged(name=name, at=times.get(name), current=kept and name == names[0]) for name in names]
-        for name in expired(entries, keep=settings.keep, max_age=settings.max_age, now=now):
-            row.drop(name)
-            gone.append(name)
-    return tuple(gone)
 
 
 def _chosen(stack: str, row: _Row, wanted: str) -> str:
@@ -273,15 +243,15 @@ def _ambiguous(stack: str, wanted: str, matching: tuple[str, ...]) -> UsageError
     )
 
 
-async def _current(session: Session, stack: Stack, row: _Row, *, kept: bool) -> Loaded | None:
+async def _current(context: ChangeContext, stack: Stack, row: _Row, *, kept: bool) -> Loaded | None:
     if not kept:
-        return await _from_backend(session, stack)
+        return await _from_backend(context, stack)
     names = row.names
     return row.read(names[0]) if names else None
 
 
-async def _from_backend(session: Session, stack: Stack) -> Loaded | None:
-    content = await operations.pull(session, stack)
+async def _from_backend(context: ChangeContext, stack: Stack) -> Loaded | None:
+    content = await operations.pull(context, stack)
     if not content:
         return None
     state = _readable(stack, content)

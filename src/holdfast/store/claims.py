@@ -14,8 +14,8 @@ from holdfast.store.blobs import decode_name, encode_name
 from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
 
 
-class Claim(NamedTuple):
-    """`intent` is the run's own document; the store does not interpret it."""
+class StoredClaim(NamedTuple):
+    """`intent` is a document that only `runs/claims.py` reads: the supervisor needs no more than the run."""
 
     stack: str
     run: str
@@ -30,7 +30,7 @@ class Claims:
     def __init__(self, encrypted: EncryptedBlobs) -> None:
         self._encrypted = encrypted
 
-    def take(self, claim: Claim) -> Claim:
+    def take(self, claim: StoredClaim) -> StoredClaim:
         """The claim in force: this one, or that of the run that was first."""
         document: dict[str, object] = {"stack": claim.stack, "run": claim.run, "intent": claim.intent}
         while True:
@@ -40,14 +40,16 @@ class Claims:
             if existing is not None:
                 return existing
 
-    def of(self, stack: str) -> Claim | None:
+    def of(self, stack: str) -> StoredClaim | None:
         blob = self._encrypted.read(_name(stack))
         if blob is None:
             return None
         document = json.loads(blob.data)
-        return Claim(stack=document["stack"], run=document["run"], intent=document["intent"], tag=blob.tag)
+        return StoredClaim(
+            stack=document["stack"], run=document["run"], intent=document["intent"], tag=blob.tag
+        )
 
-    def all(self) -> tuple[Claim, ...]:
+    def all(self) -> tuple[StoredClaim, ...]:
         names = [name.split("/")[1] for name in self._encrypted.names("claims")]
         return tuple(claim for name in names if (claim := self.of(decode_name(name))) is not None)
 

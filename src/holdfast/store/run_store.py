@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -43,8 +44,10 @@ class StateRecord(Struct, frozen=True, kw_only=True):
 class RunStore:
     """Nothing is written before it is needed, nor before the key is known to be the right one."""
 
-    def __init__(self, blobs: BlobStore, key: Callable[[], Key]) -> None:
+    def __init__(self, blobs: BlobStore, key: Callable[[], Key], *, spool: Path | None = None) -> None:
         self.blobs = blobs
+        self.spool = spool
+        """Where journals wait on this machine until they have arrived in a store that is elsewhere."""
         self._load_key = key
         self.encrypted = EncryptedBlobs(blobs, lambda: self.key)
         self.claims = Claims(self.encrypted)

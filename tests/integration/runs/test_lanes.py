@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from context_made import ALIVE, DEAD, ELSEWHERE, change_context, claim, journal, take
 from msgspec.structs import replace
 from results_made import result, stack
-from session_made import ALIVE, DEAD, ELSEWHERE, claim, journal, session
 
 from holdfast.audit.reader import newest
 from holdfast.config.settings import Target
 from holdfast.kernel.errors import Busy, Failed
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import Event, Note
 from holdfast.plans.status import Status
 from holdfast.runs import lanes
@@ -34,7 +34,9 @@ def in_lane(name: str, lane: str = "east") -> Stack:
     return replace(stack(name), target=Target(name="t", lane=lane))
 
 
-def taken(at: Session, process: ProcessId, *, change: str = "01DEAD", beat: str | None = None) -> HeldByOther:
+def taken(
+    at: ChangeContext, process: ProcessId, *, change: str = "01DEAD", beat: str | None = None
+) -> HeldByOther:
     """Another change has the lane, as it would have written it."""
     holder = Holder(
         change=change,
@@ -57,22 +59,25 @@ async def until(condition: Callable[[], object]) -> None:
 
 def test_a_lane_is_kept_alive_and_given_back(tmp_path: Path) -> None:
     """While it is held its heartbeat goes on, others are refused, and at the end it is free."""
-    ours, other = session(tmp_path, change="01A"), session(tmp_path, change="01B")
+    ours, other = change_context(tmp_path, change="01A"), change_context(tmp_path, change="01B")
 
     def beat() -> str | None:
         now = ours.store.leases.look(LANE)
         return now.beat if now is not None else None
 
     async def story() -> None:
-        async with lanes.held(ours, (in_lane("a"), in_lane("b")), beat=0.01):
+        async with lanes.held(
+            ours.store, ours.control, ours.identity, (in_lane("a"), in_lane("b")), beat=0.01
+        ):
             first = beat()
             assert first is not None
             await until(lambda: beat() != first)
             with pytest.raises(Busy) as caught:
-                async with lanes.held(other, (in_lane("c"),)):
+                async with lanes.held(other.store, other.control, other.identity, (in_lane("c"),)):
                     raise AssertionError("two have one lane")
             assert caught.value.problem.code == "HF-LOCK-4"
-            said = r"change 01A \(tester@here, apply of 2 stacks, for \d+ s, alive \d+ s ago\)"
+            who = re.escape(ours.identity.who)
+            said = rf"change 01A \({who}, apply of 2 stacks, for \d+ s, alive \d+ s ago\)"
             assert re.search(said, caught.value.problem.message)
         assert beat() is None
 
@@ -81,10 +86,10 @@ def test_a_lane_is_kept_alive_and_given_back(tmp_path: Path) -> None:
 
 def test_a_lane_that_is_lost_stops_the_change(tmp_path: Path) -> None:
     """Once, gracefully; what was stopped says who has the lane now, and what was done stays as it is."""
-    ours, other = session(tmp_path, change="01A"), session(tmp_path, change="01B")
+    ours, other = change_context(tmp_path, change="01A"), change_context(tmp_path, change="01B")
 
     async def story() -> lanes.Holding:
-        async with lanes.held(ours, (in_lane("a"),), beat=0.01) as holding:
+        async with lanes.held(ours.store, ours.control, ours.identity, (in_lane("a"),), beat=0.01) as holding:
             now = other.store.leases.look(LANE)
             assert now is not None
             # As one on another machine, where nobody can be seen.
@@ -92,11 +97,11 @@ def test_a_lane_that_is_lost_stops_the_change(tmp_path: Path) -> None:
             holder = replace(now.holder, change="01B", who="somebody@there")
             got = blind.take_over(LANE, holder, number=now.number, declared="it is gone")
             assert isinstance(got, Lease)
-            await until(lambda: ours.stop.level)
+            await until(lambda: ours.control.stop.level)
         return holding
 
     holding = asyncio.run(story())
-    assert ours.stop.level == 1
+    assert ours.control.stop.level == 1
     stopped, done = holding.explained(
         (result(stack("a"), Status.CANCELLED, "HF-RUN-2"), result(stack("b"), Status.APPLIED))
     )
@@ -111,55 +116,55 @@ def test_a_lane_that_is_lost_stops_the_change(tmp_path: Path) -> None:
 
 def test_who_is_out_of_sight_keeps_the_lane_until_a_person_says_otherwise(tmp_path: Path) -> None:
     """Silence proves nothing; a declaration frees every lane of that change, and of no other."""
-    ours = session(tmp_path, change="01A")
+    ours = change_context(tmp_path, change="01A")
     taken(ours, ELSEWHERE)
-    ours.store.claims.take(claim(ELSEWHERE, stack="x", change="01DEAD"))
+    take(ours.store, claim(ELSEWHERE, stack="x", change="01DEAD"))
 
     async def apply() -> None:
-        async with lanes.held(ours, (in_lane("a"),)):
+        async with lanes.held(ours.store, ours.control, ours.identity, (in_lane("a"),)):
             pass
 
     with pytest.raises(Busy) as caught:
         asyncio.run(apply())
     assert re.search(r"last heard of \d+ s ago on runner-7", caught.value.problem.message)
-    assert lanes.declare_dead(ours, "01OTHER", "no") == ()
-    assert lanes.holders(ours) == {"east": "01DEAD"}
-    assert lanes.declare_dead(ours, "01DEAD", "the runner was shut down") == ("east",)
+    assert lanes.declare_dead(ours.store, ours.identity, "01OTHER", "no") == ()
+    assert lanes.holders(ours.store) == {"east": "01DEAD"}
+    assert lanes.declare_dead(ours.store, ours.identity, "01DEAD", "the runner was shut down") == ("east",)
     (line, *_) = newest(ours.store, limit=1)
     assert (line["what"], line["run"], line["reason"]) == (
         "holder-dead",
         "01DEAD",
         "the runner was shut down",
     )
-    assert lanes.holders(ours) == {}
+    assert lanes.holders(ours.store) == {}
     asyncio.run(apply())
 
 
 def test_nobody_can_declare_dead_what_lives(tmp_path: Path) -> None:
     """A holder that is seen to live keeps its lane whatever is said."""
-    ours = session(tmp_path, change="01A")
+    ours = change_context(tmp_path, change="01A")
     taken(ours, process_table.this_process(), change="01LIVES")
     with pytest.raises(Busy) as caught:
-        lanes.declare_dead(ours, "01LIVES", "I thought so")
+        lanes.declare_dead(ours.store, ours.identity, "01LIVES", "I thought so")
     assert caught.value.problem.code == "HF-LOCK-4"
-    assert lanes.holders(ours) == {"east": "01LIVES"}
+    assert lanes.holders(ours.store) == {"east": "01LIVES"}
 
 
 def test_the_hint_for_a_silent_holder_names_what_to_say(tmp_path: Path) -> None:
     """The run that is open, or the change where none is."""
-    ours = session(tmp_path, change="01A")
-    ours.store.claims.take(claim(ELSEWHERE, stack="y", run="01AAA", change="01OTHER"))
+    ours = change_context(tmp_path, change="01A")
+    take(ours.store, claim(ELSEWHERE, stack="y", run="01AAA", change="01OTHER"))
     now = replace(taken(ours, ELSEWHERE), beat="2026-01-02T14:02:00+00:00")
-    assert "runs reconcile 01DEAD --holder-dead" in str(lanes.busy(ours, "east", now).problem.hint)
-    ours.store.claims.take(claim(ELSEWHERE, stack="x", change="01DEAD"))
-    assert "runs reconcile 01RUN --holder-dead" in str(lanes.busy(ours, "east", now).problem.hint)
+    assert "runs reconcile 01DEAD --holder-dead" in str(lanes.busy(ours.store, "east", now).problem.hint)
+    take(ours.store, claim(ELSEWHERE, stack="x", change="01DEAD"))
+    assert "runs reconcile 01RUN --holder-dead" in str(lanes.busy(ours.store, "east", now).problem.hint)
     seen = replace(now, life=Liveness.ALIVE)
-    assert "--wait" in str(lanes.busy(ours, "east", seen).problem.hint)
+    assert "--wait" in str(lanes.busy(ours.store, "east", seen).problem.hint)
 
 
-async def hold(at: Session, *stacks: Stack) -> None:
+async def hold(at: ChangeContext, *stacks: Stack) -> None:
     """The lanes of these stacks, for a moment."""
-    async with lanes.held(at, stacks):
+    async with lanes.held(at.store, at.control, at.identity, stacks):
         pass
 
 
@@ -177,7 +182,7 @@ def never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lanes_are_taken_in_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two changes of the same two lanes cannot each hold one and wait for the other."""
-    ours = session(tmp_path)
+    ours = change_context(tmp_path)
     order: list[str] = []
     take = ours.store.leases.take
 
@@ -195,7 +200,7 @@ def test_a_store_that_does_not_answer_takes_no_lane_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
     """Heartbeats that fail stop nothing, and the next one is tried."""
-    ours = session(tmp_path)
+    ours = change_context(tmp_path)
     renew, tried, renewed = ours.store.leases.renew, 0, threading.Event()
 
     def stumbles(lease: Lease) -> Lease:
@@ -209,13 +214,15 @@ def test_a_store_that_does_not_answer_takes_no_lane_away(
     monkeypatch.setattr(ours.store.leases, "renew", stumbles)
 
     async def story() -> lanes.Holding:
-        async with lanes.held(ours, (in_lane("a"),), beat=0.001) as holding:
+        async with lanes.held(
+            ours.store, ours.control, ours.identity, (in_lane("a"),), beat=0.001
+        ) as holding:
             assert await asyncio.to_thread(renewed.wait, 30)
         return holding
 
     assert asyncio.run(story()).lost is None
-    assert ours.stop.level == 0
-    assert lanes.holders(ours) == {}
+    assert ours.control.stop.level == 0
+    assert lanes.holders(ours.store) == {}
 
 
 @pytest.mark.parametrize("trouble", [OSError("gone"), Failed("HF-STORE-5", "the store does not answer")])
@@ -223,8 +230,8 @@ def test_a_lane_that_cannot_be_released_is_said_and_harms_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
     """The change is over all the same, and its other lanes are free."""
-    ours, told = session(tmp_path), list[Event]()
-    ours.tell = told.append
+    told = list[Event]()
+    ours = change_context(tmp_path, tell=told.append)
     release, stumbles = ours.store.leases.release, True
 
     def once(lease: Lease) -> None:
@@ -236,7 +243,7 @@ def test_a_lane_that_cannot_be_released_is_said_and_harms_nothing(
 
     monkeypatch.setattr(ours.store.leases, "release", once)
     asyncio.run(hold(ours, in_lane("a"), in_lane("b", "west")))
-    assert lanes.holders(ours) == {"east": "01A"}
+    assert lanes.holders(ours.store) == {"east": "01A"}
     (note,) = told
     assert isinstance(note, Note)
     assert note.text.startswith("lane `east` could not be released")
@@ -244,13 +251,14 @@ def test_a_lane_that_cannot_be_released_is_said_and_harms_nothing(
 
 def test_a_change_that_is_ending_is_not_hurried_by_a_lost_lane(tmp_path: Path) -> None:
     """A second wish would end Terraform at once: a lost lane never adds one to a person's."""
-    ours = session(tmp_path)
+    stopping = asyncio.Event()
+    ours = change_context(tmp_path, tell=lambda _: stopping.set())
 
     async def story() -> None:
-        stopping = asyncio.Event()
-        ours.tell = lambda _: stopping.set()
-        async with lanes.held(ours, (in_lane("a"),), beat=0.001) as holding:
-            ours.stop.ask()
+        async with lanes.held(
+            ours.store, ours.control, ours.identity, (in_lane("a"),), beat=0.001
+        ) as holding:
+            ours.control.stop.ask()
             now = ours.store.leases.look(LANE)
             assert now is not None
             blind = Leases(ours.store.encrypted, life=lambda _: Liveness.UNKNOWN)
@@ -261,18 +269,18 @@ def test_a_change_that_is_ending_is_not_hurried_by_a_lost_lane(tmp_path: Path) -
             assert holding.lost is not None
 
     asyncio.run(story())
-    assert ours.stop.level == 1
+    assert ours.control.stop.level == 1
 
 
 @pytest.mark.usefixtures("never_waits")
 def test_a_wish_to_stop_ends_the_waiting_for_a_lane(tmp_path: Path) -> None:
     """Ctrl-C while another change has the lane takes nothing and leaves that one alone."""
-    ours = session(tmp_path, wait=3600.0)
+    ours = change_context(tmp_path, wait=3600.0)
     taken(ours, ALIVE, change="01B")
-    ours.stop.ask()
+    ours.control.stop.ask()
     with pytest.raises(Busy):
         asyncio.run(hold(ours, in_lane("a")))
-    assert lanes.holders(ours) == {"east": "01B"}
+    assert lanes.holders(ours.store) == {"east": "01B"}
 
 
 @pytest.mark.usefixtures("never_waits")
@@ -280,7 +288,7 @@ def test_a_holder_that_stays_silent_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Out of sight and without a sign for a minute: a person has to say what became of it."""
-    ours = session(tmp_path, wait=3600.0)
+    ours = change_context(tmp_path, wait=3600.0)
     taken(ours, ELSEWHERE)
     monkeypatch.setattr(lanes._Silence, "too_long", lambda *_: True)
     with pytest.raises(Busy):
@@ -291,7 +299,7 @@ def test_silence_is_counted_from_the_last_sign(tmp_path: Path, monkeypatch: pyte
     """A new heartbeat begins it anew, and who is seen to live may be as silent as it likes."""
     now = 0.0
     monkeypatch.setattr(clock, "monotonic", lambda: now)
-    seen = taken(session(tmp_path), ELSEWHERE)
+    seen = taken(change_context(tmp_path), ELSEWHERE)
     silence = lanes._Silence()
     story = [
         (0.0, seen, False),
@@ -308,9 +316,9 @@ def test_silence_is_counted_from_the_last_sign(tmp_path: Path, monkeypatch: pyte
 
 def test_a_dead_holder_keeps_its_lane_while_terraform_works(tmp_path: Path) -> None:
     """What it began goes on without it; once that is over too, the lane is free for the next."""
-    ours = session(tmp_path)
+    ours = change_context(tmp_path)
     taken(ours, DEAD)
-    ours.store.claims.take(claim(DEAD, change="01DEAD"))
+    take(ours.store, claim(DEAD, change="01DEAD"))
     path = tmp_path / "store" / journal_name("01RUN")
     journal(path, (STARTED, {"process": ALIVE.document(), "spill": None}))
     with pytest.raises(Busy) as caught:
@@ -325,8 +333,8 @@ def test_a_waiting_change_says_once_for_whom_it_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not at every look: a log of a long wait stays readable."""
-    ours, told = session(tmp_path, wait=3600.0), list[Event]()
-    ours.tell = told.append
+    told = list[Event]()
+    ours = change_context(tmp_path, wait=3600.0, tell=told.append)
     taken(ours, ALIVE, change="01B")
     looks = 0
 
@@ -336,7 +344,7 @@ def test_a_waiting_change_says_once_for_whom_it_waits(
             await asyncio.Event().wait()
         looks += 1
         if looks == 3:
-            ours.stop.ask()
+            ours.control.stop.ask()
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(Busy):

@@ -7,17 +7,18 @@ import json
 from pathlib import Path
 
 import pytest
+from context_made import ALIVE, DEAD, KEY, LONG_AGO, change_context, claim, journal, take
 from memory_blobs import MemoryBlobs
 from results_made import stack
-from session_made import ALIVE, DEAD, KEY, LONG_AGO, claim, journal, session
 
 from holdfast.kernel.errors import Busy, Failed, UnknownOutcome
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.status import Status
 from holdfast.runs import outcome as settling
-from holdfast.runs.outcome import require_settled, settle
+from holdfast.runs.claims import Claim, claim_on
+from holdfast.runs.outcome import finish_from_journal, require_previous_finished
+from holdfast.runs.run import Run, read_run
 from holdfast.stacks.stack import Stack
-from holdfast.store.claims import Claim
 from holdfast.store.journal import EMPTY, ENDED, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
 from holdfast.terraform.engine.selection import EngineSelection
@@ -25,66 +26,66 @@ from holdfast.terraform.engine.selection import EngineSelection
 BEGUN: tuple[bytes, dict[str, object]] = (STARTED, {"process": DEAD.document(), "at": "x", "spill": None})
 
 
-def held(at: Session, one: Claim) -> Claim:
+def held(at: ChangeContext, one: Claim) -> Claim:
     """Taken, as it is read."""
-    at.store.claims.take(one)
-    found = at.store.claims.of(one.stack)
+    take(at.store, one)
+    found = claim_on(at.store, one.stack)
     assert found is not None
     return found
 
 
 def test_an_end_that_is_recorded_frees_the_stack(tmp_path: Path) -> None:
     """It died between its last word and letting go: there is nothing left to say."""
-    at = session(tmp_path)
+    at = change_context(tmp_path)
     one = held(at, claim(DEAD))
     at.store.runs.finish("01RUN", {"status": Status.APPLIED.value})
-    assert settle(at, one, EMPTY) == ()
+    assert finish_from_journal(at.store, at.control.tell, one, EMPTY) == ()
     assert at.store.claims.all() == ()
 
 
 @pytest.mark.parametrize("status", [Status.PLANNED, Status.UNKNOWN])
 def test_a_status_without_an_end_frees_nothing(tmp_path: Path, status: Status) -> None:
     """What was recorded while an apply was torn down says nothing about what it had made."""
-    at = session(tmp_path)
+    at = change_context(tmp_path)
     one = held(at, claim(DEAD))
     journal(tmp_path / "store" / journal_name("01RUN"), BEGUN)
     at.store.runs.finish("01RUN", {"status": status.value})
-    assert settle(at, one, at.store.runs.journal("01RUN", KEY)) is None
-    assert at.store.claims.of("a") == one
+    assert finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN", KEY)) is None
+    assert claim_on(at.store, "a") == one
 
 
 def test_a_living_run_writes_its_own_end(tmp_path: Path) -> None:
     """Terraform has ended and its Holdfast has not yet: nobody writes that end in its place."""
-    at = session(tmp_path)
+    at = change_context(tmp_path)
     one = held(at, claim(ALIVE))
     journal(tmp_path / "store" / journal_name("01RUN"), BEGUN, (ENDED, {"code": 0}))
-    assert settle(at, one, at.store.runs.journal("01RUN", KEY)) is None
+    assert finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN", KEY)) is None
     assert at.store.runs.outcome("01RUN") is None
-    assert at.store.claims.of("a") == one
+    assert claim_on(at.store, "a") == one
 
 
 def test_a_proved_end_is_written_down_and_the_stack_is_free(tmp_path: Path) -> None:
     """With whose it was, what it meant to do and how it ended; then the claim goes."""
-    at = session(tmp_path)
+    at = change_context(tmp_path)
     one = held(at, claim(DEAD, started=LONG_AGO))
     journal(tmp_path / "store" / journal_name("01RUN"), BEGUN, (ENDED, {"code": 0, "unsaved": False}))
-    notes = settle(at, one, at.store.runs.journal("01RUN", KEY))
+    notes = finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN", KEY))
     assert notes is not None
-    outcome = at.store.runs.outcome("01RUN")
-    assert outcome is not None
-    assert outcome.pop("ended")
-    assert outcome == {
-        "version": 1,
-        "id": "01RUN",
-        "stack": "a",
-        "operation": "apply",
-        "status": "applied",
-        "started": LONG_AGO,
-        "who": "ci",
-        "change": "01A",
-        "digest": "d1",
-        "notes": list(notes),
-    }
+    run = read_run(at.store, "01RUN")
+    assert run is not None
+    assert run.ended
+    expected = Run(
+        id="01RUN",
+        stack="a",
+        operation="apply",
+        status=Status.APPLIED,
+        times={Status.APPLYING: LONG_AGO, Status.APPLIED: run.ended},
+        who="ci",
+        change="01A",
+        digest="d1",
+        notes=notes,
+    )
+    assert run == expected
     assert at.store.claims.all() == ()
 
 
@@ -98,18 +99,18 @@ class Full(MemoryBlobs):
 
 def test_an_end_that_cannot_be_written_keeps_the_claim(tmp_path: Path) -> None:
     """Otherwise a run would be gone without anybody having said how it ended."""
-    at = session(tmp_path, blobs=Full())
+    at = change_context(tmp_path, blobs=Full())
     one = held(at, claim(DEAD))
     with pytest.raises(Failed):
-        settle(at, one, EMPTY)
-    assert at.store.claims.of("a") == one
+        finish_from_journal(at.store, at.control.tell, one, EMPTY)
+    assert claim_on(at.store, "a") == one
 
 
 def test_what_is_said_not_to_have_begun_cannot_begin_any_more(tmp_path: Path) -> None:
     """A process that was asked, and outlived the one who asked it, finds the name of its journal taken."""
-    at = session(tmp_path)
+    at = change_context(tmp_path)
     one = held(at, claim(DEAD))
-    assert settle(at, one, EMPTY) is not None
+    assert finish_from_journal(at.store, at.control.tell, one, EMPTY) is not None
     writer = JournalWriter(str(tmp_path / "store" / journal_name("01RUN")), KEY, "01RUN")
     with pytest.raises(FileExistsError):
         writer.append(STARTED, b"{}")
@@ -118,21 +119,26 @@ def test_what_is_said_not_to_have_begun_cannot_begin_any_more(tmp_path: Path) ->
 
 def test_what_began_while_somebody_looked_is_not_settled(tmp_path: Path) -> None:
     """The journal was empty when it was read and has a first word now: the claim stays."""
-    at = session(tmp_path)
+    at = change_context(tmp_path)
     one = held(at, claim(DEAD))
     journal(tmp_path / "store" / journal_name("01RUN"), BEGUN)
-    assert settle(at, one, EMPTY) is None
-    assert at.store.claims.of("a") == one
+    assert finish_from_journal(at.store, at.control.tell, one, EMPTY) is None
+    assert claim_on(at.store, "a") == one
     assert at.store.runs.outcome("01RUN") is None
 
 
 @pytest.mark.parametrize("operation", ["push", "rollback"])
 def test_a_dead_write_of_a_state_is_over(tmp_path: Path, operation: str) -> None:
     """It writes a state in one step and makes no object: the stack is free, with a word on where to look."""
-    at = session(tmp_path)
-    notes = settle(at, held(at, claim(DEAD, operation=operation)), EMPTY)
+    at = change_context(tmp_path)
+    notes = finish_from_journal(
+        at.store,
+        at.control.tell,
+        held(at, claim(DEAD, operation=operation)),
+        EMPTY,
+    )
     assert notes is not None
-    assert f"a {operation} of before did not come to its end" in notes[0]
+    assert f"the {operation} was interrupted" in notes[0]
     assert at.store.claims.all() == ()
 
 
@@ -140,7 +146,7 @@ def test_a_last_word_said_while_somebody_looked_is_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that ends between two looks is settled by its end, and not called unknown."""
-    at = session(tmp_path)
+    at = change_context(tmp_path)
     held(at, claim(DEAD))
     path = tmp_path / "store" / journal_name("01RUN")
     path.parent.mkdir(parents=True)
@@ -152,8 +158,8 @@ def test_a_last_word_said_while_somebody_looked_is_heard(
         writer.close()
         return False
 
-    monkeypatch.setattr(settling, "alive", ends_now)
-    (note,) = asyncio.run(require_settled(at, stack("a")))
+    monkeypatch.setattr(settling, "is_working", ends_now)
+    (note,) = asyncio.run(require_previous_finished(at.store, at.control, stack("a")))
     assert "was applied" in note
 
 
@@ -163,21 +169,20 @@ def test_the_unknown_end_of_a_run_stops_the_next(tmp_path: Path) -> None:
     def choose(_: Stack) -> EngineSelection:
         raise Failed("HF-ENGINE-1", "there is no engine to look with")
 
-    at = session(tmp_path)
-    at.choose = choose
+    at = change_context(tmp_path, choose=choose)
     one = held(at, claim(DEAD))
     journal(tmp_path / "store" / journal_name("01RUN"), BEGUN)
     with pytest.raises(UnknownOutcome) as caught:
-        asyncio.run(require_settled(at, stack("a")))
+        asyncio.run(require_previous_finished(at.store, at.control, stack("a")))
     assert caught.value.problem.code == "HF-RUN-8"
-    assert at.store.claims.of("a") == one
+    assert claim_on(at.store, "a") == one
 
 
 def test_a_run_at_work_is_named_to_the_next(tmp_path: Path) -> None:
     """Without a wait the next command is refused and told who has the stack; a free stack is no matter."""
-    at = session(tmp_path)
-    assert asyncio.run(require_settled(at, stack("a"))) == ()
+    at = change_context(tmp_path)
+    assert asyncio.run(require_previous_finished(at.store, at.control, stack("a"))) == ()
     held(at, claim(ALIVE))
     with pytest.raises(Busy) as caught:
-        asyncio.run(require_settled(at, stack("a")))
+        asyncio.run(require_previous_finished(at.store, at.control, stack("a")))
     assert "01RUN" in caught.value.problem.message

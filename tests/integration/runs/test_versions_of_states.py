@@ -10,8 +10,9 @@ from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import UsageError
 from holdfast.runs.run_secrets import remember_secrets, remembered_secrets
 from holdfast.secrets.keys import Key
-from holdfast.states.versions import _chosen, _Row, prune
+from holdfast.states.versions import _chosen, _Row
 from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateSnapshot
 
@@ -39,25 +40,25 @@ def test_the_newest_are_kept_and_older_ones_go_by_age(tmp_path: Path) -> None:
     """With an age of nothing all but the newest go at once; with a great one none does."""
     store = filled(tmp_path, 5)
     copies = store.backups.names(STACK)
-    assert prune(store, STACK, BackupSettings(keep=2, max_age=3600)) == ()
-    gone = prune(store, STACK, BackupSettings(keep=2, max_age=0))
+    assert prune_states(store, STACK, BackupSettings(keep=2, max_age=3600)) == ()
+    gone = prune_states(store, STACK, BackupSettings(keep=2, max_age=0))
     assert sorted(gone) == sorted(("1", "2", "3", *copies[:3]))
     assert store.states.numbers(STACK) == (4, 5)
     assert store.backups.names(STACK) == copies[3:]
-    assert prune(store, STACK, BackupSettings(keep=2, max_age=0)) == ()
+    assert prune_states(store, STACK, BackupSettings(keep=2, max_age=0)) == ()
 
 
 def test_the_current_version_stays_when_nothing_is_to_be_kept(tmp_path: Path) -> None:
     """It is the state itself."""
     store = filled(tmp_path, 3)
-    prune(store, STACK, BackupSettings(keep=0, max_age=0))
+    prune_states(store, STACK, BackupSettings(keep=0, max_age=0))
     assert store.states.numbers(STACK) == (3,)
     assert store.backups.names(STACK) == ()
 
 
 def test_nothing_to_prune_is_no_mistake(tmp_path: Path) -> None:
     """A stack that was never applied has neither versions nor copies."""
-    assert prune(filled(tmp_path, 0), STACK, BackupSettings(keep=1, max_age=0)) == ()
+    assert prune_states(filled(tmp_path, 0), STACK, BackupSettings(keep=1, max_age=0)) == ()
 
 
 def test_what_a_run_knew_to_be_secret_is_remembered_and_sealed(tmp_path: Path) -> None:

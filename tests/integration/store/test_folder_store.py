@@ -15,7 +15,7 @@ from small import obey_permissions
 
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
-from holdfast.store.claims import Claim
+from holdfast.store.claims import StoredClaim
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import LINES, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
@@ -30,7 +30,7 @@ RACER = """
 import base64, sys, time
 from pathlib import Path
 from holdfast.secrets.keys import Key
-from holdfast.store.claims import Claim
+from holdfast.store.claims import StoredClaim
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateSnapshot
@@ -43,7 +43,7 @@ while not go.exists():
     time.sleep(0.001)
 print(
     store.mark_used("d1", run=me, stack="a", who=me),
-    store.claims.take(Claim(stack="a", run=me, intent={})).run == me,
+    store.claims.take(StoredClaim(stack="a", run=me, intent={})).run == me,
     store.states.add("a", new, after=0) is not None,
     store.id(),
 )
@@ -87,7 +87,7 @@ def test_nothing_is_readable_on_the_disk(store: RunStore, tmp_path: Path) -> Non
     store.keep_errored("a", word)
     store.keep_errored("a", word)
     store.resolve_errored("a")
-    store.claims.take(Claim(stack="a", run="r1", intent={"who": CANARY}))
+    store.claims.take(StoredClaim(stack="a", run="r1", intent={"who": CANARY}))
     new = StateSnapshot(
         serial=1, lineage=CANARY, resources=1, run="r1", who=CANARY, why=CANARY, state=word * 9000
     )
@@ -164,7 +164,7 @@ def test_what_may_not_be_read_is_not_absent(store: RunStore, tmp_path: Path, clo
     """A folder or a file that this user may not read is an error: its plan is not used a second time."""
     store.mark_used("d1", run="r1", stack="a", who="ann")
     store.runs.finish("r1", {"status": "applied"})
-    store.claims.take(Claim(stack="a", run="r1", intent={}))
+    store.claims.take(StoredClaim(stack="a", run="r1", intent={}))
     place = tmp_path / "store" / closed
     mode = place.stat().st_mode
     place.chmod(0)
@@ -189,4 +189,4 @@ def test_a_file_in_the_place_of_a_folder_is_not_absent(store: RunStore, tmp_path
     with pytest.raises((HoldfastError, OSError)):
         store.claims.of("a")
     with pytest.raises((HoldfastError, OSError)):
-        store.claims.take(Claim(stack="a", run="r1", intent={}))
+        store.claims.take(StoredClaim(stack="a", run="r1", intent={}))

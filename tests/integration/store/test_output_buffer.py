@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from audit_made import store_on
 
-from holdfast.runs.retention import forget_words
 from holdfast.store import output_buffer
+from holdfast.store.retention import remove_orphaned_output
 
 
 def test_a_name_in_memory_is_private_to_its_run(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_words_of_a_run_that_has_ended_go_and_evidence_stays(tmp_path: Path) -> 
     for name in (over, open_end, str(tmp_path / "stranger")):
         Path(name).write_bytes(b"said\n")
     store.runs.finish("OVER", {"status": "applied"})
-    forget_words(store, tmp_path)
+    remove_orphaned_output(store, tmp_path)
     assert output_buffer.read_buffer(over) is None
     assert output_buffer.read_buffer(open_end) == b"said\n"
     assert (tmp_path / "stranger").exists()
-    forget_words(store, tmp_path / "nowhere")
+    remove_orphaned_output(store, tmp_path / "nowhere")

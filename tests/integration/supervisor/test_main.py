@@ -16,7 +16,7 @@ import pytest
 from program import descendants, eventually
 from supervised_made import APPLY, Place, run
 
-from holdfast.store.claims import Claim
+from holdfast.store.claims import StoredClaim
 from holdfast.terraform.engine.pool import NotStarted
 
 WAITS = """
@@ -256,7 +256,7 @@ def test_the_door_lets_only_the_owner_write(place: Place) -> None:
     assert place.store.states.numbers("s") == ()
     (place.module / "errored.tfstate").unlink()
 
-    place.store.claims.take(Claim(stack="s", run="other", intent={}))
+    place.store.claims.take(StoredClaim(stack="s", run="other", intent={}))
     (refused,) = run(place, place.command(*APPLY, run="r2", kept={"write": True}))
     assert refused.code == 1
     assert any("another run" in one for one in refused.report.refusals), refused.report
@@ -267,7 +267,7 @@ def test_the_door_lets_only_the_owner_write(place: Place) -> None:
     (place.module / "errored.tfstate").unlink()
 
     place.store.claims.release("s", "other")
-    place.store.claims.take(Claim(stack="s", run="r3", intent={}))
+    place.store.claims.take(StoredClaim(stack="s", run="r3", intent={}))
     (done,) = run(place, place.command(*APPLY, run="r3", kept={"write": True}))
     assert (done.code, done.report.refusals) == (0, ())
     version = place.store.states.current("s")

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from context_made import KEY
 from memory_backend import state
 from memory_blobs import MemoryBlobs
-from session_made import KEY
 
 from holdfast.store import shipping
 from holdfast.store.blobs import BlobStore
-from holdfast.store.claims import Claim, Claims
+from holdfast.store.claims import Claims, StoredClaim
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import Journal, read_journal
@@ -195,7 +195,7 @@ def test_a_state_is_saved_behind_the_one_that_was_read(
     encrypted: EncryptedBlobs, states: ManagedStates
 ) -> None:
     """One version after the other, each with who wrote it."""
-    Claims(encrypted).take(Claim(stack="s", run="r1", intent={}))
+    Claims(encrypted).take(StoredClaim(stack="s", run="r1", intent={}))
     ours = keeper(encrypted)
     assert ours.read() is None
     ours.write(state(1))
@@ -217,7 +217,7 @@ def test_a_version_that_nobody_read_is_never_followed(
     encrypted: EncryptedBlobs, states: ManagedStates
 ) -> None:
     """What somebody else saved meanwhile is not buried under a state that knows nothing of it."""
-    Claims(encrypted).take(Claim(stack="s", run="r1", intent={}))
+    Claims(encrypted).take(StoredClaim(stack="s", run="r1", intent={}))
     ours, other = keeper(encrypted), keeper(encrypted)
     assert ours.read() is None
     other.write(state(1))
@@ -230,7 +230,7 @@ def test_a_state_is_saved_only_by_the_run_that_has_the_stack(
 ) -> None:
     """Not without a claim, nor under another's, nor by a command that only reads; nor what is no state."""
     assert refused(keeper(encrypted), state(1)) == 409
-    Claims(encrypted).take(Claim(stack="s", run="r1", intent={}))
+    Claims(encrypted).take(StoredClaim(stack="s", run="r1", intent={}))
     assert refused(keeper(encrypted, run="r2"), state(1)) == 409
     assert refused(keeper(encrypted, write=False), state(1)) == 403
     assert refused(keeper(encrypted), b'{"version": 4}') == 400

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
+from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec import structs
 from results_made import stack
-from session_made import session
 
 from holdfast.changes.apply_rules import may_apply, refusal
-from holdfast.config.settings import Owner, Target
-from holdfast.plans.context import Session
+from holdfast.config.settings import Config, Owner, Target
+from holdfast.plans.context import Project
 from holdfast.stacks.stack import Stack
-from holdfast.system.environment import Environment
 
 OF_CI = Target(name="aws", owner=Owner.CI)
 OF_PEOPLE = Target(name="aws")
 
 
-def opened(folder: Path, *, ci: bool, named: bool = False) -> Session:
-    made = session(folder, blobs=MemoryBlobs())
-    made.environment = Environment(variables={"CI": "true"} if ci else {})
-    made.config = msgspec.structs.replace(made.config, store_named=named)
-    return made
+def opened(folder: Path, *, ci: bool, named: bool = False) -> Project:
+    config = Config(file=folder / "holdfast.yaml", root=folder, store_named=named)
+    return change_context(
+        folder, blobs=MemoryBlobs(), config=config, variables={"CI": "true"} if ci else {}
+    ).project
 
 
 def a_stack(
@@ -37,10 +35,10 @@ def a_stack(
     return structs.replace(stack("a"), production=production, target=target)
 
 
-def code(session: Session, of: Stack) -> str | None:
+def code(project: Project, of: Stack) -> str | None:
     """The code of the refusal, if there is one; what is refused needs no lane."""
-    found = refusal(session, of)
-    assert may_apply(session, [of]) == (() if found is not None else (of,))
+    found = refusal(project, of)
+    assert may_apply(project, [of]) == (() if found is not None else (of,))
     return found.problem.code if found is not None else None
 
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 from bundle_made import bundle
+from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec import structs
 from results_made import stack
-from session_made import session
 
 from holdfast.changes import change
 from holdfast.changes.change import all_of
 from holdfast.config.settings import Owner, Target
 from holdfast.kernel.errors import Refused
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.saved_plan import Bundle, StateSeen
 from holdfast.stacks.stack import Stack
 
@@ -40,8 +40,8 @@ def test_one_that_breaks_does_not_end_the_others() -> None:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Session:
-    return session(tmp_path, blobs=MemoryBlobs())
+def opened(tmp_path: Path) -> ChangeContext:
+    return change_context(tmp_path, blobs=MemoryBlobs())
 
 
 def of_store(store: str, **more: bool) -> Bundle:
@@ -53,14 +53,14 @@ OF_CI = structs.replace(PLAIN, target=Target(name="aws", owner=Owner.CI))
 OF_PEOPLE = structs.replace(PLAIN, target=Target(name="aws"))
 
 
-def test_a_plan_of_this_store_is_applied_once(opened: Session) -> None:
+def test_a_plan_of_this_store_is_applied_once(opened: ChangeContext) -> None:
     """What its own record says decides, wherever it is applied."""
     found = of_store(opened.store.id(), production=True)
-    assert change._require_store(opened, OF_CI, found) is None
+    assert change._require_store(opened.store, OF_CI, found) is None
     opened.store.mark_used(found.digest, run="01R", stack="a", who="bob")
     for store in (opened.store.id(), "another"):
         with pytest.raises(Refused, match="used already, by run 01R") as caught:
-            change._require_store(opened, PLAIN, of_store(store))
+            change._require_store(opened.store, PLAIN, of_store(store))
         assert caught.value.problem.code == "HF-BUND-4"
 
 
@@ -70,18 +70,18 @@ def test_a_plan_of_this_store_is_applied_once(opened: Session) -> None:
     ids=["is production", "was production", "is for CI"],
 )
 def test_a_plan_of_another_store_is_refused_where_it_matters(
-    opened: Session, of: Stack, *, planned_for_production: bool
+    opened: ChangeContext, of: Stack, *, planned_for_production: bool
 ) -> None:
     """Nobody can say whether it was used."""
     with pytest.raises(Refused) as caught:
-        change._require_store(opened, of, of_store("another", production=planned_for_production))
+        change._require_store(opened.store, of, of_store("another", production=planned_for_production))
     assert caught.value.problem.code == "HF-BUND-7"
 
 
 @pytest.mark.parametrize("of", [PLAIN, OF_PEOPLE], ids=["no target", "a target of people"])
-def test_a_plan_of_another_store_is_a_warning_elsewhere(opened: Session, of: Stack) -> None:
+def test_a_plan_of_another_store_is_a_warning_elsewhere(opened: ChangeContext, of: Stack) -> None:
     """Terraform's own check is left, and that is said."""
-    warning = change._require_store(opened, of, of_store("another"))
+    warning = change._require_store(opened.store, of, of_store("another"))
     assert warning is not None
     assert "another run store" in warning
 
@@ -95,23 +95,25 @@ def test_a_plan_of_another_store_is_a_warning_elsewhere(opened: Session, of: Sta
     ],
 )
 def test_a_plan_is_not_applied_beside_another_state_of_its_dependency(
-    opened: Session, monkeypatch: pytest.MonkeyPatch, now: StateSeen | None, says: str
+    opened: ChangeContext, monkeypatch: pytest.MonkeyPatch, now: StateSeen | None, says: str
 ) -> None:
     """Neither when that was applied, nor made anew, nor taken out of the configuration."""
     found = bundle("a")
     assert found.dependencies == {"network": StateSeen(lineage="n", serial=3)}
     states = {"network": StateSeen(lineage="n", serial=3)}
 
-    async def state_of(_: Session, of: Stack) -> StateSeen:
+    async def state_of(_: ChangeContext, of: Stack) -> StateSeen:
         return states[of.name]
 
     monkeypatch.setattr(change, "state_of", state_of)
-    opened.stacks = {"network": stack("network")}
-    asyncio.run(change._require_dependencies(opened, PLAIN, found))
+    known = structs.replace(
+        opened, project=structs.replace(opened.project, stacks={"network": stack("network")})
+    )
+    asyncio.run(change._require_dependencies(known, PLAIN, found))
     if now is None:
-        opened.stacks = {}
+        known = opened
     else:
         states["network"] = now
     with pytest.raises(Refused, match=says) as caught:
-        asyncio.run(change._require_dependencies(opened, PLAIN, found))
+        asyncio.run(change._require_dependencies(known, PLAIN, found))
     assert caught.value.problem.code == "HF-BUND-8"

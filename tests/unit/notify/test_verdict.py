@@ -9,7 +9,7 @@ from reports_made import checked, failed, losing, plain, ready, refused, report
 
 from holdfast.notify.report import ChangeReport, StackReport, Trouble
 from holdfast.notify.verdict import Verdict, verdict_line, verdict_of
-from holdfast.plans.status import Status
+from holdfast.plans.status import RESULTS, Status
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_change_that_could_not_begin_is_a_failure() -> None:
 def test_every_status_has_a_verdict() -> None:
     """A status that this table does not know is never fine; all that there are, it knows."""
     good = {Verdict.READY, Verdict.APPLIED, Verdict.NOTHING}
-    found = {status: verdict_of(report(plain("a", status.value))) for status in Status}
+    found = {status: verdict_of(report(plain("a", status.value))) for status in RESULTS}
     assert {status for status, verdict in found.items() if verdict in good} == {
         Status.PLANNED, Status.APPLIED, Status.UNCHANGED,
     }  # fmt: skip
@@ -96,6 +96,6 @@ def test_a_ready_plan_that_the_guard_did_not_allow_is_not_ready(decision: str) -
 def test_adding_a_stack_never_makes_it_better() -> None:
     """Whatever comes in addition, the verdict stays or gets graver."""
     order = list(Verdict)
-    kinds = [plain("x", status.value) for status in Status] + [losing("x", "a.b"), refused("x", "a.b")]
+    kinds = [plain("x", status.value) for status in RESULTS] + [losing("x", "a.b"), refused("x", "a.b")]
     for one, more in itertools.product(kinds, kinds):
         assert order.index(verdict_of(report(one, more))) <= order.index(verdict_of(report(one)))

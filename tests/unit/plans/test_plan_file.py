@@ -10,16 +10,16 @@ from typing import Any, cast
 
 import pytest
 from bundle_made import bundle
+from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec import structs
 from plans_made import change
 from results_made import stack
-from session_made import session
 
 from holdfast.kernel.errors import HoldfastError, Refused, UnknownOutcome
 from holdfast.plans import plan_file
 from holdfast.plans.backend_config import StateHome
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.plan_file import ReadyPlan, restore
 from holdfast.plans.saved_plan import Bundle, StateSeen
 from holdfast.plans.workdir import Prepared
@@ -53,7 +53,7 @@ class FakeTerraform:
 
     chooses: bytes | None = None
 
-    def __init__(self, _: Session, prepared: Prepared, __: object) -> None:
+    def __init__(self, _: ChangeContext, prepared: Prepared, __: object) -> None:
         self.file = prepared.work.lock_file
         self.lock: bytes | None = None
 
@@ -64,7 +64,7 @@ class FakeTerraform:
 
 class Case:
     def __init__(self, folder: Path) -> None:
-        self.session = session(folder, blobs=MemoryBlobs())
+        self.context = change_context(folder, blobs=MemoryBlobs())
         self.work = WorkDirectory.at(folder / "work", "module")
         self.work.module.mkdir(parents=True)
         identity = EngineId(
@@ -81,8 +81,8 @@ class Case:
 
     def restore(self) -> ReadyPlan:
         ready = cast("Prepared", SimpleNamespace(**self.prepared))
-        retrying = self.session.retrying("a")
-        return asyncio.run(restore(self.session, self.stack, ready, self.bundle, retrying))
+        retrying = self.context.retrying("a")
+        return asyncio.run(restore(self.context, self.stack, ready, self.bundle, retrying))
 
     def refused(self) -> HoldfastError:
         """Nothing of it stands in the work directory."""
@@ -107,7 +107,7 @@ def test_a_bundle_comes_back_as_it_was(case: Case) -> None:
     assert case.work.lock_file.read_bytes() == case.bundle.lock
     assert (ready.digest, ready.prior) == (case.bundle.digest, StateSeen(lineage="l", serial=7))
     assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (True, True, True, True)
-    assert case.session.redactor.clean(f"it is {SECRET}") == "it is ***"
+    assert case.context.redactor.clean(f"it is {SECRET}") == "it is ***"
     plain = structs.replace(case.bundle, destroy=False, targeted=False, ephemeral=False, changes=False)
     case.bundle = plain
     ready = case.restore()
@@ -145,7 +145,7 @@ def test_a_local_state_that_is_gone_is_noticed_before_anything_else(case: Case, 
     """It held something when it was last seen."""
     case.prepared["home"] = StateHome(type="local", place="kept", file=tmp_path / "gone.tfstate")
     seen = StateRecord(place="kept", lineage="l", serial=7, resources=2, seen="2026-01-01")
-    case.session.store.record("a", seen)
+    case.context.store.record("a", seen)
     error = case.refused()
     assert isinstance(error, UnknownOutcome)
     assert error.problem.code == "HF-STATE-3"

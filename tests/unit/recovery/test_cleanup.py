@@ -6,7 +6,9 @@ import pytest
 from memory_backend import state
 
 from holdfast.recovery.cleanup import Fate, fate_of_unsaved, is_of
-from holdfast.store.claims import Claim
+from holdfast.runs.claims import Claim
+from holdfast.runs.intent import Intent
+from holdfast.system.process_table import ProcessId
 from holdfast.terraform.diagnostics import LockInfo
 from holdfast.terraform.statefile.model import read_state
 
@@ -17,9 +19,11 @@ def lock(*, who: str = "ann@runner-7", created: str = "2026-01-02 14:02:03") -> 
     return LockInfo(id="1234", who=who, created=created, operation="apply")
 
 
-def claim(**intent: object) -> Claim:
-    known: dict[str, object] = {"process": {"host": "runner-7"}, "started": STARTED}
-    return Claim(stack="a", run="r1", intent={**known, **intent})
+def claim(*, host: str = "runner-7", started: str = STARTED) -> Claim:
+    process = ProcessId(host=host, boot="b", pid=1, started="1")
+    return Claim(
+        stack="a", run="r1", intent=Intent(operation="apply", who="ann", started=started, process=process)
+    )
 
 
 @pytest.mark.parametrize("created", ["2026-01-02 14:02:03", "2026-01-02 14:01:58", "2026-01-02 15:30:00"])
@@ -51,19 +55,14 @@ def test_a_time_that_is_none_frees_nothing(created: str) -> None:
 @pytest.mark.parametrize(
     "intent",
     [
-        {"started": None},
+        {"started": ""},
         {"started": "soon"},
         {"started": "2026-01-02T14:02:00"},
-        {"started": 5},
-        {"process": None},
-        {"process": "runner-7"},
-        {"process": {}},
-        {"process": {"host": ""}},
-        {"process": {"host": None}},
+        {"host": ""},
     ],
 )
 @pytest.mark.parametrize("who", ["ann@runner-7", "ann@", "", "None", "ann@None"])
-def test_a_claim_that_does_not_say_frees_nothing(intent: dict[str, object], who: str) -> None:
+def test_a_claim_that_does_not_say_frees_nothing(intent: dict[str, str], who: str) -> None:
     """A record without a machine, or without a time in a zone, proves nothing of any lock."""
     assert not is_of(lock(who=who), claim(**intent))
 

@@ -25,7 +25,7 @@ from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import Record, Standing
 from holdfast.recovery.evidence import compare
 from holdfast.recovery.imports import Import, imports
-from holdfast.runs.intent import Intent, planned_changes
+from holdfast.runs.intent import PlanIntent, planned_changes
 from holdfast.terraform.plan.model import read_plan
 from holdfast.terraform.statefile.contents import NO_STATE, read_contents
 
@@ -293,7 +293,7 @@ def test_a_state_that_is_gone_is_not_an_unwritten_one(serial: int) -> None:
     ],
 )
 def test_a_state_was_written_unless_it_is_the_one_of_the_plan(
-    meant: Intent, kept: bytes | None, *, written: bool
+    meant: PlanIntent, kept: bytes | None, *, written: bool
 ) -> None:
     """A later serial is a write, and so are an earlier one and a first state where there was none."""
     assert compare(meant, (), read_contents(kept)).written is written

@@ -10,18 +10,18 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from context_made import change_context
 from guard_made import plan, resource
 from memory_blobs import MemoryBlobs
 from msgspec import structs
 from results_made import stack
-from session_made import session
 
 from holdfast.config.guard import Budget, Effect, GuardRules, GuardSettings
 from holdfast.guard.approvals import REJECTED
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Deny, NeedApproval, Reason
 from holdfast.guard.evaluate import decision_from_reasons
 from holdfast.guard.plan_context import StackFinding
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.plan_file import ReadyPlan
 from holdfast.review import decide
 from holdfast.store.approvals import Consent, Word
@@ -33,25 +33,24 @@ GONE = plan(
     output_changes={name: {"actions": ["delete"], "before": 1, "after": None} for name in ("id", "x")}
 )
 DIGEST = "d" * 64
+STACKS = (NET, stack("app", "net"), stack("far"))
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Session:
-    made = session(tmp_path, blobs=MemoryBlobs())
-    made.stacks = {"net": NET, "app": stack("app", "net"), "far": stack("far")}
-    return made
+def opened(tmp_path: Path) -> ChangeContext:
+    return change_context(tmp_path, blobs=MemoryBlobs(), stacks=STACKS)
 
 
 def ready(of: Plan, **more: Any) -> ReadyPlan:
     return cast("ReadyPlan", SimpleNamespace(plan=of, **({"destroy": False, "targeted": False} | more)))
 
 
-def told(opened: Session, of: Plan = GONE, **more: Any) -> Any:
-    return decide.situation_of(opened, NET, ready(of, **more))
+def told(opened: ChangeContext, of: Plan = GONE, **more: Any) -> Any:
+    return decide.situation_of(opened.project, NET, ready(of, **more))
 
 
-def code(opened: Session, name: str, text: str) -> None:
-    file = opened.root / name / "main.tf"
+def code(opened: ChangeContext, name: str, text: str) -> None:
+    file = opened.project.root / name / "main.tf"
     file.parent.mkdir(exist_ok=True)
     file.write_text(f'output "y" {{\n  value = {text}\n}}\n')
 
@@ -66,20 +65,22 @@ def code(opened: Session, name: str, text: str) -> None:
         ("1", set()),
     ],
 )
-def test_outputs_are_read_by_name_by_key_or_all_together(opened: Session, text: str, reads: set[str]) -> None:
+def test_outputs_are_read_by_name_by_key_or_all_together(
+    opened: ChangeContext, text: str, reads: set[str]
+) -> None:
     """By stacks that depend on this one; others read outputs of somebody else."""
     code(opened, "app", text)
     code(opened, "far", "data.terraform_remote_state.else.outputs.x")
     assert told(opened).read_outputs == reads
 
 
-def test_nobody_looks_who_reads_where_no_output_goes(opened: Session) -> None:
+def test_nobody_looks_who_reads_where_no_output_goes(opened: ChangeContext) -> None:
     """It costs a look at the code of every stack behind this one."""
     code(opened, "app", "data.terraform_remote_state.net.outputs.id")
     assert told(opened, plan(resource("x.y", "delete"))).read_outputs == frozenset()
 
 
-def test_the_guard_is_told_what_was_asked_for(opened: Session) -> None:
+def test_the_guard_is_told_what_was_asked_for(opened: ChangeContext) -> None:
     """A destroy and a part of a stack are kinds of their own."""
     assert (told(opened).destroy, told(opened).targeted) == (False, False)
     assert told(opened, destroy=True).destroy
@@ -97,11 +98,14 @@ class Checks:
         return self.found
 
 
-def judged(opened: Session, of: Plan, *, saved: bool = False) -> Any:
-    return asyncio.run(decide.judged(opened, NET, ready(of), digest=DIGEST, saved=saved))
+def judged(opened: ChangeContext, of: Plan, *found: StackFinding, saved: bool = False) -> Any:
+    checks = cast("Any", Checks(*found))
+    return asyncio.run(
+        decide.judged(opened.project, opened.store, checks, NET, ready(of), digest=DIGEST, saved=saved)
+    )
 
 
-def say(opened: Session, word: Word, *, hours: int | None = None, digest: str = DIGEST) -> None:
+def say(opened: ChangeContext, word: Word, *, hours: int | None = None, digest: str = DIGEST) -> None:
     now = clock.now()
     until = (now + timedelta(hours=hours)).isoformat() if hours is not None else None
     who = {"kind": "person", "name": "ada", "proved": False}
@@ -122,17 +126,15 @@ def say(opened: Session, word: Word, *, hours: int | None = None, digest: str = 
 CREATED, LOST = plan(resource("x.y", "create")), plan(resource("x.z", "no-op"), resource("x.y", "delete"))
 
 
-def test_what_the_checks_found_decides(opened: Session) -> None:
+def test_what_the_checks_found_decides(opened: ChangeContext) -> None:
     """A policy that denies is a decision of the guard."""
-    opened.checks = cast("Any", Checks())
     assert judged(opened, CREATED) == Allow()
-    opened.checks = cast("Any", Checks(StackFinding(rule="rego.main.deny", message="no", policy=True)))
-    assert isinstance(judged(opened, CREATED), Deny)
+    denied = StackFinding(rule="rego.main.deny", message="no", policy=True)
+    assert isinstance(judged(opened, CREATED, denied), Deny)
 
 
-def test_an_override_counts_for_its_digest_until_its_end(opened: Session) -> None:
+def test_an_override_counts_for_its_digest_until_its_end(opened: ChangeContext) -> None:
     """Neither one of another plan nor one that has expired lets anything through."""
-    opened.checks = cast("Any", Checks())
     say(opened, Word.OVERRIDE, hours=1, digest="another")
     say(opened, Word.OVERRIDE, hours=-1)
     assert isinstance(judged(opened, LOST, saved=True), Deny)
@@ -140,9 +142,8 @@ def test_an_override_counts_for_its_digest_until_its_end(opened: Session) -> Non
     assert isinstance(judged(opened, LOST, saved=True), Allow)
 
 
-def test_a_rejected_plan_stays_so_when_nothing_else_speaks_against_it(opened: Session) -> None:
+def test_a_rejected_plan_stays_so_when_nothing_else_speaks_against_it(opened: ChangeContext) -> None:
     """What the guard had against it may be gone by the time it is applied."""
-    opened.checks = cast("Any", Checks())
     say(opened, Word.REJECT)
     decision = judged(opened, CREATED, saved=True)
     assert isinstance(decision, Deny)
@@ -152,29 +153,30 @@ def test_a_rejected_plan_stays_so_when_nothing_else_speaks_against_it(opened: Se
 # All stacks together
 
 
-def with_budget(opened: Session, **rules: Any) -> None:
-    opened.config = msgspec.structs.replace(opened.config, guard=GuardSettings(rules=GuardRules(**rules)))
+def with_budget(opened: ChangeContext, **rules: Any) -> Project:
+    config = msgspec.structs.replace(opened.project.config, guard=GuardSettings(rules=GuardRules(**rules)))
+    return structs.replace(opened.project, config=config)
 
 
 @pytest.mark.parametrize("number", [0, 1, 50])
-def test_a_budget_of_a_change_makes_stacks_wait_for_each_other(opened: Session, number: int) -> None:
+def test_a_budget_of_a_change_makes_stacks_wait_for_each_other(opened: ChangeContext, number: int) -> None:
     """Whatever it allows, what one of them may do depends on the others."""
-    assert not decide.has_budget_of_change(opened, (NET,))
-    with_budget(opened, per_change=Budget(number=number))
-    assert decide.has_budget_of_change(opened, (NET,))
+    assert not decide.has_budget_of_change(opened.project.config, (NET,))
+    project = with_budget(opened, per_change=Budget(number=number))
+    assert decide.has_budget_of_change(project.config, (NET,))
 
 
-def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Session) -> None:
+def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: ChangeContext) -> None:
     """The plan beside it stays refused; one that loses nothing is not held up."""
-    with_budget(opened, per_change=Budget(number=1))
+    project = with_budget(opened, per_change=Budget(number=1))
     names = ("a", "b", "c")
     plans = {"a": LOST, "b": LOST, "c": CREATED}
     stacks = {name: structs.replace(stack(name), production=False, environment="dev") for name in names}
-    losses = {name: decide.lost_in(opened, stacks[name], ready(plans[name])) for name in names}
+    losses = {name: decide.lost_in(project, stacks[name], ready(plans[name])) for name in names}
     assert {name: one.deleted for name, one in losses.items()} == {"a": 1, "b": 1, "c": 0}
     say(opened, Word.OVERRIDE, hours=1, digest="digest of a")
     decisions: Any = {name: (Allow(), f"digest of {name}") for name in names}
-    found = decide.budgeted(opened, decisions, losses)
+    found = decide.budgeted(opened.store, decisions, losses)
     assert {name: type(one) for name, one in found.items()} == {"a": Allow, "b": Deny, "c": Allow}
     assert found["b"].reasons[0].code == "HF-GUARD-5"
 
@@ -202,7 +204,7 @@ def test_the_way_on_is_one_that_leads_somewhere() -> None:
     assert "holdfast plan net --destroy --out" in shown("HF-GUARD-14", Effect.APPROVE, saved=None).hint
 
 
-def test_it_says_how_many_approvals_are_missing(opened: Session) -> None:
+def test_it_says_how_many_approvals_are_missing(opened: ChangeContext) -> None:
     """Those that were given count, each person once."""
     decision = decision_from_reasons(
         [Reason(code="HF-GUARD-14", message="m", effect=Effect.APPROVE)], approvals=2
@@ -210,7 +212,7 @@ def test_it_says_how_many_approvals_are_missing(opened: Session) -> None:
     assert isinstance(decision, NeedApproval)
     for _ in range(2):
         say(opened, Word.APPROVE)
-    words = decide.said_of(opened, DIGEST)
+    words = decide.said_of(opened.store, DIGEST)
     error = decide.refusal_of("net", decision, words, run="r", digest=DIGEST, saved=None, asked="net")
     assert error is not None
     assert error.message == "net: m; 1 approval is missing"

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 from apply_made import AFTER, RUN, STACK, hook, line, planned, ready_plan
+from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec import structs
-from session_made import session
 
 from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.result import Output, StackResult
 from holdfast.plans.status import Status
 from holdfast.runs.apply import ApplyFailed, apply_ready
+from holdfast.runs.run import new_run
 from holdfast.runs.run_secrets import remembered_secrets
 from holdfast.store.snapshots import StateSnapshot
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
@@ -37,16 +38,17 @@ DEAD = line(
 
 class Case:
     def __init__(self, folder: Path, **more: Any) -> None:
-        self.session: Session = session(folder, blobs=MemoryBlobs())
+        self.context: ChangeContext = change_context(folder, blobs=MemoryBlobs())
         self.ready, self.terraform = ready_plan(folder / "work", **more)
         self.planned = planned(self.ready)
 
     def apply(self) -> StackResult:
-        return asyncio.run(apply_ready(self.session, self.planned, self.ready))
+        run = new_run(NAME, "apply", self.context.identity, run=RUN).to(Status.APPLYING)
+        return asyncio.run(apply_ready(self.context, run, self.planned, self.ready))
 
     @property
     def store(self) -> Any:
-        return self.session.store
+        return self.context.store
 
     def fails(self) -> HoldfastError:
         with pytest.raises(HoldfastError) as caught:
@@ -87,7 +89,7 @@ def test_an_apply_that_went_well_is_written_down(case: Case) -> None:
     }
     assert case.store.last_seen(NAME).serial == AFTER["serial"]
     outcome = case.store.runs.outcome(RUN)
-    assert (outcome["status"], outcome["maker"]) == ("applied", case.session.audit.who.document())
+    assert (outcome["status"], outcome["maker"]) == ("applied", case.context.identity.audit.who.document())
     assert case.store.claims.of(NAME) is None
     assert case.terraform.applied == [()]
 
@@ -102,12 +104,12 @@ def test_a_person_who_asked_to_stop_still_gets_the_state_recorded(case: Case) ->
 
 def test_everything_is_written_before_terraform_starts(case: Case) -> None:
     """The claim with its intent, the copy of the state, what to hide in the journal, and the used mark."""
-    case.session.redactor.register("hunter2-hunter2")
+    case.context.redactor.register("hunter2-hunter2")
     seen: list[str] = []
 
     def look() -> None:
         claim = case.store.claims.of(NAME)
-        assert claim.intent["intent"]["intent"]["digest"] == case.ready.digest
+        assert claim.intent["plan"]["digest"] == case.ready.digest
         (copy,) = (case.store.backups.read(NAME, name) for name in case.store.backups.names(NAME))
         assert (copy.serial, copy.lineage, copy.run) == (3, "l", RUN)
         assert remembered_secrets(case.store, RUN) == {"hunter2-hunter2"}
@@ -129,7 +131,9 @@ def test_a_kept_state_needs_no_copy(tmp_path: Path) -> None:
 def test_an_apply_takes_away_what_is_too_old_to_keep(tmp_path: Path) -> None:
     """Versions of a kept state beyond those that the configuration keeps; the newest stay."""
     case = Case(tmp_path, kept=True)
-    case.session.config = structs.replace(case.session.config, backups=BackupSettings(keep=2, max_age=0))
+    config = structs.replace(case.context.project.config, backups=BackupSettings(keep=2, max_age=0))
+    project = structs.replace(case.context.project, config=config)
+    case.context = structs.replace(case.context, project=project)
     for number in range(4):
         state = json.dumps(AFTER | {"serial": number + 1}).encode()
         one = StateSnapshot(
@@ -137,9 +141,7 @@ def test_an_apply_takes_away_what_is_too_old_to_keep(tmp_path: Path) -> None:
         )
         case.store.states.add(NAME, one, after=number)
     named: list[str] = []
-    case.terraform.at_work = lambda: named.append(
-        case.store.claims.of(NAME).intent["intent"]["intent"]["backup"]
-    )
+    case.terraform.at_work = lambda: named.append(case.store.claims.of(NAME).intent["plan"]["backup"])
     case.apply()
     assert case.store.states.numbers(NAME) == (3, 4)
     assert named == ["4"], "the claim names the version that the plan was made against"
@@ -289,7 +291,7 @@ def test_what_the_new_state_calls_sensitive_is_hidden_from_then_on(case: Case) -
     marked = secret | {"sensitive_attributes": [[{"type": "get_attr", "value": "password"}]]}
     case.terraform.state = AFTER | {"resources": [resource | {"instances": [marked]}]}
     case.apply()
-    assert case.session.redactor.clean("it is hunter2-hunter2") == "it is ***"
+    assert case.context.redactor.clean("it is hunter2-hunter2") == "it is ***"
 
 
 def test_an_end_that_cannot_be_written_is_not_known(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 from bundle_made import bundle
+from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec.structs import replace
-from session_made import session
 
 from holdfast.audit import proof
 from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Actor
 from holdfast.audit.entry import Entry
 from holdfast.audit.log import Audit
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.status import Status
 from holdfast.runs.approval import Given, give, override_denials
 from holdfast.runs.run_secrets import remember_secrets
@@ -30,23 +30,23 @@ BOB = Actor(kind=PERSON, name="bob", host="laptop", proved=False, because="nothi
 
 
 @pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChangeContext:
     """A plan of ada's is saved and waits. Whoever speaks is bob, until a token proves that it is ada."""
     monkeypatch.setattr(proof, "verify_actor", lambda *_: ADA)
-    made = session(tmp_path, blobs=MemoryBlobs())
+    made = change_context(tmp_path, blobs=MemoryBlobs())
     made.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.WAITING.value})
     made.store.consents.saved(DIGEST, BOB.document())
-    made.audit.who = BOB
+    made.identity.audit.who = BOB
     return made
 
 
 def said(
-    opened: Session, word: Word = Word.APPROVE, *, run: str = RUN, reason: str = "looked at it"
+    opened: ChangeContext, word: Word = Word.APPROVE, *, run: str = RUN, reason: str = "looked at it"
 ) -> Given:
     return asyncio.run(give(opened, run, word, reason))
 
 
-def refused(opened: Session, word: Word = Word.APPROVE, *, run: str = RUN) -> str:
+def refused(opened: ChangeContext, word: Word = Word.APPROVE, *, run: str = RUN) -> str:
     """The code of the refusal. Nobody's word was kept."""
     before = opened.store.consents.of(DIGEST)
     with pytest.raises((Refused, UsageError)) as caught:
@@ -58,7 +58,7 @@ def refused(opened: Session, word: Word = Word.APPROVE, *, run: str = RUN) -> st
 class Recording(Audit):
     """A log that remembers what was recorded, and how many words were kept by then; or that fails."""
 
-    def __init__(self, opened: Session, *, fails: bool = False) -> None:
+    def __init__(self, opened: ChangeContext, *, fails: bool = False) -> None:
         super().__init__(opened.store, BOB, redactor=opened.redactor)
         self.opened, self.fails = opened, fails
         self.recorded: list[tuple[Entry, int]] = []
@@ -69,7 +69,7 @@ class Recording(Audit):
         self.recorded.append((entry, len(self.opened.store.consents.of(str(entry.digest)))))
 
 
-def test_a_word_is_kept_for_the_digest_of_the_run(opened: Session) -> None:
+def test_a_word_is_kept_for_the_digest_of_the_run(opened: ChangeContext) -> None:
     """With who said it, proved by then, and why; it has no end but the plan's."""
     given = said(opened, run="01runa")
     assert (given.run, given.digest, given.stack) == (RUN, DIGEST, "db")
@@ -80,20 +80,20 @@ def test_a_word_is_kept_for_the_digest_of_the_run(opened: Session) -> None:
     assert opened.store.consents.of("e" * 64) == ()
 
 
-def test_what_cannot_be_recorded_is_not_given(opened: Session) -> None:
+def test_what_cannot_be_recorded_is_not_given(opened: ChangeContext) -> None:
     """The log comes first: a word that nobody could look up later does not count."""
-    opened._audit = log = Recording(opened)
+    opened.identity.audit = log = Recording(opened)
     said(opened)
     ((entry, kept_before),) = log.recorded
     assert (entry.what, entry.digest, entry.reason) == ("approve", DIGEST, "looked at it")
     assert kept_before == 0
-    opened._audit = Recording(opened, fails=True)
+    opened.identity.audit = Recording(opened, fails=True)
     with pytest.raises(HoldfastError, match="the log cannot be written"):
         said(opened)
     assert len(opened.store.consents.of(DIGEST)) == 1
 
 
-def test_nobody_approves_what_a_token_proves_to_be_their_own(opened: Session) -> None:
+def test_nobody_approves_what_a_token_proves_to_be_their_own(opened: ChangeContext) -> None:
     """Who speaks is proved before the rule is asked; to reject one's own is allowed."""
     opened.store.runs.finish("01RUNB", {"digest": "own", "stack": "db"})
     opened.store.consents.saved("own", ADA.document())
@@ -101,21 +101,21 @@ def test_nobody_approves_what_a_token_proves_to_be_their_own(opened: Session) ->
     assert said(opened, Word.REJECT, run="01RUNB").notes == ()
 
 
-def test_an_approval_of_a_refused_plan_says_that_it_lifts_nothing(opened: Session) -> None:
+def test_an_approval_of_a_refused_plan_says_that_it_lifts_nothing(opened: ChangeContext) -> None:
     """Only an override does, and the note names it."""
     assert not any("--override" in note for note in said(opened).notes)
     opened.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.REFUSED.value})
     assert any(f"--override {DIGEST}" in note for note in said(opened).notes)
 
 
-def test_no_word_about_a_plan_that_was_used(opened: Session) -> None:
+def test_no_word_about_a_plan_that_was_used(opened: ChangeContext) -> None:
     """What is done cannot be approved or rejected any more."""
     opened.store.mark_used(DIGEST, run=RUN, stack="db", who="ci")
     assert refused(opened) == "HF-APPR-2"
     assert refused(opened, Word.REJECT) == "HF-APPR-2"
 
 
-def test_no_word_about_a_plan_that_was_not_saved(opened: Session) -> None:
+def test_no_word_about_a_plan_that_was_not_saved(opened: ChangeContext) -> None:
     """Nor about a run that has no plan."""
     opened.store.runs.finish("01RUNB", {"digest": "another", "stack": "db"})
     opened.store.runs.finish("01RUNC", {"digest": None, "stack": "db"})
@@ -123,14 +123,14 @@ def test_no_word_about_a_plan_that_was_not_saved(opened: Session) -> None:
     assert refused(opened, run="01RUNC") == "HF-APPR-2"
 
 
-def test_a_rejection_is_the_last_word(opened: Session) -> None:
+def test_a_rejection_is_the_last_word(opened: ChangeContext) -> None:
     """Neither an approval nor another rejection comes after it."""
     said(opened, Word.REJECT)
     assert refused(opened) == "HF-APPR-2"
     assert refused(opened, Word.REJECT) == "HF-APPR-2"
 
 
-def test_a_run_is_named_by_a_beginning_that_only_it_has(opened: Session) -> None:
+def test_a_run_is_named_by_a_beginning_that_only_it_has(opened: ChangeContext) -> None:
     """What several begin with, or none, names no run."""
     opened.store.runs.finish("01RUNB", {"digest": "another", "stack": "db"})
     assert refused(opened, run="01RUN") == "HF-RUN-21"
@@ -138,7 +138,7 @@ def test_a_run_is_named_by_a_beginning_that_only_it_has(opened: Session) -> None
 
 
 @pytest.mark.parametrize("known_by", ["the change", "the run"])
-def test_no_reason_keeps_a_secret(opened: Session, known_by: str) -> None:
+def test_no_reason_keeps_a_secret(opened: ChangeContext, known_by: str) -> None:
     """Neither one that this command knows nor one that the run had known."""
     if known_by == "the change":
         opened.redactor.register("hunter2-hunter2")
@@ -152,7 +152,7 @@ def test_no_reason_keeps_a_secret(opened: Session, known_by: str) -> None:
 # Overrides
 
 
-def let_through(opened: Session, *digests: str, among: tuple[str, ...] = ("one", "two")) -> None:
+def let_through(opened: ChangeContext, *digests: str, among: tuple[str, ...] = ("one", "two")) -> None:
     plans = [bundle(name, run=f"run of {name}", plan=name.encode()) for name in among]
     asyncio.run(override_denials(opened, plans, digests, "it is meant"))
 
@@ -160,7 +160,7 @@ def let_through(opened: Session, *digests: str, among: tuple[str, ...] = ("one",
 ONE, TWO = (bundle(name, plan=name.encode()).digest for name in ("one", "two"))
 
 
-def test_an_override_is_for_one_plan_and_one_day(opened: Session) -> None:
+def test_an_override_is_for_one_plan_and_one_day(opened: ChangeContext) -> None:
     """It names its end, the person and the run whose plan it is; the plan beside it has none."""
     let_through(opened, ONE)
     (kept,) = opened.store.consents.of(ONE)
@@ -177,7 +177,7 @@ def test_an_override_is_for_one_plan_and_one_day(opened: Session) -> None:
     assert opened.store.consents.of(TWO) == ()
 
 
-def test_a_digest_may_be_shortened_to_twelve_characters(opened: Session) -> None:
+def test_a_digest_may_be_shortened_to_twelve_characters(opened: ChangeContext) -> None:
     """Fewer could be a slip."""
     for short in (ONE[:11], ONE[1:], "", "0" * 64):
         with pytest.raises(Refused) as caught:
@@ -188,7 +188,7 @@ def test_a_digest_may_be_shortened_to_twelve_characters(opened: Session) -> None
     assert len(opened.store.consents.of(ONE)) == 1
 
 
-def test_a_beginning_that_two_plans_share_names_neither(opened: Session) -> None:
+def test_a_beginning_that_two_plans_share_names_neither(opened: ChangeContext) -> None:
     """An override is never given to the wrong one of them."""
     plans = [replace(bundle(name), digest=f"{'0' * 20}{name}") for name in ("one", "two")]
     with pytest.raises(Refused) as caught:
@@ -197,7 +197,7 @@ def test_a_beginning_that_two_plans_share_names_neither(opened: Session) -> None
     asyncio.run(override_denials(opened, plans, [f"{'0' * 20}one"], "it is meant"))
 
 
-def test_nothing_is_overridden_where_one_of_them_was_used(opened: Session) -> None:
+def test_nothing_is_overridden_where_one_of_them_was_used(opened: ChangeContext) -> None:
     """Every plan is looked at before the first word is kept."""
     opened.store.mark_used(TWO, run="01R", stack="two", who="ci")
     with pytest.raises(Refused) as caught:
@@ -215,7 +215,7 @@ def kept(word: Word, who: Actor, digest: str = DIGEST) -> Consent:
     )
 
 
-def test_a_person_and_a_job_of_one_name_are_two(opened: Session) -> None:
+def test_a_person_and_a_job_of_one_name_are_two(opened: ChangeContext) -> None:
     """Whose word it is: the kind counts as much as the name."""
     person = Actor(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing", claims={})
     for who in (ADA, person):
@@ -226,7 +226,7 @@ def test_a_person_and_a_job_of_one_name_are_two(opened: Session) -> None:
 
 
 @pytest.mark.parametrize("damage", ["another plan's", "a newer version's"])
-def test_a_word_that_is_not_about_this_plan_stops_everything(opened: Session, damage: str) -> None:
+def test_a_word_that_is_not_about_this_plan_stops_everything(opened: ChangeContext, damage: str) -> None:
     """Put there by somebody, or written by a Holdfast that is not known: it is never read as consent."""
     opened.store.consents.add(kept(Word.APPROVE, ADA, "another"))
     (name,) = opened.store.encrypted.names("consents/another")

@@ -11,7 +11,7 @@ from checks_made import MemoryCode, configuration
 from results_made import stack
 
 from holdfast.kernel.errors import Failed
-from holdfast.plans.context import Session
+from holdfast.plans.context import Control, Engines, Project
 from holdfast.plans.plan_file import ReadyPlan
 from holdfast.review.plan_checks import PlanChecks
 
@@ -19,8 +19,10 @@ from holdfast.review.plan_checks import PlanChecks
 def broken() -> PlanChecks:
     """Of a repository of which not even the stacks can be listed."""
     told: list[object] = []
-    session = SimpleNamespace(config=configuration(), code=MemoryCode({}), stacks=None, tell=told.append)
-    return PlanChecks(cast("Session", session), (stack("a"),))
+    project = SimpleNamespace(config=configuration(), code=MemoryCode({}), stacks=None)
+    return PlanChecks(
+        cast("Project", project), cast("Engines", None), Control(tell=told.append), (stack("a"),)
+    )
 
 
 def test_a_plan_that_nobody_could_look_at_is_a_failed_one() -> None:

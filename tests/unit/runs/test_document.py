@@ -9,7 +9,7 @@ from results_made import result, stack
 
 from holdfast.kernel.errors import Place, Problem
 from holdfast.plans.result import ErrorShown, Output
-from holdfast.plans.status import Status
+from holdfast.plans.status import RESULTS, Status
 from holdfast.runs.document import change_document, errors_document, summary_document
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.redact_document import clean_document
@@ -19,7 +19,7 @@ from holdfast.terraform.plan.model import read_plan
 ENGINE = EngineId(kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib")
 
 
-@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("status", RESULTS)
 def test_every_status_gives_the_promised_document(status: Status) -> None:
     """With nothing known but the status, every field is there, and absent is null."""
     document = change_document((result(stack("a"), status),))

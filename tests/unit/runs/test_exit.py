@@ -7,7 +7,7 @@ from results_made import result, stack
 
 from holdfast.kernel.errors import Exit, most_severe
 from holdfast.plans.result import exit_of
-from holdfast.plans.status import EXITS, STATUS_OF_EXIT, Status
+from holdfast.plans.status import RESULTS, STATUS_OF_EXIT, Status
 
 EXPECTED = {
     "unchanged": 0,
@@ -27,7 +27,7 @@ SEVERE_FIRST = [6, 1, 3, 4, 5, 2, 0]
 
 def test_the_statuses_are_the_closed_set() -> None:
     """Every status that a document may hold has its exit code, and there is no other."""
-    assert {one.value: int(EXITS[one]) for one in Status} == EXPECTED
+    assert {status.value: int(status.exit) for status in RESULTS} == EXPECTED
 
 
 @pytest.mark.parametrize(("one", "other"), tuple(itertools.product(SEVERE_FIRST, SEVERE_FIRST)))
@@ -43,7 +43,7 @@ def test_nothing_selected_is_nothing_to_do() -> None:
     assert exit_of((), detailed=True) is Exit.DONE
 
 
-@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("status", RESULTS)
 def test_planned_changes_are_exit_2_only_when_asked(status: Status) -> None:
     """`--detailed-exitcode` makes 2 of `planned`, and touches nothing else."""
     results = (result(stack("a"), status), result(stack("b"), Status.PLANNED))
@@ -56,4 +56,4 @@ def test_planned_changes_are_exit_2_only_when_asked(status: Status) -> None:
 def test_an_error_that_ends_one_stack_keeps_its_gravity() -> None:
     """A refusal becomes `refused`, a lock `locked`, the unknown `unknown`: with the same exit code."""
     for exit_, status in STATUS_OF_EXIT.items():
-        assert EXITS[status] == (Exit.FAILED if exit_ is Exit.USAGE else exit_)
+        assert status.exit == (Exit.FAILED if exit_ is Exit.USAGE else exit_)

@@ -6,13 +6,13 @@ import pytest
 
 from holdfast.kernel.errors import UsageError
 from holdfast.plans.status import Status
-from holdfast.runs.history import Holder, chosen, journal_document, log_lines, log_text, status_of
+from holdfast.runs.history import Holder, choose_run, journal_document, log_lines, log_text, unrecorded_status
 from holdfast.store.journal import EMPTY, Journal
 from holdfast.terraform.engine.worker import NOT_STARTED
 
-AT_WORK = Holder(at_work=True, dead=False)
-DEAD = Holder(at_work=False, dead=True)
-SILENT = Holder(at_work=False, dead=False)
+AT_WORK = Holder(working=True, proved_dead=False)
+DEAD = Holder(working=False, proved_dead=True)
+SILENT = Holder(working=False, proved_dead=False)
 STARTED: dict[str, object] = {"at": "2026-01-01T00:00:00+00:00"}
 
 
@@ -33,43 +33,38 @@ CUT = Journal(started=STARTED, lines=(), ended=None, whole=False)
 
 
 @pytest.mark.parametrize(
-    ("outcome", "holder", "journal", "status"),
+    ("holder", "journal", "status"),
     [
-        ({"status": "refused"}, None, EMPTY, Status.REFUSED),
-        ({"status": "applied"}, DEAD, CUT, Status.APPLIED),
-        ({"status": "of another version"}, None, EMPTY, Status.UNKNOWN),
-        (None, AT_WORK, EMPTY, None),
-        (None, AT_WORK, ended(0), None),
-        (None, DEAD, ended(0), Status.APPLIED),
-        (None, SILENT, ended(0), Status.APPLIED),
-        (None, DEAD, ended(0, unsaved=True), Status.UNKNOWN),
-        (None, DEAD, ended(1), Status.FAILED),
-        (None, DEAD, ended(1, unsaved=True), Status.UNKNOWN),
-        (None, DEAD, ended(1, said=LOST), Status.UNKNOWN),
-        (None, DEAD, ended(-9), Status.UNKNOWN),
-        (None, DEAD, ended(NOT_STARTED), Status.FAILED),
-        (None, DEAD, EMPTY, Status.FAILED),
-        (None, SILENT, EMPTY, Status.UNKNOWN),
-        (None, DEAD, CUT, Status.UNKNOWN),
-        (None, None, CUT, Status.UNKNOWN),
-        (None, None, EMPTY, Status.FAILED),
+        (AT_WORK, EMPTY, Status.APPLYING),
+        (AT_WORK, ended(0), Status.APPLYING),
+        (DEAD, ended(0), Status.APPLIED),
+        (SILENT, ended(0), Status.APPLIED),
+        (DEAD, ended(0, unsaved=True), Status.UNKNOWN),
+        (DEAD, ended(1), Status.FAILED),
+        (DEAD, ended(1, unsaved=True), Status.UNKNOWN),
+        (DEAD, ended(1, said=LOST), Status.UNKNOWN),
+        (DEAD, ended(-9), Status.UNKNOWN),
+        (DEAD, ended(NOT_STARTED), Status.FAILED),
+        (DEAD, EMPTY, Status.FAILED),
+        (SILENT, EMPTY, Status.UNKNOWN),
+        (DEAD, CUT, Status.UNKNOWN),
+        (None, CUT, Status.UNKNOWN),
+        (None, EMPTY, Status.FAILED),
     ],
 )
-def test_the_status_is_what_is_proved(
-    outcome: dict[str, object] | None, holder: Holder | None, journal: Journal, status: Status | None
-) -> None:
-    """What was written down counts; then what the journal proves; else nobody knows."""
-    assert status_of(outcome, holder, journal) is status
+def test_the_status_is_what_is_proved(holder: Holder | None, journal: Journal, status: Status) -> None:
+    """Without a record, what the journal proves counts; else the outcome is unknown."""
+    assert unrecorded_status(holder, journal) is status
 
 
 def test_a_run_is_meant_by_the_beginning_of_its_id() -> None:
     """In any case of letters, as long as it means one."""
     ids = ("01ABC", "01ABD", "02")
-    assert chosen(ids, "01abc") == "01ABC"
-    assert chosen(ids, "02") == "02"
+    assert choose_run(ids, "01abc") == "01ABC"
+    assert choose_run(ids, "02") == "02"
     for wanted, code in (("01A", "HF-RUN-21"), ("03", "HF-RUN-20"), ("", "HF-RUN-20")):
         with pytest.raises(UsageError) as caught:
-            chosen(ids, wanted)
+            choose_run(ids, wanted)
         assert caught.value.problem.code == code
 
 

@@ -6,10 +6,11 @@ import pytest
 from recovery_made import complete, created, diagnosed, errored, start
 
 from holdfast.plans.status import Status
-from holdfast.runs.outcome import proved
-from holdfast.runs.proven_outcome import ended_by_itself, failed_cleanly
-from holdfast.store.claims import Claim
+from holdfast.runs.claims import Claim
+from holdfast.runs.intent import Intent
+from holdfast.runs.outcome import exited_by_itself, failed_cleanly, proven_status
 from holdfast.store.journal import EMPTY, Journal
+from holdfast.system import process_table
 from holdfast.terraform.engine.worker import NOT_STARTED
 
 DONE = created("lab_object.a", "a-1")
@@ -27,11 +28,12 @@ def journal(
 
 
 def claim(operation: str = "apply") -> Claim:
-    return Claim(stack="a", run="r1", intent={"operation": operation})
+    intent = Intent(operation=operation, who="ci", started="x", process=process_table.this_process())
+    return Claim(stack="a", run="r1", intent=intent)
 
 
 def status(of: Journal, *, dead: bool, operation: str = "apply") -> Status | None:
-    end = proved(claim(operation), of, dead=dead)
+    end = proven_status(claim(operation), of, dead=dead)
     return end[0] if end is not None else None
 
 
@@ -78,17 +80,17 @@ def test_only_a_death_proves_that_nothing_was_begun(
 @pytest.mark.parametrize("of", [EMPTY, journal(None), journal(None, OPEN)])
 def test_a_dead_push_is_over(of: Journal) -> None:
     """A push that died is told as failed, with a word on where to look; one that may live is not."""
-    end = proved(claim("push"), of, dead=True)
+    end = proven_status(claim("push"), of, dead=True)
     assert end is not None
     assert end[0] is Status.FAILED
-    assert "look at the state" in end[1]
-    assert proved(claim("push"), of, dead=False) is None
+    assert "check the state" in end[1]
+    assert proven_status(claim("push"), of, dead=False) is None
 
 
 def test_the_note_names_the_run() -> None:
     """Whoever reads it weeks later can look it up."""
     for of in (journal(0), journal(1, FAILED), EMPTY, journal(NOT_STARTED, ())):
-        end = proved(claim(), of, dead=True)
+        end = proven_status(claim(), of, dead=True)
         assert end is not None
         assert "r1" in end[1]
 
@@ -120,20 +122,20 @@ def test_a_clean_failure_leaves_nothing_open() -> None:
 )
 def test_whatever_was_begun_must_have_ended(lines: tuple[bytes, ...]) -> None:
     """Not only what makes something."""
-    assert not ended_by_itself(journal(1, lines))
-    assert not ended_by_itself(journal(0, lines))
+    assert not exited_by_itself(journal(1, lines))
+    assert not exited_by_itself(journal(0, lines))
 
 
 def test_an_end_of_its_own_may_have_left_a_state() -> None:
     """Terraform came to its end although it could not save: what it could not save is all that is missing."""
-    assert ended_by_itself(journal(1, FAILED, unsaved=True))
-    assert ended_by_itself(journal(0, unsaved=True))
-    assert not ended_by_itself(journal(-2, FAILED))
-    assert not ended_by_itself(journal(None, DONE))
+    assert exited_by_itself(journal(1, FAILED, unsaved=True))
+    assert exited_by_itself(journal(0, unsaved=True))
+    assert not exited_by_itself(journal(-2, FAILED))
+    assert not exited_by_itself(journal(None, DONE))
 
 
 @pytest.mark.parametrize("code", [True, "0", None, 0.5, [0]])
 def test_a_code_that_is_none_proves_nothing(code: object) -> None:
     """An exit record of another Holdfast may say what this one does not understand."""
     of = Journal(started={}, lines=OPEN, ended={"code": code}, whole=True)
-    assert proved(claim(), of, dead=True) is None
+    assert proven_status(claim(), of, dead=True) is None

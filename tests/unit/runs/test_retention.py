@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.runs.retention import too_many
+from holdfast.store.retention import expired_runs
 from holdfast.system import clock
 
 DAY = 86400.0
@@ -19,7 +19,10 @@ def test_only_old_runs_beyond_the_newest_go() -> None:
     ids = [clock.new_id() for _ in range(5)]
     later = clock.now().timestamp() + 100 * DAY
     none: frozenset[str] = frozenset()
-    assert too_many(ids, held=none, now=later, keep=2, max_age=90 * DAY) == tuple(ids[2:])
-    assert too_many(ids, held=frozenset({ids[3]}), now=later, keep=2, max_age=90 * DAY) == (ids[2], ids[4])
-    assert too_many(ids, held=none, now=later - 20 * DAY, keep=2, max_age=90 * DAY) == ()
-    assert too_many(ids, held=none, now=later, keep=5, max_age=90 * DAY) == ()
+    assert expired_runs(ids, claimed=none, now=later, keep=2, max_age=90 * DAY) == tuple(ids[2:])
+    assert expired_runs(ids, claimed=frozenset({ids[3]}), now=later, keep=2, max_age=90 * DAY) == (
+        ids[2],
+        ids[4],
+    )
+    assert expired_runs(ids, claimed=none, now=later - 20 * DAY, keep=2, max_age=90 * DAY) == ()
+    assert expired_runs(ids, claimed=none, now=later, keep=5, max_age=90 * DAY) == ()

@@ -7,7 +7,7 @@ from memory_blobs import MemoryBlobs
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
-from holdfast.store.claims import Claim, Claims
+from holdfast.store.claims import Claims, StoredClaim
 from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.run_records import RunRecords, journal_name
 
@@ -24,8 +24,8 @@ def claims(blobs: MemoryBlobs) -> Claims:
     return Claims(EncryptedBlobs(blobs, lambda: KEY))
 
 
-def claim(run: str, stack: str = "a/b") -> Claim:
-    return Claim(stack=stack, run=run, intent={"operation": "apply", "of": run})
+def claim(run: str, stack: str = "a/b") -> StoredClaim:
+    return StoredClaim(stack=stack, run=run, intent={"operation": "apply", "of": run})
 
 
 def test_the_first_one_has_it(claims: Claims) -> None:

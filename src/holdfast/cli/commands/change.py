@@ -19,17 +19,18 @@ from holdfast.cli.views.progress import Progress
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.policies import with_unasked
 from holdfast.plans.result import StackResult, exit_of
 from holdfast.plans.status import Status
+from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.document import change_document
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.workdirs.gc_policy import format_size
 
 Results = tuple[StackResult, ...]
-Work = Callable[[Session, Progress], Awaitable[Results]]
+Work = Callable[[ChangeContext, Progress], Awaitable[Results]]
 
 
 def plan_options(
@@ -74,6 +75,7 @@ class Change:
         self._stacks = tuple(selected.stack for selected in self.selection.selected)
         preconditions.require_disk_space(self.repository)
         self._started = clock.monotonic()
+        self._checks: PlanChecks | None = None
         self._findings: Report | None = None
         self._shown_findings: set[ReportedFinding] = set()
         """Shown before the question, and not again at the end."""
@@ -100,11 +102,16 @@ class Change:
             bundles.prepare_folder(out)
         self._start()
 
-        async def work(session: Session, _: Progress) -> Results:
+        async def work(change_context: ChangeContext, _: Progress) -> Results:
             results = await plan_change(
-                session, self._stacks, options, out=out, update_lock_files=update_lock_files
+                change_context,
+                self._stacks,
+                options,
+                out=out,
+                update_lock_files=update_lock_files,
+                on_checks=self._take_checks,
             )
-            return (*results, *await self._removed(session))
+            return (*results, *await self._removed(change_context))
 
         results = self._run(work)
         exit_ = exit_of(results, detailed=detailed)
@@ -141,10 +148,12 @@ class Change:
             )
         self._start()
 
-        async def work(session: Session, progress: Progress) -> Results:
-            confirm = None if yes else self._confirmation(session, progress, self._confirm_apply)
-            results = await apply_change(session, self._stacks, options, confirm=confirm)
-            return (*results, *await self._removed(session))
+        async def work(change_context: ChangeContext, progress: Progress) -> Results:
+            confirm = None if yes else self._confirmation(change_context, progress, self._confirm_apply)
+            results = await apply_change(
+                change_context, self._stacks, options, confirm=confirm, on_checks=self._take_checks
+            )
+            return (*results, *await self._removed(change_context))
 
         return self._finish(self._run(work))
 
@@ -155,22 +164,29 @@ class Change:
         self._destroys = self.names
         self._start()
 
-        async def confirm_destroy(session: Session, ready: tuple[str, ...]) -> bool:
+        async def confirm_destroy(change_context: ChangeContext, ready: tuple[str, ...]) -> bool:
             for name in ready:
                 if name in confirmed:
                     continue
                 question = f"Every resource in {name} will be destroyed. Type the stack's name to confirm:"
                 self.console.question(question, answers="")
-                if (await _read_line(session)).strip() != name:
+                if (await _read_line(change_context)).strip() != name:
                     return False
             return True
 
-        async def work(session: Session, progress: Progress) -> Results:
-            require_unneeded(session, self._stacks)
+        async def work(change_context: ChangeContext, progress: Progress) -> Results:
+            require_unneeded(change_context.project, change_context.store, self._stacks)
             all_confirmed = self.names <= confirmed
-            confirm = None if all_confirmed else self._confirmation(session, progress, confirm_destroy)
+            confirm = None if all_confirmed else self._confirmation(change_context, progress, confirm_destroy)
             options = PlanOptions(destroy=True)
-            return await apply_change(session, self._stacks, options, confirm=confirm, what="destroy")
+            return await apply_change(
+                change_context,
+                self._stacks,
+                options,
+                confirm=confirm,
+                what="destroy",
+                on_checks=self._take_checks,
+            )
 
         return self._finish(self._run(work))
 
@@ -180,12 +196,12 @@ class Change:
         self._destroys = frozenset(plan.stack for plan in saved if plan.destroy)
         preconditions.require_store(self.repository)
 
-        async def work(session: Session, _: Progress) -> Results:
+        async def work(change_context: ChangeContext, _: Progress) -> Results:
             if override:
                 from holdfast.runs.approval import override_denials
 
-                await override_denials(session, saved, override, reason)
-            return await apply_bundles(session, pairs, saved=str(folder))
+                await override_denials(change_context, saved, override, reason)
+            return await apply_bundles(change_context, pairs, saved=str(folder), on_checks=self._take_checks)
 
         return self._finish(self._run(work))
 
@@ -196,9 +212,9 @@ class Change:
     def _run(self, work: Work) -> Results:
         with Progress(self.console) as progress:
 
-            async def with_findings(session: Session) -> Results:
-                results = await work(session, progress)
-                await self._collect_findings(session)
+            async def with_findings(change_context: ChangeContext) -> Results:
+                results = await work(change_context, progress)
+                await self._collect_findings(change_context)
                 return results
 
             return self.context.run(with_findings, tell=progress.handle)
@@ -207,34 +223,37 @@ class Change:
         self._show(results)
         return exit_of(results)
 
-    async def _collect_findings(self, session: Session, *, so_far: bool = False) -> None:
-        if session.checks is not None and not session.stop.level:
-            report = with_unasked(await session.checks.report(so_far=so_far), self.selection.unasked)
+    def _take_checks(self, checks: PlanChecks) -> None:
+        self._checks = checks
+
+    async def _collect_findings(self, change_context: ChangeContext, *, so_far: bool = False) -> None:
+        if self._checks is not None and not change_context.control.stop.level:
+            report = with_unasked(await self._checks.report(so_far=so_far), self.selection.unasked)
             self._findings = redact_report(report, self.console.redactor.clean)
 
-    async def _removed(self, session: Session) -> Results:
-        return tuple(removed.result() for removed in await look_into(session, self.selection.gone))
+    async def _removed(self, change_context: ChangeContext) -> Results:
+        return tuple(removed.result() for removed in await look_into(change_context, self.selection.gone))
 
     def _confirmation(
         self,
-        session: Session,
+        change_context: ChangeContext,
         progress: Progress,
-        ask: Callable[[Session, tuple[str, ...]], Awaitable[bool]],
+        ask: Callable[[ChangeContext, tuple[str, ...]], Awaitable[bool]],
     ) -> Callable[[Results], Awaitable[bool]]:
         """Show the plans, then ask about those that are ready."""
 
         async def confirm(results: Results) -> bool:
-            await self._collect_findings(session, so_far=True)
+            await self._collect_findings(change_context, so_far=True)
             with progress.paused():
                 self._show_plans(results)
                 ready = (result.stack.name for result in results if result.status is Status.PLANNED)
-                return await ask(session, tuple(ready))
+                return await ask(change_context, tuple(ready))
 
         return confirm
 
-    async def _confirm_apply(self, session: Session, ready: tuple[str, ...]) -> bool:
+    async def _confirm_apply(self, change_context: ChangeContext, ready: tuple[str, ...]) -> bool:
         self.console.question(f"Apply {plural(len(ready), 'stack')}?")
-        return (await _read_line(session)).strip().lower() in {"y", "yes"}
+        return (await _read_line(change_context)).strip().lower() in {"y", "yes"}
 
     def _show_plans(self, results: Results) -> None:
         verbose = self.invocation.verbose
@@ -257,13 +276,13 @@ class Change:
             self.console.say((f" Removed {freed} of old work directories; {used} are in use.", "dim"))
 
 
-async def _read_line(session: Session) -> str:
+async def _read_line(change_context: ChangeContext) -> str:
     """A line from the terminal; empty if the user pressed Ctrl-C instead."""
     ready = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin.fileno(), ready.set)
     waiting = asyncio.create_task(ready.wait())
-    stopping = asyncio.create_task(session.stop.reached(1))
+    stopping = asyncio.create_task(change_context.control.stop.reached(1))
     try:
         await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         return sys.stdin.readline() if ready.is_set() else ""

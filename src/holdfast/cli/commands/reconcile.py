@@ -12,11 +12,11 @@ from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.cli.context import CommandContext
-    from holdfast.plans.context import Session
+    from holdfast.plans.context import ChangeContext
     from holdfast.plans.result import StackResult
     from holdfast.recovery.reconcile import Proposal, Reconciled
+    from holdfast.runs.claims import Claim
     from holdfast.stacks.stack import Stack
-    from holdfast.store.claims import Claim
 
 
 _ADDRESS_AND_ID = re.compile(
@@ -88,7 +88,9 @@ def _imports(texts: list[str]) -> dict[str, str]:
 
 
 def _claim(context: CommandContext, run: str) -> Claim | None:
-    claims = [claim for claim in context.repository.store.claims.all() if claim.run.startswith(run.upper())]
+    from holdfast.runs.claims import all_claims
+
+    claims = [claim for claim in all_claims(context.repository.store) if claim.run.startswith(run.upper())]
     if len(claims) > 1:
         raise _ambiguous(run, "runs")
     return claims[0] if claims else None
@@ -102,25 +104,36 @@ def _free_lanes(context: CommandContext, prefix: str, reason: str) -> tuple[str,
     """A change that died before its first run or after its last holds only lanes. None if there are none."""
     from holdfast.runs import lanes
 
-    async def work(session: Session) -> tuple[str, tuple[str, ...]] | None:
-        holders = {holder for holder in lanes.holders(session).values() if holder.startswith(prefix.upper())}
+    async def work(change_context: ChangeContext) -> tuple[str, tuple[str, ...]] | None:
+        holders = {
+            holder
+            for holder in lanes.holders(change_context.store).values()
+            if holder.startswith(prefix.upper())
+        }
         if len(holders) > 1:
             raise _ambiguous(prefix, "changes")
-        return next(((change, lanes.declare_dead(session, change, reason)) for change in holders), None)
+        return next(
+            (
+                (change, lanes.declare_dead(change_context.store, change_context.identity, change, reason))
+                for change in holders
+            ),
+            None,
+        )
 
     return context.run(work)
 
 
 def _show_resolved(invocation: Invocation, context: CommandContext, run: str) -> Exit:
+    from holdfast.runs.run import read_run
+
     store = context.repository.store
     known = [id_ for id_ in store.runs.ids() if id_.startswith(run.upper())]
-    outcome = store.runs.outcome(known[0]) if len(known) == 1 else None
-    if outcome is None:
+    recorded = read_run(store, known[0]) if len(known) == 1 else None
+    if recorded is None:
         raise UsageError("HF-RUN-20", f"there is no run {run}", hint="List runs with: holdfast runs list")
-    status = outcome["status"]
     return invocation.answer(
-        {"version": 1, "run": known[0], "stack": outcome["stack"], "status": status},
-        f" Nothing to reconcile: run {known[0]} of {outcome['stack']} ended, {status}",
+        {"version": 1, "run": recorded.id, "stack": recorded.stack, "status": recorded.status.value},
+        f" Nothing to reconcile: run {recorded.id} of {recorded.stack} ended, {recorded.status}",
     )
 
 
@@ -138,30 +151,34 @@ class _Reconcile:
         with Progress(self._console) as progress:
             self._progress = progress
             done, rest = self._context.run(
-                lambda session: self._reconcile(session, stack, claim, imports, reason),
+                lambda change_context: self._reconcile(change_context, stack, claim, imports, reason),
                 tell=progress.handle,
             )
         return self._show_outcome(done, rest)
 
     async def _reconcile(
-        self, session: Session, stack: Stack, claim: Claim, imports: dict[str, str], reason: str | None
+        self,
+        change_context: ChangeContext,
+        stack: Stack,
+        claim: Claim,
+        imports: dict[str, str],
+        reason: str | None,
     ) -> tuple[Reconciled, StackResult | None]:
         from holdfast.changes.resume import go_on
-        from holdfast.recovery.crash_report import intent_of
         from holdfast.recovery.reconcile import Declared, reconcile
 
         done = await reconcile(
-            session,
+            change_context,
             stack,
             claim,
             given=imports,
             declared=Declared(reason=reason) if reason else None,
             confirm=self._confirm,
         )
-        if not done.settled or "intent" not in claim.intent:
+        if not done.settled or claim.intent.plan is None:
             return done, None
         ask = None if self._yes else self._ask_rest
-        return done, await go_on(session, stack, intent_of(claim), ask)
+        return done, await go_on(change_context, stack, claim.intent.plan, ask)
 
     async def _confirm(self, proposal: Proposal) -> bool:
         self._show(proposal)
@@ -188,7 +205,7 @@ class _Reconcile:
         from holdfast.recovery.explain import known, started
 
         console, claim = self._console, proposal.aftermath.claim
-        console.say(f" {claim.stack}: the last {claim.intent.get('operation')} was interrupted")
+        console.say(f" {claim.stack}: the last {claim.intent.operation} was interrupted")
         for line in (started(claim, proposal.aftermath), *known(proposal.aftermath)):
             console.say(f"   {line}")
         for imported in proposal.resolution.imports:

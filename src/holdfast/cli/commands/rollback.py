@@ -10,7 +10,7 @@ from holdfast.cli.context import CommandContext
 from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.state import rollback_document, show_changes
 from holdfast.kernel.errors import Exit, UsageError
-from holdfast.plans.context import Session
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import StackResult, exit_of
 from holdfast.runs.document import change_document
 from holdfast.states.rollback import Preview, RolledBack, preview, rollback
@@ -31,13 +31,15 @@ class Rollback:
             raise UsageError("HF-USE-5", "cannot ask for confirmation without a terminal", hint="Add --yes.")
         seen: int | None = None
         if not yes:
-            shown = self._context.run(lambda session: preview(session, self._stack, self._version))
+            shown = self._context.run(
+                lambda change_context: preview(change_context, self._stack, self._version)
+            )
             if not self._confirm(shown):
                 self._console.line(f" {self._stack.name}: the state was not changed")
                 return Exit.FAILED
             seen = shown.serial
         started = clock.monotonic()
-        done, results = self._context.run(lambda session: self._roll_back(session, seen))
+        done, results = self._context.run(lambda change_context: self._roll_back(change_context, seen))
         if self._invocation.as_json:
             self._invocation.document(rollback_document(self._stack, done, change_document(results)))
         else:
@@ -47,10 +49,10 @@ class Rollback:
         return exit_of(results)
 
     async def _roll_back(
-        self, session: Session, seen: int | None
+        self, change_context: ChangeContext, seen: int | None
     ) -> tuple[RolledBack, tuple[StackResult, ...]]:
         """Report the rollback before planning, which may fail."""
-        done = await rollback(session, self._stack, self._version, seen=seen)
+        done = await rollback(change_context, self._stack, self._version, seen=seen)
         replaced = f"replaces serial {done.previous}" if done.previous is not None else "there was no state"
         self._console.line(
             f" {self._stack.name}: restored version {done.goal} as serial {done.serial}; {replaced}"
@@ -58,7 +60,7 @@ class Rollback:
         if done.backup is not None:
             self._console.say(f"   The state before the rollback is version {done.backup}.")
         self._console.say("   Only the state changed. This plan compares it with the real resources:")
-        return done, await plan_change(session, (self._stack,), PlanOptions())
+        return done, await plan_change(change_context, (self._stack,), PlanOptions())
 
     def _confirm(self, shown: Preview) -> bool:
         self._console.line(f" {self._stack.name}: roll back to {shown.goal.entry.shown}")

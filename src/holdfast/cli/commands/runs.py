@@ -12,9 +12,10 @@ from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
     from holdfast.cli.console import Console
-    from holdfast.plans.context import Session
+    from holdfast.plans.context import ChangeContext
     from holdfast.runs.approval import Given
-    from holdfast.runs.history import RunDetails, RunShown
+    from holdfast.runs.history import RunDetails
+    from holdfast.runs.run import Run
 
 _MOST_CHANGES = 20
 
@@ -41,12 +42,12 @@ def list_(
 
     most = limit_from(limit)
 
-    async def work(session: Session) -> tuple[RunShown, ...]:
-        return history.list_runs(session, limit=most, stack=stack)
+    async def work(change_context: ChangeContext) -> tuple[Run, ...]:
+        return history.list_runs(change_context.store, limit=most, stack=stack)
 
     runs = CommandContext(invocation).run(work)
     if invocation.as_json:
-        invocation.document({"version": 1, "runs": [run.document() for run in runs]})
+        invocation.document({"version": 1, "runs": [history.run_document(run) for run in runs]})
     else:
         _show_list(invocation.console, runs)
     return Exit.DONE
@@ -105,8 +106,8 @@ def _decide(invocation: Invocation, run: str, decision: str, reason: str | None)
     context = CommandContext(invocation)
     require_store(context.repository)
 
-    async def work(session: Session) -> Given:
-        return await give(session, run, Word(decision), reason or "")
+    async def work(change_context: ChangeContext) -> Given:
+        return await give(change_context, run, Word(decision), reason or "")
 
     recorded = context.run(work)
     if invocation.as_json:
@@ -135,17 +136,17 @@ def _details(invocation: Invocation, run: str) -> RunDetails:
     from holdfast.cli.context import CommandContext
     from holdfast.runs import history
 
-    async def work(session: Session) -> RunDetails:
-        return history.details(session, run)
+    async def work(change_context: ChangeContext) -> RunDetails:
+        return history.run_details(change_context, run)
 
     return CommandContext(invocation).run(work)
 
 
-def _status(run: RunShown) -> str:
-    return run.status.value if run.status is not None else "running"
+def _status(run: Run) -> str:
+    return "running" if run.status.is_running else run.status.value
 
 
-def _show_list(console: Console, runs: tuple[RunShown, ...]) -> None:
+def _show_list(console: Console, runs: tuple[Run, ...]) -> None:
     from holdfast.cli.views.state import moment, show_rows
 
     show_rows(

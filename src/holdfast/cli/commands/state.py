@@ -11,7 +11,7 @@ from holdfast.cli.parameters import OneStack, Yes
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.plans.context import Session
+    from holdfast.plans.context import ChangeContext
     from holdfast.stacks.stack import Stack
     from holdfast.states.operations import Adopted
     from holdfast.states.versions import Loaded
@@ -72,7 +72,7 @@ def show(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> 
     from holdfast.states.versions import CURRENT, load
 
     stack, loaded = run_on_stack(
-        invocation, name, lambda session, stack: load(session, stack, version or CURRENT)
+        invocation, name, lambda change_context, stack: load(change_context, stack, version or CURRENT)
     )
     if invocation.as_json:
         invocation.document(content_document(stack, loaded))
@@ -95,9 +95,13 @@ def diff(
     from holdfast.states.rollback import compare
     from holdfast.states.versions import load_pair
 
-    async def work(session: Session, stack: Stack) -> tuple[Loaded, Loaded, StateDiff | None]:
-        old, new = await load_pair(session, stack, before, after)
-        return old, new, compare(session, stack, old.content, new.content)
+    async def work(change_context: ChangeContext, stack: Stack) -> tuple[Loaded, Loaded, StateDiff | None]:
+        old, new = await load_pair(change_context, stack, before, after)
+        return (
+            old,
+            new,
+            compare(change_context.engines, change_context.redactor, stack, old.content, new.content),
+        )
 
     stack, (old, new, difference) = run_on_stack(invocation, name, work)
     if invocation.as_json:
@@ -124,7 +128,9 @@ def unlock(
             "HF-USE-16", "state unlock needs --reason", hint="Say how you know that the lock holder is gone."
         )
     stack, _ = run_on_stack(
-        invocation, name, lambda session, stack: force_unlock(session, stack, lock, reason=reason)
+        invocation,
+        name,
+        lambda change_context, stack: force_unlock(change_context, stack, lock, reason=reason),
     )
     document = {"version": 1, "stack": stack.name, "lock": lock, "reason": reason}
     return invocation.answer(document, f" {stack.name}: unlocked ({lock})")
@@ -137,12 +143,18 @@ def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> 
     from holdfast.states import operations
     from holdfast.states.versions import load
 
-    async def work(session: Session, stack: Stack) -> bytes:
+    async def work(change_context: ChangeContext, stack: Stack) -> bytes:
         if version is None:
-            content = await operations.pull(session, stack)
+            content = await operations.pull(change_context, stack)
         else:
-            content = (await load(session, stack, version)).content
-        audit_trail.done(session, stack.name, what="pull", version=version or "current")
+            content = (await load(change_context, stack, version)).content
+        audit_trail.done(
+            change_context.identity,
+            change_context.control.tell,
+            stack.name,
+            what="pull",
+            version=version or "current",
+        )
         return content
 
     _, content = run_on_stack(invocation, name, work)
@@ -194,7 +206,7 @@ def push(
 
     source = file.absolute() if file is not None else None
     stack, state = run_on_stack(
-        invocation, name, lambda session, stack: operations.push(session, stack, source)
+        invocation, name, lambda change_context, stack: operations.push(change_context, stack, source)
     )
     return invocation.answer(
         {
@@ -225,13 +237,21 @@ def adopt(
     from holdfast.runs import audit_trail
     from holdfast.states import operations
 
-    async def begin_empty(session: Session, stack: Stack) -> None:
-        with audit_trail.act(session, stack.name, what="adopt", begins="empty"):
-            operations.start_empty(session.store, session.code, stack)
+    async def begin_empty(change_context: ChangeContext, stack: Stack) -> None:
+        with audit_trail.act(
+            change_context.identity, change_context.control.tell, stack.name, what="adopt", begins="empty"
+        ):
+            operations.start_empty(change_context.store, change_context.project.code, stack)
 
-    async def take_over(session: Session, stack: Stack) -> Adopted:
-        with audit_trail.act(session, stack.name, what="adopt"):
-            return operations.adopt(session.store, session.code, stack, workspace=workspace, who=session.who)
+    async def take_over(change_context: ChangeContext, stack: Stack) -> Adopted:
+        with audit_trail.act(change_context.identity, change_context.control.tell, stack.name, what="adopt"):
+            return operations.adopt(
+                change_context.store,
+                change_context.project.code,
+                stack,
+                workspace=workspace,
+                who=change_context.identity.who,
+            )
 
     if start_empty:
         stack, _ = run_on_stack(invocation, name, begin_empty)

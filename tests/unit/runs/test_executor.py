@@ -14,25 +14,25 @@ from typing import Any
 import pytest
 from apply_made import PLAN, STACK, FakeTerraform, ready_plan
 from bundle_made import bundle
+from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec import structs
 from plans_made import change
-from session_made import session
 
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Decision, Reason
 from holdfast.guard.evaluate import decision_from_reasons
 from holdfast.kernel.errors import HoldfastError, Problem, UnknownOutcome
 from holdfast.plans import plan_file
-from holdfast.plans.context import Session
 from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.plan_file import ReadyPlan
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
-from holdfast.runs import run as runs
+from holdfast.runs import executor as runs
 from holdfast.runs.apply import ApplyFailed
 from holdfast.runs.auto_replan import ApplyEnd
-from holdfast.runs.run import StackRun
+from holdfast.runs.executor import RunExecutor
+from holdfast.runs.outcome import UnknownRun
 from holdfast.store.approvals import Consent, Word
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
@@ -60,8 +60,11 @@ class World:
     """Everything around a run: what it finds, what is planned and judged, and how each apply ends."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.session: Session = session(folder, blobs=MemoryBlobs())
-        self.session.choose = lambda _: EngineSelection(engine=FakeTerraform.identity, why="")
+        self.context = change_context(
+            folder,
+            blobs=MemoryBlobs(),
+            choose=lambda _: EngineSelection(engine=FakeTerraform.identity, why=""),
+        )
         self.first, self.terraform = ready_plan(folder / "work")
         self.first = self.planning(UPDATE)
         self.again: list[ReadyPlan] = []
@@ -72,15 +75,17 @@ class World:
         self.applied: list[tuple[str | None, str]] = []
         """The run and the digest of each apply."""
         self.told: list[tuple[str, bool]] = []
-        patch.setattr(runs, "require_settled", self._settled)
+        patch.setattr(runs, "require_previous_finished", self._settled)
         patch.setattr(runs, "prepared", self._prepared)
         patch.setattr(plan_file, "make", self._make)
         patch.setattr(plan_file, "make_again", self._make_again)
         patch.setattr(plan_file, "restore", self._restore)
         patch.setattr(runs, "judged", self._judged)
         patch.setattr(runs, "apply_ready", self._apply)
-        patch.setattr(runs, "checks_of", lambda *_: SimpleNamespace(applied=lambda *_: None))
-        self.run = StackRun(self.session, STACK, operation="apply", saved="out")
+        checks: Any = SimpleNamespace(applied=lambda *_: None)
+        self.run = RunExecutor(
+            self.context, checks, STACK, operation="apply", explain=self._explain, saved="out"
+        )
         patch.setattr(self.run._retrying, "schedule", lambda: (0.0, 0.0))
 
     def planning(self, found: list[dict[str, Any]], *, made: str = "m") -> ReadyPlan:
@@ -88,6 +93,9 @@ class World:
         parts = structs.replace(self.first.parts, made=made)
         plan = read_plan(json.dumps(document).encode())
         return structs.replace(self.first, plan=plan, parts=parts, changes=bool(found))
+
+    async def _explain(self, error: UnknownRun) -> HoldfastError:
+        return error
 
     async def _settled(self, *_: object) -> tuple[str, ...]:
         if self.unsettled is not None:
@@ -115,7 +123,7 @@ class World:
         self.told.append((digest, saved))
         return self.decisions.pop(0) if self.decisions else Allow()
 
-    async def _apply(self, _: object, planned: StackResult, ready: ReadyPlan, **__: object) -> StackResult:
+    async def _apply(self, _: object, __: object, planned: StackResult, ready: ReadyPlan) -> StackResult:
         self.applied.append((planned.run, ready.digest))
         end = self.ends.pop(0) if self.ends else None
         if end is not None:
@@ -133,7 +141,7 @@ class World:
 
     def recorded(self) -> Any:
         asyncio.run(self.run.close())
-        return self.session.store.runs.outcome(self.run.id)
+        return self.context.store.runs.outcome(self.run.run.id)
 
 
 @pytest.fixture
@@ -158,7 +166,7 @@ def test_a_plan_that_is_allowed_is_applied(world: World, begin: Begin) -> None:
     """Once, as the run that was shown; only about a plan of a bundle can people have spoken."""
     assert begin(world).status is Status.PLANNED
     assert world.apply().status is Status.APPLIED
-    assert world.applied == [(world.run.id, world.first.digest)]
+    assert world.applied == [(world.run.run.id, world.first.digest)]
     assert world.told == [(world.first.digest, begin is by_bundle)]
 
 
@@ -200,7 +208,7 @@ def test_a_plan_without_changes_is_not_applied(world: World) -> None:
 @BOTH
 def test_who_asked_to_stop_before_the_plan_gets_none(world: World, begin: Begin) -> None:
     """Nothing is begun any more."""
-    world.session.stop.ask()
+    world.context.control.stop.ask()
     assert begin(world).status is Status.CANCELLED
     assert world.made == []
 
@@ -208,7 +216,7 @@ def test_who_asked_to_stop_before_the_plan_gets_none(world: World, begin: Begin)
 def test_who_asked_to_stop_after_the_plan_gets_no_apply(world: World) -> None:
     """What was planned is still shown."""
     world.plan()
-    world.session.stop.ask()
+    world.context.control.stop.ask()
     result = world.apply()
     assert result.status is Status.CANCELLED
     assert result.plan is not None
@@ -223,9 +231,9 @@ def test_a_new_plan_follows_a_failure_that_passes(world: World) -> None:
     world.ends, world.again = [throttled()], [world.planning(UPDATE, made="again")]
     world.plan()
     done = world.apply()
-    assert (done.status, done.run, done.digest) == (Status.APPLIED, world.run.id, world.first.digest)
+    assert (done.status, done.run, done.digest) == (Status.APPLIED, world.run.run.id, world.first.digest)
     (first, _), (second, digest) = world.applied
-    assert first == world.run.id != second
+    assert first == world.run.run.id != second
     assert digest != world.first.digest
     assert world.recorded()["status"] == "applied"
 
@@ -301,7 +309,7 @@ def test_a_change_that_was_made_all_the_same_leaves_nothing_to_do(
     assert done.status is Status.APPLIED
     assert len(world.applied) == 1
     assert (done.outputs["x"].value, done.outputs["x"].sensitive) == (None, True)
-    assert world.session.redactor.clean("it is hunter2-hunter2") == "it is ***"
+    assert world.context.redactor.clean("it is hunter2-hunter2") == "it is ***"
 
 
 # What is remembered
@@ -333,7 +341,7 @@ def test_an_override_that_has_expired_is_no_reason_for_what_was_done(
         at=now.isoformat(),
         until=(now + timedelta(hours=hours)).isoformat(),
     )
-    world.session.store.consents.add(word)
+    world.context.store.consents.add(word)
     assert world.run.override_reason() == reason
 
 
