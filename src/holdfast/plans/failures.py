@@ -57,7 +57,9 @@ def said(ready: Prepared, phase: str, answer: CommandResult, heard: CommandOutpu
         )
     code = _CODES.get(phase, "HF-TF-5")
     # What names a place says more than the sentence that sums it up, whichever Terraform prints first.
-    problems = tuple(problem_of(ready, code, one) for one in sorted(errors, key=lambda one: one.file is None))
+    problems = tuple(
+        problem_of(ready, code, one) for one in sorted(errors, key=lambda one: one.place is None)
+    )
     message = problems[0].message if problems else _text(answer, heard)
     return TerraformFailed(
         code, message or f"{name}: {phase} failed with exit code {answer.code}", problems=problems
@@ -76,9 +78,9 @@ def problem_of(ready: Prepared, code: str, one: Diagnostic) -> Problem:
     detail = " ".join(one.detail.split())
     message = f"{one.summary}: {detail}" if detail else one.summary
     place = None
-    if one.file is not None:
-        file = posixpath.normpath(posixpath.join(ready.stack.module, one.file))
-        place = Place(file=file, line=one.line, column=one.column)
+    if one.place is not None:
+        file = posixpath.normpath(posixpath.join(ready.stack.module, one.place.file))
+        place = Place(file=file, line=one.place.line, column=one.place.column)
     return Problem(code=code, message=message, place=place)
 
 

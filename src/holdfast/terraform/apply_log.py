@@ -137,7 +137,7 @@ class _Parser(Struct, kw_only=True):
         if not found.is_error:
             return
         died = provider_crashed(found)
-        if found.address is None:
+        if not found.address:
             self.crashed_somewhere = self.crashed_somewhere or died
             return
         self.failures.setdefault(found.address, found.summary)

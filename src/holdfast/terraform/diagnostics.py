@@ -21,24 +21,38 @@ _LOCK = re.compile(
 _PREFIX = "OperationType"
 
 
+class _Position(Struct, frozen=True):
+    line: int | None = None
+    column: int | None = None
+
+
+class _Range(Struct, frozen=True):
+    filename: str = ""
+    start: _Position = _Position()
+    end: _Position = _Position()
+
+
+class _Value(Struct, frozen=True):
+    traversal: str = ""
+    statement: str = ""
+
+
+class _Snippet(Struct, frozen=True):
+    context: str | None = None
+    code: str = ""
+    values: list[_Value] | None = None
+
+
 class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
     """One error or warning of the engine. It may contain secrets: redact it before it is shown."""
 
-    severity: str
+    severity: str = "error"
     """`error` or `warning`."""
-    summary: str
+    summary: str = ""
     detail: str = ""
     address: str | None = None
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
-    end_line: int | None = None
-    snippet: str | None = None
-    """The code it refers to, as written in the file."""
-    context: str | None = None
-    """The block around that code: `resource "aws_instance" "web"`."""
-    values: tuple[str, ...] = ()
-    """The values of the expressions in the code: `var.size is 3`."""
+    range: _Range | None = None
+    excerpt: _Snippet | None = msgspec.field(name="snippet", default=None)
 
     @property
     def is_error(self) -> bool:
@@ -47,7 +61,30 @@ class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> Place | None:
-        return Place(file=self.file, line=self.line, column=self.column) if self.file is not None else None
+        if self.range is None or not self.range.filename:
+            return None
+        start = self.range.start
+        return Place(file=self.range.filename, line=start.line, column=start.column)
+
+    @property
+    def end_line(self) -> int | None:
+        return self.range.end.line if self.range is not None else None
+
+    @property
+    def snippet(self) -> str | None:
+        """The code it refers to, as written in the file."""
+        return (self.excerpt.code or None) if self.excerpt is not None else None
+
+    @property
+    def context(self) -> str | None:
+        """The block around that code: `resource "aws_instance" "web"`."""
+        return self.excerpt.context if self.excerpt is not None else None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values of the expressions in the code: `var.size is 3`."""
+        values = (self.excerpt.values or ()) if self.excerpt is not None else ()
+        return tuple(f"{value.traversal} {value.statement}" for value in values)
 
 
 class Validation(Struct, frozen=True, kw_only=True):
@@ -57,62 +94,13 @@ class Validation(Struct, frozen=True, kw_only=True):
     diagnostics: tuple[Diagnostic, ...]
 
 
-class _Position(msgspec.Struct, frozen=True):
-    line: int | None = None
-    column: int | None = None
-
-
-class _Range(msgspec.Struct, frozen=True):
-    filename: str = ""
-    start: _Position = _Position()
-    end: _Position = _Position()
-
-
-class _Value(msgspec.Struct, frozen=True):
-    traversal: str = ""
-    statement: str = ""
-
-
-class _Snippet(msgspec.Struct, frozen=True):
-    context: str | None = None
-    code: str = ""
-    values: list[_Value] | None = None
-
-
-class WireDiagnostic(msgspec.Struct, frozen=True):
-    severity: str = "error"
-    summary: str = ""
-    detail: str = ""
-    address: str | None = None
-    range: _Range | None = None
-    snippet: _Snippet | None = None
-
-
-class _Validation(msgspec.Struct, frozen=True):
+class _Validation(Struct, frozen=True):
     valid: bool
     format_version: str = "0.1"
-    diagnostics: list[WireDiagnostic] | None = None
+    diagnostics: tuple[Diagnostic, ...] | None = None
 
 
 _VALIDATION = msgspec.json.Decoder(_Validation)
-
-
-def diagnostic(found: WireDiagnostic) -> Diagnostic:
-    place = found.range or _Range()
-    snippet = found.snippet or _Snippet()
-    return Diagnostic(
-        severity=found.severity,
-        summary=found.summary,
-        detail=found.detail,
-        address=found.address or None,
-        file=place.filename or None,
-        line=place.start.line,
-        column=place.start.column,
-        end_line=place.end.line,
-        snippet=snippet.code or None,
-        context=snippet.context,
-        values=tuple(f"{value.traversal} {value.statement}" for value in snippet.values or ()),
-    )
 
 
 def read_validation(data: bytes) -> Validation:
@@ -132,7 +120,7 @@ def read_validation(data: bytes) -> Validation:
             " which this version of Holdfast does not support",
             hint=f"Supported: {', '.join(_VALIDATE_FORMATS)}. Upgrade Holdfast.",
         )
-    return Validation(valid=document.valid, diagnostics=tuple(map(diagnostic, document.diagnostics or ())))
+    return Validation(valid=document.valid, diagnostics=document.diagnostics or ())
 
 
 class LockInfo(Struct, frozen=True, kw_only=True):

@@ -145,23 +145,4 @@ class UnparsedLine(MaskedStruct, frozen=True, kw_only=True):
     text: str
 
 
-Event = (
-    StreamVersion
-    | PlannedChange
-    | ResourceDrift
-    | RefreshStart
-    | RefreshComplete
-    | ApplyEvent
-    | ApplyStart
-    | ApplyProgress
-    | ApplyComplete
-    | ApplyErrored
-    | Step
-    | PlannedAction
-    | ChangeSummary
-    | Outputs
-    | DiagnosticEvent
-    | Log
-    | UnknownEvent
-    | UnparsedLine
-)
+Event = StreamEvent | UnparsedLine

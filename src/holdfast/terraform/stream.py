@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.terraform import events
-from holdfast.terraform.diagnostics import Diagnostic, WireDiagnostic, diagnostic
+from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.events import Event, Stage
 
 
@@ -71,12 +71,14 @@ class _Line(_Head, frozen=True):
     changes: _Changes | None = None
     hook: _Hook | None = None
     outputs: dict[str, _Output] | None = None
-    diagnostic: WireDiagnostic | None = None
+    diagnostic: Diagnostic | None = None
     invocation: _Invocation | None = None
     state: Any = None
 
 
 _Part = TypeVar("_Part")
+_Read = tuple[type[events.StreamEvent], dict[str, Any]]
+"""The type of an event, and its fields beside message and time."""
 _HEAD = msgspec.json.Decoder(_Head)
 _LINE = msgspec.json.Decoder(_Line)
 
@@ -93,9 +95,10 @@ def read_line(line: bytes | str) -> Event:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return events.UnparsedLine(text=data.decode("utf-8", "replace").rstrip("\r\n"))
     try:
-        return _READERS.get(head.type, _other)(_LINE.decode(data))
+        event, fields = _READERS.get(head.type, _other)(_LINE.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _IncompleteError):
-        return events.UnknownEvent(type=head.type, message=head.message, at=head.at)
+        event, fields = events.UnknownEvent, {"type": head.type}
+    return event(**fields, message=head.message, at=head.at)
 
 
 def _require(part: _Part | None) -> _Part:
@@ -104,65 +107,49 @@ def _require(part: _Part | None) -> _Part:
     return part
 
 
-def _version(line: _Line) -> Event:
-    return events.StreamVersion(
-        engine="terraform" if line.tofu is None else "tofu",
-        version=_require(line.terraform if line.tofu is None else line.tofu),
-        ui=line.ui,
-        message=line.message,
-        at=line.at,
-    )
+def _version(line: _Line) -> _Read:
+    engine, version = ("terraform", line.terraform) if line.tofu is None else ("tofu", line.tofu)
+    return events.StreamVersion, {"engine": engine, "version": _require(version), "ui": line.ui}
 
 
-def _planned(line: _Line) -> Event:
+def _planned(line: _Line) -> _Read:
     change = _require(line.change)
-    kind = events.ResourceDrift if line.type == "resource_drift" else events.PlannedChange
-    return kind(
-        address=change.resource.addr,
-        action=change.action,
-        reason=change.reason,
-        previous_address=change.previous_resource.addr if change.previous_resource else None,
-        message=line.message,
-        at=line.at,
-    )
-
-
-def _refresh(line: _Line) -> Event:
-    hook = _require(line.hook)
-    kind = events.RefreshStart if line.type == "refresh_start" else events.RefreshComplete
-    return kind(
-        address=_require(hook.resource).addr,
-        id_key=hook.id_key,
-        id_value=hook.id_value,
-        message=line.message,
-        at=line.at,
-    )
-
-
-def _apply(line: _Line) -> Event:
-    hook = _require(line.hook)
-    kinds: dict[str, type[events.ApplyEvent]] = {
-        "apply_start": events.ApplyStart,
-        "apply_progress": events.ApplyProgress,
-        "apply_complete": events.ApplyComplete,
-        "apply_errored": events.ApplyErrored,
+    return events.ResourceDrift if line.type == "resource_drift" else events.PlannedChange, {
+        "address": change.resource.addr,
+        "action": change.action,
+        "reason": change.reason,
+        "previous_address": change.previous_resource.addr if change.previous_resource else None,
     }
-    return kinds[line.type](
-        address=_require(hook.resource).addr,
-        action=hook.action if isinstance(hook.action, str) else "",
-        id_key=hook.id_key,
-        id_value=hook.id_value,
-        elapsed=hook.elapsed_seconds,
-        message=line.message,
-        at=line.at,
-    )
 
 
-def _step(what: str, stage: Stage) -> Callable[[_Line], Event]:
-    def read(line: _Line) -> Event:
+def _on_resource(hook: _Hook) -> dict[str, Any]:
+    return {"address": _require(hook.resource).addr, "id_key": hook.id_key, "id_value": hook.id_value}
+
+
+def _refresh(line: _Line) -> _Read:
+    event = events.RefreshStart if line.type == "refresh_start" else events.RefreshComplete
+    return event, _on_resource(_require(line.hook))
+
+
+_APPLY: dict[str, type[events.ApplyEvent]] = {
+    "apply_start": events.ApplyStart,
+    "apply_progress": events.ApplyProgress,
+    "apply_complete": events.ApplyComplete,
+    "apply_errored": events.ApplyErrored,
+}
+
+
+def _apply(line: _Line) -> _Read:
+    hook = _require(line.hook)
+    action = hook.action if isinstance(hook.action, str) else ""
+    return _APPLY[line.type], {**_on_resource(hook), "action": action, "elapsed": hook.elapsed_seconds}
+
+
+def _step(what: str, stage: Stage) -> Callable[[_Line], _Read]:
+    def read(line: _Line) -> _Read:
         hook = _require(line.hook)
         address = hook.resource.addr if hook.resource is not None else _action_address(hook.action)
-        return events.Step(what=what, stage=stage, address=address, message=line.message, at=line.at)
+        return events.Step, {"what": what, "stage": stage, "address": address}
 
     return read
 
@@ -172,26 +159,15 @@ def _action_address(action: Any) -> str:
     return address if isinstance(address, str) else ""
 
 
-def _planned_action(line: _Line) -> Event:
-    address = _require(line.invocation).action.addr
-    return events.PlannedAction(address=address, message=line.message, at=line.at)
+def _planned_action(line: _Line) -> _Read:
+    return events.PlannedAction, {"address": _require(line.invocation).action.addr}
 
 
-def _summary(line: _Line) -> Event:
-    changes = _require(line.changes)
-    return events.ChangeSummary(
-        operation=changes.operation,
-        add=changes.add,
-        change=changes.change,
-        remove=changes.remove,
-        import_=changes.import_,
-        action_invocation=changes.action_invocation,
-        message=line.message,
-        at=line.at,
-    )
+def _summary(line: _Line) -> _Read:
+    return events.ChangeSummary, msgspec.structs.asdict(_require(line.changes))
 
 
-def _outputs(line: _Line) -> Event:
+def _outputs(line: _Line) -> _Read:
     outputs = tuple(
         events.Output(
             name=name,
@@ -202,23 +178,22 @@ def _outputs(line: _Line) -> Event:
         )
         for name, output in _require(line.outputs).items()
     )
-    return events.Outputs(outputs=outputs, message=line.message, at=line.at)
+    return events.Outputs, {"outputs": outputs}
 
 
-def _diagnosed(line: _Line) -> Event:
-    found = diagnostic(_require(line.diagnostic))
-    return events.DiagnosticEvent(diagnostic=found, message=line.message, at=line.at)
+def _diagnosed(line: _Line) -> _Read:
+    return events.DiagnosticEvent, {"diagnostic": _require(line.diagnostic)}
 
 
-def _log(line: _Line) -> Event:
-    state = None
-    if line.state is not None:
-        state = line.state if isinstance(line.state, str) else msgspec.json.encode(line.state).decode()
-    return events.Log(level=line.level, state=state, message=line.message, at=line.at)
+def _log(line: _Line) -> _Read:
+    state = line.state
+    if state is not None and not isinstance(state, str):
+        state = msgspec.json.encode(state).decode()
+    return events.Log, {"level": line.level, "state": state}
 
 
-def _other(line: _Line) -> Event:
-    return events.UnknownEvent(type=line.type, message=line.message, at=line.at)
+def _other(line: _Line) -> _Read:
+    return events.UnknownEvent, {"type": line.type}
 
 
 # Terraform writes ephemeral_op_start, OpenTofu ephemeral_action_started.
@@ -238,17 +213,14 @@ _STEPS = {
         ("errored", Stage.ERRORED),
     )
 }
-_READERS: Mapping[str, Callable[[_Line], Event]] = MappingProxyType(
+_READERS: Mapping[str, Callable[[_Line], _Read]] = MappingProxyType(
     {
         "version": _version,
         "planned_change": _planned,
         "resource_drift": _planned,
         "refresh_start": _refresh,
         "refresh_complete": _refresh,
-        "apply_start": _apply,
-        "apply_progress": _apply,
-        "apply_complete": _apply,
-        "apply_errored": _apply,
+        **dict.fromkeys(_APPLY, _apply),
         "planned_action_invocation": _planned_action,
         "change_summary": _summary,
         "outputs": _outputs,

@@ -67,7 +67,9 @@ def test_a_failed_apply_names_the_resource_and_then_the_reason(engine: str) -> N
     assert steps[-1] is events.Stage.ERRORED
     (failure,) = [event.diagnostic for event in found if isinstance(event, events.DiagnosticEvent)]
     assert (failure.severity, failure.summary) == ("error", "local-exec provisioner error")
-    assert (failure.address, failure.file, failure.line) == ("terraform_data.b", "main.tf", 5)
+    assert failure.address == "terraform_data.b"
+    assert failure.place is not None
+    assert (failure.place.file, failure.place.line) == ("main.tf", 5)
     assert failure.snippet == 'provisioner "local-exec" {'
     assert failure.context == 'resource "terraform_data" "b"'
 
