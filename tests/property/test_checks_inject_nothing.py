@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.checks.engine.waivers import LineWaiver, read_waivers
-from holdfast.checks.formats.catalogue import format_of
-from holdfast.checks.formats.interface import FormatInput
+from holdfast.checks.formats.interface import FormatInput, format_of
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding, Waiver
 from holdfast.kernel.errors import Place

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.running import run_checks
-from holdfast.checks.formats.catalogue import FORMATS, format_of
-from holdfast.checks.formats.interface import FormatInput
+from holdfast.checks.formats.interface import FORMATS, FormatInput, format_of
 from holdfast.kernel.errors import ConfigError
 
 RULES = catalogue.rules()

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from five_ways import Files, Way, Ways, change, found, held, kept, past, planned, quiet, skipped, state
 
 from holdfast.checks.engine.running import Available, CheckInputs
+from holdfast.checks.model.contents import ContentKind, HistoryMatch
 from holdfast.checks.model.subjects import Checkout, History
-from holdfast.checks.model.traces import ContentKind, HistoryMatch
 
 STATE = '{"version": 4, "terraform_version": "1.9.0", "serial": 3, "lineage": "a", "resources": []}'
 KEY = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEpAIBAAKCAQEA7Qw2ErTy9UiOp3LkJhGfDsA1\n-----END"

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import sarif_read
 
-from holdfast.checks.formats.catalogue import FORMATS, format_of
-from holdfast.checks.formats.interface import FormatInput
+from holdfast.checks.formats.interface import FORMATS, FormatInput, format_of
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import (
     NotEvaluated,

@@ -450,7 +450,7 @@ def test_root_modules_that_no_stack_uses_are_looked_at(rule: Rule) -> None:
     report = orphan(rule, 'terraform {\n  backend "s3" {}\n}\n')
     assert messages(report, rule) == []
     if rule in (LOCK, CLEAR, KEY, NO_KEY):
-        assert skips(report, rule) == ["`bucket` of the s3 backend is not in the code, and no stack sets it"]
+        assert skips(report, rule) == ["`bucket` of the s3 backend is not set in the code or by a stack"]
     else:
         assert skips(report, rule) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -20,7 +21,7 @@ from holdfast.hcl.eval.values import bool_of, known
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place
-from holdfast.stacks.backend import CodeBackend, StateLocation, state_location
+from holdfast.stacks.backend import DEFAULT_WORKSPACE, CodeBackend, StateLocation, state_location
 
 _HOST: Final = "app.terraform.io"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -52,31 +53,31 @@ class BackendView(Struct, frozen=True, kw_only=True):
 
     def value(self, name: str) -> object:
         """`ABSENT`, `UNKNOWN` (also for secrets), or the plain value; `a.b` is inside `a`."""
-        found: object = self.settings
+        setting: object = self.settings
         for part in name.split("."):
-            if isinstance(found, Unknown | SecretRef):
+            if isinstance(setting, Unknown | SecretRef):
                 return UNKNOWN
-            if not isinstance(found, Mapping) or part not in found:
+            if not isinstance(setting, Mapping) or part not in setting:
                 return ABSENT
-            found = found[part]
-        if found is None or found == "":
+            setting = setting[part]
+        if setting is None or setting == "":
             return ABSENT
-        return UNKNOWN if isinstance(found, Unknown | SecretRef) else found
+        return UNKNOWN if isinstance(setting, Unknown | SecretRef) else setting
 
     def has(self, name: str) -> bool:
         return self.value(name) is not ABSENT
 
     def flag(self, name: str, *, default: bool = False) -> bool | None:
         """None if it is not known."""
-        found = self.value(name)
-        if found is ABSENT:
+        setting = self.value(name)
+        if setting is ABSENT:
             return default
-        told = bool_of(found)
-        return None if isinstance(told, Unknown) else told
+        flag = bool_of(setting)
+        return None if isinstance(flag, Unknown) else flag
 
     def text(self, name: str) -> str | None:
-        found = self.value(name)
-        return found if isinstance(found, str) else None
+        setting = self.value(name)
+        return setting if isinstance(setting, str) else None
 
     def in_code(self, name: str) -> bool:
         """Whether the effective value of the setting is in the code."""
@@ -90,9 +91,9 @@ class BackendView(Struct, frozen=True, kw_only=True):
             return self.entry
         if self.block is not None and first not in self.given:
             body = self.block.body
-            found = body.attribute(first) or next(body.blocks_of(first), None)
-            if found is not None:
-                return found
+            argument = body.attribute(first) or next(body.blocks_of(first), None)
+            if argument is not None:
+                return argument
         return self.where
 
     @property
@@ -114,10 +115,12 @@ class BackendView(Struct, frozen=True, kw_only=True):
 
 
 def backend_of_stack(stack: CheckedStack) -> BackendView:
-    return stack.checkout.code.once(("home", stack.name, stack.stack.module), lambda: _home_of(stack))
+    return stack.checkout.code.once(
+        ("backend", stack.name, stack.stack.module), lambda: _backend_of_stack(stack)
+    )
 
 
-def _home_of(stack: CheckedStack) -> BackendView:
+def _backend_of_stack(stack: CheckedStack) -> BackendView:
     found, configured, code = stack.backend, stack.stack.backend, stack.module.code
     pin = stack.stack.engine or stack.checkout.config.engine.pin
     block = _block(stack.module)
@@ -160,25 +163,25 @@ def backend_of_module(module: Module) -> BackendView | None:
 
 def _block(module: Module) -> Block | None:
     """The effective `backend` or `cloud` block: the last one, as with override files."""
-    found: Block | None = None
+    last: Block | None = None
     for block in module.blocks("terraform"):
         for inner in block.body.blocks_of("backend", "cloud"):
-            found = inner
-    return found
+            last = inner
+    return last
 
 
 def _cloud(block: Block | None) -> dict[str, object]:
     """The settings of a `cloud` block, named as in the `remote` backend."""
     if block is None:
         return {}
-    found: dict[str, object] = {
+    settings: dict[str, object] = {
         attribute.name: constant(attribute.expression) for attribute in block.body.attributes
     }
     for inner in block.body.blocks_of("workspaces"):
-        found["workspaces"] = {
+        settings["workspaces"] = {
             attribute.name: constant(attribute.expression) for attribute in inner.body.attributes
         }
-    return found
+    return settings
 
 
 def _is_client_encrypted(module: Module) -> bool:
@@ -210,9 +213,9 @@ Judge = Callable[[BackendView], Iterable[CheckResult]]
 
 def for_stacks(judge: Judge) -> CheckFunction[CheckedStack]:
     def look(stack: CheckedStack) -> Iterator[CheckResult]:
-        home = backend_of_stack(stack)
-        if home.type != MANAGED:
-            yield from judge(home)
+        backend = backend_of_stack(stack)
+        if backend.type != MANAGED:
+            yield from judge(backend)
 
     return look
 
@@ -225,17 +228,17 @@ def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFun
     """
 
     def look(module: Module) -> Iterator[CheckResult]:
-        home = None if has_stack(module) else backend_of_module(module)
-        if home is None:
+        backend = None if has_stack(module) else backend_of_module(module)
+        if backend is None:
             return
-        missing = [name for name in home.kind.needs if not home.has(name)]
+        missing = [name for name in backend.kind.needs if not backend.has(name)]
         if missing and not literals_only:
             yield Skipped(
-                reason=f"`{missing[0]}` of the {home.type} backend is not in the code, and no stack sets it",
-                file=home.place.file,
+                reason=f"`{missing[0]}` of the {backend.type} backend is not set in the code or by a stack",
+                file=backend.place.file,
             )
             return
-        yield from judge(home)
+        yield from judge(backend)
 
     return look
 
@@ -292,10 +295,10 @@ def is_loopback(host: str | None) -> bool:
 
 def state_place_of_stack(stack: CheckedStack) -> StateLocation | None:
     """Equal for the same state, however it is written; None if it is not known."""
-    home = backend_of_stack(stack)
-    if home.type == MANAGED:
+    backend = backend_of_stack(stack)
+    if backend.type == MANAGED:
         return None
-    return state_place_for(stack, home.type, home.settings, stack.stack.workspace)
+    return state_place_for(stack, backend.type, backend.settings, stack.stack.workspace)
 
 
 def state_place_for(
@@ -307,9 +310,13 @@ def state_place_for(
     if any(name not in settings for name in BACKEND_TYPES.get(type_, BackendType()).needs):
         return None
     plain = {name: _normalize(name, value) for name, value in settings.items() if value is not None}
-    told = {name: value for name, value in plain.items() if known(value)}
+    known_settings = {name: value for name, value in plain.items() if known(value)}
     bare = replace(stack.stack, backend=None, workspace=workspace)
-    code = CodeBackend(type=type_, settings=told, computed=tuple(name for name in plain if name not in told))
+    code = CodeBackend(
+        type=type_,
+        settings=known_settings,
+        computed=tuple(name for name in plain if name not in known_settings),
+    )
     return state_location(bare, code)
 
 
@@ -338,3 +345,22 @@ def _normalize(name: str, value: object) -> object:
         port = f":{parts.port}" if parts.port else ""
         return f"{parts.scheme.lower()}://{parts.hostname}{port}{parts.path.rstrip('/')}"
     return value
+
+
+def local_state(stack: CheckedStack) -> str | None:
+    """The file of Terraform's local backend, relative to the root; None for other backends.
+
+    Also None if the path is computed or leads out of the repository.
+    """
+    backend = stack.backend
+    if backend.type != "local":
+        return None
+    if stack.stack.workspace == DEFAULT_WORKSPACE:
+        path = backend.settings.get("path", "terraform.tfstate")
+    else:
+        folder = backend.settings.get("workspace_dir", "terraform.tfstate.d")
+        path = f"{folder}/{stack.stack.workspace}/terraform.tfstate" if isinstance(folder, str) else folder
+    if not isinstance(path, str) or path.startswith("/"):
+        return None
+    found = posixpath.normpath(posixpath.join(stack.stack.module, path))
+    return None if found.startswith("../") else found

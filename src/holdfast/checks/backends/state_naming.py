@@ -49,40 +49,40 @@ def settings_with_convention(type_: str, names: StateNames) -> Iterator[NamedSet
     return (setting for setting in table.get(type_, ()) if setting.pattern != ANY)
 
 
-def name_to_check(home: BackendView, setting: str) -> object:
+def name_to_check(backend: BackendView, setting: str) -> object:
     """The value to compare: the key includes its prefix, a bucket excludes its account suffix."""
-    found = home.value(setting)
-    if not isinstance(found, str):
-        return found
-    if home.type == "cos" and setting == "bucket":
-        return _ACCOUNT_OF_COS.sub("", found)
-    if home.type in ("cos", "oss") and setting == "key":
-        prefix = home.text("prefix")
-        return f"{prefix.strip('/')}/{found}" if prefix else found
-    return found
+    name = backend.value(setting)
+    if not isinstance(name, str):
+        return name
+    if backend.type == "cos" and setting == "bucket":
+        return _ACCOUNT_OF_COS.sub("", name)
+    if backend.type in ("cos", "oss") and setting == "key":
+        prefix = backend.text("prefix")
+        return f"{prefix.strip('/')}/{name}" if prefix else name
+    return name
 
 
-def matches_convention(name: str, pattern: str, stack: CheckedStack, home: BackendView) -> bool:
+def matches_convention(name: str, pattern: str, stack: CheckedStack, backend: BackendView) -> bool:
     """Ignores case, since buckets are lower case only."""
-    known = _values(stack, home)
+    known = _values(stack, backend)
     expression = _expand(
         pattern, lambda placeholder: re.escape(known.get(placeholder) or "") or _free(placeholder), re.escape
     )
     return re.fullmatch(expression, name, re.IGNORECASE) is not None
 
 
-def expected_name(pattern: str, stack: CheckedStack, home: BackendView) -> str:
+def expected_name(pattern: str, stack: CheckedStack, backend: BackendView) -> str:
     """The convention with the known values of this stack."""
-    known = _values(stack, home)
+    known = _values(stack, backend)
     return _expand(pattern, lambda placeholder: known.get(placeholder) or f"{{{placeholder}}}", str)
 
 
-def _values(stack: CheckedStack, home: BackendView) -> dict[str, str | None]:
+def _values(stack: CheckedStack, backend: BackendView) -> dict[str, str | None]:
     entry = stack.stack
     return {
         "company": stack.checkout.config.company,
         "environment": entry.environment,
-        "region": entry.region or home.text("region"),
+        "region": entry.region or backend.text("region"),
         "account": entry.account,
         "target": entry.target.name if entry.target is not None else None,
         "name": entry.name,
@@ -94,11 +94,11 @@ def _free(placeholder: str) -> str:
 
 
 def _expand(pattern: str, placeholder: Callable[[str], str], literal: Callable[[str], str]) -> str:
-    found: list[str] = []
+    parts: list[str] = []
     for part in parse(pattern).parts:
         match part:
             case Literal():
-                found.append(literal(part.text))
+                parts.append(literal(part.text))
             case Placeholder():
-                found.append(placeholder(part.name))
-    return "".join(found)
+                parts.append(placeholder(part.name))
+    return "".join(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -39,11 +39,6 @@ def for_contracts(kind: DifferenceKind) -> dict[str, Any]:
     }
 
 
-def contract_use(stack: CheckedStack) -> ContractUse | None:
-    """The contract that its target requires."""
-    return stack.stack.contract
-
-
 def contract_of(checkout: Checkout, use: ContractUse) -> Contract | Broken:
     return checkout.code.once(("contract", use.schema), lambda: _contract(checkout, use))
 
@@ -63,23 +58,82 @@ def _contract(checkout: Checkout, use: ContractUse) -> Contract | Broken:
     return read_contract(text, file=use.schema)
 
 
+Outputs = Mapping[str, OutputValue]
+
+
 def _in_source(kind: DifferenceKind, stack: CheckedStack) -> Iterator[CheckResult]:
-    """Differences of this kind in the code, each at its output."""
-    contract = _contract_or_skip(stack)
-    if not isinstance(contract, Contract):
-        yield from contract
+    def outputs(_: Contract) -> Outputs | Skipped:
+        broken = next((file.path for file in stack.module.files if file.problems), None)
+        if broken is not None:
+            return Skipped(reason=f"{broken} could not be read in full", file=broken)
+        return {name: _written(block, stack) for name, block in _outputs(stack).items()}
+
+    return _differences(kind, stack, outputs, "until it is planned")
+
+
+def _in_plan(kind: DifferenceKind, plan: CheckedPlan) -> Iterator[CheckResult]:
+    def outputs(contract: Contract) -> Outputs | Skipped:
+        managed = (change for change in plan.plan.changes if change.mode == "managed")
+        kinds = {change.kind for change in managed} - {ChangeKind.NO_OP}
+        planned = {output.name: _planned(output) for output in plan.plan.outputs if not output.removed}
+        if not planned and kinds == {ChangeKind.DELETE}:
+            return Skipped(reason="the plan deletes everything")
+        if any(not _has(planned, name, part) for name, part in contract.outputs.items()):
+            omitted = _declared(plan.plan) - {output.name for output in plan.plan.outputs}
+            planned |= dict.fromkeys(omitted, NOT_KNOWN)
+        return planned
+
+    return _differences(kind, plan.stack, outputs, "until it is applied")
+
+
+def in_outputs(
+    stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], kind: DifferenceKind
+) -> Iterator[CheckResult]:
+    """Outputs after an apply: the value, and whether it is sensitive. Sensitive values are not used."""
+    applied = {
+        name: OutputValue(value=UNKNOWN if sensitive else value_, sensitive=sensitive)
+        for name, (value_, sensitive) in outputs.items()
+    }
+    return _differences(kind, stack, lambda _: applied, "because it is sensitive")
+
+
+def _in_state(kind: DifferenceKind, state: CheckedState) -> Iterator[CheckResult]:
+    def outputs(_: Contract) -> Outputs | Skipped:
+        if state.contents.unseen is not None:
+            return Skipped(reason=state.contents.unseen)
+        if not state.outputs and not state.contents.current:
+            return Skipped(reason="nothing has been applied yet")
+        return {one.name: OutputValue(value=one.read(), sensitive=one.sensitive) for one in state.outputs}
+
+    return _differences(kind, state.stack, outputs, "")
+
+
+def _differences(
+    kind: DifferenceKind,
+    stack: CheckedStack,
+    outputs: Callable[[Contract], Outputs | Skipped],
+    until: str,
+) -> Iterator[CheckResult]:
+    """Compares the outputs with the stack's contract, if it has one; `until` says why some are unknown."""
+    use = stack.stack.contract
+    if use is None:
         return
-    blocks = _outputs(stack)
-    given = {name: _written(block, stack) for name, block in blocks.items()}
-    broken = next((file.path for file in stack.module.files if file.problems), None)
-    if broken is not None:
-        yield Skipped(reason=f"{broken} could not be read in full", file=broken)
+    contract = contract_of(stack.checkout, use)
+    if isinstance(contract, Broken):
+        yield Skipped(reason=f"the contract {use.schema} cannot be used")
         return
-    found = list(compare(contract, given))
-    for difference in found:
-        if difference.kind is kind:
-            yield _at(stack, blocks, difference, contract)
-    yield from _unknown_outputs(found, "until it is planned")
+    given = outputs(contract)
+    if isinstance(given, Skipped):
+        yield given
+        return
+    differences = list(compare(contract, given))
+    matching = [difference for difference in differences if difference.kind is kind]
+    blocks = _outputs(stack) if matching else {}
+    for difference in matching:
+        yield _at(stack, blocks, difference, contract)
+    unknown = [f"`{one.path}`" for one in differences if one.kind is DifferenceKind.UNKNOWN]
+    if unknown:
+        yield Skipped(reason=f"not known {until}: {', '.join(unknown)}")
 
 
 def _at(
@@ -120,29 +174,6 @@ def _where_outputs_are(stack: CheckedStack) -> Place:
     return Place(file=first) if first is not None else stack.place
 
 
-def _in_plan(kind: DifferenceKind, plan: CheckedPlan) -> Iterator[CheckResult]:
-    contract = _contract_or_skip(plan.stack)
-    if not isinstance(contract, Contract):
-        yield from contract
-        return
-    changes = [
-        change
-        for change in plan.plan.changes
-        if change.mode == "managed" and change.kind is not ChangeKind.NO_OP
-    ]
-    kept = [change for change in plan.plan.outputs if not change.removed]
-    if not kept and changes and all(change.kind is ChangeKind.DELETE for change in changes):
-        yield Skipped(reason="the plan deletes everything")
-        return
-    given = {change.name: _planned(change) for change in kept}
-    if any(not _has(given, name, part) for name, part in contract.outputs.items()):
-        left_out = _declared(plan.plan) - {change.name for change in plan.plan.outputs}
-        given |= dict.fromkeys(left_out, NOT_KNOWN)
-    yield from _findings_and_skips(
-        plan.stack, compare(contract, given), contract, kind, "until it is applied"
-    )
-
-
 def _has(given: Mapping[str, OutputValue], name: str, part: Part) -> bool:
     return any(alias in given for alias in (name, *part.aliases))
 
@@ -161,66 +192,3 @@ def _planned(output: OutputChange) -> OutputValue:
     if b"true" in bytes(change.after_unknown):
         return NOT_KNOWN
     return OutputValue(value=msgspec.json.decode(change.after), sensitive=sensitive)
-
-
-def in_outputs(
-    stack: CheckedStack, outputs: Mapping[str, tuple[object, bool]], kind: DifferenceKind
-) -> Iterator[CheckResult]:
-    """Outputs after an apply: the value, and whether it is sensitive. Sensitive values are not used."""
-    contract = _contract_or_skip(stack)
-    if not isinstance(contract, Contract):
-        yield from contract
-        return
-    given = {
-        name: OutputValue(value=UNKNOWN if sensitive else value_, sensitive=sensitive)
-        for name, (value_, sensitive) in outputs.items()
-    }
-    yield from _findings_and_skips(stack, compare(contract, given), contract, kind, "because it is sensitive")
-
-
-def _in_state(kind: DifferenceKind, state: CheckedState) -> Iterator[CheckResult]:
-    contract = _contract_or_skip(state.stack)
-    if not isinstance(contract, Contract):
-        yield from contract
-        return
-    if state.contents.unseen is not None:
-        yield Skipped(reason=state.contents.unseen)
-        return
-    if not state.outputs and not state.contents.current:
-        yield Skipped(reason="nothing has been applied yet")
-        return
-    given = {
-        output.name: OutputValue(value=output.read(), sensitive=output.sensitive) for output in state.outputs
-    }
-    yield from _findings_and_skips(state.stack, compare(contract, given), contract, kind, "")
-
-
-def _findings_and_skips(
-    stack: CheckedStack,
-    found: Iterable[Difference],
-    contract: Contract,
-    kind: DifferenceKind,
-    until: str,
-) -> Iterator[CheckResult]:
-    every = list(found)
-    blocks = _outputs(stack) if any(difference.kind is kind for difference in every) else {}
-    for difference in every:
-        if difference.kind is kind:
-            yield _at(stack, blocks, difference, contract)
-    yield from _unknown_outputs(every, until)
-
-
-def _unknown_outputs(found: Iterable[Difference], until: str) -> Iterator[Skipped]:
-    paths = [f"`{difference.path}`" for difference in found if difference.kind is DifferenceKind.UNKNOWN]
-    if paths:
-        yield Skipped(reason=f"not known {until}: {', '.join(paths)}")
-
-
-def _contract_or_skip(stack: CheckedStack) -> Contract | tuple[Skipped, ...]:
-    use = contract_use(stack)
-    if use is None:
-        return ()
-    contract = contract_of(stack.checkout, use)
-    if isinstance(contract, Broken):
-        return (Skipped(reason=f"the contract {use.schema} cannot be used"),)
-    return contract

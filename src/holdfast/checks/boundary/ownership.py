@@ -41,12 +41,12 @@ def owner_of_type(type_: str, settings: BoundarySettings) -> Side:
 
 
 @functools.lru_cache(maxsize=4096)
-def _side(type_: str, said: tuple[tuple[str, Side], ...]) -> Side:
-    table = {**BUILT_IN, **dict(said)}
-    found = [pattern for pattern in table if fnmatch.fnmatchcase(type_, pattern)]
-    if not found:
+def _side(type_: str, configured: tuple[tuple[str, Side], ...]) -> Side:
+    table = {**BUILT_IN, **dict(configured)}
+    patterns = [pattern for pattern in table if fnmatch.fnmatchcase(type_, pattern)]
+    if not patterns:
         return Side.TERRAFORM
-    return table[max(found, key=lambda pattern: ("*" not in pattern, len(pattern)))]
+    return table[max(patterns, key=lambda pattern: ("*" not in pattern, len(pattern)))]
 
 
 def may_name_providers(document: bytes, settings: BoundarySettings) -> bool:

@@ -53,8 +53,8 @@ def expand_pattern(pattern: str, stack: CheckedStack) -> str | None:
 
 def name_pattern(names: Mapping[str, str], type_: str) -> str | None:
     """The longest matching pattern wins."""
-    found = [pattern for pattern in names if is_name(pattern, type_)]
-    return names[max(found, key=len)] if found else None
+    patterns = [pattern for pattern in names if is_name(pattern, type_)]
+    return names[max(patterns, key=len)] if patterns else None
 
 
 def name_of(resource: Resource, scope: Scope) -> tuple[Attribute | None, object]:
@@ -74,14 +74,14 @@ def has_tags(type_: str) -> bool:
 
 def default_tags(stack: CheckedStack) -> Mapping[str, object] | None:
     """The tags that the root module's providers add to every resource; None if they are not known."""
-    found: dict[str, object] = {}
+    tags_: dict[str, object] = {}
     for provider in stack.module.blocks("provider"):
         for block in nested(provider.body, "default_tags"):
             tags = value(block.body, "tags", stack.scope)
             if not isinstance(tags, Mapping):
                 return None
-            found.update(tags)
-    return found
+            tags_.update(tags)
+    return tags_
 
 
 def shorten(text: str) -> str:

@@ -146,11 +146,11 @@ def _inside(place: object, type_: str, scope: Scope) -> Iterator[object]:
     yield from _members(value(place, type_, scope))
 
 
-def _members(found: object) -> Iterator[object]:
-    if isinstance(found, Unknown | Mapping):
-        yield found
-    elif isinstance(found, list | tuple):
-        yield from found
+def _members(value: object) -> Iterator[object]:
+    if isinstance(value, Unknown | Mapping):
+        yield value
+    elif isinstance(value, list | tuple):
+        yield from value
 
 
 def _given(place: object, name: str, scope: Scope) -> object:
@@ -165,22 +165,22 @@ def _given(place: object, name: str, scope: Scope) -> object:
             return ABSENT
 
 
-def _is_safe(found: object, safe: Any) -> bool:  # noqa: PLR0911 - one for each form in the table
-    if isinstance(found, Unknown):
+def _is_safe(value: object, safe: Any) -> bool:  # noqa: PLR0911 - one for each form in the table
+    if isinstance(value, Unknown):
         return False
     match safe:
         case "set":
-            return bool(found)
+            return bool(value)
         case {"min": int() | float() as least}:
-            return isinstance(found, int | float) and not isinstance(found, bool) and found >= least
+            return isinstance(value, int | float) and not isinstance(value, bool) and value >= least
         case list():
-            return found in safe
+            return value in safe
         case bool():
-            return found is safe or found == str(safe).lower()
+            return value is safe or value == str(safe).lower()
         case int() | float():
-            return isinstance(found, int | float) and not isinstance(found, bool) and found >= safe
+            return isinstance(value, int | float) and not isinstance(value, bool) and value >= safe
         case _:
-            return bool(found == safe)
+            return bool(value == safe)
 
 
 def provider_bodies(module: Module, provider: str, scope: Scope) -> Iterator[tuple[Body, Scope]]:

@@ -1,4 +1,4 @@
-"""The providers that code requires, with constraints and places. Computed once per module."""
+"""The providers that code requires, with constraints and places, and the lock file of a root module."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from holdfast.checks.model.subjects import MODES, Module
-from holdfast.hcl.nodes import Block, Expression, Literal, Traversal
+from holdfast.hcl.eval.code import LOCK_FILE
+from holdfast.hcl.nodes import Block, Expression, File, Literal, Traversal
 from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
+from holdfast.terraform.lock_file import LockedProvider, read_lock
 
 _BUILT_IN = "terraform"
 _DEFAULT_HOSTS = ("registry.terraform.io", "registry.opentofu.org")
@@ -55,7 +57,7 @@ def _required_providers(module: Module) -> Iterator[RequiredProvider]:
                 entries[attribute.name] = (constant(attribute.expression), attribute.place)
     versions = _old_versions(module)
     for name, (value, place) in entries.items():
-        source, version = _said(value)
+        source, version = _source_and_version(value)
         if isinstance(source, Unknown):
             continue
         yield from _made(name, source, version if version is not None else versions.get(name), place)
@@ -64,7 +66,7 @@ def _required_providers(module: Module) -> Iterator[RequiredProvider]:
             yield from _made(name, None, versions.get(name), place)
 
 
-def _said(value: object) -> tuple[str | Unknown | None, str | Unknown | None]:
+def _source_and_version(value: object) -> tuple[str | Unknown | None, str | Unknown | None]:
     """Source and version of one entry: an object, or only a version."""
     if isinstance(value, Mapping):
         source, version = value.get("source"), value.get("version")
@@ -139,3 +141,35 @@ def _chosen(expression: Expression) -> str | None:
             return text.partition(".")[0]
         case _:
             return None
+
+
+class LockFile(Struct, frozen=True):
+    path: str
+    file: File
+    providers: tuple[LockedProvider, ...]
+
+    def place_of(self, provider: LockedProvider) -> Place:
+        blocks = self.file.body.blocks_of("provider")
+        return next(
+            (block.place for block in blocks if block.labels == (provider.address,)), Place(file=self.path)
+        )
+
+
+def lock_path(module: Module) -> str:
+    return module.checkout.code.tree.join(module.folder, LOCK_FILE)
+
+
+def lock_file_of(module: Module) -> LockFile | None:
+    """None if Git does not track it and would not."""
+    path = lock_path(module)
+    checkout = module.checkout
+    content = checkout.content(path)
+    file = checkout.code.file(path) if content is not None and path in checkout.files else None
+    return LockFile(path, file, read_lock(content)) if file is not None and content is not None else None
+
+
+def required_by_root(module: Module) -> Iterator[RequiredProvider]:
+    """Providers required by a root module and every local module it calls."""
+    folders = dict.fromkeys(folder for stack in module.roots for folder in sorted(stack.folders))
+    for folder in folders:
+        yield from required_providers(module.checkout.module(folder))

@@ -31,7 +31,7 @@ def build_checkout(
     `changed` files that no stack uses.
     """
     listed = tuple(sorted(files))
-    found = Checkout(
+    checkout = Checkout(
         config=config,
         code=code,
         all_stacks=tuple(all_stacks),
@@ -40,15 +40,15 @@ def build_checkout(
         today=today,
         whole=whole,
     )
-    found.stacks = tuple(CheckedStack(checkout=found, stack=stack) for stack in stacks)
-    folders = {folder for stack in found.stacks for folder in stack.folders}
-    alone = listed if whole else _orphans(found, changed, folders)
-    folders.update(_folder(path) for path in alone if _is_source(path) and is_code(_name(path)))
-    found.modules = tuple(
-        module for folder in sorted(folders) if (module := found.module(folder)).code.exists
+    checkout.stacks = tuple(CheckedStack(checkout=checkout, stack=stack) for stack in stacks)
+    folders = {folder for stack in checkout.stacks for folder in stack.folders}
+    unused = listed if whole else _orphans(checkout, changed, folders)
+    folders.update(_folder(path) for path in unused if _is_source(path) and is_code(_name(path)))
+    checkout.modules = tuple(
+        module for folder in sorted(folders) if (module := checkout.module(folder)).code.exists
     )
-    found.variables_files = tuple(_variables_files(found, alone))
-    return found
+    checkout.variables_files = tuple(_variables_files(checkout, unused))
+    return checkout
 
 
 def _orphans(checkout: Checkout, changed: Iterable[str], folders: set[str]) -> tuple[str, ...]:
@@ -61,11 +61,11 @@ def _orphans(checkout: Checkout, changed: Iterable[str], folders: set[str]) -> t
         for stack in checkout.all_stacks
         for folder in CheckedStack(checkout=checkout, stack=stack).folders
     }
-    given = {path for stack in checkout.all_stacks for path in stack.variables_files}
-    return tuple(path for path in others if _folder(path) not in used and path not in given)
+    variables_files = {path for stack in checkout.all_stacks for path in stack.variables_files}
+    return tuple(path for path in others if _folder(path) not in used and path not in variables_files)
 
 
-def _variables_files(checkout: Checkout, alone: Iterable[str]) -> Iterable[VariablesFile]:
+def _variables_files(checkout: Checkout, unused: Iterable[str]) -> Iterable[VariablesFile]:
     users: dict[str, list[CheckedStack]] = {}
     for stack in checkout.stacks:
         folder = stack.stack.module
@@ -73,7 +73,7 @@ def _variables_files(checkout: Checkout, alone: Iterable[str]) -> Iterable[Varia
         own = [checkout.code.tree.join(folder, name) for name in names if is_auto_loaded(name)]
         for path in dict.fromkeys((*own, *stack.stack.variables_files)):
             users.setdefault(path, []).append(stack)
-    for path in alone:
+    for path in unused:
         if path.endswith(_VARIABLES) and _is_source(path):
             users.setdefault(path, [])
     for path in sorted(users):

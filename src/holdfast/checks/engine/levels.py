@@ -17,8 +17,8 @@ def is_enabled(settings: CheckSettings, rule: Rule) -> bool:
     """Whether it is on anywhere: a rule that is off everywhere is not evaluated."""
     if _level_for(settings.rules, rule.id) is not Level.OFF:
         return True
-    elsewhere = (*settings.environments.values(), *(path.rules for path in settings.paths))
-    return any(_level_for(levels, rule.id) not in (None, Level.OFF) for levels in elsewhere)
+    overrides = (*settings.environments.values(), *(path.rules for path in settings.paths))
+    return any(_level_for(levels, rule.id) not in (None, Level.OFF) for levels in overrides)
 
 
 def severity_of(
@@ -50,11 +50,11 @@ def severity_of(
 
 def _level_for(levels: Sequence[RuleLevel], rule: str) -> Level | None:
     """A full id wins over a prefix, and a longer prefix over a shorter one."""
-    found = [
+    matching = [
         level
         for level in levels
         if is_rule(level.rule, rule) and not (rule in _BY_NAME and level.rule.endswith("*"))
     ]
-    if not found:
+    if not matching:
         return None
-    return max(found, key=lambda level: (not level.rule.endswith("*"), len(level.rule))).level
+    return max(matching, key=lambda level: (not level.rule.endswith("*"), len(level.rule))).level

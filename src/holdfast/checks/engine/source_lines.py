@@ -41,19 +41,19 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 class SecretLines:
     """Where secrets were found: lines, or whole files."""
 
-    def __init__(self, found: Iterable[tuple[Rule, Finding]]) -> None:
+    def __init__(self, findings: Iterable[tuple[Rule, Finding]]) -> None:
         self._lines: dict[str, set[int]] = {}
         self._whole: set[str] = set()
         self._longer: dict[str, set[int]] = {}
         self._shown: dict[tuple[str, int], str | None] = {}
-        for rule, one in found:
-            if not rule.secret or one.place is None:
+        for rule, finding in findings:
+            if not rule.secret or finding.place is None:
                 continue
-            if one.place.line is None:
-                self._whole.add(one.place.file)
+            if finding.place.line is None:
+                self._whole.add(finding.place.file)
             else:
-                last = max(one.end_line or 0, one.place.line)
-                self._lines.setdefault(one.place.file, set()).update(range(one.place.line, last + 1))
+                last = max(finding.end_line or 0, finding.place.line)
+                self._lines.setdefault(finding.place.file, set()).update(range(finding.place.line, last + 1))
 
     def display_line(self, path: str, lines: Sequence[str], number: int) -> str | None:
         """A line of a file as any finding may show it. Cached."""
@@ -81,11 +81,11 @@ class SecretLines:
 
 def _in_longer_texts(lines: Sequence[str]) -> set[int]:
     """The lines of heredocs and comments, in which a secret may span several lines."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     end: str | None = None
     for number, line in enumerate(lines, start=1):
         if end is not None:
-            found.add(number)
+            numbers.add(number)
             end = None if line.strip() == end or (end == "*/" and end in line) else end
             continue
         opens = _compiled(_OPENS).search(line)
@@ -93,7 +93,7 @@ def _in_longer_texts(lines: Sequence[str]) -> set[int]:
             end = opens[1]
         elif "/*" in line and "*/" not in (code := _compiled(_TEXT).sub("", line)) and "/*" in code:
             end = "*/"
-    return found
+    return numbers
 
 
 def mask_values(line: str) -> str | None:
@@ -108,15 +108,15 @@ def _masked(line: str) -> str | None:
     pieces: list[str] = []
     at, named, hidden = 0, False, False
     while at < len(line):
-        found = _compiled(_TOKEN).match(line, at)
-        if found is None:
+        token = _compiled(_TOKEN).match(line, at)
+        if token is None:
             return None
-        kind, word, at = found.lastgroup or "", found[0], found.end()
-        if kind == "name" and (word in _WORDS or (not pieces and _is_given(word, line[at:]))):
+        kind, text, at = token.lastgroup or "", token[0], token.end()
+        if kind == "name" and (text in _WORDS or (not pieces and _is_given(text, line[at:]))):
             named = True
         elif kind in _HIDDEN:
-            word, hidden = _HIDDEN[kind], True
-        pieces.append(word)
+            text, hidden = _HIDDEN[kind], True
+        pieces.append(text)
     return "".join(pieces) if named or not hidden else None
 
 

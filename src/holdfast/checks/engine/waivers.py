@@ -52,10 +52,14 @@ class LineWaiver(Struct, frozen=True, kw_only=True):
     def file(self) -> str:
         return self.waiver.place.file
 
-    def applies_to(self, one: ReportedFinding) -> bool:
-        if one.file != self.file or one.line is None or not is_rule(self.waiver.rule, one.rule.id):
+    def applies_to(self, finding: ReportedFinding) -> bool:
+        if (
+            finding.file != self.file
+            or finding.line is None
+            or not is_rule(self.waiver.rule, finding.rule.id)
+        ):
             return False
-        return one.line <= self.line <= (one.end_line or one.line) or one.line == self.block
+        return finding.line <= self.line <= (finding.end_line or finding.line) or finding.line == self.block
 
 
 class InvalidWaiver(Struct, frozen=True, kw_only=True):
@@ -74,16 +78,16 @@ def read_waivers(
     in_json = path.endswith(_JSON)
     comment = _JSON_COMMENT if in_json else _COMMENT
     for number, line in enumerate(lines, start=1):
-        found = comment.search(line) if MARK in line else None
-        if found is None:
+        match = comment.search(line) if MARK in line else None
+        if match is None:
             continue
-        place = Place(file=path, line=number, column=found.start() + 1)
+        place = Place(file=path, line=number, column=match.start() + 1)
         if in_json:
-            block = _enclosing_block(lines, number, found.start())
-            yield from _read(_decode_json_text(found[1]), place, _next_property(lines, number), ids, block)
+            block = _enclosing_block(lines, number, match.start())
+            yield from _read(_decode_json_text(match[1]), place, _next_property(lines, number), ids, block)
         else:
-            about = number if line[: found.start()].strip() else _next_code(lines, number)
-            yield from _read(found[1], place, about, ids)
+            about = number if line[: match.start()].strip() else _next_code(lines, number)
+            yield from _read(match[1], place, about, ids)
 
 
 def _next_code(lines: Sequence[str], number: int) -> int:
@@ -136,11 +140,11 @@ def _decode_json_text(escaped: str) -> str:
 def _read(
     text: str, place: Place, about: int, ids: frozenset[str], block: int | None = None
 ) -> Iterator[LineWaiver | InvalidWaiver]:
-    named = _RULES.match(text)
-    if named is None:
+    rules = _RULES.match(text)
+    if rules is None:
         yield InvalidWaiver(place=place, message="no rule")
         return
-    rest = _GAP.sub(" ", text[named.end() :])
+    rest = _GAP.sub(" ", text[rules.end() :])
     fields = {name: _unquoted(value) for name, value in _FIELD.findall(rest)}
     first = _FIELD.search(rest)
     between = rest[: first.start()].strip() if first is not None else ""
@@ -155,7 +159,7 @@ def _read(
         given = f"`{fields['until']}` is not a date" if fields.get("until") else "no end date"
         yield InvalidWaiver(place=place, message=f"{given} (`until=2027-01-31`)")
     else:
-        for rule in dict.fromkeys(re.split(r"\s*,\s*", named[1])):
+        for rule in dict.fromkeys(re.split(r"\s*,\s*", rules[1])):
             if (note := removal_note(rule)) is not None:
                 yield InvalidWaiver(place=place, message=note, removed=True)
                 continue
@@ -173,7 +177,7 @@ def is_unknown(rule: str, ids: frozenset[str]) -> bool:
     id_ = rule.upper().removesuffix("*")
     if _OURS.fullmatch(id_) is None:
         return False
-    return not any(one.startswith(id_) for one in ids) if rule.endswith("*") else id_ not in ids
+    return not any(known.startswith(id_) for known in ids) if rule.endswith("*") else id_ not in ids
 
 
 def _unquoted(text: str) -> str:
@@ -189,18 +193,18 @@ def _day(text: str) -> date | None:
         return None
 
 
-def from_config(given: ConfigWaiver) -> Waiver:
+def from_config(waiver: ConfigWaiver) -> Waiver:
     return Waiver(
-        rule=given.rule, reason=given.reason, until=given.until, place=given.place, owner=given.owner
+        rule=waiver.rule, reason=waiver.reason, until=waiver.until, place=waiver.place, owner=waiver.owner
     )
 
 
-def config_waiver_applies(given: ConfigWaiver, one: ReportedFinding) -> bool:
+def config_waiver_applies(waiver: ConfigWaiver, finding: ReportedFinding) -> bool:
     return (
-        is_rule(given.rule, one.rule.id)
-        and (given.path is None or is_path(given.path, one.file))
-        and (given.address is None or is_name(given.address, one.address))
-        and (given.stack is None or is_name(given.stack, one.stack))
+        is_rule(waiver.rule, finding.rule.id)
+        and (waiver.path is None or is_path(waiver.path, finding.file))
+        and (waiver.address is None or is_name(waiver.address, finding.address))
+        and (waiver.stack is None or is_name(waiver.stack, finding.stack))
     )
 
 
@@ -209,13 +213,13 @@ def is_expired(waiver: Waiver, today: date) -> bool:
 
 
 def waiver_for(
-    one: ReportedFinding, lines: Iterable[LineWaiver], config: Iterable[ConfigWaiver], today: date
+    finding: ReportedFinding, lines: Iterable[LineWaiver], config: Iterable[ConfigWaiver], today: date
 ) -> LineWaiver | ConfigWaiver | None:
     """The waiver that applies to a finding: the closest that has not expired."""
     for line in lines:
-        if line.applies_to(one) and not is_expired(line.waiver, today):
+        if line.applies_to(finding) and not is_expired(line.waiver, today):
             return line
-    for given in config:
-        if config_waiver_applies(given, one) and not is_expired(from_config(given), today):
-            return given
+    for waiver in config:
+        if config_waiver_applies(waiver, finding) and not is_expired(from_config(waiver), today):
+            return waiver
     return None

@@ -16,28 +16,28 @@ def show(shown: FormatInput) -> str:
     report = shown.report
     lines: list[str] = []
     for severity, level in _LEVELS.items():
-        found = [finding for finding in report.unwaived if finding.severity is severity]
-        kept = found if len(found) <= MAX_ANNOTATIONS else found[: MAX_ANNOTATIONS - 1]
-        lines += [_annotation(level, finding, shown.prefix) for finding in kept]
-        if len(kept) < len(found):
-            more = f"{len(found) - len(kept)} more: run `holdfast check` to see all of them"
+        findings = [finding for finding in report.unwaived if finding.severity is severity]
+        shown_findings = findings if len(findings) <= MAX_ANNOTATIONS else findings[: MAX_ANNOTATIONS - 1]
+        lines += [_annotation(level, finding, shown.prefix) for finding in shown_findings]
+        if len(shown_findings) < len(findings):
+            more = f"{len(findings) - len(shown_findings)} more: run `holdfast check` to see all of them"
             lines.append(command(level, more, title="Holdfast"))
     last = " · ".join(part for part in (counts_text(report), partly_evaluated_text(report)) if part)
-    return "\n".join([*lines, *_unseen(report), escape_commands(last)]) + "\n"
+    return "\n".join([*lines, *_not_evaluated(report), escape_commands(last)]) + "\n"
 
 
-def _unseen(report: Report) -> list[str]:
+def _not_evaluated(report: Report) -> list[str]:
     """Why rules were not fully evaluated, folded in the log."""
     if not report.skipped:
         return []
-    said = [
+    reasons = [
         escape_commands(
             f"{one_line(skip.rule)}  {one_line(skip.reason)}" + (f"  ({one_line(where)})" if where else "")
         )
         for skip in report.skipped
         for where in (skip.file or skip.stack,)
     ]
-    return [command("group", "not fully evaluated"), *said, command("endgroup", "")]
+    return [command("group", "not fully evaluated"), *reasons, command("endgroup", "")]
 
 
 def _annotation(level: str, finding: ReportedFinding, prefix: str) -> str:

@@ -1,8 +1,10 @@
-"""A format turns a report into text. Each has its own file; `catalogue.py` lists them."""
+"""A format turns a report into text. Each has its own file, named in `FORMATS`."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import Struct
 
@@ -26,3 +28,10 @@ class FormatInput(Struct, frozen=True, kw_only=True):
 
 Format = Callable[[FormatInput], str]
 """The text ends with a line feed."""
+
+FORMATS: Final = ("text", "json", "sarif", "github", "markdown", "junit")
+
+
+def format_of(name: str) -> Format:
+    found: Format = importlib.import_module(f"holdfast.checks.formats.{name}").show
+    return found

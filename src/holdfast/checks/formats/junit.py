@@ -46,30 +46,32 @@ def _cases(shown: FormatInput) -> Iterator[_Case]:
     titles.update((finding.rule.id, finding.rule.title) for finding in report.findings)
     titles.update((rule.id, rule.title) for rule in report.rules)
     for id_ in sorted(titles):
-        found = [finding for finding in report.unwaived if finding.rule.id == id_]
+        findings = [finding for finding in report.unwaived if finding.rule.id == id_]
         yield _Case(
             rule=id_,
             title=titles[id_],
-            failures=[finding for finding in found if finding.severity.is_at_least(shown.fail_on)],
-            others=[finding for finding in found if not finding.severity.is_at_least(shown.fail_on)],
+            failures=[finding for finding in findings if finding.severity.is_at_least(shown.fail_on)],
+            others=[finding for finding in findings if not finding.severity.is_at_least(shown.fail_on)],
             reasons=[finding.reason for finding in report.skipped if finding.rule == id_],
         )
 
 
 def _case(case: _Case) -> Iterator[str]:
-    found = case.failures
+    failures = case.failures
     name = f"name={_quoted(f'{case.rule} {case.title}')} classname={_quoted(f'holdfast.{case.rule}')}"
     yield f"    <testcase {name}>"
-    if found:
-        first = f"{len(found)} findings: {found[0].message}" if len(found) > 1 else found[0].message
-        body = "\n".join(map(_line, found))
-        kind = _quoted(found[0].severity)
+    if failures:
+        first = (
+            f"{len(failures)} findings: {failures[0].message}" if len(failures) > 1 else failures[0].message
+        )
+        body = "\n".join(map(_line, failures))
+        kind = _quoted(failures[0].severity)
         yield f"      <failure message={_quoted(first)} type={kind}>{_text(body)}</failure>"
     elif case.reasons:
         yield f"      <skipped message={_quoted('; '.join(dict.fromkeys(case.reasons)))}/>"
-    said = [*map(_line, case.others), *(f"not fully evaluated: {reason}" for reason in case.reasons)]
-    if said:
-        yield f"      <system-out>{_text(chr(10).join(map(one_line, said)))}</system-out>"
+    output = [*map(_line, case.others), *(f"not fully evaluated: {reason}" for reason in case.reasons)]
+    if output:
+        yield f"      <system-out>{_text(chr(10).join(map(one_line, output)))}</system-out>"
     yield "    </testcase>"
 
 

@@ -23,15 +23,15 @@ _PLAIN = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 def show(shown: FormatInput) -> str:
     report = shown.report
-    gravest = next((severity for severity in Severity if report.count(severity)), None)
-    icon = _ICONS[gravest] if gravest is not None else "✅"
+    most_severe = next((severity for severity in Severity if report.count(severity)), None)
+    icon = _ICONS[most_severe] if most_severe is not None else "✅"
     lines = [f"### {icon} Checks: {counts_text(report)}", "", _counts(report), ""]
-    found = sorted(report.unwaived, key=lambda finding: _ORDER.index(finding.severity))
-    rows = _within(_ROOM, map(_row, found))
+    findings = sorted(report.unwaived, key=lambda finding: _ORDER.index(finding.severity))
+    rows = _within(_ROOM, map(_row, findings))
     if rows:
         lines += ["| | rule | where | what |", "|---|---|---|---|", *rows, ""]
-    if len(rows) < len(found):
-        lines += [f"… and {plural(len(found) - len(rows), 'more finding')}.", ""]
+    if len(rows) < len(findings):
+        lines += [f"… and {plural(len(findings) - len(rows), 'more finding')}.", ""]
     lines += _waived(report)
     lines += _skipped(report)
     return escape_commands("\n".join(lines).rstrip("\n")) + "\n"
@@ -91,17 +91,17 @@ def _skipped(report: Report) -> list[str]:
 def _folded(title: str, rows: Iterable[str], number: int) -> list[str]:
     if not number:
         return []
-    kept = _within(_ROOM_ASIDE, rows)
-    more = [f"- … and {number - len(kept)} more"] if len(kept) < number else []
-    return [f"<details><summary>{title}</summary>", "", *kept, *more, "", "</details>", ""]
+    shown_rows = _within(_ROOM_ASIDE, rows)
+    more = [f"- … and {number - len(shown_rows)} more"] if len(shown_rows) < number else []
+    return [f"<details><summary>{title}</summary>", "", *shown_rows, *more, "", "</details>", ""]
 
 
 def _within(room: int, rows: Iterable[str]) -> list[str]:
     """As many rows as fit."""
-    kept: list[str] = []
+    fitting: list[str] = []
     for row in rows:
         room -= len(row) + 1
         if room < 0:
             break
-        kept.append(row)
-    return kept
+        fitting.append(row)
+    return fitting

@@ -41,8 +41,8 @@ def document(shown: FormatInput) -> dict[str, object]:
     waived_findings = [finding for finding in report.findings if finding.waived]
     rules = _rules(report, [*shown_findings, *waived_findings])
     index = {rule.id: number for number, rule in enumerate(rules)}
-    seen: Counter[str] = Counter()
-    unseen = [_unseen(finding, index) for finding in report.skipped]
+    fingerprints: Counter[str] = Counter()
+    skips = [_not_evaluated(finding, index) for finding in report.skipped]
     waivers = [
         _waived(finding, finding.waiver, shown.prefix)
         for finding in waived_findings
@@ -62,12 +62,13 @@ def document(shown: FormatInput) -> dict[str, object]:
                 },
                 "columnKind": "unicodeCodePoints",
                 "results": [
-                    _result(finding, index[finding.rule.id], shown.prefix, seen) for finding in shown_findings
+                    _result(finding, index[finding.rule.id], shown.prefix, fingerprints)
+                    for finding in shown_findings
                 ],
                 "invocations": [
                     {
                         "executionSuccessful": True,
-                        "toolExecutionNotifications": unseen[:MOST_NOTIFICATIONS],
+                        "toolExecutionNotifications": skips[:MOST_NOTIFICATIONS],
                         "toolConfigurationNotifications": waivers[:MOST_NOTIFICATIONS],
                     }
                 ],
@@ -81,29 +82,31 @@ def document(shown: FormatInput) -> dict[str, object]:
     }
 
 
-def _rules(report: Report, told: Iterable[ReportedFinding]) -> list[Rule]:
-    found = {rule.id: rule for rule in report.rules}
-    found.update((finding.rule.id, finding.rule) for finding in told)
-    return [found[id_] for id_ in sorted(found)]
+def _rules(report: Report, findings: Iterable[ReportedFinding]) -> list[Rule]:
+    rules = {rule.id: rule for rule in report.rules}
+    rules.update((finding.rule.id, finding.rule) for finding in findings)
+    return [rules[id_] for id_ in sorted(rules)]
 
 
 def _rule(rule: Rule) -> dict[str, object]:
     return {
         "id": rule.id,
-        "shortDescription": {"text": _said(rule.title, rule.id)},
-        "fullDescription": {"text": _said(rule.why, rule.title, rule.id)},
-        "help": {"text": _said(" ".join(filter(None, (rule.why, rule.fix))), rule.title, rule.id)},
+        "shortDescription": {"text": _first_text(rule.title, rule.id)},
+        "fullDescription": {"text": _first_text(rule.why, rule.title, rule.id)},
+        "help": {"text": _first_text(" ".join(filter(None, (rule.why, rule.fix))), rule.title, rule.id)},
         "defaultConfiguration": {"level": rule.severity.value},
         "properties": {"tags": ["terraform", *rule.targets]},
     }
 
 
-def _said(*texts: str) -> str:
+def _first_text(*texts: str) -> str:
     """The first text that is not empty, since GitHub requires one."""
     return next(filter(None, (one_line(text, _LONGEST) for text in texts)), "?")
 
 
-def _result(finding: ReportedFinding, rule_index: int, prefix: str, seen: Counter[str]) -> dict[str, object]:
+def _result(
+    finding: ReportedFinding, rule_index: int, prefix: str, fingerprints: Counter[str]
+) -> dict[str, object]:
     hint = f" {finding.hint}" if finding.hint else ""
     result: dict[str, object] = {
         "ruleId": finding.rule.id,
@@ -111,7 +114,7 @@ def _result(finding: ReportedFinding, rule_index: int, prefix: str, seen: Counte
         "level": finding.severity.value,
         "message": {"text": one_line(f"{finding.message}.{hint}", _LONGEST)},
         "locations": [_location(finding, prefix)],
-        "partialFingerprints": {"primaryLocationLineHash": _fingerprint(finding, seen)},
+        "partialFingerprints": {"primaryLocationLineHash": _fingerprint(finding, fingerprints)},
     }
     if finding.stack is not None:
         result["properties"] = {"stack": finding.stack}
@@ -145,22 +148,22 @@ def _uri(path: str) -> str:
         return quote(path, errors="replace")
 
 
-def _fingerprint(finding: ReportedFinding, seen: Counter[str]) -> str:
+def _fingerprint(finding: ReportedFinding, fingerprints: Counter[str]) -> str:
     """Stable while the line is the same, wherever it moves; a counter distinguishes equal ones."""
     # The source line is masked: not even a digest of a secret leaves.
     line = finding.source or finding.message
     parts = (finding.rule.id, finding.file or "", finding.stack or "", finding.address or "", line)
     digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
-    seen[digest] += 1
-    return f"{digest}:{seen[digest]}"
+    fingerprints[digest] += 1
+    return f"{digest}:{fingerprints[digest]}"
 
 
-def _unseen(skip: NotEvaluated, rules: Container[str]) -> dict[str, object]:
+def _not_evaluated(skip: NotEvaluated, rules: Container[str]) -> dict[str, object]:
     where = f" ({skip.file or skip.stack})" if skip.file or skip.stack else ""
     text = one_line(f"{skip.rule} was not fully evaluated: {skip.reason}{where}", _LONGEST)
-    said: dict[str, object] = {"level": "note", "message": {"text": text}}
+    notification: dict[str, object] = {"level": "note", "message": {"text": text}}
     # An external tool is not a rule.
-    return {**said, "associatedRule": {"id": skip.rule}} if skip.rule in rules else said
+    return {**notification, "associatedRule": {"id": skip.rule}} if skip.rule in rules else notification
 
 
 def _waived(finding: ReportedFinding, waiver: Waiver, prefix: str) -> dict[str, object]:

@@ -12,10 +12,10 @@ def plural(number: int, word: str) -> str:
 
 def counts_text(report: Report) -> str:
     """`2 errors, 1 warning`, or `no findings`."""
-    found = [
+    counts = [
         plural(number, severity.value) for severity in Severity if (number := report.count(severity)) > 0
     ]
-    return ", ".join(found) or "no findings"
+    return ", ".join(counts) or "no findings"
 
 
 def partly_evaluated_text(report: Report) -> str:

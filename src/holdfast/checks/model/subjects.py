@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from holdfast.checks.code.bodies import ABSENT, Absent, bodies, nested, value
-from holdfast.checks.model.traces import HistoryMatch, UnreadVersion
+from holdfast.checks.model.contents import HistoryMatch, UnreadVersion
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.eval.evaluate import Scope
@@ -96,11 +96,11 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def _blocks(self) -> Mapping[str, list[Block]]:
-        found: dict[str, list[Block]] = {}
+        blocks: dict[str, list[Block]] = {}
         for file in self.files:
             for block in file.body.blocks:
-                found.setdefault(block.type, []).append(block)
-        return found
+                blocks.setdefault(block.type, []).append(block)
+        return blocks
 
     def declared(self, type_: str, name: str) -> Block | None:
         """The first block of this type and name: `declared("output", "url")`."""
@@ -108,12 +108,12 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def _declared(self) -> Mapping[tuple[str, str], Block]:
-        found: dict[tuple[str, str], Block] = {}
+        declared: dict[tuple[str, str], Block] = {}
         for type_, blocks in self._blocks.items():
             for block in blocks:
                 if block.labels:
-                    found.setdefault((type_, block.labels[0]), block)
-        return found
+                    declared.setdefault((type_, block.labels[0]), block)
+        return declared
 
     @functools.cached_property
     def _resources(self) -> tuple[Resource, ...]:
@@ -224,12 +224,12 @@ def _backend(checked: CheckedStack) -> BackendSettings:
     stack, code = checked.stack, checked.module.code
     configured = stack.backend
     in_code = dict(code.backend.settings) if code.backend is not None else {}
-    given = dict(configured.settings) if configured is not None else {}
-    said = code.backend.type if code.backend is not None else ("cloud" if code.cloud is not None else None)
+    from_configuration = dict(configured.settings) if configured is not None else {}
+    type_ = code.backend.type if code.backend is not None else ("cloud" if code.cloud is not None else None)
     place = code.backend.place if code.backend is not None else code.cloud
     return BackendSettings(
-        type=said or (configured.type if configured is not None else None) or "holdfast",
-        settings={**in_code, **given},
+        type=type_ or (configured.type if configured is not None else None) or "holdfast",
+        settings={**in_code, **from_configuration},
         in_code=in_code,
         place=place or stack.place,
     )
@@ -327,11 +327,11 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
     @functools.cached_property
     def users(self) -> Mapping[str, list[CheckedStack]]:
         """Selected stacks by the folders that they use, as root module or through calls."""
-        found: dict[str, list[CheckedStack]] = {}
+        users: dict[str, list[CheckedStack]] = {}
         for stack in self.stacks:
             for folder in stack.folders:
-                found.setdefault(folder, []).append(stack)
-        return found
+                users.setdefault(folder, []).append(stack)
+        return users
 
     @functools.cached_property
     def roots(self) -> frozenset[str]:

@@ -10,12 +10,12 @@ _WHERE = {"local": "is a file on one machine", "inmem": "is lost when Terraform 
 
 
 def _look(stack: CheckedStack) -> Iterator[Finding]:
-    home = backend_of_stack(stack)
-    where = _WHERE.get(home.type)
+    backend = backend_of_stack(stack)
+    where = _WHERE.get(backend.type)
     why = why_shared(stack)
-    if where is not None and (why is not None or home.type == "inmem"):
+    if where is not None and (why is not None or backend.type == "inmem"):
         because = f", but {why}" if why is not None else ""
-        yield finding(home.where, f"with the {home.type} backend the state {where}{because}")
+        yield finding(backend.where, f"with the {backend.type} backend the state {where}{because}")
 
 
 RULE = Rule(

@@ -8,13 +8,15 @@ from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.config.problems import did_you_mean
 
 
-def _judge(home: BackendView) -> Iterator[Finding]:
-    if home.type in REMOVED:
-        hint = f"Move the state to another backend; the closest is `{REMOVED[home.type]}`."
-        yield finding(home.block or home.place, f"Terraform 1.3 removed the {home.type} backend", hint=hint)
-    elif home.type not in BACKEND_TYPES:
-        near = did_you_mean(home.type, BACKEND_TYPES)
-        yield finding(home.block or home.place, f"unknown backend `{home.type}`", hint=near)
+def _judge(backend: BackendView) -> Iterator[Finding]:
+    if backend.type in REMOVED:
+        hint = f"Move the state to another backend; the closest is `{REMOVED[backend.type]}`."
+        yield finding(
+            backend.block or backend.place, f"Terraform 1.3 removed the {backend.type} backend", hint=hint
+        )
+    elif backend.type not in BACKEND_TYPES:
+        near = did_you_mean(backend.type, BACKEND_TYPES)
+        yield finding(backend.block or backend.place, f"unknown backend `{backend.type}`", hint=near)
 
 
 RULE = Rule(

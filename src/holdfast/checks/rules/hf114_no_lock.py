@@ -6,57 +6,59 @@ from holdfast.checks.backends.backends import BackendView, for_backends, s3_exam
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
-def _judge(home: BackendView) -> Iterator[CheckResult]:
-    match home.type:
+def _judge(backend: BackendView) -> Iterator[CheckResult]:
+    match backend.type:
         case "s3":
-            yield from _s3(home)
+            yield from _s3(backend)
         case "http":
-            yield from _http(home)
+            yield from _http(backend)
         case "consul":
-            yield from _consul(home)
-        case "oss" if not home.has("tablestore_table"):
+            yield from _consul(backend)
+        case "oss" if not backend.has("tablestore_table"):
             yield finding(
-                home.where,
+                backend.where,
                 "the oss backend does not lock without `tablestore_table`",
                 hint="Set `tablestore_table` and `tablestore_endpoint`.",
             )
 
 
-def _s3(home: BackendView) -> Iterator[CheckResult]:
-    native = home.flag("use_lockfile")
-    if native or home.has("dynamodb_table"):
+def _s3(backend: BackendView) -> Iterator[CheckResult]:
+    native = backend.flag("use_lockfile")
+    if native or backend.has("dynamodb_table"):
         return
     if native is None:
-        yield home.unknown("use_lockfile")
+        yield backend.unknown("use_lockfile")
         return
     yield finding(
-        home.place_of("use_lockfile"),
+        backend.place_of("use_lockfile"),
         "the s3 backend does not lock without `use_lockfile = true`",
         hint="Set `use_lockfile = true` (Terraform and OpenTofu from 1.10).",
     )
 
 
-def _http(home: BackendView) -> Iterator[CheckResult]:
-    if not home.has("lock_address"):
+def _http(backend: BackendView) -> Iterator[CheckResult]:
+    if not backend.has("lock_address"):
         yield finding(
-            home.where,
+            backend.where,
             "the http backend does not lock without `lock_address`",
             hint="Set `lock_address` and `unlock_address` if the server supports locking.",
         )
-    elif not home.has("unlock_address"):
+    elif not backend.has("unlock_address"):
         yield finding(
-            home.place_of("lock_address"),
+            backend.place_of("lock_address"),
             "the http backend never releases its lock without `unlock_address`",
             hint="Also set `unlock_address`.",
         )
 
 
-def _consul(home: BackendView) -> Iterator[CheckResult]:
-    lock = home.flag("lock", default=True)
+def _consul(backend: BackendView) -> Iterator[CheckResult]:
+    lock = backend.flag("lock", default=True)
     if lock is None:
-        yield home.unknown("lock")
+        yield backend.unknown("lock")
     elif not lock:
-        yield finding(home.place_of("lock"), "`lock = false` disables state locking", hint="Remove `lock`.")
+        yield finding(
+            backend.place_of("lock"), "`lock = false` disables state locking", hint="Remove `lock`."
+        )
 
 
 RULE = Rule(

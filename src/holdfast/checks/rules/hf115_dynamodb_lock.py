@@ -12,15 +12,15 @@ _FIRST = (
 )
 
 
-def _judge(home: BackendView) -> Iterator[Finding]:
-    if home.type != "s3" or home.tofu:
+def _judge(backend: BackendView) -> Iterator[Finding]:
+    if backend.type != "s3" or backend.tofu:
         return
     for name in ("dynamodb_table", "dynamodb_endpoint"):
-        if home.has(name):
+        if backend.has(name):
             yield finding(
-                home.place_of(name),
+                backend.place_of(name),
                 f"`{name}` is deprecated since Terraform 1.11",
-                hint=_BOTH if home.flag("use_lockfile") else _FIRST,
+                hint=_BOTH if backend.flag("use_lockfile") else _FIRST,
             )
 
 

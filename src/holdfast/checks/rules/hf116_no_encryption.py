@@ -28,59 +28,59 @@ _ADDRESSES = {
 }
 
 
-def _judge(home: BackendView) -> Iterator[CheckResult]:
-    if home.client_encrypted:
+def _judge(backend: BackendView) -> Iterator[CheckResult]:
+    if backend.client_encrypted:
         return
-    yield from _at_rest(home)
-    yield from _on_the_way(home)
-    if home.kind.at_rest_unknown is not None:
-        yield Skipped(reason=home.kind.at_rest_unknown)
+    yield from _at_rest(backend)
+    yield from _on_the_way(backend)
+    if backend.kind.at_rest_unknown is not None:
+        yield Skipped(reason=backend.kind.at_rest_unknown)
 
 
-def _at_rest(home: BackendView) -> Iterator[CheckResult]:
-    if home.type not in _DEFAULTS or (home.type == "s3" and _keyed(home)):
+def _at_rest(backend: BackendView) -> Iterator[CheckResult]:
+    if backend.type not in _DEFAULTS or (backend.type == "s3" and _keyed(backend)):
         return
-    encrypt = home.flag("encrypt", default=_DEFAULTS[home.type])
+    encrypt = backend.flag("encrypt", default=_DEFAULTS[backend.type])
     if encrypt is None:
-        yield home.unknown("encrypt")
+        yield backend.unknown("encrypt")
     elif not encrypt:
         yield finding(
-            home.place_of("encrypt"),
-            f"the {home.type} backend does not encrypt the state without `encrypt = true`",
+            backend.place_of("encrypt"),
+            f"the {backend.type} backend does not encrypt the state without `encrypt = true`",
         )
 
 
-def _keyed(home: BackendView) -> bool:
+def _keyed(backend: BackendView) -> bool:
     """HF117 reports that case: a key that is configured and not used."""
-    return home.has("kms_key_id") or home.has("sse_customer_key")
+    return backend.has("kms_key_id") or backend.has("sse_customer_key")
 
 
-def _on_the_way(home: BackendView) -> Iterator[CheckResult]:
-    for name in _ADDRESSES.get(home.type, ()):
-        if home.value(name) is UNKNOWN:
-            yield home.unknown(name)
-        parts = parse_address(home.text(name) or "")
+def _on_the_way(backend: BackendView) -> Iterator[CheckResult]:
+    for name in _ADDRESSES.get(backend.type, ()):
+        if backend.value(name) is UNKNOWN:
+            yield backend.unknown(name)
+        parts = parse_address(backend.text(name) or "")
         if parts is not None and parts.scheme.lower() == "http" and not is_loopback(parts.hostname):
             yield finding(
-                home.place_of(name),
+                backend.place_of(name),
                 f"`{name}` has no TLS: the state is sent unencrypted",
                 hint="Use an `https://` address.",
             )
-    if home.type == "consul":
-        yield from _consul(home)
-    if home.type == "pg":
-        yield from _pg(home)
+    if backend.type == "consul":
+        yield from _consul(backend)
+    if backend.type == "pg":
+        yield from _pg(backend)
 
 
-def _pg(home: BackendView) -> Iterator[CheckResult]:
+def _pg(backend: BackendView) -> Iterator[CheckResult]:
     """The environment variable counts where the connection string has no `sslmode`."""
-    conn = home.text("conn_str") or ""
+    conn = backend.text("conn_str") or ""
     if _near(conn):
         return
     name = "conn_str" if _PLAIN.search(conn) else "sslmode"
-    if name == "conn_str" or ("sslmode" not in conn and home.text("sslmode") == "disable"):
+    if name == "conn_str" or ("sslmode" not in conn and backend.text("sslmode") == "disable"):
         yield finding(
-            home.place_of(name),
+            backend.place_of(name),
             "`sslmode=disable` sends the state unencrypted",
             hint="Use `sslmode=verify-full`.",
         )
@@ -95,15 +95,15 @@ def _near(conn: str) -> bool:
     return host is not None and (host["host"].startswith("/") or is_loopback(host["host"]))
 
 
-def _consul(home: BackendView) -> Iterator[CheckResult]:
+def _consul(backend: BackendView) -> Iterator[CheckResult]:
     """It uses plain HTTP unless `scheme` or the environment says otherwise."""
-    scheme, address = home.value("scheme"), home.text("address") or "localhost"
+    scheme, address = backend.value("scheme"), backend.text("address") or "localhost"
     if scheme is ABSENT:
-        scheme = "https" if "CONSUL_HTTP_SSL" in home.env else "http"
+        scheme = "https" if "CONSUL_HTTP_SSL" in backend.env else "http"
     if scheme == "http" and "://" not in address and not is_loopback(address.partition(":")[0]):
-        setting = 'with `scheme = "http"`' if home.has("scheme") else 'without `scheme = "https"`'
+        setting = 'with `scheme = "http"`' if backend.has("scheme") else 'without `scheme = "https"`'
         yield finding(
-            home.place_of("scheme"),
+            backend.place_of("scheme"),
             f"{setting} the state is sent unencrypted",
             hint='Set `scheme = "https"`.',
         )

@@ -6,17 +6,17 @@ from holdfast.checks.backends.backends import BackendView, for_backends, s3_exam
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
-def _judge(home: BackendView) -> Iterator[CheckResult]:
-    if home.type != "s3":
+def _judge(backend: BackendView) -> Iterator[CheckResult]:
+    if backend.type != "s3":
         return
     for name in ("kms_key_id", "sse_customer_key"):
-        if not home.has(name):
+        if not backend.has(name):
             continue
-        encrypt = home.flag("encrypt")
+        encrypt = backend.flag("encrypt")
         if encrypt is None:
-            yield home.unknown("encrypt")
+            yield backend.unknown("encrypt")
         elif not encrypt:
-            yield finding(home.place_of(name), f"`{name}` has no effect without `encrypt = true`")
+            yield finding(backend.place_of(name), f"`{name}` has no effect without `encrypt = true`")
 
 
 RULE = Rule(

@@ -6,12 +6,12 @@ from holdfast.checks.backends.backends import BackendView, for_backends, s3_exam
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 
-def _judge(home: BackendView) -> Iterator[Finding]:
-    if home.type != "s3" or home.client_encrypted or not home.flag("encrypt"):
+def _judge(backend: BackendView) -> Iterator[Finding]:
+    if backend.type != "s3" or backend.client_encrypted or not backend.flag("encrypt"):
         return
-    if not home.has("kms_key_id") and not home.has("sse_customer_key"):
+    if not backend.has("kms_key_id") and not backend.has("sse_customer_key"):
         yield finding(
-            home.place_of("encrypt"),
+            backend.place_of("encrypt"),
             "`encrypt = true` without `kms_key_id`: S3 holds the key and decrypts for every reader",
         )
 

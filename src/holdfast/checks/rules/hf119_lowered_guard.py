@@ -22,7 +22,7 @@ _FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
         "insecure": _NO_TLS,
     },
 }
-_OPEN: Final = ("insecure", "skip_cert_verification")
+_SEVERE: Final = ("insecure", "skip_cert_verification")
 """These are errors."""
 _OTHER_STORES: Final = frozenset(_FLAGS["s3"]) - {"insecure"}
 """S3-compatible stores need these: with a custom endpoint they are fine."""
@@ -30,27 +30,27 @@ _ENDPOINTS: Final = frozenset(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S
 _PRIVATE: Final = frozenset(("private", "bucket-owner-full-control", "bucket-owner-read"))
 
 
-def _judge(home: BackendView) -> Iterator[CheckResult]:
-    elsewhere = home.type == "s3" and (
-        home.has("endpoint") or home.has("endpoints.s3") or not _ENDPOINTS.isdisjoint(home.env)
+def _judge(backend: BackendView) -> Iterator[CheckResult]:
+    custom_endpoint = backend.type == "s3" and (
+        backend.has("endpoint") or backend.has("endpoints.s3") or not _ENDPOINTS.isdisjoint(backend.env)
     )
-    for name, what in _FLAGS.get(home.type, {}).items():
-        if elsewhere and name in _OTHER_STORES:
+    for name, what in _FLAGS.get(backend.type, {}).items():
+        if custom_endpoint and name in _OTHER_STORES:
             continue
-        on = home.flag(name)
+        on = backend.flag(name)
         if on is None:
-            yield home.unknown(name)
+            yield backend.unknown(name)
         elif on:
             yield finding(
-                home.place_of(name),
+                backend.place_of(name),
                 f"`{name} = true`: {what}",
                 hint=f"Remove `{name}`.",
-                severity=Severity.ERROR if name in _OPEN else None,
+                severity=Severity.ERROR if name in _SEVERE else None,
             )
-    acl = home.text("acl")
-    if home.type in ("s3", "cos", "oss") and acl is not None and acl not in _PRIVATE:
+    acl = backend.text("acl")
+    if backend.type in ("s3", "cos", "oss") and acl is not None and acl not in _PRIVATE:
         yield finding(
-            home.place_of("acl"),
+            backend.place_of("acl"),
             f'`acl = "{acl}"` gives others than the bucket owner access to the state',
             hint="Remove `acl` and control access with a bucket policy.",
         )

@@ -15,31 +15,34 @@ _SECRET_NAME = pattern(r"token|secret|password|passwd|signature|sig|key", re.IGN
 _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "proxy_url")
 
 
-def _judge(home: BackendView) -> Iterator[Finding]:
-    for name in home.kind.secrets:
-        found = home.value(name)
-        if _written_out(found) and not _only_a_path(home.type, name, found):
+def _judge(backend: BackendView) -> Iterator[Finding]:
+    for name in backend.kind.secrets:
+        found = backend.value(name)
+        if _is_literal(found) and not _is_path(backend.type, name, found):
             yield finding(
-                home.place_of(name), f"`{home.named(name)}` of the {home.type} backend is a hard-coded secret"
+                backend.place_of(name),
+                f"`{backend.named(name)}` of the {backend.type} backend is a hard-coded secret",
             )
     for name in _ADDRESSES:
-        if _in_address(home.text(name) or ""):
+        if _in_address(backend.text(name) or ""):
             yield finding(
-                home.place_of(name), f"`{home.named(name)}` of the {home.type} backend contains a secret"
+                backend.place_of(name),
+                f"`{backend.named(name)}` of the {backend.type} backend contains a secret",
             )
-    conn = home.text("conn_str") if home.type == "pg" else None
+    conn = backend.text("conn_str") if backend.type == "pg" else None
     if conn is not None and (_in_address(conn) or _PASSWORD.search(conn)):
         yield finding(
-            home.place_of("conn_str"), f"`{home.named('conn_str')}` of the pg backend contains a password"
+            backend.place_of("conn_str"),
+            f"`{backend.named('conn_str')}` of the pg backend contains a password",
         )
 
 
-def _written_out(found: object) -> bool:
+def _is_literal(found: object) -> bool:
     """A password may be a number."""
     return isinstance(found, str | int | float) and not isinstance(found, bool)
 
 
-def _only_a_path(type_: str, name: str, found: object) -> bool:
+def _is_path(type_: str, name: str, found: object) -> bool:
     """`credentials` of gcs is the content of a key file, or its path."""
     return type_ == "gcs" and name == "credentials" and not str(found).lstrip().startswith("{")
 
@@ -60,8 +63,10 @@ def _source(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources(TYPE, mode="data"):
         found = settings_in(resource)
         if found is not None:
-            home = BackendView(type=found[0], settings=found[1], block=resource.block, place=resource.place)
-            for problem in _judge(home):
+            backend = BackendView(
+                type=found[0], settings=found[1], block=resource.block, place=resource.place
+            )
+            for problem in _judge(backend):
                 yield finding(resource.block, problem.message, address=resource.address)
     yield from _orphans(module)
 

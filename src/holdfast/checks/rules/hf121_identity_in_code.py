@@ -11,10 +11,14 @@ _KEY_FILES: Final = {"gcs": ("credentials",)}
 """Settings that are the path of a key file or its content; HF120 reports the content."""
 
 
-def _judge(home: BackendView) -> Iterator[Finding]:
-    for name in (*home.kind.identities, *_KEY_FILES.get(home.type, ())):
-        if home.in_code(name) and home.value(name) is not UNKNOWN and not _is_content(home.value(name)):
-            yield finding(home.place_of(name), f"`{name}` of the {home.type} backend is hard-coded")
+def _judge(backend: BackendView) -> Iterator[Finding]:
+    for name in (*backend.kind.identities, *_KEY_FILES.get(backend.type, ())):
+        if (
+            backend.in_code(name)
+            and backend.value(name) is not UNKNOWN
+            and not _is_content(backend.value(name))
+        ):
+            yield finding(backend.place_of(name), f"`{name}` of the {backend.type} backend is hard-coded")
 
 
 def _is_content(found: object) -> bool:

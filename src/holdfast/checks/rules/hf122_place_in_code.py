@@ -7,13 +7,15 @@ from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
 
-def _judge(home: BackendView) -> Iterator[Finding]:
-    if home.type == "local" or home.block is None:
+def _judge(backend: BackendView) -> Iterator[Finding]:
+    if backend.type == "local" or backend.block is None:
         return
-    fixed = [name for name in home.kind.places if home.in_code(name) and home.value(name) is not UNKNOWN]
+    fixed = [
+        name for name in backend.kind.places if backend.in_code(name) and backend.value(name) is not UNKNOWN
+    ]
     if fixed:
         names = ", ".join(f"`{name}`" for name in fixed)
-        yield finding(home.block, f"the location of the state is hard-coded: {names}")
+        yield finding(backend.block, f"the location of the state is hard-coded: {names}")
 
 
 RULE = Rule(

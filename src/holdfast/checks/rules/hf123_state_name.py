@@ -15,18 +15,20 @@ from holdfast.config.checks import StateNames
 
 
 def _look(stack: CheckedStack) -> Iterator[CheckResult]:
-    home = backend_of_stack(stack)
+    backend = backend_of_stack(stack)
     for setting in settings_with_convention(
-        home.type, stack.checkout.config.checks.state_names or StateNames()
+        backend.type, stack.checkout.config.checks.state_names or StateNames()
     ):
-        name = name_to_check(home, setting.setting)
+        name = name_to_check(backend, setting.setting)
         if name is ABSENT:
             continue
         if not isinstance(name, str):
-            yield home.unknown(setting.setting)
-        elif not matches_convention(name, setting.pattern, stack, home):
-            should = expected_name(setting.pattern, stack, home)
-            yield finding(home.place_of(setting.setting), f"the {setting.what} `{name}` should be `{should}`")
+            yield backend.unknown(setting.setting)
+        elif not matches_convention(name, setting.pattern, stack, backend):
+            should = expected_name(setting.pattern, stack, backend)
+            yield finding(
+                backend.place_of(setting.setting), f"the {setting.what} `{name}` should be `{should}`"
+            )
 
 
 RULE = Rule(

@@ -15,21 +15,21 @@ def _look(checkout: Checkout) -> Iterator[CheckResult]:
     chosen = {stack.name for stack in checkout.stacks} | {module.folder for module in checkout.modules}
     by_state: dict[StateIdentity, list[tuple[CheckedStack, str]]] = {}
     for stack in _everything(checkout):
-        home = backend_of_stack(stack)
-        place = state_place_for(stack, home.type, home.settings, stack.stack.workspace)
-        if home.type == MANAGED:
+        backend = backend_of_stack(stack)
+        place = state_place_for(stack, backend.type, backend.settings, stack.stack.workspace)
+        if backend.type == MANAGED:
             continue
         if place is None:
-            if all(home.has(name) for name in home.kind.needs) and stack.name in chosen:
+            if all(backend.has(name) for name in backend.kind.needs) and stack.name in chosen:
                 yield Skipped(reason="the location of its state is not known", stack=stack.name)
             continue
         by_state.setdefault(place.identity, []).append((stack, place.shown))
     for (first, shown), *others in by_state.values():
         for other, _ in others:
             if chosen & {first.name, other.name}:
-                home = backend_of_stack(other)
+                backend = backend_of_stack(other)
                 yield finding(
-                    home.where,
+                    backend.where,
                     f"`{other.name}` uses the state of `{first.name}` ({shown})",
                     stack=other.name if other.stack in checkout.all_stacks else None,
                 )
@@ -40,9 +40,9 @@ def _everything(checkout: Checkout) -> Iterator[CheckedStack]:
     for stack in checkout.all_stacks:
         yield CheckedStack(checkout=checkout, stack=stack)
     for module in checkout.modules:
-        home = None if has_stack(module) else backend_of_module(module)
-        if home is not None:
-            alone = Stack(name=module.folder, kind=RuleKind.FOLDER, place=home.place, module=module.folder)
+        backend = None if has_stack(module) else backend_of_module(module)
+        if backend is not None:
+            alone = Stack(name=module.folder, kind=RuleKind.FOLDER, place=backend.place, module=module.folder)
             yield CheckedStack(checkout=checkout, stack=alone)
 
 

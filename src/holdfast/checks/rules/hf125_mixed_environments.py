@@ -12,9 +12,9 @@ def _look(checkout: Checkout) -> Iterator[CheckResult]:
     stores: dict[tuple[str, ...], list[CheckedStack]] = {}
     for stack_ in checkout.all_stacks:
         stack = CheckedStack(checkout=checkout, stack=stack_)
-        home = backend_of_stack(stack)
-        store = _store(home)
-        if stack_.name in chosen and any(home.value(name) is UNKNOWN for name in home.kind.store):
+        backend = backend_of_stack(stack)
+        store = _store(backend)
+        if stack_.name in chosen and any(backend.value(name) is UNKNOWN for name in backend.kind.store):
             yield Skipped(reason="the bucket of its state is not known", stack=stack_.name)
         if store is not None:
             stores.setdefault(store, []).append(stack)
@@ -24,12 +24,12 @@ def _look(checkout: Checkout) -> Iterator[CheckResult]:
             yield _mixed(store[-1], stacks, names)
 
 
-def _store(home: BackendView) -> tuple[str, ...] | None:
-    parts = [home.text(name) for name in home.kind.store]
+def _store(backend: BackendView) -> tuple[str, ...] | None:
+    parts = [backend.text(name) for name in backend.kind.store]
     known = tuple(part for part in parts if part is not None)
     if not known or len(known) < len(parts):
         return None
-    return (home.type, repr(home.value("endpoints")), home.text("endpoint") or "", *known)
+    return (backend.type, repr(backend.value("endpoints")), backend.text("endpoint") or "", *known)
 
 
 def _environment(stack: CheckedStack) -> str:
@@ -41,9 +41,9 @@ def _mixed(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str
     guest = next((stack for stack in stacks if not stack.stack.production), stacks[-1])
     host = next((stack for stack in stacks if _environment(stack) != _environment(guest)), stacks[0])
     severe = bool(production) and not guest.stack.production
-    home = backend_of_stack(guest)
+    backend = backend_of_stack(guest)
     return finding(
-        home.place_of(home.kind.store[-1]),
+        backend.place_of(backend.kind.store[-1]),
         f"`{name}` holds states of several environments: {', '.join(environments)} "
         f"({host.name} and {guest.name}, for example)",
         stack=guest.name,

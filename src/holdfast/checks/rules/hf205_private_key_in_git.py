@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import re
 
-from holdfast.checks.model.contents import holds_key
+from holdfast.checks.model.contents import ContentKind, holds_key
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.traces import ContentKind
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, name_of
 from holdfast.kernel.patterns import pattern
 

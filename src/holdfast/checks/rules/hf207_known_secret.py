@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.model.contents import in_utf8
+from holdfast.checks.model.contents import ContentKind, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, History, Module, VariablesFile
-from holdfast.checks.model.traces import ContentKind
 from holdfast.checks.secrets.known_secrets import known_in
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.locked import lock_file_of, lock_path, required_by_root
 from holdfast.checks.code.pins import is_elsewhere
+from holdfast.checks.code.required import lock_file_of, lock_path, required_by_root
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.hcl.eval.evaluate import evaluate

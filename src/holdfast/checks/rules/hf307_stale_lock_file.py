@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.locked import LockFile, lock_file_of, required_by_root
 from holdfast.checks.code.pins import provider_constraint
-from holdfast.checks.code.required import RequiredProvider
+from holdfast.checks.code.required import LockFile, RequiredProvider, lock_file_of, required_by_root
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.hcl.reader import Unknown

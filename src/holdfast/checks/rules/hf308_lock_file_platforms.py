@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.locked import LockFile, lock_file_of
+from holdfast.checks.code.required import LockFile, lock_file_of
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.terraform.lock_file import LockedProvider

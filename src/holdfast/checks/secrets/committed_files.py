@@ -13,10 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.checks.model.contents import in_utf8
+from holdfast.checks.model.contents import ContentKind, HistoryMatch, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout, History
-from holdfast.checks.model.traces import ContentKind, HistoryMatch
 from holdfast.kernel.errors import Place
 
 NO_GIT = "not a Git working tree, so the tracked files are not known"
@@ -52,26 +51,26 @@ def is_source_or_document(name: str) -> bool:
     return name.lower().endswith(_NOT_THESE)
 
 
-def in_git(judge: Classify, *marks: ContentKind) -> dict[str, Any]:
+def in_git(classify: Classify, *marks: ContentKind) -> dict[str, Any]:
     """The fields of a `Rule` about files in Git; `marks`: what old versions may be, under any name."""
     return {
-        "repository": partial(_tree, judge),
-        "history": partial(_history, judge, frozenset(marks)),
+        "repository": partial(_tree, classify),
+        "history": partial(_history, classify, frozenset(marks)),
         "of_git": True,
     }
 
 
-def _tree(judge: Classify, checkout: Checkout) -> Iterator[CheckResult]:
+def _tree(classify: Classify, checkout: Checkout) -> Iterator[CheckResult]:
     if checkout.tracked is None:
         yield Skipped(reason=NO_GIT)
         return
-    told: set[str] = set()
+    reported: set[str] = set()
     for path in checkout.files:
-        found = judge(path, partial(_content, checkout, path))
-        if found is None or (found.folder or path) in told:
+        suspect = classify(path, partial(_content, checkout, path))
+        if suspect is None or (suspect.folder or path) in reported:
             continue
-        told.add(found.folder or path)
-        yield _committed(path, found) if path in checkout.tracked else _not_ignored(path, found)
+        reported.add(suspect.folder or path)
+        yield _committed(path, suspect) if path in checkout.tracked else _not_ignored(path, suspect)
 
 
 def _content(checkout: Checkout, path: str) -> bytes | None:
@@ -79,58 +78,58 @@ def _content(checkout: Checkout, path: str) -> bytes | None:
     return in_utf8(content) if content is not None and len(content) <= _LARGEST else None
 
 
-def _committed(path: str, found: Suspect) -> Finding:
+def _committed(path: str, suspect: Suspect) -> Finding:
     return Finding(
-        message=f"{found.what} is committed to Git (`{found.folder or name_of(path)}`)",
+        message=f"{suspect.what} is committed to Git (`{suspect.folder or name_of(path)}`)",
         place=Place(file=path),
-        severity=found.severity,
+        severity=suspect.severity,
     )
 
 
-def _not_ignored(path: str, found: Suspect) -> Finding:
+def _not_ignored(path: str, suspect: Suspect) -> Finding:
     return Finding(
-        message=f"{found.what} (`{found.folder or name_of(path)}`) is not covered by `.gitignore`",
+        message=f"{suspect.what} (`{suspect.folder or name_of(path)}`) is not covered by `.gitignore`",
         place=Place(file=path),
-        hint=f"Add `{_ignored(path, found)}` to `.gitignore`.",
+        hint=f"Add `{_ignored(path, suspect)}` to `.gitignore`.",
         severity=Severity.WARNING,
     )
 
 
-def _ignored(path: str, found: Suspect) -> str:
-    return f"{posixpath.basename(found.folder)}/" if found.folder else name_of(path)
+def _ignored(path: str, suspect: Suspect) -> str:
+    return f"{posixpath.basename(suspect.folder)}/" if suspect.folder else name_of(path)
 
 
-def _history(judge: Classify, marks: frozenset[ContentKind], seen: History) -> Iterator[CheckResult]:
-    tracked = seen.checkout.tracked or frozenset()
-    told: set[str] = set()
-    for trace in seen.traces:
+def _history(classify: Classify, marks: frozenset[ContentKind], history: History) -> Iterator[CheckResult]:
+    tracked = history.checkout.tracked or frozenset()
+    reported: set[str] = set()
+    for trace in history.traces:
         if (
             trace.mark in marks
-            and trace.path not in told
-            and not _is_still_committed(judge, seen, trace.path)
+            and trace.path not in reported
+            and not _is_still_committed(classify, history, trace.path)
         ):
-            told.add(trace.path)
-            yield _in_history(trace.path, _suspect(judge, trace), trace.commit, trace.date)
-    for commit in seen.commits:
+            reported.add(trace.path)
+            yield _in_history(trace.path, _suspect(classify, trace), trace.commit, trace.date)
+    for commit in history.commits:
         for path in commit.paths:
-            found = judge(path, None)
-            if found is None or path in tracked or (found.folder or path) in told:
+            suspect = classify(path, None)
+            if suspect is None or path in tracked or (suspect.folder or path) in reported:
                 continue
-            told.add(found.folder or path)
-            yield _in_history(path, found, commit.id, commit.date)
-    for unread in seen.unread if marks else ():
+            reported.add(suspect.folder or path)
+            yield _in_history(path, suspect, commit.id, commit.date)
+    for unread in history.unread if marks else ():
         yield Skipped(reason=unread.reason, file=unread.path)
 
 
-def _is_still_committed(judge: Classify, seen: History, path: str) -> bool:
+def _is_still_committed(classify: Classify, history: History, path: str) -> bool:
     """Whether the tree still has it, so that it is reported there."""
-    kept = seen.checkout.tracked is not None and path in seen.checkout.tracked
-    return kept and judge(path, partial(_content, seen.checkout, path)) is not None
+    is_tracked = history.checkout.tracked is not None and path in history.checkout.tracked
+    return is_tracked and classify(path, partial(_content, history.checkout, path)) is not None
 
 
-def _suspect(judge: Classify, trace: HistoryMatch) -> Suspect:
+def _suspect(classify: Classify, trace: HistoryMatch) -> Suspect:
     """By its content, in the words for its name if these say as much."""
-    named = judge(trace.path, None)
+    named = classify(trace.path, None)
     if named is not None and named.severity is None:
         return named
     return Suspect(
@@ -138,12 +137,12 @@ def _suspect(judge: Classify, trace: HistoryMatch) -> Suspect:
     )
 
 
-def _in_history(path: str, found: Suspect, commit: str, date: str) -> Finding:
+def _in_history(path: str, suspect: Suspect, commit: str, date: str) -> Finding:
     return Finding(
-        message=f"{found.what} (`{found.folder or name_of(path)}`) was added in commit "
+        message=f"{suspect.what} (`{suspect.folder or name_of(path)}`) was added in commit "
         f"{commit[:12]} of {date[:10]} and is still in the history",
         place=Place(file=path),
         hint="Rotate every secret in it; then rewrite the history (`git filter-repo "
-        f"--invert-paths --path {found.folder or path}`) and have everyone clone again.",
-        severity=found.severity,
+        f"--invert-paths --path {suspect.folder or path}`) and have everyone clone again.",
+        severity=suspect.severity,
     )

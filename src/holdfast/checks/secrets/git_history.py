@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from holdfast.checks.model.contents import is_key, is_packed_plan, is_shown_plan, is_state
+from holdfast.checks.model.contents import (
+    ContentKind,
+    HistoryMatch,
+    UnreadVersion,
+    is_key,
+    is_packed_plan,
+    is_shown_plan,
+    is_state,
+)
 from holdfast.checks.model.subjects import Commit
-from holdfast.checks.model.traces import ContentKind, HistoryMatch, UnreadVersion
 from holdfast.checks.secrets.committed_files import is_source_or_document, name_of
 from holdfast.checks.secrets.known_secrets import known_in
 
@@ -33,12 +40,12 @@ class Version(NamedTuple):
 
 def versions_by_blob(commits: Iterable[Commit]) -> dict[str, Version]:
     """Every version by blob id, oldest first. Commits are given newest first."""
-    found: dict[str, Version] = {}
+    versions: dict[str, Version] = {}
     for commit in reversed(tuple(commits)):
         for path, blob in commit.blobs:
-            if blob not in found and _WHOLE_FOLDERS.isdisjoint(path.split("/")):
-                found[blob] = Version(path, commit.id, commit.date)
-    return found
+            if blob not in versions and _WHOLE_FOLDERS.isdisjoint(path.split("/")):
+                versions[blob] = Version(path, commit.id, commit.date)
+    return versions
 
 
 class HistoryScanner:
@@ -72,14 +79,14 @@ class HistoryScanner:
 
     def _new(self, lines: list[str]) -> tuple[list[int], str]:
         """Lines that are new, with their numbers and context."""
-        seen = self._lines
-        new = [number for number, line in enumerate(lines) if hash(line) not in seen]
-        seen.update(map(hash, lines))
+        known = self._lines
+        new = [number for number, line in enumerate(lines) if hash(line) not in known]
+        known.update(map(hash, lines))
         near = {neighbour for number in new for neighbour in range(number - _BESIDE, number + _BESIDE + 1)}
-        picked = [number for number in sorted(near) if 0 <= number < len(lines)]
+        selected = [number for number in sorted(near) if 0 <= number < len(lines)]
         numbers: list[int] = []
         parts: list[str] = []
-        for number in picked:
+        for number in selected:
             if numbers and number != numbers[-1]:
                 # A gap, so that lines that are not adjacent do not become one text.
                 numbers.append(number)

@@ -68,7 +68,7 @@ def check(
 
 
 def _format(invocation: Invocation, format_: str | None) -> str:
-    from holdfast.checks.formats.catalogue import FORMATS
+    from holdfast.checks.formats.interface import FORMATS
     from holdfast.config.problems import did_you_mean, listed
 
     if format_ is not None and format_ not in FORMATS:
@@ -291,6 +291,6 @@ class _Check:
 
                 invocation.document(document(shown.report))
             case _:
-                from holdfast.checks.formats.catalogue import format_of
+                from holdfast.checks.formats.interface import format_of
 
                 sys.stdout.write(format_of(format_)(shown))

@@ -127,7 +127,7 @@ def _checked(stack: CheckedStack, data: bytes) -> CheckedState:
 
 
 def _state(repository: Repository, stack: CheckedStack) -> bytes | None:
-    from holdfast.checks.backends.states import local_state
+    from holdfast.checks.backends.backends import local_state
 
     path = local_state(stack)
     if path is not None:

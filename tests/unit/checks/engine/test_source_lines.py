@@ -8,8 +8,7 @@ import pytest
 from checks_made import check, checkout
 
 from holdfast.checks.engine.source_lines import SecretLines
-from holdfast.checks.formats.catalogue import FORMATS, format_of
-from holdfast.checks.formats.interface import FormatInput
+from holdfast.checks.formats.interface import FORMATS, FormatInput, format_of
 from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import Checkout

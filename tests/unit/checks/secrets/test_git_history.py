@@ -7,10 +7,10 @@ from checks_made import check, checkout, messages, of, skips
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import Available, CheckInputs
+from holdfast.checks.model.contents import ContentKind
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import Commit, History
-from holdfast.checks.model.traces import ContentKind
 from holdfast.checks.rules.hf902_unused_waiver import RULE as NEEDLESS
 from holdfast.checks.secrets.git_history import HistoryScanner, Version, versions_by_blob
 
