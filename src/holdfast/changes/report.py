@@ -14,6 +14,7 @@ from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import Status
 from holdfast.review.findings_by_stack import not_yet_reported
 from holdfast.system.markup import visible
+from holdfast.terraform.addresses import address_order
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan, ResourceChange
 from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
@@ -147,7 +148,7 @@ def _trouble(error: ErrorShown | Problem, plain: Clean) -> Trouble:
 def _risks(plan: Plan, plain: Clean) -> Iterator[Risk]:
     """What would be destroyed or forgotten, or is not understood; deletes before replacements."""
     found = [one for one in plan.changes if one.destroys or one.kind in _LOSING or not one.understood]
-    for change in sorted(found, key=lambda one: (one.replaces, one.address)):
+    for change in sorted(found, key=lambda one: (one.replaces, address_order(one.address))):
         yield Risk(address=plain(change.address), what=plain(f"{change.explanation}{_forced(change, plain)}"))
 
 
@@ -156,7 +157,7 @@ def _forced(change: ResourceChange, plain: Clean) -> str:
     if not change.replaces:
         return ""
     forcing = [one for one in differences(change, clean=plain).shown if one.forces_replacement]
-    texts = [f"{one.path}: {one.before or 'nothing'} → {one.after or 'nothing'}" for one in forcing[:2]]
+    texts = [f"{one.path}: {one.before or 'null'} → {one.after or 'null'}" for one in forcing[:2]]
     return f" ({'; '.join(texts)})" if texts else ""
 
 
@@ -174,7 +175,7 @@ def _diff(plan: Plan, plain: Clean, most: int) -> tuple[tuple[str, ...], bool]:
 def _lines(plan: Plan, plain: Clean) -> Iterator[str]:
     changes = [one for one in plan.changes if one.has_effect]
     for change in sorted(
-        changes, key=lambda one: (not one.destroys, one.kind is ChangeKind.READ, one.address)
+        changes, key=lambda one: (not one.destroys, one.kind is ChangeKind.READ, address_order(one.address))
     ):
         yield from _lines_of_change(change, plain)
     for output in plan.outputs:
@@ -207,4 +208,4 @@ def _lines_of_attribute(one: Difference, plain: Clean) -> Iterator[str]:
     if one.after is not None:
         yield f"+     {path}: {one.after}{forces}"
     elif forces or one.before is None:
-        yield f"{_CHANGES}     {path}: nothing{forces}"
+        yield f"{_CHANGES}     {path}: null{forces}"

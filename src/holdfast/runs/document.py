@@ -13,6 +13,7 @@ from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
 from holdfast.plans.result import ErrorShown, StackResult
 from holdfast.plans.status import RESULTS
+from holdfast.terraform.addresses import address_order
 from holdfast.terraform.engine.interface import EngineId
 from holdfast.terraform.plan.model import Counts, Plan
 
@@ -68,7 +69,7 @@ def resources_document(plan: Plan | None) -> list[Document]:
     if plan is None:
         return []
     changes = [change for change in plan.changes if change.has_effect]
-    changes.sort(key=lambda change: (not change.destroys, change.address))
+    changes.sort(key=lambda change: (not change.destroys, address_order(change.address)))
     return [
         {
             "address": change.address,
