@@ -149,7 +149,7 @@ async def _write_bundles(
             if not isinstance(results[name].decision, Allow):
                 # Somebody may speak about it, and nobody about their own.
                 await context.identity.prove()
-                context.store.consents.saved(bundle.digest, context.identity.audit.who.document())
+                context.store.approvals.record_author(bundle.digest, context.identity.audit.who.document())
             bundles.write(out, bundle, summary_document(results[name]), key)
             written[name] = bundle.digest
     statuses = {name: result.status.value for name, result in results.items()}

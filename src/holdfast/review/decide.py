@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from holdfast.config.settings import Config
-from holdfast.guard.approvals import REJECTED, Said, still_needed, with_consent
+from holdfast.guard.approvals import REJECTED, missing_approvals, with_approvals
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval
 from holdfast.guard.evaluate import (
     StackDeletions,
@@ -22,7 +22,7 @@ from holdfast.plans.policies import policy_of
 from holdfast.plans.result import ErrorShown
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.stacks.stack import Stack
-from holdfast.store.approvals import Consent
+from holdfast.store.approvals import Approval
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 
@@ -81,18 +81,17 @@ async def judged(
 
 
 def consented(store: RunStore, decision: Decision, digest: str) -> Decision:
-    return with_consent(decision, said_of(store, digest))
+    return with_approvals(decision, approvals_for(store, digest), now=_now())
 
 
-def said_of(store: RunStore, digest: str) -> tuple[Said, ...]:
-    now = clock.now().isoformat()
-    return tuple(said(one, now) for one in store.consents.of(digest))
+def approvals_for(store: RunStore, digest: str) -> tuple[Approval, ...]:
+    """Those in force."""
+    now = _now()
+    return tuple(approval for approval in store.approvals.of(digest) if approval.in_force(now))
 
 
-def said(one: Consent, now: str) -> Said:
-    """One word as the guard must know it at this moment."""
-    valid = one.until is None or now < one.until
-    return Said(kind=one.word.value, by=one.name, shown=one.shown, reason=one.reason, valid=valid)
+def _now() -> str:
+    return clock.now().isoformat()
 
 
 def lost_in(project: Project, stack: Stack, ready: ReadyPlan) -> StackDeletions:
@@ -121,7 +120,7 @@ def has_budget_of_change(config: Config, stacks: tuple[Stack, ...]) -> bool:
 def refusal_of(
     stack: str,
     decision: Decision,
-    words: tuple[Said, ...],
+    approvals: tuple[Approval, ...],
     *,
     run: str,
     digest: str,
@@ -136,7 +135,7 @@ def refusal_of(
         case Allow():
             return None
         case NeedApproval():
-            missing = still_needed(decision, words)
+            missing = missing_approvals(decision, approvals, now=_now())
             plural = "s are" if missing != 1 else " is"
             return ErrorShown(
                 code="HF-APPR-1",

@@ -17,7 +17,7 @@ from holdfast.runs.apply import used
 from holdfast.runs.history import choose_run
 from holdfast.runs.run import read_run
 from holdfast.runs.run_secrets import know_secrets
-from holdfast.store.approvals import Consent, Word
+from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 
 OVERRIDE_LIFETIME = timedelta(hours=24)
@@ -25,17 +25,17 @@ _SHORTEST = 12
 """As many characters of a digest name it; the whole of it always does."""
 
 
-class Given(Struct, frozen=True, kw_only=True):
-    """A word that was given."""
-
-    word: Word
+class RecordedApproval(Struct, frozen=True, kw_only=True):
+    kind: ApprovalKind
     stack: str
     run: str
     digest: str
     notes: tuple[str, ...]
 
 
-async def give(context: ChangeContext, run: str, word: Word, reason: str) -> Given:
+async def record_approval(
+    context: ChangeContext, run: str, kind: ApprovalKind, reason: str
+) -> RecordedApproval:
     """Approve or reject the plan of a run."""
     run = choose_run(context.store.runs.ids(), run)
     planned = read_run(context.store, run)
@@ -52,25 +52,25 @@ async def give(context: ChangeContext, run: str, word: Word, reason: str) -> Giv
             f"{stack}: the plan of run {run} was applied already, by run {mark.get('run')}",
             hint="What is done cannot be approved or rejected any more.",
         )
-    maker = context.store.consents.maker(digest)
+    maker = context.store.approvals.author(digest)
     if maker is None:
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was not saved, so nothing could be applied",
             hint=f"Save it: holdfast plan {stack} --out DIR, and speak about that run.",
         )
-    if any(one.word is Word.REJECT for one in context.store.consents.of(digest)):
+    if any(one.kind is ApprovalKind.REJECTION for one in context.store.approvals.of(digest)):
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was rejected",
             hint="A rejected plan stays so. Make another one.",
         )
     await context.identity.prove()
-    notes = require_not_own(context.identity.audit.who, stack, maker) if word is Word.APPROVE else ()
-    if word is Word.APPROVE and planned.status is Status.REFUSED:
+    notes = require_not_own(context.identity.audit.who, stack, maker) if kind is ApprovalKind.APPROVAL else ()
+    if kind is ApprovalKind.APPROVAL and planned.status is Status.REFUSED:
         notes = (*notes, f"the plan is refused, and no approval lifts that; only: --override {digest}")
-    _keep(context, word, digest=digest, stack=stack, run=run, reason=reason)
-    return Given(word=word, stack=stack, run=run, digest=digest, notes=notes)
+    _record(context, kind, digest=digest, stack=stack, run=run, reason=reason)
+    return RecordedApproval(kind=kind, stack=stack, run=run, digest=digest, notes=notes)
 
 
 def require_not_own(me: Actor, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
@@ -98,9 +98,9 @@ async def override_denials(
             raise used(bundle.stack, mark)
     await context.identity.prove()
     for bundle in chosen:
-        _keep(
+        _record(
             context,
-            Word.OVERRIDE,
+            ApprovalKind.OVERRIDE,
             digest=bundle.digest,
             stack=bundle.stack,
             run=bundle.run,
@@ -120,9 +120,9 @@ def _meant(given: str, known: tuple[str, ...]) -> str:
     return found[0]
 
 
-def _keep(
+def _record(
     context: ChangeContext,
-    word: Word,
+    kind: ApprovalKind,
     *,
     digest: str,
     stack: str,
@@ -132,11 +132,11 @@ def _keep(
 ) -> None:
     """In the log first: what nobody could look up later is not given. No reason holds a secret."""
     know_secrets(context, run, stack)
-    entry = Entry(what=word.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
+    entry = Entry(what=kind.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
     context.identity.audit.record(entry)
-    context.store.consents.add(
-        Consent(
-            word=word,
+    context.store.approvals.add(
+        Approval(
+            kind=kind,
             digest=digest,
             stack=stack,
             run=run,

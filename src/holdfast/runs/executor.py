@@ -23,13 +23,14 @@ from holdfast.plans.result import ErrorShown, StackResult, read_outputs
 from holdfast.plans.saved_plan import Bundle, StateSeen
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.workdir import prepared
-from holdfast.review.decide import judged, lost_in, refusal_of, said_of
+from holdfast.review.decide import approvals_for, judged, lost_in, refusal_of
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.apply import ApplyFailed, apply_ready, refused_creates
 from holdfast.runs.auto_replan import beyond, may_follow
 from holdfast.runs.outcome import UnknownRun, require_previous_finished
 from holdfast.runs.run import Run, new_run, write_run
 from holdfast.stacks.stack import Stack
+from holdfast.store.approvals import ApprovalKind
 from holdfast.system import clock
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PlanOptions
@@ -251,9 +252,9 @@ class RunExecutor:
     def _decided(self, result: StackResult, decision: Decision) -> StackResult:
         if isinstance(decision, Allow):
             return structs.replace(result, decision=decision)
-        words = said_of(self.context.store, str(result.digest))
+        approvals = approvals_for(self.context.store, str(result.digest))
         error = refusal_of(
-            *(self.stack.name, decision, words),
+            *(self.stack.name, decision, approvals),
             run=self.run.id,
             digest=str(result.digest),
             saved=self._saved,
@@ -280,10 +281,10 @@ class RunExecutor:
 
     def override_reason(self) -> str | None:
         """Why a person overrode the denial of this plan; None if there is no valid override."""
-        words = (
-            said_of(self.context.store, str(self.result.digest)) if self._saved and self.result.digest else ()
-        )
-        return next((one.reason for one in words if one.kind == "override" and one.valid), None)
+        if not self._saved or not self.result.digest:
+            return None
+        approvals = approvals_for(self.context.store, self.result.digest)
+        return next((one.reason for one in approvals if one.kind is ApprovalKind.OVERRIDE), None)
 
     def overruled(self, decision: Decision) -> None:
         """What all stacks of the change together make of this one's plan."""

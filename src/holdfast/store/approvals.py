@@ -1,15 +1,12 @@
-"""What people said about one plan: approvals, rejections and overrides, kept under the plan's digest.
-
-Each word is a thing of its own, created and never changed. Another digest is another plan, and has its own.
-"""
+"""Approvals, rejections and overrides of a plan, stored under its digest and never changed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
 
-from msgspec import Struct
-from msgspec.structs import asdict
+import msgspec
+from msgspec import Struct, field
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
@@ -18,73 +15,80 @@ from holdfast.system import clock
 _FORMAT = 1
 
 
-class Word(StrEnum):
-    APPROVE = "approve"
-    REJECT = "reject"
+class ApprovalKind(StrEnum):
+    APPROVAL = "approve"
+    REJECTION = "reject"
     OVERRIDE = "override"
 
 
-class Consent(Struct, frozen=True, kw_only=True):
-    word: Word
+class Approval(Struct, frozen=True, kw_only=True):
+    """A person's decision about one plan."""
+
+    kind: ApprovalKind = field(name="word")
     digest: str
     stack: str
     run: str
-    """The run whose plan it is about."""
+    """The run that created the plan."""
     who: Mapping[str, object]
     reason: str
     at: str
     until: str | None = None
-    """When it ends; None: with the plan."""
+    """When it expires; None: with the plan."""
 
     @property
-    def name(self) -> str:
-        """Whose word it is: of one person several words count once."""
+    def by(self) -> str:
+        """Identifies the person: several approvals of one person count once."""
         return f"{self.who.get('kind')}:{self.who.get('name')}"
 
     @property
     def shown(self) -> str:
-        proved = "" if self.who.get("proved") else ", unverified"
-        named = self.who.get("name") or "somebody"
-        return f"{named}{proved}"
+        return f"{self.who.get('name') or 'unknown'}{'' if self.who.get('proved') else ', unverified'}"
+
+    def in_force(self, now: str) -> bool:
+        """A rejection never expires."""
+        return self.kind is ApprovalKind.REJECTION or self.until is None or now < self.until
 
 
-class Consents:
+class Approvals:
     def __init__(self, encrypted: EncryptedBlobs) -> None:
         self._encrypted = encrypted
 
-    def add(self, consent: Consent) -> None:
-        """Durably, before this returns."""
-        document = {"version": _FORMAT, **asdict(consent)}
-        self._encrypted.create(f"{_folder(consent.digest)}/{clock.new_id()}", to_json(document))
+    def add(self, approval: Approval) -> None:
+        """Durable when this returns."""
+        document = {"version": _FORMAT, **msgspec.to_builtins(approval)}
+        self._encrypted.create(f"{_folder(approval.digest)}/{clock.new_id()}", to_json(document))
 
-    def saved(self, digest: str, maker: Mapping[str, object]) -> None:
-        """A plan was saved, to be spoken about: who made it, once and for all."""
-        self._encrypted.create(f"makers/{digest}", to_json({"version": _FORMAT, "maker": dict(maker)}))
+    def record_author(self, digest: str, author: Mapping[str, object]) -> None:
+        """Who saved the plan; the first record counts."""
+        self._encrypted.create(f"makers/{digest}", to_json({"version": _FORMAT, "maker": dict(author)}))
 
-    def maker(self, digest: str) -> Mapping[str, object] | None:
-        """None: nobody saved a plan of this digest."""
-        found = self._encrypted.read(f"makers/{digest}")
-        maker = found.document().get("maker") if found is not None else None
-        return maker if isinstance(maker, dict) else None
+    def author(self, digest: str) -> Mapping[str, object] | None:
+        """None: no plan with this digest was saved."""
+        blob = self._encrypted.read(f"makers/{digest}")
+        author = blob.document().get("maker") if blob is not None else None
+        return author if isinstance(author, dict) else None
 
-    def of(self, digest: str) -> tuple[Consent, ...]:
+    def of(self, digest: str) -> tuple[Approval, ...]:
         """In the order in which they were given."""
         names = self._encrypted.names(_folder(digest))
-        return tuple(one for name in names if (one := self._read(name, digest)) is not None)
+        return tuple(approval for name in names if (approval := self._read(name, digest)) is not None)
 
-    def _read(self, name: str, digest: str) -> Consent | None:
-        found = self._encrypted.read(name)
-        if found is None:
+    def _read(self, name: str, digest: str) -> Approval | None:
+        blob = self._encrypted.read(name)
+        if blob is None:
             return None
-        document = found.document()
-        if document.pop("version", None) != _FORMAT or document.get("digest") != digest:
-            raise UnknownOutcome(
-                "HF-STORE-2",
-                f"{name} in the run store is not a word about this plan",
-                hint="A newer Holdfast may have written it. Nothing is applied while nobody can read it.",
-            )
-        word = Word(str(document.pop("word")))
-        return Consent(word=word, **document)  # type: ignore[arg-type]
+        document = blob.document()
+        try:
+            if document.pop("version", None) == _FORMAT and document.get("digest") == digest:
+                return msgspec.convert(document, Approval)
+        except msgspec.ValidationError:
+            pass
+        raise UnknownOutcome(
+            "HF-STORE-2",
+            f"{name} in the run store is not a valid approval of this plan",
+            hint="A newer Holdfast may have written it. Holdfast does not apply the plan until it is "
+            "readable.",
+        )
 
 
 def _folder(digest: str) -> str:

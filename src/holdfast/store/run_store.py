@@ -24,7 +24,7 @@ from holdfast.store.states import Backups, ManagedStates
 from holdfast.system import clock
 
 if TYPE_CHECKING:
-    from holdfast.store.approvals import Consents
+    from holdfast.store.approvals import Approvals
     from holdfast.store.leases import Leases
 
 IDENTITY = "store.json"
@@ -56,10 +56,10 @@ class RunStore:
         self.runs = RunRecords(self.encrypted)
 
     @functools.cached_property
-    def consents(self) -> Consents:
-        from holdfast.store.approvals import Consents  # noqa: PLC0415 - only needed when the guard stops a plan
+    def approvals(self) -> Approvals:
+        from holdfast.store.approvals import Approvals  # noqa: PLC0415 - only needed when the guard stops a plan
 
-        return Consents(self.encrypted)
+        return Approvals(self.encrypted)
 
     @functools.cached_property
     def leases(self) -> Leases:

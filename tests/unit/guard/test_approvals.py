@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.config.guard import Effect
-from holdfast.guard.approvals import REJECTED, Said, still_needed, with_consent
+from holdfast.guard.approvals import REJECTED, missing_approvals, with_approvals
 from holdfast.guard.decision import (
     NOT_UNDERSTOOD,
     Allow,
@@ -15,10 +15,22 @@ from holdfast.guard.decision import (
     Reason,
 )
 from holdfast.guard.evaluate import decision_from_reasons, with_reasons
+from holdfast.store.approvals import Approval, ApprovalKind
+
+NOW = "2026-01-02"
 
 
-def word(kind: str, by: str = "ada", *, valid: bool = True) -> Said:
-    return Said(kind=kind, by=by, shown=f"{by}, unverified", reason="why", valid=valid)
+def word(kind: str, by: str = "ada", *, valid: bool = True) -> Approval:
+    return Approval(
+        kind=ApprovalKind(kind),
+        digest="d",
+        stack="a",
+        run="r",
+        who={"kind": "person", "name": by},
+        reason="why",
+        at="2026-01-01",
+        until=None if valid else NOW,
+    )
 
 
 def reason(code: str, effect: Effect) -> Reason:
@@ -35,28 +47,28 @@ ALLOWED = decision_from_reasons([reason("HF-GUARD-1", Effect.WARN)])
 
 def test_an_override_lifts_a_denial_while_it_lasts() -> None:
     """One that has expired lifts nothing."""
-    assert isinstance(with_consent(DENIED, [word("override")]), Allow)
-    assert with_consent(DENIED, [word("override", valid=False)]) == DENIED
+    assert isinstance(with_approvals(DENIED, [word("override")], now=NOW), Allow)
+    assert with_approvals(DENIED, [word("override", valid=False)], now=NOW) == DENIED
 
 
 def test_an_approval_lifts_no_denial() -> None:
     """However many there are."""
-    assert with_consent(DENIED, [word("approve", by) for by in "abc"]) == DENIED
+    assert with_approvals(DENIED, [word("approve", by) for by in "abc"], now=NOW) == DENIED
 
 
 def test_an_override_leaves_the_approvals_to_be_given() -> None:
     """As many as before, and with them the plan is allowed."""
-    overridden = with_consent(BOTH, [word("override")])
+    overridden = with_approvals(BOTH, [word("override")], now=NOW)
     assert isinstance(overridden, NeedApproval)
     assert overridden.approvals == 2
     said = [word("override"), word("approve", "bob"), word("approve", "eve")]
-    assert isinstance(with_consent(BOTH, said), Allow)
+    assert isinstance(with_approvals(BOTH, said, now=NOW), Allow)
 
 
 def test_what_is_not_understood_is_never_overridden() -> None:
     """Nobody can answer for what nobody can read."""
     decision = decision_from_reasons([reason(NOT_UNDERSTOOD, Effect.DENY)])
-    assert with_consent(decision, [word("override")]) == decision
+    assert with_approvals(decision, [word("override")], now=NOW) == decision
 
 
 @pytest.mark.parametrize(
@@ -69,18 +81,18 @@ def test_what_is_not_understood_is_never_overridden() -> None:
         ([word("approve"), word("override", "bob")], 1),
     ],
 )
-def test_each_person_counts_once_while_the_word_lasts(said: list[Said], missing: int) -> None:
+def test_each_person_counts_once_while_the_word_lasts(said: list[Approval], missing: int) -> None:
     """Fewer valid words of different people than needed leave the plan waiting, and say how many miss."""
-    left = with_consent(WAITING, said)
+    left = with_approvals(WAITING, said, now=NOW)
     assert isinstance(left, NeedApproval)
-    assert still_needed(left, said) == missing
+    assert missing_approvals(left, said, now=NOW) == missing
 
 
 def test_enough_people_let_it_pass() -> None:
     """What had to be approved stays as a warning."""
-    left = with_consent(WAITING, [word("approve"), word("approve", "bob")])
+    left = with_approvals(WAITING, [word("approve"), word("approve", "bob")], now=NOW)
     assert left == Allow(reasons=(reason("HF-GUARD-14", Effect.WARN),))
-    assert still_needed(left, []) == 0
+    assert missing_approvals(left, [], now=NOW) == 0
 
 
 @pytest.mark.parametrize("decision", [DENIED, WAITING, BOTH, ALLOWED])
@@ -88,7 +100,7 @@ def test_a_rejection_ends_it_whatever_else_is_said(decision: Decision) -> None:
     """It stands first among the reasons, with who said it and why; an end it does not have."""
     others = [word("override"), word("approve"), word("approve", "bob"), word("approve", "eve")]
     for said in ([word("reject"), *others], [*others, word("reject", valid=False)]):
-        left = with_consent(decision, said)
+        left = with_approvals(decision, said, now=NOW)
         assert isinstance(left, Deny)
         assert left.reasons[0].code == REJECTED
         assert left.reasons[0].message == "rejected by ada, unverified: why"

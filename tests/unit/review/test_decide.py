@@ -24,7 +24,7 @@ from holdfast.guard.plan_context import StackFinding
 from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.plan_file import ReadyPlan
 from holdfast.review import decide
-from holdfast.store.approvals import Consent, Word
+from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 from holdfast.terraform.plan.model import Plan
 
@@ -105,13 +105,13 @@ def judged(opened: ChangeContext, of: Plan, *found: StackFinding, saved: bool = 
     )
 
 
-def say(opened: ChangeContext, word: Word, *, hours: int | None = None, digest: str = DIGEST) -> None:
+def say(opened: ChangeContext, word: ApprovalKind, *, hours: int | None = None, digest: str = DIGEST) -> None:
     now = clock.now()
     until = (now + timedelta(hours=hours)).isoformat() if hours is not None else None
     who = {"kind": "person", "name": "ada", "proved": False}
-    opened.store.consents.add(
-        Consent(
-            word=word,
+    opened.store.approvals.add(
+        Approval(
+            kind=word,
             digest=digest,
             stack="net",
             run="r",
@@ -135,16 +135,16 @@ def test_what_the_checks_found_decides(opened: ChangeContext) -> None:
 
 def test_an_override_counts_for_its_digest_until_its_end(opened: ChangeContext) -> None:
     """Neither one of another plan nor one that has expired lets anything through."""
-    say(opened, Word.OVERRIDE, hours=1, digest="another")
-    say(opened, Word.OVERRIDE, hours=-1)
+    say(opened, ApprovalKind.OVERRIDE, hours=1, digest="another")
+    say(opened, ApprovalKind.OVERRIDE, hours=-1)
     assert isinstance(judged(opened, LOST, saved=True), Deny)
-    say(opened, Word.OVERRIDE, hours=1)
+    say(opened, ApprovalKind.OVERRIDE, hours=1)
     assert isinstance(judged(opened, LOST, saved=True), Allow)
 
 
 def test_a_rejected_plan_stays_so_when_nothing_else_speaks_against_it(opened: ChangeContext) -> None:
     """What the guard had against it may be gone by the time it is applied."""
-    say(opened, Word.REJECT)
+    say(opened, ApprovalKind.REJECTION)
     decision = judged(opened, CREATED, saved=True)
     assert isinstance(decision, Deny)
     assert decision.reasons[0].code == REJECTED
@@ -174,7 +174,7 @@ def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Chang
     stacks = {name: structs.replace(stack(name), production=False, environment="dev") for name in names}
     losses = {name: decide.lost_in(project, stacks[name], ready(plans[name])) for name in names}
     assert {name: one.deleted for name, one in losses.items()} == {"a": 1, "b": 1, "c": 0}
-    say(opened, Word.OVERRIDE, hours=1, digest="digest of a")
+    say(opened, ApprovalKind.OVERRIDE, hours=1, digest="digest of a")
     decisions: Any = {name: (Allow(), f"digest of {name}") for name in names}
     found = decide.budgeted(opened.store, decisions, losses)
     assert {name: type(one) for name, one in found.items()} == {"a": Allow, "b": Deny, "c": Allow}
@@ -211,8 +211,8 @@ def test_it_says_how_many_approvals_are_missing(opened: ChangeContext) -> None:
     )
     assert isinstance(decision, NeedApproval)
     for _ in range(2):
-        say(opened, Word.APPROVE)
-    words = decide.said_of(opened.store, DIGEST)
+        say(opened, ApprovalKind.APPROVAL)
+    words = decide.approvals_for(opened.store, DIGEST)
     error = decide.refusal_of("net", decision, words, run="r", digest=DIGEST, saved=None, asked="net")
     assert error is not None
     assert error.message == "net: m; 1 approval is missing"

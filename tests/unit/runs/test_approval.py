@@ -19,9 +19,9 @@ from holdfast.audit.log import Audit
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.status import Status
-from holdfast.runs.approval import Given, give, override_denials
+from holdfast.runs.approval import RecordedApproval, override_denials, record_approval
 from holdfast.runs.run_secrets import remember_secrets
-from holdfast.store.approvals import Consent, Word
+from holdfast.store.approvals import Approval, ApprovalKind
 
 DIGEST = "d" * 64
 RUN = "01RUNA"
@@ -35,23 +35,27 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChangeContext:
     monkeypatch.setattr(proof, "verify_actor", lambda *_: ADA)
     made = change_context(tmp_path, blobs=MemoryBlobs())
     made.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.WAITING.value})
-    made.store.consents.saved(DIGEST, BOB.document())
+    made.store.approvals.record_author(DIGEST, BOB.document())
     made.identity.audit.who = BOB
     return made
 
 
 def said(
-    opened: ChangeContext, word: Word = Word.APPROVE, *, run: str = RUN, reason: str = "looked at it"
-) -> Given:
-    return asyncio.run(give(opened, run, word, reason))
+    opened: ChangeContext,
+    word: ApprovalKind = ApprovalKind.APPROVAL,
+    *,
+    run: str = RUN,
+    reason: str = "looked at it",
+) -> RecordedApproval:
+    return asyncio.run(record_approval(opened, run, word, reason))
 
 
-def refused(opened: ChangeContext, word: Word = Word.APPROVE, *, run: str = RUN) -> str:
+def refused(opened: ChangeContext, word: ApprovalKind = ApprovalKind.APPROVAL, *, run: str = RUN) -> str:
     """The code of the refusal. Nobody's word was kept."""
-    before = opened.store.consents.of(DIGEST)
+    before = opened.store.approvals.of(DIGEST)
     with pytest.raises((Refused, UsageError)) as caught:
         said(opened, word, run=run)
-    assert opened.store.consents.of(DIGEST) == before
+    assert opened.store.approvals.of(DIGEST) == before
     return caught.value.problem.code
 
 
@@ -66,18 +70,23 @@ class Recording(Audit):
     def record(self, entry: Entry) -> None:
         if self.fails:
             raise Failed("HF-TEST-1", "the log cannot be written")
-        self.recorded.append((entry, len(self.opened.store.consents.of(str(entry.digest)))))
+        self.recorded.append((entry, len(self.opened.store.approvals.of(str(entry.digest)))))
 
 
 def test_a_word_is_kept_for_the_digest_of_the_run(opened: ChangeContext) -> None:
     """With who said it, proved by then, and why; it has no end but the plan's."""
     given = said(opened, run="01runa")
     assert (given.run, given.digest, given.stack) == (RUN, DIGEST, "db")
-    (kept,) = opened.store.consents.of(DIGEST)
-    assert (kept.word, kept.run, kept.reason, kept.until) == (Word.APPROVE, RUN, "looked at it", None)
+    (kept,) = opened.store.approvals.of(DIGEST)
+    assert (kept.kind, kept.run, kept.reason, kept.until) == (
+        ApprovalKind.APPROVAL,
+        RUN,
+        "looked at it",
+        None,
+    )
     assert kept.who == ADA.document()
     assert kept.shown == "ada"
-    assert opened.store.consents.of("e" * 64) == ()
+    assert opened.store.approvals.of("e" * 64) == ()
 
 
 def test_what_cannot_be_recorded_is_not_given(opened: ChangeContext) -> None:
@@ -90,15 +99,15 @@ def test_what_cannot_be_recorded_is_not_given(opened: ChangeContext) -> None:
     opened.identity.audit = Recording(opened, fails=True)
     with pytest.raises(HoldfastError, match="the log cannot be written"):
         said(opened)
-    assert len(opened.store.consents.of(DIGEST)) == 1
+    assert len(opened.store.approvals.of(DIGEST)) == 1
 
 
 def test_nobody_approves_what_a_token_proves_to_be_their_own(opened: ChangeContext) -> None:
     """Who speaks is proved before the rule is asked; to reject one's own is allowed."""
     opened.store.runs.finish("01RUNB", {"digest": "own", "stack": "db"})
-    opened.store.consents.saved("own", ADA.document())
+    opened.store.approvals.record_author("own", ADA.document())
     assert refused(opened, run="01RUNB") == "HF-APPR-3"
-    assert said(opened, Word.REJECT, run="01RUNB").notes == ()
+    assert said(opened, ApprovalKind.REJECTION, run="01RUNB").notes == ()
 
 
 def test_an_approval_of_a_refused_plan_says_that_it_lifts_nothing(opened: ChangeContext) -> None:
@@ -112,7 +121,7 @@ def test_no_word_about_a_plan_that_was_used(opened: ChangeContext) -> None:
     """What is done cannot be approved or rejected any more."""
     opened.store.mark_used(DIGEST, run=RUN, stack="db", who="ci")
     assert refused(opened) == "HF-APPR-2"
-    assert refused(opened, Word.REJECT) == "HF-APPR-2"
+    assert refused(opened, ApprovalKind.REJECTION) == "HF-APPR-2"
 
 
 def test_no_word_about_a_plan_that_was_not_saved(opened: ChangeContext) -> None:
@@ -125,9 +134,9 @@ def test_no_word_about_a_plan_that_was_not_saved(opened: ChangeContext) -> None:
 
 def test_a_rejection_is_the_last_word(opened: ChangeContext) -> None:
     """Neither an approval nor another rejection comes after it."""
-    said(opened, Word.REJECT)
+    said(opened, ApprovalKind.REJECTION)
     assert refused(opened) == "HF-APPR-2"
-    assert refused(opened, Word.REJECT) == "HF-APPR-2"
+    assert refused(opened, ApprovalKind.REJECTION) == "HF-APPR-2"
 
 
 def test_a_run_is_named_by_a_beginning_that_only_it_has(opened: ChangeContext) -> None:
@@ -145,7 +154,7 @@ def test_no_reason_keeps_a_secret(opened: ChangeContext, known_by: str) -> None:
     else:
         remember_secrets(opened.store, RUN, ["hunter2-hunter2"])
     said(opened, reason="because it is hunter2-hunter2")
-    (kept,) = opened.store.consents.of(DIGEST)
+    (kept,) = opened.store.approvals.of(DIGEST)
     assert kept.reason == "because it is ***"
 
 
@@ -163,9 +172,9 @@ ONE, TWO = (bundle(name, plan=name.encode()).digest for name in ("one", "two"))
 def test_an_override_is_for_one_plan_and_one_day(opened: ChangeContext) -> None:
     """It names its end, the person and the run whose plan it is; the plan beside it has none."""
     let_through(opened, ONE)
-    (kept,) = opened.store.consents.of(ONE)
-    assert (kept.word, kept.stack, kept.run, kept.reason) == (
-        Word.OVERRIDE,
+    (kept,) = opened.store.approvals.of(ONE)
+    assert (kept.kind, kept.stack, kept.run, kept.reason) == (
+        ApprovalKind.OVERRIDE,
         "one",
         "run of one",
         "it is meant",
@@ -174,7 +183,7 @@ def test_an_override_is_for_one_plan_and_one_day(opened: ChangeContext) -> None:
     assert kept.until is not None
     lasts = datetime.fromisoformat(kept.until) - datetime.fromisoformat(kept.at)
     assert timedelta(hours=23, minutes=59) < lasts <= timedelta(hours=24)
-    assert opened.store.consents.of(TWO) == ()
+    assert opened.store.approvals.of(TWO) == ()
 
 
 def test_a_digest_may_be_shortened_to_twelve_characters(opened: ChangeContext) -> None:
@@ -183,9 +192,9 @@ def test_a_digest_may_be_shortened_to_twelve_characters(opened: ChangeContext) -
         with pytest.raises(Refused) as caught:
             let_through(opened, short)
         assert caught.value.problem.code == "HF-APPR-4"
-    assert opened.store.consents.of(ONE) == ()
+    assert opened.store.approvals.of(ONE) == ()
     let_through(opened, ONE[:12])
-    assert len(opened.store.consents.of(ONE)) == 1
+    assert len(opened.store.approvals.of(ONE)) == 1
 
 
 def test_a_beginning_that_two_plans_share_names_neither(opened: ChangeContext) -> None:
@@ -203,15 +212,15 @@ def test_nothing_is_overridden_where_one_of_them_was_used(opened: ChangeContext)
     with pytest.raises(Refused) as caught:
         let_through(opened, ONE, TWO)
     assert caught.value.problem.code == "HF-BUND-4"
-    assert opened.store.consents.of(ONE) == ()
+    assert opened.store.approvals.of(ONE) == ()
 
 
 # What is kept
 
 
-def kept(word: Word, who: Actor, digest: str = DIGEST) -> Consent:
-    return Consent(
-        word=word, digest=digest, stack="db", run=RUN, who=who.document(), reason="why", at="2026-01-01"
+def kept(word: ApprovalKind, who: Actor, digest: str = DIGEST) -> Approval:
+    return Approval(
+        kind=word, digest=digest, stack="db", run=RUN, who=who.document(), reason="why", at="2026-01-01"
     )
 
 
@@ -219,16 +228,16 @@ def test_a_person_and_a_job_of_one_name_are_two(opened: ChangeContext) -> None:
     """Whose word it is: the kind counts as much as the name."""
     person = Actor(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing", claims={})
     for who in (ADA, person):
-        opened.store.consents.add(kept(Word.APPROVE, who))
-    words = opened.store.consents.of(DIGEST)
-    assert len({one.name for one in words}) == 2
+        opened.store.approvals.add(kept(ApprovalKind.APPROVAL, who))
+    words = opened.store.approvals.of(DIGEST)
+    assert len({one.by for one in words}) == 2
     assert {one.shown for one in words} == {"ada", "ada, unverified"}
 
 
 @pytest.mark.parametrize("damage", ["another plan's", "a newer version's"])
 def test_a_word_that_is_not_about_this_plan_stops_everything(opened: ChangeContext, damage: str) -> None:
     """Put there by somebody, or written by a Holdfast that is not known: it is never read as consent."""
-    opened.store.consents.add(kept(Word.APPROVE, ADA, "another"))
+    opened.store.approvals.add(kept(ApprovalKind.APPROVAL, ADA, "another"))
     (name,) = opened.store.encrypted.names("consents/another")
     found = opened.store.encrypted.read(name)
     assert found is not None
@@ -236,5 +245,5 @@ def test_a_word_that_is_not_about_this_plan_stops_everything(opened: ChangeConte
     to = DIGEST if damage.startswith("another") else "another"
     opened.store.encrypted.write(f"consents/{to}/00", data)
     with pytest.raises(HoldfastError) as caught:
-        opened.store.consents.of(to)
+        opened.store.approvals.of(to)
     assert caught.value.problem.code == "HF-STORE-2"

@@ -33,7 +33,7 @@ from holdfast.runs.apply import ApplyFailed
 from holdfast.runs.auto_replan import ApplyEnd
 from holdfast.runs.executor import RunExecutor
 from holdfast.runs.outcome import UnknownRun
-from holdfast.store.approvals import Consent, Word
+from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.diagnostics import Diagnostic
@@ -331,8 +331,8 @@ def test_an_override_that_has_expired_is_no_reason_for_what_was_done(
     world.restore()
     assert world.run.override_reason() is None
     now = clock.now()
-    word = Consent(
-        word=Word.OVERRIDE,
+    word = Approval(
+        kind=ApprovalKind.OVERRIDE,
         digest=world.first.digest,
         stack="a",
         run="r",
@@ -341,7 +341,7 @@ def test_an_override_that_has_expired_is_no_reason_for_what_was_done(
         at=now.isoformat(),
         until=(now + timedelta(hours=hours)).isoformat(),
     )
-    world.context.store.consents.add(word)
+    world.context.store.approvals.add(word)
     assert world.run.override_reason() == reason
 
 

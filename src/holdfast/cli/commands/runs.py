@@ -13,7 +13,7 @@ from holdfast.kernel.text import plural
 if TYPE_CHECKING:
     from holdfast.cli.console import Console
     from holdfast.plans.context import ChangeContext
-    from holdfast.runs.approval import Given
+    from holdfast.runs.approval import RecordedApproval
     from holdfast.runs.history import RunDetails
     from holdfast.runs.run import Run
 
@@ -96,8 +96,8 @@ def reject(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
 def _decide(invocation: Invocation, run: str, decision: str, reason: str | None) -> Exit:
     from holdfast.changes.preconditions import require_store
     from holdfast.cli.context import CommandContext
-    from holdfast.runs.approval import give
-    from holdfast.store.approvals import Word
+    from holdfast.runs.approval import record_approval
+    from holdfast.store.approvals import ApprovalKind
 
     if not (reason or "").strip():
         raise UsageError(
@@ -106,8 +106,8 @@ def _decide(invocation: Invocation, run: str, decision: str, reason: str | None)
     context = CommandContext(invocation)
     require_store(context.repository)
 
-    async def work(change_context: ChangeContext) -> Given:
-        return await give(change_context, run, Word(decision), reason or "")
+    async def work(change_context: ChangeContext) -> RecordedApproval:
+        return await record_approval(change_context, run, ApprovalKind(decision), reason or "")
 
     recorded = context.run(work)
     if invocation.as_json:

@@ -1,4 +1,4 @@
-"""How long a person's word about a plan holds."""
+"""How long an approval or override of a plan is in force."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.review.decide import said
 from holdfast.runs.approval import OVERRIDE_LIFETIME
-from holdfast.store.approvals import Consent, Word
+from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 
 
@@ -24,8 +23,8 @@ def test_an_override_ends_after_24_hours(after: timedelta, *, valid: bool) -> No
     """What was meant yesterday is asked for again today."""
     assert timedelta(hours=24) == OVERRIDE_LIFETIME
     given = clock.now()
-    one = Consent(
-        word=Word.OVERRIDE,
+    one = Approval(
+        kind=ApprovalKind.OVERRIDE,
         digest="d",
         stack="a",
         run="r",
@@ -34,13 +33,19 @@ def test_an_override_ends_after_24_hours(after: timedelta, *, valid: bool) -> No
         at=given.isoformat(),
         until=(given + OVERRIDE_LIFETIME).isoformat(),
     )
-    assert said(one, (given + after).isoformat()).valid is valid
+    assert one.in_force((given + after).isoformat()) is valid
 
 
 def test_an_approval_holds_as_long_as_its_plan() -> None:
     """It ends with the plan, which is applied once, or goes stale."""
-    one = Consent(
-        word=Word.APPROVE, digest="d", stack="a", run="r", who={"name": "ada"}, reason="why", at="then"
+    one = Approval(
+        kind=ApprovalKind.APPROVAL,
+        digest="d",
+        stack="a",
+        run="r",
+        who={"name": "ada"},
+        reason="why",
+        at="then",
     )
-    assert said(one, "9999").valid
-    assert said(one, "9999").shown == "ada, unverified"
+    assert one.in_force("9999")
+    assert one.shown == "ada, unverified"
