@@ -29,18 +29,6 @@ class _Position(Struct, frozen=True):
 class _Range(Struct, frozen=True):
     filename: str = ""
     start: _Position = _Position()
-    end: _Position = _Position()
-
-
-class _Value(Struct, frozen=True):
-    traversal: str = ""
-    statement: str = ""
-
-
-class _Snippet(Struct, frozen=True):
-    context: str | None = None
-    code: str = ""
-    values: list[_Value] | None = None
 
 
 class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
@@ -52,7 +40,6 @@ class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
     detail: str = ""
     address: str | None = None
     range: _Range | None = None
-    excerpt: _Snippet | None = msgspec.field(name="snippet", default=None)
 
     @property
     def is_error(self) -> bool:
@@ -65,26 +52,6 @@ class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
             return None
         start = self.range.start
         return Place(file=self.range.filename, line=start.line, column=start.column)
-
-    @property
-    def end_line(self) -> int | None:
-        return self.range.end.line if self.range is not None else None
-
-    @property
-    def snippet(self) -> str | None:
-        """The code it refers to, as written in the file."""
-        return (self.excerpt.code or None) if self.excerpt is not None else None
-
-    @property
-    def context(self) -> str | None:
-        """The block around that code: `resource "aws_instance" "web"`."""
-        return self.excerpt.context if self.excerpt is not None else None
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """The values of the expressions in the code: `var.size is 3`."""
-        values = (self.excerpt.values or ()) if self.excerpt is not None else ()
-        return tuple(f"{value.traversal} {value.statement}" for value in values)
 
 
 class Validation(Struct, frozen=True, kw_only=True):

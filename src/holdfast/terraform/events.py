@@ -19,39 +19,10 @@ class StreamEvent(MaskedStruct, frozen=True, kw_only=True):
     at: str | None = None
 
 
-class StreamVersion(StreamEvent, frozen=True, kw_only=True):
-    """The first line of a stream."""
-
-    engine: str
-    """`terraform` or `tofu`."""
-    version: str
-    ui: str
-
-
-class PlannedChange(StreamEvent, frozen=True, kw_only=True):
-    address: str
-    action: str
-    """Terraform's name in the stream: noop, move, remove (forget), create, read, update, replace, …"""
-    reason: str | None = None
-    previous_address: str | None = None
-
-
-class ResourceDrift(PlannedChange, frozen=True, kw_only=True):
-    """A change outside of Terraform."""
-
-
 class ResourceEvent(StreamEvent, frozen=True, kw_only=True):
     address: str
     id_key: str | None = None
     id_value: str | None = None
-
-
-class RefreshStart(ResourceEvent, frozen=True, kw_only=True):
-    pass
-
-
-class RefreshComplete(ResourceEvent, frozen=True, kw_only=True):
-    pass
 
 
 class ApplyEvent(ResourceEvent, frozen=True, kw_only=True):
@@ -92,21 +63,9 @@ class Step(StreamEvent, frozen=True, kw_only=True):
     address: str
 
 
-class PlannedAction(StreamEvent, frozen=True, kw_only=True):
-    """A provider action that the apply will invoke (Terraform 1.14 and later)."""
-
-    address: str
-
-
 class ChangeSummary(StreamEvent, frozen=True, kw_only=True):
-    """A replacement is one `add` and one `remove`; forgotten resources are not counted."""
-
     operation: str
-    add: int
-    change: int
-    remove: int
-    import_: int
-    action_invocation: int
+    """`plan`, `apply` or `destroy`."""
 
 
 class Output(MaskedStruct, frozen=True, kw_only=True):
@@ -126,15 +85,8 @@ class DiagnosticEvent(StreamEvent, frozen=True, kw_only=True):
     diagnostic: Diagnostic
 
 
-class Log(StreamEvent, frozen=True, kw_only=True):
-    """`Interrupt received`, `Stopping operation`; also the emergency dump of a state that cannot be saved."""
-
-    level: str
-    state: str | None = None
-
-
 class UnknownEvent(StreamEvent, frozen=True, kw_only=True):
-    """A line of an unknown type, or a known type with an unknown shape."""
+    """A line that Holdfast does not use: another type, or an unknown shape."""
 
     type: str
 

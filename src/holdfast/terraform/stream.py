@@ -21,13 +21,6 @@ class _Resource(msgspec.Struct, frozen=True):
     addr: str = ""
 
 
-class _Change(msgspec.Struct, frozen=True):
-    resource: _Resource
-    action: str
-    reason: str | None = None
-    previous_resource: _Resource | None = None
-
-
 class _Hook(msgspec.Struct, frozen=True):
     resource: _Resource | None = None
     action: Any = None
@@ -39,11 +32,6 @@ class _Hook(msgspec.Struct, frozen=True):
 
 class _Changes(msgspec.Struct, frozen=True):
     operation: str = ""
-    add: int = 0
-    change: int = 0
-    remove: int = 0
-    import_: int = msgspec.field(name="import", default=0)
-    action_invocation: int = 0
 
 
 class _Output(msgspec.Struct, frozen=True):
@@ -52,30 +40,31 @@ class _Output(msgspec.Struct, frozen=True):
     value: Any = msgspec.UNSET
 
 
-class _Invocation(msgspec.Struct, frozen=True):
-    action: _Resource = _Resource()
-
-
 class _Head(msgspec.Struct, frozen=True):
     type: str = ""
-    level: str = msgspec.field(name="@level", default="")
     message: str = msgspec.field(name="@message", default="")
     at: str | None = msgspec.field(name="@timestamp", default=None)
 
 
 class _Line(_Head, frozen=True):
-    terraform: str | None = None
-    tofu: str | None = None
-    ui: str = ""
-    change: _Change | None = None
     changes: _Changes | None = None
     hook: _Hook | None = None
     outputs: dict[str, _Output] | None = None
     diagnostic: Diagnostic | None = None
-    invocation: _Invocation | None = None
-    state: Any = None
 
 
+IGNORED = frozenset(
+    {
+        "version",
+        "planned_change",
+        "resource_drift",
+        "refresh_start",
+        "refresh_complete",
+        "planned_action_invocation",
+        "log",
+    }
+)
+"""Known types of lines that Holdfast does not use. The journal has them."""
 _Part = TypeVar("_Part")
 _Read = tuple[type[events.StreamEvent], dict[str, Any]]
 """The type of an event, and its fields beside message and time."""
@@ -107,28 +96,8 @@ def _require(part: _Part | None) -> _Part:
     return part
 
 
-def _version(line: _Line) -> _Read:
-    engine, version = ("terraform", line.terraform) if line.tofu is None else ("tofu", line.tofu)
-    return events.StreamVersion, {"engine": engine, "version": _require(version), "ui": line.ui}
-
-
-def _planned(line: _Line) -> _Read:
-    change = _require(line.change)
-    return events.ResourceDrift if line.type == "resource_drift" else events.PlannedChange, {
-        "address": change.resource.addr,
-        "action": change.action,
-        "reason": change.reason,
-        "previous_address": change.previous_resource.addr if change.previous_resource else None,
-    }
-
-
 def _on_resource(hook: _Hook) -> dict[str, Any]:
     return {"address": _require(hook.resource).addr, "id_key": hook.id_key, "id_value": hook.id_value}
-
-
-def _refresh(line: _Line) -> _Read:
-    event = events.RefreshStart if line.type == "refresh_start" else events.RefreshComplete
-    return event, _on_resource(_require(line.hook))
 
 
 _APPLY: dict[str, type[events.ApplyEvent]] = {
@@ -159,10 +128,6 @@ def _action_address(action: Any) -> str:
     return address if isinstance(address, str) else ""
 
 
-def _planned_action(line: _Line) -> _Read:
-    return events.PlannedAction, {"address": _require(line.invocation).action.addr}
-
-
 def _summary(line: _Line) -> _Read:
     return events.ChangeSummary, msgspec.structs.asdict(_require(line.changes))
 
@@ -183,13 +148,6 @@ def _outputs(line: _Line) -> _Read:
 
 def _diagnosed(line: _Line) -> _Read:
     return events.DiagnosticEvent, {"diagnostic": _require(line.diagnostic)}
-
-
-def _log(line: _Line) -> _Read:
-    state = line.state
-    if state is not None and not isinstance(state, str):
-        state = msgspec.json.encode(state).decode()
-    return events.Log, {"level": line.level, "state": state}
 
 
 def _other(line: _Line) -> _Read:
@@ -215,17 +173,10 @@ _STEPS = {
 }
 _READERS: Mapping[str, Callable[[_Line], _Read]] = MappingProxyType(
     {
-        "version": _version,
-        "planned_change": _planned,
-        "resource_drift": _planned,
-        "refresh_start": _refresh,
-        "refresh_complete": _refresh,
         **dict.fromkeys(_APPLY, _apply),
-        "planned_action_invocation": _planned_action,
         "change_summary": _summary,
         "outputs": _outputs,
         "diagnostic": _diagnosed,
-        "log": _log,
         **_STEPS,
     }
 )
