@@ -218,7 +218,7 @@ def test_a_killed_holdfast_harms_nothing(
     assert "applied" in with_lab.ok("runs", "reconcile", claim.run, "--yes").out
 
 
-def left_by_the_dead(program: Program, *, host: str | None, operation: str = "apply") -> str:
+def held_by_dead_process(program: Program, *, host: str | None, operation: str = "apply") -> str:
     """A claim of a process that is gone from this machine, or was on another one."""
     gone = subprocess.Popen(["true"])
     gone.wait()
@@ -241,7 +241,7 @@ def test_a_claim_of_the_dead_is_given_up(with_lab: Program, service: LabService)
     """
     one_stack(with_lab, use="embedded", env={"LAB_URL": service.url})
     with_lab.ok("plan")
-    run = left_by_the_dead(with_lab, host="runner-9", operation="push")
+    run = held_by_dead_process(with_lab, host="runner-9", operation="push")
     # What was written down of its plan is not its end.
     store_of(with_lab).runs.finish(run, {"id": run, "stack": "a", "status": "planned"})
     assert error_of(with_lab, "plan", code=6)["code"] == "HF-RUN-8"
@@ -250,7 +250,7 @@ def test_a_claim_of_the_dead_is_given_up(with_lab: Program, service: LabService)
     said = ("--holder-dead", "--reason", "the runner was shut down")
     document = with_lab.json("runs", "reconcile", run, "--yes", *said)
     assert (document["settled"], document["status"]) == (True, "failed")
-    left_by_the_dead(with_lab, host=None)
+    held_by_dead_process(with_lab, host=None)
     result = with_lab.results("plan")["a"]
     assert result["status"] == "planned"
     assert any("before Terraform was started" in note for note in result["notes"]), result

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans_made import change, plan
 
-from holdfast.runs.auto_replan import ApplyEnd, in_doubt, may_follow, within
+from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt, may_replan, within
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.tables.refused_creates import RefusedCreate
 
@@ -84,16 +84,16 @@ def test_no_create_without_proof_is_followed(
 ) -> None:
     """Whenever something may follow, each failed create has its refusal, and every error passes."""
     made = plan([change(address, action) for address, action in failed.items()])
-    end = ApplyEnd(
+    end = ApplyOutcome(
         failed=failed,
         errors=tuple(
             Diagnostic(severity="error", summary="no", detail=text, address=address)
             for address, text in errors.items()
         ),
     )
-    if may_follow(end, made, rows) is None:
+    if may_replan(end, made, rows) is None:
         return
-    assert in_doubt(end, made, rows) == ()
+    assert creates_in_doubt(end, made, rows) == ()
     assert not {"it is Tuesday", "429 Too Many Requests"} & set(errors.values())
     for address, action in failed.items():
         assert action != "create" or (rows and errors[address] == "the shelf is not ready")

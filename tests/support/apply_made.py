@@ -15,9 +15,9 @@ from results_made import stack
 
 from holdfast.plans.backend_config import StateHome
 from holdfast.plans.digest import DigestParts, sha256
-from holdfast.plans.plan_file import ReadyPlan
+from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.result import StackResult
-from holdfast.plans.saved_plan import StateSeen
+from holdfast.plans.saved_plan import StateIdentity
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.terraform.argv import PLAN_FILE
@@ -95,24 +95,24 @@ def plan_file(before: dict[str, Any] = BEFORE) -> bytes:
 
 def ready_plan(
     folder: Path, *, kept: bool = False, ephemeral: bool = False
-) -> tuple[ReadyPlan, FakeTerraform]:
+) -> tuple[PlanFile, FakeTerraform]:
     terraform = FakeTerraform(folder, kept=kept)
     (terraform.prepared.work.module / PLAN_FILE).write_bytes(plan_file())
     parts = DigestParts(
         plan=sha256(plan_file()), lineage="l", serial=3, lock=None, inputs="i", made="m", policy="p"
     )
-    ready = ReadyPlan(
+    ready = PlanFile(
         terraform=cast("Terraform", terraform),
         plan=read_plan(PLAN),
         json=PLAN,
         parts=parts,
-        prior=StateSeen(lineage="l", serial=3),
+        prior=StateIdentity(lineage="l", serial=3),
         ephemeral=ephemeral,
         changes=True,
     )
     return ready, terraform
 
 
-def planned(ready: ReadyPlan, **more: Any) -> StackResult:
+def planned(ready: PlanFile, **more: Any) -> StackResult:
     given: dict[str, Any] = {"stack": STACK, "status": Status.PLANNED, "run": RUN, "digest": ready.digest}
     return StackResult(**(given | {"plan": ready.plan} | more))

@@ -6,18 +6,20 @@ from pathlib import Path
 
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.digest import DigestParts, sha256
-from holdfast.plans.saved_plan import Bundle, StateSeen
+from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.secrets.keys import Key
 
 KEY = Key.of(bytes(range(32)))
 OTHER_KEY = Key.of(bytes(range(1, 33)))
 
 
-def bundle(stack: str, *, run: str = "run-1", plan: bytes = b"the plan file", whole: bool = True) -> Bundle:
+def bundle(
+    stack: str, *, run: str = "run-1", plan: bytes = b"the plan file", whole: bool = True
+) -> SavedPlan:
     parts = DigestParts(
         plan=sha256(plan), lineage="l", serial=7, lock=sha256(b"lock"), inputs="i", made="m", policy="p"
     )
-    return Bundle(
+    return SavedPlan(
         stack=stack,
         run=run,
         digest=parts.digest(),
@@ -27,7 +29,7 @@ def bundle(stack: str, *, run: str = "run-1", plan: bytes = b"the plan file", wh
         module="module",
         place="kept",
         workspace="default",
-        dependencies={"network": StateSeen(lineage="n", serial=3)},
+        dependencies={"network": StateIdentity(lineage="n", serial=3)},
         selection=(stack,),
         created="2026-01-01T00:00:00+00:00",
         environment="dev",
@@ -43,7 +45,7 @@ def bundle(stack: str, *, run: str = "run-1", plan: bytes = b"the plan file", wh
     )
 
 
-def written(out: Path, *made: Bundle, key: Key = KEY) -> Path:
+def written(out: Path, *made: SavedPlan, key: Key = KEY) -> Path:
     """What `plan --out` leaves behind for these."""
     bundles.prepare_folder(out)
     for one in made:

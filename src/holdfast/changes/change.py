@@ -23,12 +23,12 @@ from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import Begun, Ended, Note
 from holdfast.plans.result import StackResult
-from holdfast.plans.saved_plan import Bundle, StateSeen
+from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import prepared, require_homes, state_at_hand
+from holdfast.plans.workdir import open_workdir, require_homes, state_at_hand
 from holdfast.recovery.explain import explain_unknown_run
-from holdfast.review.decide import budgeted, has_budget_of_change
+from holdfast.review.decide import has_change_budget, with_change_budget
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs import audit_trail, lanes
 from holdfast.runs.apply import used
@@ -97,7 +97,7 @@ async def plan_change(
 
 def _within_budget(context: ChangeContext, runs: tuple[RunExecutor, ...]) -> None:
     """What all of them together would lose decides about each. Those that are applied already count."""
-    if not has_budget_of_change(context.project.config, tuple(run.stack for run in runs)):
+    if not has_change_budget(context.project.config, tuple(run.stack for run in runs)):
         return
     losses = {run.stack.name: lost for run in runs if (lost := run.losses()) is not None}
     decisions = {
@@ -105,7 +105,7 @@ def _within_budget(context: ChangeContext, runs: tuple[RunExecutor, ...]) -> Non
         for run in runs
         if run.result.digest is not None and run.result.status in _STILL_OPEN
     }
-    for name, decision in budgeted(context.store, decisions, losses).items():
+    for name, decision in with_change_budget(context.store, decisions, losses).items():
         next(run for run in runs if run.stack.name == name).overruled(decision)
 
 
@@ -156,9 +156,9 @@ async def _write_bundles(
     bundles.write_change(out, statuses=statuses, digests=written, key=key)
 
 
-async def state_of(context: ChangeContext, stack: Stack) -> StateSeen:
+async def state_of(context: ChangeContext, stack: Stack) -> StateIdentity:
     """The identity of a state that this change does not plan."""
-    async with context.engines.slots, prepared(context, stack) as ready:
+    async with context.engines.slots, open_workdir(context, stack) as ready:
         content = state_at_hand(context.store, ready)
         if content is None:
             terraform = Terraform(context, ready)
@@ -208,7 +208,7 @@ async def _apply(
         checks = PlanChecks(context.project, context.engines, context.control, stacks, code=not reverse)
         runs = _open_runs(context, checks, stacks, what, saved=saved, on_checks=on_checks)
         try:
-            if confirm is None and not has_budget_of_change(context.project.config, stacks):
+            if confirm is None and not has_change_budget(context.project.config, stacks):
                 await _apply_flowing(context, runs, plan, reverse=reverse)
             else:
                 await _apply_by_wave(context, runs, plan, confirm, reverse=reverse)
@@ -330,7 +330,7 @@ def _stopped(context: ChangeContext, run: RunExecutor, needed: Iterable[RunExecu
 
 async def apply_bundles(
     context: ChangeContext,
-    found: Iterable[tuple[Stack, Bundle]],
+    found: Iterable[tuple[Stack, SavedPlan]],
     *,
     saved: str | None = None,
     on_checks: OnChecks | None = None,
@@ -368,7 +368,7 @@ def _warned(result: StackResult, warning: str | None) -> StackResult:
     return structs.replace(result, notes=(*result.notes, warning)) if warning else result
 
 
-def _require_store(store: RunStore, stack: Stack, bundle: Bundle) -> str | None:
+def _require_store(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | None:
     """Where the plan's own record cannot be reached, nobody can say whether it was used."""
     mark = store.used(bundle.digest)
     if mark is not None:
@@ -386,7 +386,7 @@ def _require_store(store: RunStore, stack: Stack, bundle: Bundle) -> str | None:
     return "the plan comes from another run store; only Terraform's own check for staleness is left"
 
 
-async def _require_dependencies(context: ChangeContext, stack: Stack, bundle: Bundle) -> None:
+async def _require_dependencies(context: ChangeContext, stack: Stack, bundle: SavedPlan) -> None:
     for name, then in bundle.dependencies.items():
         if name not in context.project.stacks:
             raise Refused(

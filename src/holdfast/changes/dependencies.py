@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
-from holdfast.plans.result import ErrorShown, StackResult
+from holdfast.plans.result import ResultError, StackResult
 from holdfast.plans.status import Status
 from holdfast.stacks.order import waves
 from holdfast.stacks.stack import Stack
@@ -95,7 +95,7 @@ def blocked(result: StackResult, dependency: str, why: str, *, ends: bool = Fals
         result,
         status=Status.BLOCKED,
         digest=None,
-        error=ErrorShown(
+        error=ResultError(
             code="HF-RUN-3",
             message=f"{result.stack.name} {relation} {dependency}, which {why}{reason}",
             hint=hint,

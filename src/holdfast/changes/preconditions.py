@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from holdfast.changes.repository import Repository
 from holdfast.kernel.errors import Refused, UsageError
-from holdfast.plans.saved_plan import Bundle
+from holdfast.plans.saved_plan import SavedPlan
 from holdfast.secrets.keys import is_key_configured
 from holdfast.stacks.stack import Stack
 from holdfast.store.place import folders_of
@@ -61,7 +61,9 @@ def require_disk_space(repository: Repository) -> None:
         require_free_space(places)
 
 
-def stacks_of_bundles(repository: Repository, bundles: Iterable[Bundle]) -> tuple[tuple[Stack, Bundle], ...]:
+def stacks_of_bundles(
+    repository: Repository, bundles: Iterable[SavedPlan]
+) -> tuple[tuple[Stack, SavedPlan], ...]:
     """Each saved plan with its stack, all of which must be in this repository."""
     pairs = []
     for bundle in bundles:

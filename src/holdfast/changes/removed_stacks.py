@@ -8,7 +8,7 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place
 from holdfast.plans.backend_config import managed_place
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.result import ErrorShown, StackResult
+from holdfast.plans.result import ResultError, StackResult
 from holdfast.plans.status import Status
 from holdfast.stacks.stack import RemovedStack, Stack
 from holdfast.states.operations import pull, resources_of
@@ -42,7 +42,7 @@ class Gone(Struct, frozen=True, kw_only=True):
         return StackResult(
             stack=self.removed.stack or _stranger(name),
             status=Status.REMOVED,
-            error=ErrorShown(
+            error=ResultError(
                 code="HF-STACK-20",
                 message=self.reason,
                 hint=f"If they are to go: bring the file back, `holdfast plan {name} --destroy --out DIR`, "

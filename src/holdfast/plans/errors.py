@@ -34,7 +34,7 @@ class StateLocked(Busy):
         self.lock = lock
 
 
-def unknown_outcome(name: str, run: str, answer: CommandResult) -> UnknownOutcome:
+def apply_interrupted(name: str, run: str, answer: CommandResult) -> UnknownOutcome:
     late = "took longer than its time limit, did not end in its grace either, and was killed; it "
     return UnknownOutcome(
         "HF-RUN-6",
@@ -55,7 +55,7 @@ def plugin_died(name: str, run: str, unfinished: tuple[str, ...]) -> UnknownOutc
     )
 
 
-def left_after_grace(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
+def apply_timed_out(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
     """A time limit, and then the end of the grace: Terraform did not wait for the provider's answer."""
     return UnknownOutcome(
         "HF-TIME-2",
@@ -67,7 +67,7 @@ def left_after_grace(name: str, run: str, unfinished: tuple[str, ...], done: str
     )
 
 
-def left_at_once(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
+def apply_force_cancelled(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
     """A second interrupt: Terraform did not wait for the provider's answer."""
     return UnknownOutcome(
         "HF-RUN-7",

@@ -6,7 +6,7 @@ import posixpath
 
 from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Place, Problem, Refused
 from holdfast.plans.errors import Cancelled, StateLocked, TerraformFailed, tail
-from holdfast.plans.workdir import Prepared
+from holdfast.plans.workdir import StackWorkdir
 from holdfast.terraform.diagnostics import Diagnostic, parse_lock_info
 from holdfast.terraform.engine.interface import CommandResult, Product
 from holdfast.terraform.stream import CommandOutput
@@ -19,7 +19,7 @@ _SAYS_NOT_WHO = "This Terraform does not say who holds an http lock"
 _CODES = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}
 
 
-def failure(ready: Prepared, phase: str, answer: CommandResult, heard: CommandOutput) -> HoldfastError:
+def failure(ready: StackWorkdir, phase: str, answer: CommandResult, heard: CommandOutput) -> HoldfastError:
     """What the end of a command that changes nothing means."""
     name = ready.stack.name
     if answer.timed_out:
@@ -40,7 +40,7 @@ def failure(ready: Prepared, phase: str, answer: CommandResult, heard: CommandOu
     return said(ready, phase, answer, heard)
 
 
-def said(ready: Prepared, phase: str, answer: CommandResult, heard: CommandOutput) -> HoldfastError:
+def said(ready: StackWorkdir, phase: str, answer: CommandResult, heard: CommandOutput) -> HoldfastError:
     """Terraform's own words."""
     name = ready.stack.name
     errors = [one for one in heard.diagnostics if one.severity == "error"]
@@ -66,14 +66,14 @@ def said(ready: Prepared, phase: str, answer: CommandResult, heard: CommandOutpu
     )
 
 
-def _is_blind(ready: Prepared) -> bool:
+def _is_blind(ready: StackWorkdir) -> bool:
     """Terraform before 1.15 names the one who asks for an http lock, not the one who holds it."""
     engine = ready.engine.identity
     is_old = engine.product is Product.TERRAFORM and Version.parse(engine.version) < _NAMES_HTTP_HOLDER
     return ready.home.type == "http" and is_old
 
 
-def problem_of(ready: Prepared, code: str, one: Diagnostic) -> Problem:
+def problem_of(ready: StackWorkdir, code: str, one: Diagnostic) -> Problem:
     """A diagnostic names files relative to the work directory; a person knows them by the source."""
     detail = " ".join(one.detail.split())
     message = f"{one.summary}: {detail}" if detail else one.summary

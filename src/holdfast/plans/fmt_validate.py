@@ -24,7 +24,7 @@ from holdfast.plans.context import ChangeContext, Engines
 from holdfast.plans.errors import Cancelled, TerraformFailed, tail
 from holdfast.plans.failures import problem_of
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import prepared
+from holdfast.plans.workdir import open_workdir
 from holdfast.secrets.stack_secrets import references_of, without_secrets, without_values
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock, files
@@ -186,7 +186,7 @@ async def _say(context: ChangeContext, group: _Group, stack: CheckedStack, *, fi
 @contextlib.asynccontextmanager
 async def _ready(context: ChangeContext, stack: Stack) -> AsyncIterator[Terraform]:
     """A state that is not in order, or that nobody here may read, is no reason to leave code unlooked at."""
-    async with prepared(context, stack, for_state=True, stateless=True) as ready:
+    async with open_workdir(context, stack, for_state=True, stateless=True) as ready:
         yield Terraform(context, ready)
 
 

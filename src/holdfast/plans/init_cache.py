@@ -25,7 +25,7 @@ from msgspec import Struct
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.reader import constant
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.workdir import Prepared
+from holdfast.plans.workdir import StackWorkdir
 from holdfast.system import files
 from holdfast.terraform.engine.mirror import Mirror, Package, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock
@@ -40,7 +40,7 @@ def platform_name() -> str:
     return f"{sys.platform}_{_MACHINES.get(platform.machine(), platform.machine())}"
 
 
-class Initialised(Struct, frozen=True, kw_only=True):
+class InitResult(Struct, frozen=True, kw_only=True):
     """What an init left behind, and what the commands after it need to know."""
 
     lock: bytes | None
@@ -49,7 +49,7 @@ class Initialised(Struct, frozen=True, kw_only=True):
     """Every provider was probed to speak without plugin TLS."""
 
 
-def decides(code: Code, prepared: Prepared) -> str:
+def decides(code: Code, prepared: StackWorkdir) -> str:
     """A digest of what decides init: providers and modules asked for, backend, engine; not the other code.
 
     Folders count as they lie to the root module: that is all that init writes down of them.
@@ -112,10 +112,10 @@ def starts_no_program(modules: Iterable[ModuleCode], cli_config: str | None) -> 
     return True
 
 
-class Initialiser:
+class InitCache:
     """For one prepared stack: look, link, and remember."""
 
-    def __init__(self, context: ChangeContext, prepared: Prepared) -> None:
+    def __init__(self, context: ChangeContext, prepared: StackWorkdir) -> None:
         self._context = context
         self._prepared = prepared
         self._module = prepared.work.module
@@ -126,7 +126,7 @@ class Initialiser:
 
     # What need not be done again
 
-    def known(self) -> Initialised | None:
+    def known(self) -> InitResult | None:
         """An init that was done here before, or one that can be put together from what is known."""
         lock = files.content_of(self._prepared.work.lock_file)
         found = self._here_before(lock) or self._from_template(lock)
@@ -139,7 +139,7 @@ class Initialiser:
         settings = json.dumps(self._prepared.home.settings, sort_keys=True, default=str)
         return hashlib.sha256(f"{self._decides}\0{lock!r}\0{settings}".encode()).hexdigest()
 
-    def _here_before(self, lock: bytes | None) -> Initialised | None:
+    def _here_before(self, lock: bytes | None) -> InitResult | None:
         record = _read(self._record)
         if record is None or record.get("key") != self._key(lock) or not self._reusable:
             return None
@@ -152,7 +152,7 @@ class Initialiser:
         """Where a secret had to go by file nothing was kept, and a workspace is chosen anew each time."""
         return not self._prepared.home.secret_on_disk and self._prepared.stack.workspace == "default"
 
-    def _from_template(self, lock: bytes | None) -> Initialised | None:
+    def _from_template(self, lock: bytes | None) -> InitResult | None:
         """Stacks that Holdfast keeps differ in nothing that init writes down."""
         if not self._prepared.home.managed:
             return None
@@ -210,13 +210,13 @@ class Initialiser:
             self._context.project.code.module(folder) for folder in self._prepared.modules
         )
 
-    def done(self, source_lock: bytes | None) -> Initialised:
+    def done(self, source_lock: bytes | None) -> InitResult:
         """After a real init: take packages into the mirror, and remember what need not be done again."""
         lock = files.content_of(self._prepared.work.lock_file)
         found = self._linked(lock)
         if found is None:
             self._harvest()
-            found = self._linked(lock) or Initialised(lock=lock, plain=False)
+            found = self._linked(lock) or InitResult(lock=lock, plain=False)
         self._remember(source_lock, found)
         self._keep_template(source_lock, found)
         if self._linked(lock) is not None:
@@ -236,14 +236,14 @@ class Initialiser:
                 )
                 self._mirror.add(place.resolve(), one.package_hashes, plain=plain)
 
-    def _linked(self, lock: bytes | None) -> Initialised | None:
+    def _linked(self, lock: bytes | None) -> InitResult | None:
         """Every provider of the lock file, linked from the mirror; None when one is not there."""
         if lock is None:
-            return None if self._asks_for_providers() else Initialised(lock=None, plain=True)
+            return None if self._asks_for_providers() else InitResult(lock=None, plain=True)
         packages = [self._link(one) for one in read_lock(lock)]
         if any(package is None for package in packages):
             return None
-        return Initialised(lock=lock, plain=all(package.plain for package in packages if package is not None))
+        return InitResult(lock=lock, plain=all(package.plain for package in packages if package is not None))
 
     def _link(self, provider: LockedProvider) -> Package | None:
         package = self._mirror.find(provider)
@@ -267,12 +267,12 @@ class Initialiser:
         if lock is not None:
             self._prepared.work.lock_file.write_text(lock_text_without_hashes(read_lock(lock)))
 
-    def _remember(self, source_lock: bytes | None, found: Initialised) -> None:
+    def _remember(self, source_lock: bytes | None, found: InitResult) -> None:
         left = [str(path) for path in (_BACKEND, _MODULES) if (self._module / path).exists()]
         record = {"key": self._key(source_lock), "left": left, "lock": _text(found.lock)}
         self._record.write_text(json.dumps(record))
 
-    def _keep_template(self, source_lock: bytes | None, found: Initialised) -> None:
+    def _keep_template(self, source_lock: bytes | None, found: InitResult) -> None:
         backend = _read(self._module / _BACKEND)
         if not self._prepared.home.managed or backend is None or self._fetches_modules():
             return

@@ -17,10 +17,10 @@ from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.result import StackResult
 from holdfast.plans.retry import Retrying
-from holdfast.plans.saved_plan import Bundle, StateSeen
+from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import Prepared, state_at_hand
+from holdfast.plans.workdir import StackWorkdir, state_at_hand
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
@@ -33,12 +33,12 @@ from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.workdirs.workdir import archive_new_files, restore_files
 
 
-class ReadyPlan(MaskedStruct, frozen=True, kw_only=True):
+class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     terraform: Terraform
     plan: Plan
     json: bytes
     parts: DigestParts
-    prior: StateSeen
+    prior: StateIdentity
     """The state it was made against."""
     ephemeral: bool
     """The code has variables that no plan holds: the apply needs them again."""
@@ -60,9 +60,9 @@ class ReadyPlan(MaskedStruct, frozen=True, kw_only=True):
             raise Refused("HF-BUND-3", f"{stack}: the plan changed after it was shown")
 
 
-async def make(
-    context: ChangeContext, stack: Stack, ready: Prepared, options: PlanOptions, retrying: Retrying
-) -> ReadyPlan:
+async def create_plan(
+    context: ChangeContext, stack: Stack, ready: StackWorkdir, options: PlanOptions, retrying: Retrying
+) -> PlanFile:
     """Init, validate, plan, show; and a look whether the state is the one this stack had."""
     last_seen = context.store.last_seen(stack.name)
     state_continuity.require_readable(stack, ready.home, last_seen)
@@ -74,9 +74,7 @@ async def make(
     return structs.replace(made, notes=(*ready.notes, *lock_note, *terraform.warnings))
 
 
-async def make_again(
-    context: ChangeContext, stack: Stack, before: ReadyPlan, options: PlanOptions
-) -> ReadyPlan:
+async def replan(context: ChangeContext, stack: Stack, before: PlanFile, options: PlanOptions) -> PlanFile:
     """A new plan of the same code in the same place, after an apply: what init left is still right."""
     last_seen = context.store.last_seen(stack.name)
     made = await _planned(context, stack, before.terraform, options, last_seen)
@@ -89,7 +87,7 @@ async def _planned(
     terraform: Terraform,
     options: PlanOptions,
     last_seen: StateRecord | None,
-) -> ReadyPlan:
+) -> PlanFile:
     ready = terraform.prepared
     state_continuity.require_readable(stack, ready.home, last_seen)
     try:
@@ -104,7 +102,7 @@ async def _planned(
     state_continuity.record(context.store, stack.name, ready.home, prior, known=last_seen)
     lock = terraform.lock
     seen = state_continuity.identity(prior)
-    return ReadyPlan(
+    return PlanFile(
         terraform=terraform,
         plan=plan,
         json=plan_json,
@@ -125,9 +123,9 @@ async def _planned(
     )
 
 
-async def restore(
-    context: ChangeContext, stack: Stack, ready: Prepared, bundle: Bundle, retrying: Retrying
-) -> ReadyPlan:
+async def from_saved_plan(
+    context: ChangeContext, stack: Stack, ready: StackWorkdir, bundle: SavedPlan, retrying: Retrying
+) -> PlanFile:
     """Bring a bundle's plan into a work directory, as if it had just been made there."""
     state_continuity.require_readable(stack, ready.home, context.store.last_seen(stack.name))
     _require_same(stack, bundle, ready, policy=policy_digest(context.project, stack))
@@ -146,12 +144,12 @@ async def restore(
         restore_files(ready.work, bundle.made)
     plan = read_plan(bundle.json)
     _register_secrets(context.redactor, plan)
-    return ReadyPlan(
+    return PlanFile(
         terraform=terraform,
         plan=plan,
         json=bundle.json,
         parts=bundle.parts,
-        prior=StateSeen(lineage=bundle.parts.lineage, serial=bundle.parts.serial),
+        prior=StateIdentity(lineage=bundle.parts.lineage, serial=bundle.parts.serial),
         ephemeral=bundle.ephemeral,
         changes=bundle.changes,
         destroy=bundle.destroy,
@@ -159,19 +157,19 @@ async def restore(
     )
 
 
-def bundle_of(
+def to_saved_plan(
     store: RunStore,
-    ready: ReadyPlan,
+    ready: PlanFile,
     result: StackResult,
     *,
-    dependencies: dict[str, StateSeen],
+    dependencies: dict[str, StateIdentity],
     selection: tuple[str, ...],
-) -> Bundle | None:
+) -> SavedPlan | None:
     """What `plan --out` writes; None when there is no plan."""
     if result.digest is None or result.engine is None or result.run is None:
         return None
     stack, prepared = result.stack, ready.terraform.prepared
-    return Bundle(
+    return SavedPlan(
         stack=stack.name,
         run=result.run,
         digest=result.digest,
@@ -197,7 +195,7 @@ def bundle_of(
     )
 
 
-def _require_same(stack: Stack, bundle: Bundle, ready: Prepared, *, policy: str) -> None:
+def _require_same(stack: Stack, bundle: SavedPlan, ready: StackWorkdir, *, policy: str) -> None:
     """The stack, the engine and the inputs the plan was made for, or no apply."""
     identity = ready.engine.identity
     if bundle.engine != {"product": identity.product.value, "version": identity.version}:
@@ -235,7 +233,7 @@ async def _prior(terraform: Terraform) -> StateFile:
         return read_state(await terraform.state_pull())
 
 
-def _lock_note(ready: Prepared, now: bytes | None) -> tuple[str, ...]:
+def _lock_note(ready: StackWorkdir, now: bytes | None) -> tuple[str, ...]:
     if now is None or now == ready.source_lock:
         return ()
     what = "is missing in the source" if ready.source_lock is None else "would change"

@@ -16,7 +16,7 @@ from holdfast.terraform.engine.interface import EngineId
 from holdfast.terraform.plan.model import Plan
 
 
-class ErrorShown(Struct, frozen=True, kw_only=True):
+class ResultError(Struct, frozen=True, kw_only=True):
     code: str
     message: str
     hint: str | None = None
@@ -38,8 +38,8 @@ class StackResult(MaskedStruct, frozen=True, kw_only=True):
     decision: Decision = field(default_factory=Allow)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     duration: float = 0.0
-    error: ErrorShown | None = None
-    problems: tuple[ErrorShown, ...] = ()
+    error: ResultError | None = None
+    problems: tuple[ResultError, ...] = ()
     """Everything that went wrong; `error` is the first of them, or what sums them up."""
     notes: tuple[str, ...] = ()
     """What a person should know: a pending dependency, a changed lock file."""

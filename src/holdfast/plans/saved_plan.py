@@ -36,14 +36,14 @@ CHANGE_SEALED = "change.sealed"
 _FORMAT = 1
 
 
-class StateSeen(Struct, frozen=True, kw_only=True):
+class StateIdentity(Struct, frozen=True, kw_only=True):
     """A state's identity at one moment."""
 
     lineage: str
     serial: int
 
 
-class Bundle(MaskedStruct, frozen=True, kw_only=True):
+class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
     """What is in it, once it was found whole."""
 
     stack: str
@@ -56,7 +56,7 @@ class Bundle(MaskedStruct, frozen=True, kw_only=True):
     module: str
     place: str
     workspace: str
-    dependencies: dict[str, StateSeen]
+    dependencies: dict[str, StateIdentity]
     selection: tuple[str, ...]
     created: str
     environment: str | None
@@ -87,7 +87,7 @@ def prepare_folder(out: Path) -> None:
     files.private_folder(out)
 
 
-def write(out: Path, bundle: Bundle, summary: dict[str, object], key: Key) -> Path:
+def write(out: Path, bundle: SavedPlan, summary: dict[str, object], key: Key) -> Path:
     folder = files.private_folder(out / bundle.stack)
     readable = (
         json.dumps({"version": _FORMAT, "run": bundle.run, "key": key.id, **summary}, indent=2, default=str)
@@ -131,7 +131,7 @@ def _change_context(change: str) -> str:
     return f"change\0{change}"
 
 
-def load(folder: Path, key: Key) -> tuple[Bundle, ...]:
+def load(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
     """Every bundle of a folder that `plan --out` wrote, or the one of a stack's folder below it."""
     if _any_of(folder, (CHANGE, CHANGE_SEALED)):
         return _load_change(folder, key)
@@ -144,7 +144,7 @@ def load(folder: Path, key: Key) -> tuple[Bundle, ...]:
     )
 
 
-def _load_change(folder: Path, key: Key) -> tuple[Bundle, ...]:
+def _load_change(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
     readable, (change,) = _readable(folder, CHANGE, ("change",))
     document = json.loads(_open(folder, CHANGE_SEALED, key, _change_context(change)))
     if document["summary"] != sha256(readable):
@@ -183,7 +183,7 @@ def _readable(folder: Path, name: str, keys: tuple[str, ...]) -> tuple[bytes, tu
     return content, words
 
 
-def read(folder: Path, key: Key) -> Bundle:
+def read(folder: Path, key: Key) -> SavedPlan:
     """The bundle, or a refusal: any byte of any file that is not as it was written."""
     readable, (run, stack) = _readable(folder, SUMMARY, ("run", "stack"))
     document = json.loads(_open(folder, DIGEST, key, _context(run, stack, "digest")))
@@ -210,10 +210,10 @@ def read(folder: Path, key: Key) -> Bundle:
             "created", "environment", "production", "changes", "ephemeral", "destroy", "targeted",
         )
     }  # fmt: skip
-    return Bundle(
+    return SavedPlan(
         **fields,
         parts=parts,
-        dependencies={name: StateSeen(**seen) for name, seen in document["dependencies"].items()},
+        dependencies={name: StateIdentity(**seen) for name, seen in document["dependencies"].items()},
         selection=tuple(document["selection"]),
         plan=plan,
         json=contents["json"] or b"",

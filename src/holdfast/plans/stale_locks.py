@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from holdfast.kernel.errors import EngineError, HoldfastError
-from holdfast.plans.workdir import Prepared
+from holdfast.plans.workdir import StackWorkdir
 from holdfast.store.blobs import encode_name
 from holdfast.store.encrypted_blobs import to_json
 from holdfast.store.run_store import RunStore
@@ -19,7 +19,7 @@ _SKEW = timedelta(seconds=5)
 
 
 @contextlib.contextmanager
-def noted(store: RunStore, prepared: Prepared) -> Iterator[None]:
+def noted(store: RunStore, prepared: StackWorkdir) -> Iterator[None]:
     """A note that goes with the plan, unless Terraform was killed: then its lock may be there still.
 
     A kept state is not locked, and a local lock dies with its process.
@@ -46,7 +46,7 @@ def noted(store: RunStore, prepared: Prepared) -> Iterator[None]:
                 encrypted.remove(name)
 
 
-def left_by_the_dead(store: RunStore, stack: str, lock: LockInfo) -> bool:
+def held_by_dead_process(store: RunStore, stack: str, lock: LockInfo) -> bool:
     """Whether a plan of this machine, whose process is proved dead, can have taken this lock; nobody else."""
     encrypted = store.encrypted
     dead = False

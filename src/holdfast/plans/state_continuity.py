@@ -9,7 +9,7 @@ from msgspec import structs
 
 from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.plans.backend_config import StateHome, managed_place
-from holdfast.plans.saved_plan import StateSeen
+from holdfast.plans.saved_plan import StateIdentity
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock, files
@@ -78,12 +78,12 @@ def _held(record: StateRecord) -> str:
     return f"{what} (serial {record.serial})"
 
 
-def identity(state: StateFile) -> StateSeen:
+def identity(state: StateFile) -> StateIdentity:
     match state:
         case State(lineage=lineage, serial=serial):
-            return StateSeen(lineage=lineage, serial=serial)
+            return StateIdentity(lineage=lineage, serial=serial)
         case _:
-            return StateSeen(lineage="", serial=0)
+            return StateIdentity(lineage="", serial=0)
 
 
 def record(

@@ -6,12 +6,12 @@ import base64
 
 from msgspec import Struct
 
-from holdfast.plans.workdir import Prepared
+from holdfast.plans.workdir import StackWorkdir
 from holdfast.store.place import describe
 from holdfast.store.run_store import RunStore
 
 
-class Writing(Struct, frozen=True, kw_only=True):
+class StateWriter(Struct, frozen=True, kw_only=True):
     """A command that may write the state, and the run it does so for."""
 
     run: str
@@ -20,7 +20,9 @@ class Writing(Struct, frozen=True, kw_only=True):
     """The id that its journal has; None for what has none."""
 
 
-def attend(store: RunStore, who: str, prepared: Prepared, writes: Writing | None) -> dict[str, object] | None:
+def attend(
+    store: RunStore, who: str, prepared: StackWorkdir, writes: StateWriter | None
+) -> dict[str, object] | None:
     """None where there is nothing to attend to: the code's own backend, and a command that only reads."""
     if not prepared.home.managed and (writes is None or writes.journal is None):
         return None

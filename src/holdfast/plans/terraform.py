@@ -18,11 +18,11 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import StateLocked, TerraformFailed
 from holdfast.plans.events import Entered, Note
 from holdfast.plans.failures import failure, problem_of
-from holdfast.plans.init_cache import Initialised, Initialiser, starts_no_program
+from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
 from holdfast.plans.retry import Retrying, retried
-from holdfast.plans.stale_locks import left_by_the_dead, noted
-from holdfast.plans.supervision import Writing, attend
-from holdfast.plans.workdir import Prepared
+from holdfast.plans.stale_locks import held_by_dead_process, noted
+from holdfast.plans.supervision import StateWriter, attend
+from holdfast.plans.workdir import StackWorkdir
 from holdfast.system import files
 from holdfast.terraform import argv
 from holdfast.terraform.diagnostics import read_validation
@@ -60,7 +60,9 @@ T = TypeVar("T")
 class Terraform:
     """The commands of one stack, in the order a run needs them."""
 
-    def __init__(self, context: ChangeContext, prepared: Prepared, retrying: Retrying | None = None) -> None:
+    def __init__(
+        self, context: ChangeContext, prepared: StackWorkdir, retrying: Retrying | None = None
+    ) -> None:
         self.context = context
         self.prepared = prepared
         self.retrying = retrying or context.retrying(prepared.stack.name)
@@ -84,7 +86,7 @@ class Terraform:
         heard: CommandOutput | None = None,
         providers: str | None = None,
         cancel_level: int = 1,
-        writes: Writing | None = None,
+        writes: StateWriter | None = None,
     ) -> CommandResult:
         """One command. With `heard`, its lines are read as they come; one that writes says for whom."""
         prepared = self.prepared
@@ -132,14 +134,14 @@ class Terraform:
     async def init(self) -> None:
         """Make the work directory ready, without Terraform where what decides it is known already."""
         self._laid_lock = files.content_of(self.prepared.work.lock_file)
-        known = Initialiser(self.context, self.prepared).known()
+        known = InitCache(self.context, self.prepared).known()
         if known is None:
             await self._init_for_real()
         else:
             self._take(known, skipped=True)
 
     async def _init_for_real(self) -> None:
-        initialiser = Initialiser(self.context, self.prepared)
+        initialiser = InitCache(self.context, self.prepared)
         if self._laid_lock is not None:
             self.prepared.work.lock_file.write_bytes(self._laid_lock)
         async with initialiser.filling():
@@ -162,7 +164,7 @@ class Terraform:
         finally:
             remove_files(work, (argv.BACKEND_FILE,))
 
-    def _take(self, initialised: Initialised, *, skipped: bool) -> None:
+    def _take(self, initialised: InitResult, *, skipped: bool) -> None:
         self.lock = initialised.lock
         self._skipped = skipped
         self._plain = initialised.plain
@@ -249,7 +251,7 @@ class Terraform:
                 return await self._with_init(lambda: self._plan(options))
             except StateLocked as error:
                 name = self.prepared.stack.name
-                if error.lock is None or not left_by_the_dead(self.context.store, name, error.lock):
+                if error.lock is None or not held_by_dead_process(self.context.store, name, error.lock):
                     raise
                 await self.force_unlock(error.lock.id)
                 self.context.control.tell(
@@ -304,7 +306,7 @@ class Terraform:
             argv.apply(variables_files=variables_files, lock_seconds=self.context.control.wait),
             heard=heard,
             providers=self.providers,
-            writes=Writing(run=run, why="apply", journal=journal or run),
+            writes=StateWriter(run=run, why="apply", journal=journal or run),
         )
 
     async def outputs(self) -> bytes:
@@ -321,7 +323,7 @@ class Terraform:
         return b"" if is_blank_state(answer.out) else answer.out
 
     async def state_push(self, file: str, run: str) -> None:
-        answer = await self._run("state", argv.state_push(file), writes=Writing(run=run, why="push"))
+        answer = await self._run("state", argv.state_push(file), writes=StateWriter(run=run, why="push"))
         if answer.code != 0:
             raise failure(self.prepared, "state push", answer, CommandOutput())
 

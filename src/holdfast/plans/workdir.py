@@ -50,7 +50,7 @@ from holdfast.terraform.workdirs.workdir import (
 INLINE_FILE = "holdfast.inline.tfvars.json"
 
 
-class Prepared(MaskedStruct, frozen=True, kw_only=True):
+class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
     """A stack that is laid out and may be given to its engine."""
 
     stack: Stack
@@ -74,9 +74,9 @@ class Prepared(MaskedStruct, frozen=True, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def prepared(
+async def open_workdir(
     context: ChangeContext, stack: Stack, *, for_state: bool = False, stateless: bool = False
-) -> AsyncIterator[Prepared]:
+) -> AsyncIterator[StackWorkdir]:
     """Hold a work directory for the stack; what is secret in it goes when the run ends.
 
     `for_state` is for commands that bring or read a state, which must work when nothing else may.
@@ -114,7 +114,7 @@ async def prepared(
         remove_files(work, (WORKSPACE_FILE,))
         try:
             _private_files(work, home, inline)
-            yield Prepared(
+            yield StackWorkdir(
                 stack=stack,
                 engine=context.engines.open(choice.engine),
                 work=work,
@@ -165,7 +165,7 @@ def _home(project: Project, stack: Stack, settings: Mapping[str, object]) -> Sta
     )
 
 
-def state_at_hand(store: RunStore, ready: Prepared) -> bytes | None:
+def state_at_hand(store: RunStore, ready: StackWorkdir) -> bytes | None:
     """The state's content where it can be had without Terraform; empty for none. None: only Terraform can."""
     if ready.home.managed:
         version = store.states.current(ready.stack.name)

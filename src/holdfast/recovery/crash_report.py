@@ -6,7 +6,7 @@ from holdfast.kernel.errors import HoldfastError, UnknownOutcome
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import Prepared, prepared, state_at_hand
+from holdfast.plans.workdir import StackWorkdir, open_workdir, state_at_hand
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.claims import Claim, HolderLiveness, holder_liveness
 from holdfast.runs.intent import PlanIntent
@@ -43,7 +43,7 @@ def require_plan_intent(claim: Claim) -> PlanIntent:
 async def look(context: ChangeContext, stack: Stack, claim: Claim, journal: Journal) -> Aftermath:
     """Reads only. A state that cannot be reached is part of the answer."""
     try:
-        async with prepared(context, stack, for_state=True) as ready:
+        async with open_workdir(context, stack, for_state=True) as ready:
             content = _newer(context.store.errored(stack.name), await state_now(context, ready))
             seen = read_contents(content)
     except HoldfastError as error:
@@ -87,7 +87,7 @@ def gather(
     )
 
 
-async def state_now(context: ChangeContext, ready: Prepared) -> bytes | None:
+async def state_now(context: ChangeContext, ready: StackWorkdir) -> bytes | None:
     """None where there is no state, as whoever keeps it answers; empty where a file has not one byte."""
     if ready.home.managed or ready.home.file is not None:
         content = state_at_hand(context.store, ready)

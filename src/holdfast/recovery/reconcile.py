@@ -21,7 +21,7 @@ from holdfast.plans.errors import StateLocked, TerraformFailed
 from holdfast.plans.plan_file import has_ephemeral_variables
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import Prepared, prepared
+from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.recovery import change_outcome as found
 from holdfast.recovery.cleanup import end_leftovers, past_the_lock
 from holdfast.recovery.crash_report import Aftermath, gather, require_plan_intent, state_now
@@ -139,7 +139,7 @@ async def _brought_back(
     declared: str | None,
 ) -> Reconciled:
     notes = [*await end_leftovers(journal)]
-    async with prepared(context, stack, for_state=True) as ready:
+    async with open_workdir(context, stack, for_state=True) as ready:
         notes += await state_back(context, ready, claim)
         content = await state_now(context, ready)
         aftermath = gather(context.store, claim, journal, content)
@@ -188,7 +188,7 @@ class _Work:
     def __init__(
         self,
         context: ChangeContext,
-        ready: Prepared,
+        ready: StackWorkdir,
         aftermath: Aftermath,
         resolution: Resolution,
         *,

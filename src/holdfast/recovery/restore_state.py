@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import Prepared
+from holdfast.plans.workdir import StackWorkdir
 from holdfast.recovery.cleanup import Fate, fate_of_unsaved, past_the_lock
 from holdfast.recovery.crash_report import require_plan_intent, state_before, state_now
 from holdfast.runs.claims import Claim
@@ -13,7 +13,7 @@ from holdfast.system import clock
 from holdfast.terraform.statefile.model import State, read_state
 
 
-async def state_back(context: ChangeContext, ready: Prepared, claim: Claim) -> list[str]:
+async def state_back(context: ChangeContext, ready: StackWorkdir, claim: Claim) -> list[str]:
     """What Terraform could not save is saved; a local state that a kill emptied comes from its backup."""
     stack, store = ready.stack, context.store
     notes = []

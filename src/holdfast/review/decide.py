@@ -17,9 +17,9 @@ from holdfast.guard.evaluate import (
 )
 from holdfast.guard.plan_context import PlanContext, StackFinding
 from holdfast.plans.context import Project
-from holdfast.plans.plan_file import ReadyPlan
+from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import policy_of
-from holdfast.plans.result import ErrorShown
+from holdfast.plans.result import ResultError
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import Approval
@@ -29,8 +29,8 @@ from holdfast.system import clock
 _READS = re.compile(r"""\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\[\s*"(?P<key>[^"]+)"\s*\])?""")
 
 
-def situation_of(
-    project: Project, stack: Stack, ready: ReadyPlan, findings: tuple[StackFinding, ...] = ()
+def plan_context(
+    project: Project, stack: Stack, ready: PlanFile, findings: tuple[StackFinding, ...] = ()
 ) -> PlanContext:
     removed = any(output.removed for output in ready.plan.outputs)
     return PlanContext(
@@ -45,7 +45,7 @@ def situation_of(
     )
 
 
-def _read_outputs(project: Project, stack: Stack, ready: ReadyPlan) -> Iterator[str]:
+def _read_outputs(project: Project, stack: Stack, ready: PlanFile) -> Iterator[str]:
     """Outputs that stacks which depend on this one read. One that takes them all together reads them all."""
     names = [output.name for output in ready.plan.outputs]
     for other in project.stacks.values():
@@ -58,12 +58,12 @@ def _read_outputs(project: Project, stack: Stack, ready: ReadyPlan) -> Iterator[
                 yield from (read,) if read else names
 
 
-async def judged(
+async def decide(
     project: Project,
     store: RunStore,
     checks: PlanChecks,
     stack: Stack,
-    ready: ReadyPlan,
+    ready: PlanFile,
     *,
     digest: str,
     saved: bool = False,
@@ -75,12 +75,16 @@ async def judged(
     """
     found = await checks.of(stack, ready)
     decision = evaluate_plan(
-        ready.plan, policy_of(project.config, stack), situation_of(project, stack, ready, found)
+        ready.plan, policy_of(project.config, stack), plan_context(project, stack, ready, found)
     )
-    return consented(store, decision, digest) if saved or not isinstance(decision, Allow) else decision
+    return (
+        with_recorded_approvals(store, decision, digest)
+        if saved or not isinstance(decision, Allow)
+        else decision
+    )
 
 
-def consented(store: RunStore, decision: Decision, digest: str) -> Decision:
+def with_recorded_approvals(store: RunStore, decision: Decision, digest: str) -> Decision:
     return with_approvals(decision, approvals_for(store, digest), now=_now())
 
 
@@ -94,22 +98,24 @@ def _now() -> str:
     return clock.now().isoformat()
 
 
-def lost_in(project: Project, stack: Stack, ready: ReadyPlan) -> StackDeletions:
-    return stack_deletions(ready.plan, policy_of(project.config, stack), situation_of(project, stack, ready))
+def deletions_in(project: Project, stack: Stack, ready: PlanFile) -> StackDeletions:
+    return stack_deletions(ready.plan, policy_of(project.config, stack), plan_context(project, stack, ready))
 
 
-def budgeted(
+def with_change_budget(
     store: RunStore, decisions: dict[str, tuple[Decision, str]], losses: dict[str, StackDeletions]
 ) -> dict[str, Decision]:
     """The decisions once all stacks of the change are looked at together."""
     found = evaluate_change(losses.values())
     return {
-        name: consented(store, with_reasons(decision, found[name]), digest) if found.get(name) else decision
+        name: with_recorded_approvals(store, with_reasons(decision, found[name]), digest)
+        if found.get(name)
+        else decision
         for name, (decision, digest) in decisions.items()
     }
 
 
-def has_budget_of_change(config: Config, stacks: tuple[Stack, ...]) -> bool:
+def has_change_budget(config: Config, stacks: tuple[Stack, ...]) -> bool:
     """Whether what one stack may do depends on the others."""
     return any(policy_of(config, stack).per_change.allows(0) is not None for stack in stacks)
 
@@ -117,7 +123,7 @@ def has_budget_of_change(config: Config, stacks: tuple[Stack, ...]) -> bool:
 # What a person is told
 
 
-def refusal_of(
+def refusal_error(
     stack: str,
     decision: Decision,
     approvals: tuple[Approval, ...],
@@ -126,7 +132,7 @@ def refusal_of(
     digest: str,
     saved: str | None,
     asked: str,
-) -> ErrorShown | None:
+) -> ResultError | None:
     """The error of a plan that must not be applied as it is.
 
     `saved` is where its bundle lies, `asked` what to type behind `holdfast plan` to have it again.
@@ -137,14 +143,14 @@ def refusal_of(
         case NeedApproval():
             missing = missing_approvals(decision, approvals, now=_now())
             plural = "s are" if missing != 1 else " is"
-            return ErrorShown(
+            return ResultError(
                 code="HF-APPR-1",
                 message=f"{stack}: {decision.reasons[0].message}; {missing} approval{plural} missing",
                 hint=_way_to_approval(asked, run, saved),
             )
         case Deny(reasons=reasons):
             hint = _way_to_override(asked, reasons[0].code, digest, saved)
-            return ErrorShown(code=reasons[0].code, message=f"{stack}: {reasons[0].message}", hint=hint)
+            return ResultError(code=reasons[0].code, message=f"{stack}: {reasons[0].message}", hint=hint)
 
 
 def _way_to_approval(asked: str, run: str, saved: str | None) -> str:

@@ -16,7 +16,7 @@ BROKEN = "HF905"
 NO_TOOL_ANSWER = "HF908"
 
 
-def errors_of(report: Report, stack: CheckedStack) -> Iterator[ReportedFinding]:
+def errors_for(report: Report, stack: CheckedStack) -> Iterator[ReportedFinding]:
     """The errors that count against this stack."""
     return (one for one in report.unwaived if one.severity is Severity.ERROR and _concerns(one, stack))
 
@@ -40,7 +40,7 @@ def _of_contract(one: ReportedFinding, stack: CheckedStack) -> bool:
     )
 
 
-def found_of(one: ReportedFinding) -> StackFinding:
+def guard_finding(one: ReportedFinding) -> StackFinding:
     """As the guard is told of it."""
     return StackFinding(
         rule=one.rule.id,

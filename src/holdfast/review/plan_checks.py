@@ -34,11 +34,11 @@ from holdfast.plans.context import Control, Engines, Project
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import Entered
 from holdfast.plans.fmt_validate import format_of, paths_to_format
-from holdfast.plans.plan_file import ReadyPlan
+from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import policy_files, policy_of
 from holdfast.plans.result import Output
-from holdfast.review.findings_by_stack import BROKEN, NO_TOOL_ANSWER, REGO, errors_of, found_of
-from holdfast.review.tool_batch import ToolQuestions
+from holdfast.review.findings_by_stack import BROKEN, NO_TOOL_ANSWER, REGO, errors_for, guard_finding
+from holdfast.review.tool_batch import ToolBatcher
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.terraform.engine.interface import EngineId
@@ -80,11 +80,11 @@ class PlanChecks:
         self._plans: dict[str, Report] = {}
         self._outputs: dict[str, Report] = {}
         self._tools = tuple(self._wanted_tools())
-        self._questions = ToolQuestions(self._tools, lambda: self._bare(self._checkout.stacks))
+        self._questions = ToolBatcher(self._tools, lambda: self._bare(self._checkout.stacks))
 
     # What a stack's run asks
 
-    async def of(self, stack: Stack, ready: ReadyPlan) -> tuple[StackFinding, ...]:
+    async def of(self, stack: Stack, ready: PlanFile) -> tuple[StackFinding, ...]:
         """The errors that the guard must know of before it judges this plan.
 
         It fails closed: a plan that nobody could look at is not one without findings.
@@ -101,22 +101,22 @@ class PlanChecks:
                 hint="This plan was not applied. Please report it.",
             ) from error
 
-    async def _errors(self, stack: Stack, ready: ReadyPlan) -> tuple[StackFinding, ...]:
+    async def _errors(self, stack: Stack, ready: PlanFile) -> tuple[StackFinding, ...]:
         code = self._begin_code()
         self._begin_format(ready)
         report = self._plans[stack.name] = await self._planned(stack, ready)
         found = [one for one in report.unwaived if one.severity is Severity.ERROR]
         decides = policy_of(self._project.config, stack).findings in _HOLD_UP
         if code is not None and (decides or self._asks_policies):
-            found += errors_of(await code, self._checked(stack))
+            found += errors_for(await code, self._checked(stack))
         form = self._formats.get(ready.terraform.identity)
         if form is not None and decides and self._form_may_be_an_error:
-            found += errors_of(await form, self._checked(stack))
+            found += errors_for(await form, self._checked(stack))
         if self._control.stop.level and any(one.rule.id == NO_TOOL_ANSWER for one in found):
             # Whoever was asked was ended with everything else: that is no answer, and not its failure.
             what = f"{stack.name}: stopped during the checks, as asked; this plan was not applied"
             raise Cancelled("HF-RUN-2", what)
-        return tuple(dict.fromkeys(map(found_of, found)))
+        return tuple(dict.fromkeys(map(guard_finding, found)))
 
     def applied(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
         """Outputs that only an apply could tell are held against the contract too.
@@ -190,13 +190,13 @@ class PlanChecks:
         )
         return run_checks(checkout, _rules(), CheckInputs(tool_results=said), targets=_CODE)
 
-    def _begin_format(self, ready: ReadyPlan) -> None:
+    def _begin_format(self, ready: PlanFile) -> None:
         """One stack of each engine asks for the files of all: `fmt` needs no stack, only an engine."""
         engine = ready.terraform.identity
         if self._with_form and engine not in self._formats:
             self._formats[engine] = asyncio.ensure_future(self._formatted(engine, ready))
 
-    async def _formatted(self, engine: EngineId, ready: ReadyPlan) -> Report:
+    async def _formatted(self, engine: EngineId, ready: PlanFile) -> Report:
         every = self._checkout.stacks
         stacks = [one for one in every if self._engine_of(one.stack) == engine] or list(every)
         try:
@@ -234,7 +234,7 @@ class PlanChecks:
 
     # A plan
 
-    async def _planned(self, stack: Stack, ready: ReadyPlan) -> Report:
+    async def _planned(self, stack: Stack, ready: PlanFile) -> Report:
         checked = self._checked(stack)
         plan = CheckedPlan(stack=checked, plan=ready.plan, document=ready.json)
         said = await self._questions.about(plan)

@@ -14,7 +14,7 @@ from holdfast.checks.model.subjects import CheckedPlan, Checkout
 Answers = tuple[tuple[Rule, CheckResult], ...]
 
 
-class ToolQuestions:
+class ToolBatcher:
     def __init__(self, tools: Sequence[Tool], checkout: Callable[[], Checkout]) -> None:
         """The checkout is that of the plans alone: it has no code of its own."""
         self._tools = tuple(tools)

@@ -14,23 +14,23 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import (
     Cancelled,
     TerraformFailed,
-    left_after_grace,
-    left_at_once,
+    apply_force_cancelled,
+    apply_interrupted,
+    apply_timed_out,
     plugin_died,
-    unknown_outcome,
 )
 from holdfast.plans.orphan_states import keep_unsaved
-from holdfast.plans.plan_file import ReadyPlan
-from holdfast.plans.result import ErrorShown, Output, StackResult
+from holdfast.plans.plan_file import PlanFile
+from holdfast.plans.result import Output, ResultError, StackResult
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import state_at_hand
-from holdfast.runs.auto_replan import ApplyEnd, in_doubt
+from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt
 from holdfast.runs.claims import take_claim
 from holdfast.runs.progress import ApplyWatch
 from holdfast.runs.record import apply_claim, finish_run, write_backup
 from holdfast.runs.run import Run
-from holdfast.runs.run_secrets import remember_secrets
+from holdfast.runs.run_secrets import store_run_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system.files import file_error
@@ -43,9 +43,7 @@ from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.tables.refused_creates import RefusedCreate, shipped_refused
 
 
-async def apply_ready(
-    context: ChangeContext, run: Run, planned: StackResult, ready: ReadyPlan
-) -> StackResult:
+async def apply_plan(context: ChangeContext, run: Run, planned: StackResult, ready: PlanFile) -> StackResult:
     """Apply exactly this plan. Raises what went wrong; the caller makes it the stack's result.
 
     The stack is claimed, with what the run is about to do, before anything happens. The claim is released
@@ -88,13 +86,13 @@ async def apply_ready(
 
 def _failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
     problem = error.problem
-    shown = ErrorShown(code=problem.code, message=problem.message, hint=problem.hint)
+    shown = ResultError(code=problem.code, message=problem.message, hint=problem.hint)
     status = Status.CANCELLED if isinstance(error, Cancelled) else STATUS_OF_EXIT[error.exit]
     return structs.replace(planned, status=status, error=shown)
 
 
 def _prepare_apply(
-    store: RunStore, who: str, run: str, ready: ReadyPlan, digest: str, secrets: tuple[str, ...]
+    store: RunStore, who: str, run: str, ready: PlanFile, digest: str, secrets: tuple[str, ...]
 ) -> None:
     """The last checks and records before Terraform starts.
 
@@ -104,13 +102,13 @@ def _prepare_apply(
     ready.require_intact(stack, digest)
     write_backup(store, who, run, ready)
     if secrets:
-        remember_secrets(store, run, secrets)
+        store_run_secrets(store, run, secrets)
     if not store.mark_used(digest, run=run, stack=stack, who=who):
         raise used(stack, store.used(digest) or {})
 
 
 async def _apply_marked(
-    context: ChangeContext, planned: StackResult, ready: ReadyPlan, run: str
+    context: ChangeContext, planned: StackResult, ready: PlanFile, run: str
 ) -> StackResult:
     stack, terraform = planned.stack, ready.terraform
     watch = ApplyWatch(context.control.tell, stack.name, ready.plan)
@@ -121,7 +119,7 @@ async def _apply_marked(
     if left.exists():
         raise _unsaved(context.store, stack, left, heard, answer)
     if answer.killed:
-        raise unknown_outcome(stack.name, run, answer)
+        raise apply_interrupted(stack.name, run, answer)
     if answer.report.journal_failed is not None:
         raise _unjournalled(stack.name, run, answer.report.journal_failed, watch)
     if watch.lost_plugin(heard.diagnostics):
@@ -143,7 +141,7 @@ async def _apply_marked(
 class ApplyFailed(TerraformFailed):
     """An apply that ended by itself, its state saved: all that is known of it decides what may follow."""
 
-    def __init__(self, said: TerraformFailed, end: ApplyEnd, doubtful: tuple[str, ...]) -> None:
+    def __init__(self, said: TerraformFailed, end: ApplyOutcome, doubtful: tuple[str, ...]) -> None:
         first, *others = said.problems
         if doubtful:
             first = first._replace(hint=_may_exist(doubtful))
@@ -166,7 +164,7 @@ def refused_creates(config: Config) -> tuple[RefusedCreate, ...]:
 
 def _failure(
     config: Config,
-    ready: ReadyPlan,
+    ready: PlanFile,
     answer: CommandResult,
     heard: CommandOutput,
     watch: ApplyWatch,
@@ -175,9 +173,9 @@ def _failure(
     name = ready.terraform.prepared.stack.name
     done = f"{watch.finished} of {watch.total} changes were made and saved"
     if answer.timed_out and answer.force_cancelled and watch.unfinished:
-        return left_after_grace(name, run, watch.unfinished, done)
+        return apply_timed_out(name, run, watch.unfinished, done)
     if answer.force_cancelled and watch.unfinished:
-        return left_at_once(name, run, watch.unfinished, done)
+        return apply_force_cancelled(name, run, watch.unfinished, done)
     if answer.timed_out:
         return Failed(
             "HF-TIME-1",
@@ -192,7 +190,7 @@ def _failure(
     if not isinstance(said, TerraformFailed):
         return said
     end = watch.end(one for one in heard.diagnostics if one.is_error)
-    return ApplyFailed(said, end, in_doubt(end, ready.plan, refused_creates(config)))
+    return ApplyFailed(said, end, creates_in_doubt(end, ready.plan, refused_creates(config)))
 
 
 def _unsaved(

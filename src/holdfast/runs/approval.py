@@ -11,12 +11,12 @@ from holdfast.audit.actor import Actor
 from holdfast.audit.entry import Entry
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.saved_plan import Bundle
+from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.runs.apply import used
 from holdfast.runs.history import choose_run
 from holdfast.runs.run import read_run
-from holdfast.runs.run_secrets import know_secrets
+from holdfast.runs.run_secrets import register_run_secrets
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 
@@ -88,7 +88,7 @@ def require_not_own(me: Actor, stack: str, made: Mapping[str, object]) -> tuple[
 
 
 async def override_denials(
-    context: ChangeContext, bundles: Iterable[Bundle], digests: Iterable[str], reason: str
+    context: ChangeContext, bundles: Iterable[SavedPlan], digests: Iterable[str], reason: str
 ) -> None:
     """Before anything is applied: each digest must be the one of a plan that is about to be."""
     known = {bundle.digest: bundle for bundle in bundles}
@@ -131,7 +131,7 @@ def _record(
     until: str | None = None,
 ) -> None:
     """In the log first: what nobody could look up later is not given. No reason holds a secret."""
-    know_secrets(context, run, stack)
+    register_run_secrets(context, run, stack)
     entry = Entry(what=kind.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
     context.identity.audit.record(entry)
     context.store.approvals.add(

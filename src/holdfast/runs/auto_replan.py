@@ -21,7 +21,7 @@ _SEEN_AGAIN = frozenset({"update", "delete", "read"})
 """After these the state knows the object: the next plan looks at it and sees what was done."""
 
 
-class ApplyEnd(Struct, frozen=True, kw_only=True):
+class ApplyOutcome(Struct, frozen=True, kw_only=True):
     """How an apply ended that ended by itself, with its state saved."""
 
     errors: tuple[Diagnostic, ...]
@@ -35,25 +35,25 @@ class ApplyEnd(Struct, frozen=True, kw_only=True):
     """A provisioner or a provider's action failed: what it did is in no state."""
 
 
-def may_follow(end: ApplyEnd, plan: Plan, refused: tuple[RefusedCreate, ...]) -> tuple[str, ...] | None:
+def may_replan(end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> tuple[str, ...] | None:
     """What says so, for a person to read; None when a person must look first."""
     if not end.errors or end.open or end.steps_failed:
         return None
     if any(action not in _SEEN_AGAIN and action != "create" for action in end.failed.values()):
         return None
-    if in_doubt(end, plan, refused):
+    if creates_in_doubt(end, plan, refused):
         return None
     rows = [_says(one, end, plan, refused) for one in end.errors]
     return tuple(dict.fromkeys(row for row in rows if row is not None)) if None not in rows else None
 
 
-def in_doubt(end: ApplyEnd, plan: Plan, refused: tuple[RefusedCreate, ...]) -> tuple[str, ...]:
+def creates_in_doubt(end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> tuple[str, ...]:
     """Creates that failed and may have made their object all the same."""
     creates = [address for address, action in end.failed.items() if action not in _SEEN_AGAIN]
     return tuple(sorted(address for address in creates if not _shown_refused(address, end, plan, refused)))
 
 
-def _shown_refused(address: str, end: ApplyEnd, plan: Plan, refused: tuple[RefusedCreate, ...]) -> bool:
+def _shown_refused(address: str, end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> bool:
     """Every error of this address, and there is one, is known to come before anything is made."""
     errors = [one for one in end.errors if one.address == address]
     return bool(errors) and all(_refusal(one, plan, refused) is not None for one in errors)
@@ -67,7 +67,7 @@ def _refusal(error: Diagnostic, plan: Plan, refused: tuple[RefusedCreate, ...]) 
     return next((row for row in refused if any(row.matches(one, text) for one in providers)), None)
 
 
-def _says(error: Diagnostic, end: ApplyEnd, plan: Plan, refused: tuple[RefusedCreate, ...]) -> str | None:
+def _says(error: Diagnostic, end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> str | None:
     row = shipped_table().transient_row(_text(error), Phase.PLAN)
     if row is not None:
         return row.id

@@ -14,19 +14,18 @@ from holdfast.audit.entry import What
 from holdfast.guard.decision import Allow, Decision, Deny
 from holdfast.guard.evaluate import StackDeletions
 from holdfast.kernel.errors import Exit, HoldfastError
-from holdfast.plans import plan_file
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import Ended
-from holdfast.plans.plan_file import ReadyPlan
-from holdfast.plans.result import ErrorShown, StackResult, read_outputs
-from holdfast.plans.saved_plan import Bundle, StateSeen
+from holdfast.plans.plan_file import PlanFile, create_plan, from_saved_plan, replan, to_saved_plan
+from holdfast.plans.result import ResultError, StackResult, read_outputs
+from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.status import STATUS_OF_EXIT, Status
-from holdfast.plans.workdir import prepared
-from holdfast.review.decide import approvals_for, judged, lost_in, refusal_of
+from holdfast.plans.workdir import open_workdir
+from holdfast.review.decide import approvals_for, decide, deletions_in, refusal_error
 from holdfast.review.plan_checks import PlanChecks
-from holdfast.runs.apply import ApplyFailed, apply_ready, refused_creates
-from holdfast.runs.auto_replan import beyond, may_follow
+from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
+from holdfast.runs.auto_replan import beyond, may_replan
 from holdfast.runs.outcome import UnknownRun, require_previous_finished
 from holdfast.runs.run import Run, new_run, write_run
 from holdfast.stacks.stack import Stack
@@ -62,7 +61,7 @@ class RunExecutor:
         """Where its bundle is or will be, for messages."""
         self.run = self._new_run()
         self._held = contextlib.AsyncExitStack()
-        self._ready: ReadyPlan | None = None
+        self._ready: PlanFile | None = None
         self._notes: tuple[str, ...] = ()
         self._previous: tuple[str, ...] = ()
         """Notes on the previous run of the stack, which was finished from its journal."""
@@ -93,7 +92,7 @@ class RunExecutor:
         self.context.control.tell(Ended(result=self.result))
         return self.result
 
-    async def restore(self, bundle: Bundle) -> StackResult:
+    async def restore(self, bundle: SavedPlan) -> StackResult:
         """Take the plan of a bundle instead of planning."""
         self.run = self.run.to(Status.PLANNING)
         await self._finish_with(self._restore(bundle))
@@ -138,26 +137,26 @@ class RunExecutor:
     async def _plan(self, options: PlanOptions) -> StackResult:
         self._refuse_when_stopping()
         await self._require_previous_finished()
-        place = await self._held.enter_async_context(prepared(self.context, self.stack))
+        place = await self._held.enter_async_context(open_workdir(self.context, self.stack))
         self._notes = place.notes
         self._options = options
-        self._ready = await plan_file.make(self.context, self.stack, place, options, self._retrying)
+        self._ready = await create_plan(self.context, self.stack, place, options, self._retrying)
         return await self._judged(self._ready)
 
-    async def _restore(self, bundle: Bundle) -> StackResult:
+    async def _restore(self, bundle: SavedPlan) -> StackResult:
         self._refuse_when_stopping()
         await self._require_previous_finished()
-        place = await self._held.enter_async_context(prepared(self.context, self.stack))
-        self._ready = await plan_file.restore(self.context, self.stack, place, bundle, self._retrying)
+        place = await self._held.enter_async_context(open_workdir(self.context, self.stack))
+        self._ready = await from_saved_plan(self.context, self.stack, place, bundle, self._retrying)
         return await self._judged(self._ready)
 
-    async def _apply(self, planned: StackResult, ready: ReadyPlan) -> StackResult:
+    async def _apply(self, planned: StackResult, ready: PlanFile) -> StackResult:
         self._refuse_when_stopping()
         done = await self._apply_and_follow(planned, ready)
         self._checks.applied(self.stack, done.outputs)
         return done
 
-    async def _apply_and_follow(self, planned: StackResult, ready: ReadyPlan) -> StackResult:
+    async def _apply_and_follow(self, planned: StackResult, ready: PlanFile) -> StackResult:
         """After a clean, transient failure a new plan follows, if it does no more than the one before.
 
         The result is told with the first plan: that is what was shown, and all of it is done in the end.
@@ -166,12 +165,12 @@ class RunExecutor:
         waits = self._retrying.schedule() if self._options is not None else ()
         for number, seconds in enumerate((*waits, None), start=1):
             try:
-                done = await apply_ready(self.context, run, now, ready)
+                done = await apply_plan(self.context, run, now, ready)
                 # After an automatic replan the record covers all applies, not only the last one.
                 self._recorded = number == 1
                 return structs.replace(done, plan=planned.plan, digest=planned.digest, run=self.run.id)
             except ApplyFailed as failure:
-                rows = may_follow(failure.end, ready.plan, refused_creates(self.context.project.config))
+                rows = may_replan(failure.end, ready.plan, refused_creates(self.context.project.config))
                 if rows is None or seconds is None:
                     raise
                 self._retrying.note(
@@ -186,14 +185,14 @@ class RunExecutor:
                 return await self._nothing_left(planned, ready)
         raise AssertionError("the last round returns or raises")
 
-    async def _followed(self, before: ReadyPlan, failure: ApplyFailed, seconds: float) -> ReadyPlan:
+    async def _followed(self, before: PlanFile, failure: ApplyFailed, seconds: float) -> PlanFile:
         """The plan that follows. Whatever speaks against it, the failure that was stays the answer."""
         options = self._options or PlanOptions()
         left = tuple(one for one in options.replace if one not in failure.end.done)
         self._options = options._replace(replace=left)
         try:
             await self._retrying.wait(seconds, before="plan again")
-            after = await plan_file.make_again(self.context, self.stack, before, self._options)
+            after = await replan(self.context, self.stack, before, self._options)
         except HoldfastError as error:
             self._retrying.note(f"no new plan was made: {error.problem.message}")
             raise failure from error
@@ -202,7 +201,7 @@ class RunExecutor:
             self._retrying.note(f"the new plan was not applied, because it would do more: {', '.join(more)}")
             raise failure
         try:
-            decision = await judged(
+            decision = await decide(
                 self.context.project, self.context.store, self._checks, self.stack, after, digest=after.digest
             )
         except HoldfastError as error:
@@ -213,7 +212,7 @@ class RunExecutor:
             raise failure
         return after
 
-    async def _nothing_left(self, planned: StackResult, ready: ReadyPlan) -> StackResult:
+    async def _nothing_left(self, planned: StackResult, ready: PlanFile) -> StackResult:
         """The change that failed was made all the same, as the new plan has seen."""
         self._retrying.note("the new plan has nothing left to do")
         found = await ready.terraform.outputs()
@@ -225,7 +224,7 @@ class RunExecutor:
             notes=(*ready.notes, *self._retrying.notes),
         )
 
-    async def _judged(self, ready: ReadyPlan) -> StackResult:
+    async def _judged(self, ready: PlanFile) -> StackResult:
         """What the guard makes of a plan, be it new or from a bundle."""
         result = StackResult(
             stack=self.stack,
@@ -238,7 +237,7 @@ class RunExecutor:
             notes=(*self._previous, *ready.notes, *self._retrying.notes),
         )
         saved = self._options is None
-        decision = await judged(
+        decision = await decide(
             self.context.project,
             self.context.store,
             self._checks,
@@ -253,7 +252,7 @@ class RunExecutor:
         if isinstance(decision, Allow):
             return structs.replace(result, decision=decision)
         approvals = approvals_for(self.context.store, str(result.digest))
-        error = refusal_of(
+        error = refusal_error(
             *(self.stack.name, decision, approvals),
             run=self.run.id,
             digest=str(result.digest),
@@ -277,7 +276,9 @@ class RunExecutor:
 
     def losses(self) -> StackDeletions | None:
         """What its plan would lose; None without a plan."""
-        return lost_in(self.context.project, self.stack, self._ready) if self._ready is not None else None
+        return (
+            deletions_in(self.context.project, self.stack, self._ready) if self._ready is not None else None
+        )
 
     def override_reason(self) -> str | None:
         """Why a person overrode the denial of this plan; None if there is no valid override."""
@@ -292,16 +293,18 @@ class RunExecutor:
             self._set(self._decided(self.result, decision))
             self._recorded = False
 
-    def bundle(self, *, dependencies: dict[str, StateSeen], selection: tuple[str, ...]) -> Bundle | None:
+    def bundle(
+        self, *, dependencies: dict[str, StateIdentity], selection: tuple[str, ...]
+    ) -> SavedPlan | None:
         """What `plan --out` writes; None when there is no plan."""
         if self._ready is None:
             return None
-        return plan_file.bundle_of(
+        return to_saved_plan(
             self.context.store, self._ready, self.result, dependencies=dependencies, selection=selection
         )
 
     @property
-    def state_seen(self) -> StateSeen | None:
+    def state_seen(self) -> StateIdentity | None:
         return self._ready.prior if self._ready else None
 
     @property
@@ -320,7 +323,7 @@ class RunExecutor:
 
     def decline(self) -> None:
         """The person looked at the plan and said no."""
-        error = ErrorShown(code="HF-RUN-4", message=f"{self.stack.name}: not applied, as you answered")
+        error = ResultError(code="HF-RUN-4", message=f"{self.stack.name}: not applied, as you answered")
         self._set(structs.replace(self.result, status=Status.CANCELLED, error=error))
 
     def _refuse_when_stopping(self) -> None:
@@ -330,7 +333,7 @@ class RunExecutor:
     def _failed(self, fault: HoldfastError | OSError) -> StackResult:
         error = file_error(fault) if isinstance(fault, OSError) else fault
         problems = tuple(
-            ErrorShown(code=one.code, message=one.message, hint=one.hint, place=one.place)
+            ResultError(code=one.code, message=one.message, hint=one.hint, place=one.place)
             for one in error.problems
         )
         status = Status.CANCELLED if isinstance(error, Cancelled) else STATUS_OF_EXIT[error.exit]

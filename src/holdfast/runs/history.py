@@ -15,7 +15,7 @@ from holdfast.runs.claims import Claim, all_claims, holder_liveness, is_working
 from holdfast.runs.intent import Intent
 from holdfast.runs.outcome import outcome_from_journal
 from holdfast.runs.run import Run, read_run, run_from_claim
-from holdfast.runs.run_secrets import know_secrets
+from holdfast.runs.run_secrets import register_run_secrets
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
 
@@ -73,7 +73,7 @@ def run_details(context: ChangeContext, wanted: str) -> RunDetails:
     run_id = choose_run({*context.store.runs.ids(), *claims}, wanted)
     claim = claims.get(run_id)
     run = _read(context.store, run_id, claim)
-    know_secrets(context, run_id, run.stack)
+    register_run_secrets(context, run_id, run.stack)
     return RunDetails(
         run=run,
         intent=claim.intent if claim is not None else None,

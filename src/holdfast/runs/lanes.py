@@ -15,7 +15,7 @@ from msgspec import structs
 from holdfast.kernel.errors import Busy, HoldfastError
 from holdfast.plans.context import Control, Identity
 from holdfast.plans.events import Note
-from holdfast.plans.result import ErrorShown, StackResult
+from holdfast.plans.result import ResultError, StackResult
 from holdfast.plans.status import Status
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import POLL_SECONDS, SILENT_SECONDS, Claim, all_claims, is_working
@@ -39,10 +39,10 @@ async def held(
     stacks: Iterable[Stack],
     *,
     beat: float = BEAT_SECONDS,
-) -> AsyncIterator[Holding]:
+) -> AsyncIterator[HeldLanes]:
     """All lanes of these stacks, or an error that names who has one. Waits as long as the caller allows."""
     wanted = tuple(stacks)
-    holding = Holding(
+    holding = HeldLanes(
         store, control, identity, what=f"apply of {len(wanted)} stack{'s' if len(wanted) != 1 else ''}"
     )
     beating = asyncio.create_task(holding.keep(beat))
@@ -59,7 +59,7 @@ async def held(
         await holding.let_go()
 
 
-class Holding:
+class HeldLanes:
     """The lanes that this change has. Kept alive by `keep`; a lane that is lost stops the change."""
 
     def __init__(self, store: RunStore, control: Control, identity: Identity, *, what: str) -> None:
@@ -115,7 +115,7 @@ class Holding:
         if self.lost is None:
             return results
         problem = self.lost.problem
-        error = ErrorShown(code=problem.code, message=problem.message, hint=problem.hint)
+        error = ResultError(code=problem.code, message=problem.message, hint=problem.hint)
         return tuple(
             structs.replace(one, error=error, problems=(error,)) if one.status is Status.CANCELLED else one
             for one in results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.plans.events import Listener, Resource
-from holdfast.runs.auto_replan import ApplyEnd
+from holdfast.runs.auto_replan import ApplyOutcome
 from holdfast.terraform import events
 from holdfast.terraform.apply_log import provider_crashed
 from holdfast.terraform.diagnostics import Diagnostic
@@ -63,9 +63,9 @@ class ApplyWatch:
         making = any(action not in _LEAVES_NOTHING_NEW for action in self._unfinished.values())
         return making and any(provider_crashed(one) for one in diagnostics)
 
-    def end(self, errors: Iterable[Diagnostic]) -> ApplyEnd:
+    def end(self, errors: Iterable[Diagnostic]) -> ApplyOutcome:
         """What is known of each change once the stream has ended."""
-        return ApplyEnd(
+        return ApplyOutcome(
             errors=tuple(errors),
             failed={address: self._unfinished[address] for address in sorted(self._errored)},
             open=frozenset(self._unfinished) - self._errored,

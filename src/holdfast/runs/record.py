@@ -10,7 +10,7 @@ import msgspec
 from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
 from holdfast.plans.context import Identity
-from holdfast.plans.plan_file import ReadyPlan
+from holdfast.plans.plan_file import PlanFile
 from holdfast.runs.claims import Claim
 from holdfast.runs.intent import Intent, PlanIntent, planned_changes
 from holdfast.runs.run import Run, write_run
@@ -26,7 +26,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def apply_claim(
-    store: RunStore, identity: Identity, run: Run, stack: str, digest: str, ready: ReadyPlan
+    store: RunStore, identity: Identity, run: Run, stack: str, digest: str, ready: PlanFile
 ) -> Claim:
     """Everything that recovery needs if this process is gone."""
     prepared, engine = ready.terraform.prepared, ready.terraform.identity
@@ -51,7 +51,7 @@ def apply_claim(
     return Claim(stack=stack, run=run.id, intent=intent)
 
 
-def _current_version(store: RunStore, ready: ReadyPlan) -> str | None:
+def _current_version(store: RunStore, ready: PlanFile) -> str | None:
     """A managed state is its own backup: its versions never change."""
     if not ready.terraform.prepared.home.managed:
         return None
@@ -59,7 +59,7 @@ def _current_version(store: RunStore, ready: ReadyPlan) -> str | None:
     return str(numbers[-1]) if numbers else None
 
 
-def write_backup(store: RunStore, who: str, run: str, ready: ReadyPlan) -> None:
+def write_backup(store: RunStore, who: str, run: str, ready: PlanFile) -> None:
     """The state before the apply, from the plan itself: Terraform applies it to no other state."""
     prepared = ready.terraform.prepared
     if prepared.home.managed or not ready.prior.lineage:
@@ -75,7 +75,7 @@ def write_backup(store: RunStore, who: str, run: str, ready: ReadyPlan) -> None:
     )
 
 
-def _state_in_plan(ready: ReadyPlan) -> bytes | None:
+def _state_in_plan(ready: PlanFile) -> bytes | None:
     """`tfstate-prev` is the backend's state without serial and lineage, which Terraform leaves out there.
 
     None where OpenTofu encrypted the plan.

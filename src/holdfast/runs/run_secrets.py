@@ -16,20 +16,20 @@ from holdfast.terraform.statefile.sensitive import sensitive_in_state
 _SECRETS = "secrets"
 
 
-def remember_secrets(store: RunStore, run: str, values: Iterable[str]) -> None:
+def store_run_secrets(store: RunStore, run: str, values: Iterable[str]) -> None:
     """Sealed beside the journal, so that whoever reads it later hides what was secret then."""
     store.runs.write(run, _SECRETS, json.dumps(sorted(set(values)), ensure_ascii=False).encode())
 
 
-def remembered_secrets(store: RunStore, run: str) -> frozenset[str]:
+def stored_run_secrets(store: RunStore, run: str) -> frozenset[str]:
     found = store.runs.read(run, _SECRETS)
     return frozenset(json.loads(found)) if found is not None else frozenset()
 
 
-def know_secrets(context: ChangeContext, run: str | None, name: str | None) -> None:
+def register_run_secrets(context: ChangeContext, run: str | None, name: str | None) -> None:
     """What the run remembered, what its stack's states call sensitive, and its secret references."""
     if run is not None:
-        context.redactor.register_all(remembered_secrets(context.store, run))
+        context.redactor.register_all(stored_run_secrets(context.store, run))
     if name is None:
         return
     version, backup = context.store.states.current(name), context.store.backups.last(name)

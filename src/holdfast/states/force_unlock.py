@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import prepared
+from holdfast.plans.workdir import open_workdir
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import claim_on, is_working, stack_busy
 from holdfast.stacks.stack import Stack
@@ -22,7 +22,7 @@ async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str
             f"{stack.name}: run {claim.run} ended without an answer, and its lock belongs to what it left",
             hint=f"holdfast runs reconcile {claim.run}",
         )
-    async with prepared(context, stack, for_state=True) as ready:
+    async with open_workdir(context, stack, for_state=True) as ready:
         if ready.home.managed:
             raise Refused("HF-LOCK-6", f"{stack.name}: Holdfast keeps its state; there is no lock to release")
         terraform = Terraform(context, ready)

@@ -15,7 +15,7 @@ from holdfast.plans.backend_config import states_beside
 from holdfast.plans.context import ChangeContext, Control, Identity
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import Prepared, prepared, state_at_hand
+from holdfast.plans.workdir import StackWorkdir, open_workdir, state_at_hand
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import claim_on, hold_claim, is_working
 from holdfast.runs.outcome import close_run, exited_by_itself
@@ -33,7 +33,7 @@ _PUSHED = "holdfast.pushed.tfstate"
 
 async def pull(context: ChangeContext, stack: Stack) -> bytes:
     """The state as Terraform gives it; empty when there is none."""
-    async with prepared(context, stack, for_state=True) as ready:
+    async with open_workdir(context, stack, for_state=True) as ready:
         seen = context.store.last_seen(stack.name)
         state_continuity.require_readable(stack, ready.home, seen)
         if ready.home.managed:
@@ -48,7 +48,7 @@ async def pull(context: ChangeContext, stack: Stack) -> bytes:
 
 
 async def outputs(context: ChangeContext, stack: Stack) -> bytes:
-    async with prepared(context, stack) as ready:
+    async with open_workdir(context, stack) as ready:
         seen = context.store.last_seen(stack.name)
         state_continuity.require_readable(stack, ready.home, seen)
         terraform = Terraform(context, ready)
@@ -76,7 +76,7 @@ async def push(context: ChangeContext, stack: Stack, file: Path | None) -> State
         )
     async with (
         _ours(context.store, context.control, context.identity, stack) as run,
-        prepared(context, stack, for_state=True) as ready,
+        open_workdir(context, stack, for_state=True) as ready,
     ):
         with audit_trail.act(
             context.identity, context.control.tell, stack.name, what="push", serial=str(state.serial)
@@ -104,7 +104,7 @@ async def _ours(store: RunStore, control: Control, identity: Identity, stack: St
 
 
 async def push_content(
-    context: ChangeContext, ready: Prepared, content: bytes, *, run: str | None = None
+    context: ChangeContext, ready: StackWorkdir, content: bytes, *, run: str | None = None
 ) -> State:
     """Under a claim: what was there is copied first, and what is there afterwards is looked at."""
     stack, state = ready.stack, read_state(content)

@@ -14,7 +14,7 @@ from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext, Engines, Identity
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import Prepared, prepared
+from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import hold_claim
 from holdfast.runs.outcome import require_previous_finished
@@ -103,7 +103,7 @@ async def rollback(
     run = new_run(stack.name, "rollback", context.identity, run=context.identity.change).to(Status.APPLYING)
     async with (
         hold_claim(context.store, context.control, context.identity, stack, "rollback"),
-        prepared(context, stack) as ready,
+        open_workdir(context, stack) as ready,
     ):
         try:
             with audit_trail.act(
@@ -120,7 +120,9 @@ async def rollback(
     return done
 
 
-async def _under_claim(context: ChangeContext, ready: Prepared, goal: Loaded, seen: int | None) -> RolledBack:
+async def _under_claim(
+    context: ChangeContext, ready: StackWorkdir, goal: Loaded, seen: int | None
+) -> RolledBack:
     stack = ready.stack
     now = _kept_now(context.store, stack) if ready.home.managed else await _now(context, ready)
     content, state = rolled(stack.name, now, goal, seen=seen)
@@ -197,7 +199,7 @@ def _kept_now(store: RunStore, stack: Stack) -> Standing:
     )
 
 
-async def _now(context: ChangeContext, ready: Prepared) -> Standing:
+async def _now(context: ChangeContext, ready: StackWorkdir) -> Standing:
     """As the backend gives it. A local file that is lost makes room; a remote "nothing" is not believed."""
     stack, home = ready.stack, ready.home
     seen = context.store.last_seen(stack.name)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.kernel.errors import Failed, HoldfastError, UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext, Project
-from holdfast.runs.run_secrets import know_secrets
+from holdfast.runs.run_secrets import register_run_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.states import operations
 from holdfast.store.retention import prune_states
@@ -157,7 +157,7 @@ async def load(context: ChangeContext, stack: Stack, wanted: str) -> Loaded:
 def _know(context: ChangeContext, stack: Stack, found: Loaded) -> None:
     """What is marked in it, and what its run and its stack took from elsewhere: that is marked nowhere."""
     context.redactor.register_all(sensitive_in_state(read_state(found.content)))
-    know_secrets(context, found.entry.run, stack.name)
+    register_run_secrets(context, found.entry.run, stack.name)
 
 
 async def load_pair(

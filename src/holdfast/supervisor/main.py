@@ -51,10 +51,10 @@ class _Attendant:
 
         if "store" not in message:
             return CommandObserver()
-        from holdfast.supervisor.services import Office  # noqa: PLC0415 - as above
+        from holdfast.supervisor.services import SupervisorServices  # noqa: PLC0415 - as above
 
         if self._office is None:
-            self._office = Office(self._listening)
+            self._office = SupervisorServices(self._listening)
         return self._office.attention(message)  # type: ignore[attr-defined]
 
 

@@ -35,7 +35,7 @@ _ARRIVE_SECONDS = 60.0
 _PULSE_SECONDS = 10.0
 
 
-class Office:
+class SupervisorServices:
     """One process's blob store, key and door; a command says which run and which state they stand for."""
 
     def __init__(self, listening: int) -> None:
@@ -55,11 +55,11 @@ class Office:
         encrypted = EncryptedBlobs(blobs, lambda: key)
         journal = None
         if "journal" in message:
-            journal = _Journalled(blobs, key, message["journal"], Path(message["folder"]))
+            journal = JournalRecorder(blobs, key, message["journal"], Path(message["folder"]))
         keeper = None
         if "door" in message and self._door is not None:
             keeper = StateKeeper(encrypted, **message["door"])
-        return _Attended(journal, self._door, keeper)
+        return RunObserver(journal, self._door, keeper)
 
     def _store(self, described: dict[str, Any]) -> tuple[BlobStore, Key]:
         text = json.dumps(described, sort_keys=True)
@@ -69,9 +69,9 @@ class Office:
         return self._opened[1], self._opened[2]
 
 
-class _Attended(CommandObserver):
+class RunObserver(CommandObserver):
     def __init__(
-        self, journal: _Journalled | None, door: StateServer | None, keeper: StateKeeper | None
+        self, journal: JournalRecorder | None, door: StateServer | None, keeper: StateKeeper | None
     ) -> None:
         self._journal = journal
         self._door = door
@@ -100,7 +100,7 @@ class _Attended(CommandObserver):
         return told
 
 
-class _Journalled:
+class JournalRecorder:
     """The journal of one run. When it cannot be written, Terraform is asked to stop, once and gracefully."""
 
     def __init__(self, blobs: BlobStore, key: Key, wanted: dict[str, str], folder: Path) -> None:
@@ -111,7 +111,7 @@ class _Journalled:
         self._folder = folder
         self._writer: JournalWriter | None = None
         self._shipper: Shipper | None = None
-        self._pulse: _Pulse | None = None
+        self._pulse: Heartbeat | None = None
         self._failure: str | None = None
         self.spill = buffer_path(self._run)
         """Where Terraform writes to; None where this machine has no room for it in memory: then a pipe."""
@@ -135,7 +135,7 @@ class _Journalled:
             # Whoever finds no word of a start believes that there was none.
             if not self._shipper.wait_until_shipped(_ARRIVE_SECONDS):
                 return self._not_begun("the journal cannot be written: the run store does not answer")
-            self._pulse = _Pulse(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
+            self._pulse = Heartbeat(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
         return None
 
     def _not_begun(self, why: str) -> str:
@@ -202,7 +202,7 @@ class _Journalled:
             self._writer.append(kind, json.dumps(document).encode())
 
 
-class _Pulse:
+class Heartbeat:
     """Tells the store, while Terraform runs, that somebody is at work. That it cannot tell harms nothing."""
 
     def __init__(self, encrypted: EncryptedBlobs, run: str) -> None:

@@ -88,7 +88,7 @@ def test_a_lane_that_is_lost_stops_the_change(tmp_path: Path) -> None:
     """Once, gracefully; what was stopped says who has the lane now, and what was done stays as it is."""
     ours, other = change_context(tmp_path, change="01A"), change_context(tmp_path, change="01B")
 
-    async def story() -> lanes.Holding:
+    async def story() -> lanes.HeldLanes:
         async with lanes.held(ours.store, ours.control, ours.identity, (in_lane("a"),), beat=0.01) as holding:
             now = other.store.leases.look(LANE)
             assert now is not None
@@ -213,7 +213,7 @@ def test_a_store_that_does_not_answer_takes_no_lane_away(
 
     monkeypatch.setattr(ours.store.leases, "renew", stumbles)
 
-    async def story() -> lanes.Holding:
+    async def story() -> lanes.HeldLanes:
         async with lanes.held(
             ours.store, ours.control, ours.identity, (in_lane("a"),), beat=0.001
         ) as holding:

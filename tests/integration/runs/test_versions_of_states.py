@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import UsageError
-from holdfast.runs.run_secrets import remember_secrets, remembered_secrets
+from holdfast.runs.run_secrets import store_run_secrets, stored_run_secrets
 from holdfast.secrets.keys import Key
 from holdfast.states.versions import _chosen, _Row
 from holdfast.store.folder_blobs import FolderBlobs
@@ -64,9 +64,9 @@ def test_nothing_to_prune_is_no_mistake(tmp_path: Path) -> None:
 def test_what_a_run_knew_to_be_secret_is_remembered_and_sealed(tmp_path: Path) -> None:
     """Whoever reads its journal later can hide it, and nobody finds it on the disk."""
     store = filled(tmp_path, 0)
-    assert remembered_secrets(store, "01R") == frozenset()
-    remember_secrets(store, "01R", ["hunter2-hunter2", "ünter"])
-    assert remembered_secrets(store, "01R") == {"hunter2-hunter2", "ünter"}
+    assert stored_run_secrets(store, "01R") == frozenset()
+    store_run_secrets(store, "01R", ["hunter2-hunter2", "ünter"])
+    assert stored_run_secrets(store, "01R") == {"hunter2-hunter2", "ünter"}
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert files
     assert not any(b"hunter2" in file.read_bytes() for file in files)

@@ -22,7 +22,7 @@ from holdfast.store.journal import Journal, read_journal
 from holdfast.store.run_records import RunRecords, journal_name
 from holdfast.store.states import ManagedStates
 from holdfast.supervisor import services
-from holdfast.supervisor.services import StateKeeper, _Attended, _Journalled
+from holdfast.supervisor.services import JournalRecorder, RunObserver, StateKeeper
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.backend.server import Refusal, StateServer
 from holdfast.terraform.engine.worker import NOT_STARTED
@@ -48,9 +48,9 @@ def _words_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "buffer_path", lambda run: str(tmp_path / f"holdfast-0-{run}"))
 
 
-def journalled(folder: Path, blobs: BlobStore | None = None) -> _Journalled:
+def journalled(folder: Path, blobs: BlobStore | None = None) -> JournalRecorder:
     wanted = {"run": "r1", "spool": str(folder / "spool")}
-    journal = _Journalled(blobs or FolderBlobs(folder / "store"), KEY, wanted, folder)
+    journal = JournalRecorder(blobs or FolderBlobs(folder / "store"), KEY, wanted, folder)
     assert journal.spill is not None
     Path(journal.spill).write_bytes(b"said\n")
     return journal
@@ -253,17 +253,17 @@ def test_the_door_is_shut_where_nothing_is_begun(
     """A command whose journal cannot be written has no state to read or write."""
     blobs = FolderBlobs(tmp_path / "store")
     assert RunRecords(EncryptedBlobs(blobs, lambda: KEY)).prevent_start("r1")
-    attended = _Attended(journalled(tmp_path, blobs), door, keeper(encrypted))
+    attended = RunObserver(journalled(tmp_path, blobs), door, keeper(encrypted))
     assert attended.begin() is not None
     assert not stands_for_a_state(door)
 
 
 def test_the_door_is_shut_after_each_command(encrypted: EncryptedBlobs, door: StateServer) -> None:
     """The next command of the same process finds neither the state nor the refusals of the one before."""
-    attended = _Attended(None, door, keeper(encrypted))
+    attended = RunObserver(None, door, keeper(encrypted))
     assert attended.begin() is None
     assert stands_for_a_state(door)
     door.refusals.append("no")
     assert attended.end(0) == {"refusals": ["no"]}
     assert not stands_for_a_state(door)
-    assert _Attended(None, door, None).end(0) == {"refusals": []}
+    assert RunObserver(None, door, None).end(0) == {"refusals": []}

@@ -15,7 +15,7 @@ from holdfast.changes.change import all_of
 from holdfast.config.settings import Owner, Target
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.saved_plan import Bundle, StateSeen
+from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.stacks.stack import Stack
 
 
@@ -44,7 +44,7 @@ def opened(tmp_path: Path) -> ChangeContext:
     return change_context(tmp_path, blobs=MemoryBlobs())
 
 
-def of_store(store: str, **more: bool) -> Bundle:
+def of_store(store: str, **more: bool) -> SavedPlan:
     return structs.replace(bundle("a"), store=store, **more)
 
 
@@ -89,20 +89,20 @@ def test_a_plan_of_another_store_is_a_warning_elsewhere(opened: ChangeContext, o
 @pytest.mark.parametrize(
     ("now", "says"),
     [
-        (StateSeen(lineage="n", serial=4), "serial 3 then, 4 now"),
-        (StateSeen(lineage="other", serial=3), "serial 3 then, 3 now"),
+        (StateIdentity(lineage="n", serial=4), "serial 3 then, 4 now"),
+        (StateIdentity(lineage="other", serial=3), "serial 3 then, 3 now"),
         (None, "is no stack any more"),
     ],
 )
 def test_a_plan_is_not_applied_beside_another_state_of_its_dependency(
-    opened: ChangeContext, monkeypatch: pytest.MonkeyPatch, now: StateSeen | None, says: str
+    opened: ChangeContext, monkeypatch: pytest.MonkeyPatch, now: StateIdentity | None, says: str
 ) -> None:
     """Neither when that was applied, nor made anew, nor taken out of the configuration."""
     found = bundle("a")
-    assert found.dependencies == {"network": StateSeen(lineage="n", serial=3)}
-    states = {"network": StateSeen(lineage="n", serial=3)}
+    assert found.dependencies == {"network": StateIdentity(lineage="n", serial=3)}
+    states = {"network": StateIdentity(lineage="n", serial=3)}
 
-    async def state_of(_: ChangeContext, of: Stack) -> StateSeen:
+    async def state_of(_: ChangeContext, of: Stack) -> StateIdentity:
         return states[of.name]
 
     monkeypatch.setattr(change, "state_of", state_of)

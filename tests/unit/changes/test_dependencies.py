@@ -5,7 +5,7 @@ from msgspec import structs
 from results_made import result, stack
 
 from holdfast.changes.dependencies import blocked, needs, the_other_way, with_dependencies
-from holdfast.plans.result import ErrorShown, StackResult, exit_of
+from holdfast.plans.result import ResultError, StackResult, exit_of
 from holdfast.plans.status import Status
 
 NETWORK, EKS, APP = stack("network"), stack("eks", "network"), stack("app", "eks")
@@ -122,7 +122,7 @@ def test_what_waits_for_people_is_not_hidden_by_a_failure_before_it() -> None:
 def test_one_fault_of_its_own_among_several_is_enough() -> None:
     """Only where nothing but the plan failed can a dependency be to blame."""
     failed = result(EKS, Status.FAILED, "HF-TF-3")
-    for more in ((*failed.problems, ErrorShown(code="HF-TF-2", message="bad code")), ()):
+    for more in ((*failed.problems, ResultError(code="HF-TF-2", message="bad code")), ()):
         own = structs.replace(failed, problems=more)
         assert settled(result(NETWORK, Status.PLANNED), own)["eks"].status is Status.FAILED
 

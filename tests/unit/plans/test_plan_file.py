@@ -20,9 +20,9 @@ from holdfast.kernel.errors import HoldfastError, Refused, UnknownOutcome
 from holdfast.plans import plan_file
 from holdfast.plans.backend_config import StateHome
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.plan_file import ReadyPlan, restore
-from holdfast.plans.saved_plan import Bundle, StateSeen
-from holdfast.plans.workdir import Prepared
+from holdfast.plans.plan_file import PlanFile, from_saved_plan
+from holdfast.plans.saved_plan import SavedPlan, StateIdentity
+from holdfast.plans.workdir import StackWorkdir
 from holdfast.store.run_store import StateRecord
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
@@ -53,7 +53,7 @@ class FakeTerraform:
 
     chooses: bytes | None = None
 
-    def __init__(self, _: ChangeContext, prepared: Prepared, __: object) -> None:
+    def __init__(self, _: ChangeContext, prepared: StackWorkdir, __: object) -> None:
         self.file = prepared.work.lock_file
         self.lock: bytes | None = None
 
@@ -76,18 +76,18 @@ class Case:
             "inputs": "i",
             "work": self.work,
         }
-        self.bundle: Bundle = structs.replace(bundle("a"), json=PLAN, made=None)
+        self.bundle: SavedPlan = structs.replace(bundle("a"), json=PLAN, made=None)
         self.stack = STACK
 
-    def restore(self) -> ReadyPlan:
-        ready = cast("Prepared", SimpleNamespace(**self.prepared))
+    def from_saved_plan(self) -> PlanFile:
+        ready = cast("StackWorkdir", SimpleNamespace(**self.prepared))
         retrying = self.context.retrying("a")
-        return asyncio.run(restore(self.context, self.stack, ready, self.bundle, retrying))
+        return asyncio.run(from_saved_plan(self.context, self.stack, ready, self.bundle, retrying))
 
     def refused(self) -> HoldfastError:
         """Nothing of it stands in the work directory."""
         with pytest.raises(HoldfastError) as caught:
-            self.restore()
+            self.from_saved_plan()
         assert not (self.work.module / PLAN_FILE).exists()
         return caught.value
 
@@ -102,15 +102,15 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
 def test_a_bundle_comes_back_as_it_was(case: Case) -> None:
     """Its plan, its lock file, what it was asked for, the state it was made against; secrets are known."""
     case.bundle = structs.replace(case.bundle, destroy=True, targeted=True, ephemeral=True)
-    ready = case.restore()
+    ready = case.from_saved_plan()
     assert (case.work.module / PLAN_FILE).read_bytes() == case.bundle.plan
     assert case.work.lock_file.read_bytes() == case.bundle.lock
-    assert (ready.digest, ready.prior) == (case.bundle.digest, StateSeen(lineage="l", serial=7))
+    assert (ready.digest, ready.prior) == (case.bundle.digest, StateIdentity(lineage="l", serial=7))
     assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (True, True, True, True)
     assert case.context.redactor.clean(f"it is {SECRET}") == "it is ***"
     plain = structs.replace(case.bundle, destroy=False, targeted=False, ephemeral=False, changes=False)
     case.bundle = plain
-    ready = case.restore()
+    ready = case.from_saved_plan()
     assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (False, False, False, False)
 
 
@@ -121,7 +121,7 @@ def test_what_the_plan_made_beside_the_code_comes_back(case: Case, tmp_path: Pat
     before = list_files(other)
     (other.module / "built.zip").write_bytes(b"an archive")
     case.bundle = structs.replace(case.bundle, made=archive_new_files(other, before))
-    case.restore()
+    case.from_saved_plan()
     assert (case.work.module / "built.zip").read_bytes() == b"an archive"
 
 
@@ -137,7 +137,7 @@ def test_a_plan_without_a_lock_file_needs_none(case: Case, monkeypatch: pytest.M
     """There were no providers to choose."""
     monkeypatch.setattr(FakeTerraform, "chooses", b"a lock")
     case.bundle = structs.replace(case.bundle, lock=None)
-    case.restore()
+    case.from_saved_plan()
     assert not case.work.lock_file.exists()
 
 

@@ -22,7 +22,7 @@ from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Deny, NeedApproval, R
 from holdfast.guard.evaluate import decision_from_reasons
 from holdfast.guard.plan_context import StackFinding
 from holdfast.plans.context import ChangeContext, Project
-from holdfast.plans.plan_file import ReadyPlan
+from holdfast.plans.plan_file import PlanFile
 from holdfast.review import decide
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
@@ -41,12 +41,12 @@ def opened(tmp_path: Path) -> ChangeContext:
     return change_context(tmp_path, blobs=MemoryBlobs(), stacks=STACKS)
 
 
-def ready(of: Plan, **more: Any) -> ReadyPlan:
-    return cast("ReadyPlan", SimpleNamespace(plan=of, **({"destroy": False, "targeted": False} | more)))
+def ready(of: Plan, **more: Any) -> PlanFile:
+    return cast("PlanFile", SimpleNamespace(plan=of, **({"destroy": False, "targeted": False} | more)))
 
 
 def told(opened: ChangeContext, of: Plan = GONE, **more: Any) -> Any:
-    return decide.situation_of(opened.project, NET, ready(of, **more))
+    return decide.plan_context(opened.project, NET, ready(of, **more))
 
 
 def code(opened: ChangeContext, name: str, text: str) -> None:
@@ -98,10 +98,10 @@ class Checks:
         return self.found
 
 
-def judged(opened: ChangeContext, of: Plan, *found: StackFinding, saved: bool = False) -> Any:
+def decided(opened: ChangeContext, of: Plan, *found: StackFinding, saved: bool = False) -> Any:
     checks = cast("Any", Checks(*found))
     return asyncio.run(
-        decide.judged(opened.project, opened.store, checks, NET, ready(of), digest=DIGEST, saved=saved)
+        decide.decide(opened.project, opened.store, checks, NET, ready(of), digest=DIGEST, saved=saved)
     )
 
 
@@ -128,24 +128,24 @@ CREATED, LOST = plan(resource("x.y", "create")), plan(resource("x.z", "no-op"), 
 
 def test_what_the_checks_found_decides(opened: ChangeContext) -> None:
     """A policy that denies is a decision of the guard."""
-    assert judged(opened, CREATED) == Allow()
+    assert decided(opened, CREATED) == Allow()
     denied = StackFinding(rule="rego.main.deny", message="no", policy=True)
-    assert isinstance(judged(opened, CREATED, denied), Deny)
+    assert isinstance(decided(opened, CREATED, denied), Deny)
 
 
 def test_an_override_counts_for_its_digest_until_its_end(opened: ChangeContext) -> None:
     """Neither one of another plan nor one that has expired lets anything through."""
     say(opened, ApprovalKind.OVERRIDE, hours=1, digest="another")
     say(opened, ApprovalKind.OVERRIDE, hours=-1)
-    assert isinstance(judged(opened, LOST, saved=True), Deny)
+    assert isinstance(decided(opened, LOST, saved=True), Deny)
     say(opened, ApprovalKind.OVERRIDE, hours=1)
-    assert isinstance(judged(opened, LOST, saved=True), Allow)
+    assert isinstance(decided(opened, LOST, saved=True), Allow)
 
 
 def test_a_rejected_plan_stays_so_when_nothing_else_speaks_against_it(opened: ChangeContext) -> None:
     """What the guard had against it may be gone by the time it is applied."""
     say(opened, ApprovalKind.REJECTION)
-    decision = judged(opened, CREATED, saved=True)
+    decision = decided(opened, CREATED, saved=True)
     assert isinstance(decision, Deny)
     assert decision.reasons[0].code == REJECTED
 
@@ -161,9 +161,9 @@ def with_budget(opened: ChangeContext, **rules: Any) -> Project:
 @pytest.mark.parametrize("number", [0, 1, 50])
 def test_a_budget_of_a_change_makes_stacks_wait_for_each_other(opened: ChangeContext, number: int) -> None:
     """Whatever it allows, what one of them may do depends on the others."""
-    assert not decide.has_budget_of_change(opened.project.config, (NET,))
+    assert not decide.has_change_budget(opened.project.config, (NET,))
     project = with_budget(opened, per_change=Budget(number=number))
-    assert decide.has_budget_of_change(project.config, (NET,))
+    assert decide.has_change_budget(project.config, (NET,))
 
 
 def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: ChangeContext) -> None:
@@ -172,11 +172,11 @@ def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Chang
     names = ("a", "b", "c")
     plans = {"a": LOST, "b": LOST, "c": CREATED}
     stacks = {name: structs.replace(stack(name), production=False, environment="dev") for name in names}
-    losses = {name: decide.lost_in(project, stacks[name], ready(plans[name])) for name in names}
+    losses = {name: decide.deletions_in(project, stacks[name], ready(plans[name])) for name in names}
     assert {name: one.deleted for name, one in losses.items()} == {"a": 1, "b": 1, "c": 0}
     say(opened, ApprovalKind.OVERRIDE, hours=1, digest="digest of a")
     decisions: Any = {name: (Allow(), f"digest of {name}") for name in names}
-    found = decide.budgeted(opened.store, decisions, losses)
+    found = decide.with_change_budget(opened.store, decisions, losses)
     assert {name: type(one) for name, one in found.items()} == {"a": Allow, "b": Deny, "c": Allow}
     assert found["b"].reasons[0].code == "HF-GUARD-5"
 
@@ -187,7 +187,7 @@ def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Chang
 def shown(code: str, effect: Effect = Effect.DENY, *, saved: str | None = "out") -> Any:
     decision = decision_from_reasons([Reason(code=code, message="it would go", effect=effect)], approvals=2)
     given = {"run": "01R", "digest": DIGEST, "saved": saved, "asked": "net --destroy"}
-    return decide.refusal_of("net", decision, (), **given)  # type: ignore[arg-type]
+    return decide.refusal_error("net", decision, (), **given)  # type: ignore[arg-type]
 
 
 def test_the_way_on_is_one_that_leads_somewhere() -> None:
@@ -213,6 +213,6 @@ def test_it_says_how_many_approvals_are_missing(opened: ChangeContext) -> None:
     for _ in range(2):
         say(opened, ApprovalKind.APPROVAL)
     words = decide.approvals_for(opened.store, DIGEST)
-    error = decide.refusal_of("net", decision, words, run="r", digest=DIGEST, saved=None, asked="net")
+    error = decide.refusal_error("net", decision, words, run="r", digest=DIGEST, saved=None, asked="net")
     assert error is not None
     assert error.message == "net: m; 1 approval is missing"

@@ -15,7 +15,7 @@ from holdfast.guard.decision import Deny, Reason
 from holdfast.kernel.errors import Place
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
-from holdfast.review.findings_by_stack import errors_of, found_of, not_yet_reported
+from holdfast.review.findings_by_stack import errors_for, guard_finding, not_yet_reported
 
 STACKS = """\
     version: 1
@@ -44,7 +44,7 @@ def told(files: Mapping[str, str], *ids: str, inputs: CheckInputs | None = None)
     made = checkout({**FILES, **files}, config=STACKS)
     asked = [rule for rule in rules() if rule.id in ids]
     report = check(asked, made, inputs=inputs)
-    return {stack.name: {one.rule.id for one in errors_of(report, stack)} for stack in made.stacks}
+    return {stack.name: {one.rule.id for one in errors_for(report, stack)} for stack in made.stacks}
 
 
 def test_a_file_that_several_stacks_name_counts_against_each_of_them() -> None:
@@ -59,7 +59,7 @@ def test_a_broken_contract_counts_against_the_stacks_of_its_target() -> None:
     missing = STACKS.replace("contract.yaml }", "nowhere.yaml, stacks: [none] }")
     made = checkout(FILES, config=missing)
     report = check([rule for rule in rules() if rule.id == "HF403"], made)
-    assert [len(list(errors_of(report, stack))) for stack in made.stacks] == [2, 2, 0]
+    assert [len(list(errors_for(report, stack))) for stack in made.stacks] == [2, 2, 0]
 
 
 def test_what_a_tool_says_of_a_file_counts_where_the_file_is_used() -> None:
@@ -88,7 +88,7 @@ def test_one_line_of_the_configuration_counts_against_each_stack_that_it_makes()
     report = check(rule, made)
     (found,) = [one for one in report.findings if one.rule.id == "HF1"]
     assert (found.stack, found.stacks) == (None, ("a", "c"))
-    assert [bool(list(errors_of(report, stack))) for stack in made.stacks] == [True, False, True]
+    assert [bool(list(errors_for(report, stack))) for stack in made.stacks] == [True, False, True]
 
 
 def test_what_the_guard_repeats_is_recognised_after_redaction() -> None:
@@ -96,8 +96,8 @@ def test_what_the_guard_repeats_is_recognised_after_redaction() -> None:
     made = checkout(FILES, config=STACKS)
     report = check([rule for rule in rules() if rule.id == "HF501"], made)
     (finding,) = report.unwaived
-    assert [one.id for one in errors_of(report, made.stacks[1])] == [finding.id]
-    reason = Reason(code="HF-GUARD-19", message=finding.message, finding=found_of(finding).id)
+    assert [one.id for one in errors_for(report, made.stacks[1])] == [finding.id]
+    reason = Reason(code="HF-GUARD-19", message=finding.message, finding=guard_finding(finding).id)
     result = StackResult(stack=made.stacks[0].stack, status=Status.REFUSED, decision=Deny(reasons=(reason,)))
     redacted = redact_report(report, lambda _: "***")
     assert redacted.unwaived[0].message == "***"

@@ -12,7 +12,7 @@ from checks_made import checkout, plan_of
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.tools.interface import tool_rule
-from holdfast.review.tool_batch import ToolQuestions
+from holdfast.review.tool_batch import ToolBatcher
 
 STACKS = "version: 1\nstacks:\n" + "".join(f"  - {{ name: {name}, module: . }}\n" for name in "abc")
 EMPTY = b'{"format_version":"1.2","terraform_version":"1.15.5"}'
@@ -45,7 +45,7 @@ class Recorded:
 async def answers(recorded: Recorded) -> list[list[str]]:
     """Of three questions: the first is being asked when the others come."""
     made = checkout({"main.tf": ""}, config=STACKS)
-    questions = ToolQuestions([recorded.tool], lambda: made)
+    questions = ToolBatcher([recorded.tool], lambda: made)
     plans = [plan_of(made, EMPTY, name) for name in "abc"]
     first = asyncio.create_task(questions.about(plans[0]))
     assert await asyncio.to_thread(recorded.begun.wait, 30)
@@ -82,7 +82,7 @@ def test_who_no_longer_waits_does_not_keep_the_others_from_hearing() -> None:
     async def asked() -> list[BaseException | object]:
         made = checkout({"main.tf": ""}, config=STACKS)
         recorded = Recorded(breaks=True)
-        questions = ToolQuestions([recorded.tool], lambda: made)
+        questions = ToolBatcher([recorded.tool], lambda: made)
         first = asyncio.create_task(questions.about(plan_of(made, EMPTY, "a")))
         assert await asyncio.to_thread(recorded.begun.wait, 30)
         second = asyncio.create_task(questions.about(plan_of(made, EMPTY, "b")))
@@ -98,4 +98,4 @@ def test_who_no_longer_waits_does_not_keep_the_others_from_hearing() -> None:
 
 def test_without_tools_nobody_waits() -> None:
     made = checkout({"main.tf": ""})
-    assert asyncio.run(ToolQuestions([], lambda: made).about(plan_of(made, EMPTY))) == ()
+    assert asyncio.run(ToolBatcher([], lambda: made).about(plan_of(made, EMPTY))) == ()

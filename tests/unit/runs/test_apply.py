@@ -20,9 +20,9 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.result import Output, StackResult
 from holdfast.plans.status import Status
-from holdfast.runs.apply import ApplyFailed, apply_ready
+from holdfast.runs.apply import ApplyFailed, apply_plan
 from holdfast.runs.run import new_run
-from holdfast.runs.run_secrets import remembered_secrets
+from holdfast.runs.run_secrets import stored_run_secrets
 from holdfast.store.snapshots import StateSnapshot
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.engine.interface import CommandResult, SupervisorReport
@@ -44,7 +44,7 @@ class Case:
 
     def apply(self) -> StackResult:
         run = new_run(NAME, "apply", self.context.identity, run=RUN).to(Status.APPLYING)
-        return asyncio.run(apply_ready(self.context, run, self.planned, self.ready))
+        return asyncio.run(apply_plan(self.context, run, self.planned, self.ready))
 
     @property
     def store(self) -> Any:
@@ -112,7 +112,7 @@ def test_everything_is_written_before_terraform_starts(case: Case) -> None:
         assert claim.intent["plan"]["digest"] == case.ready.digest
         (copy,) = (case.store.backups.read(NAME, name) for name in case.store.backups.names(NAME))
         assert (copy.serial, copy.lineage, copy.run) == (3, "l", RUN)
-        assert remembered_secrets(case.store, RUN) == {"hunter2-hunter2"}
+        assert stored_run_secrets(case.store, RUN) == {"hunter2-hunter2"}
         assert case.store.used(case.ready.digest)["run"] == RUN
         seen.append("all")
 

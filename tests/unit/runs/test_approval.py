@@ -20,7 +20,7 @@ from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.status import Status
 from holdfast.runs.approval import RecordedApproval, override_denials, record_approval
-from holdfast.runs.run_secrets import remember_secrets
+from holdfast.runs.run_secrets import store_run_secrets
 from holdfast.store.approvals import Approval, ApprovalKind
 
 DIGEST = "d" * 64
@@ -152,7 +152,7 @@ def test_no_reason_keeps_a_secret(opened: ChangeContext, known_by: str) -> None:
     if known_by == "the change":
         opened.redactor.register("hunter2-hunter2")
     else:
-        remember_secrets(opened.store, RUN, ["hunter2-hunter2"])
+        store_run_secrets(opened.store, RUN, ["hunter2-hunter2"])
     said(opened, reason="because it is hunter2-hunter2")
     (kept,) = opened.store.approvals.of(DIGEST)
     assert kept.reason == "because it is ***"

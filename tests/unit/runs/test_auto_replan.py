@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from plans_made import LAB, change, plan
 
-from holdfast.runs.auto_replan import ApplyEnd, beyond, in_doubt, may_follow, within
+from holdfast.runs.auto_replan import ApplyOutcome, beyond, creates_in_doubt, may_replan, within
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.tables.refused_creates import RefusedCreate, read_refused, shipped_refused
 
@@ -25,8 +25,8 @@ def error(text: str, address: str | None = None) -> Diagnostic:
     return Diagnostic(severity="error", summary="It was refused", detail=text, address=address)
 
 
-def failed(text: str, address: str, action: str, **more: Any) -> ApplyEnd:
-    return ApplyEnd(errors=(error(text, address),), failed={address: action}, **more)
+def failed(text: str, address: str, action: str, **more: Any) -> ApplyOutcome:
+    return ApplyOutcome(errors=(error(text, address),), failed={address: action}, **more)
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ def failed(text: str, address: str, action: str, **more: Any) -> ApplyEnd:
         (failed(SLOW_DOWN, "lab_object.gone", "delete"), ("aws-throttled",)),
         (failed(NOT_READY, "lab_object.made", "create"), (f"labs/lab: {NOT_READY}",)),
         (failed(f"{NOT_READY}. {SLOW_DOWN}", "lab_object.made", "create"), ("aws-throttled",)),
-        (ApplyEnd(errors=(error(SLOW_DOWN),)), ("aws-throttled",)),
+        (ApplyOutcome(errors=(error(SLOW_DOWN),)), ("aws-throttled",)),
     ],
 )
-def test_a_clean_and_passing_failure_may_be_followed(end: ApplyEnd, says: tuple[str, ...]) -> None:
+def test_a_clean_and_passing_failure_may_be_followed(end: ApplyOutcome, says: tuple[str, ...]) -> None:
     """Updates and deletes that failed for a moment, and creates that a row shows as refused."""
-    assert may_follow(end, PLAN, ROWS) == says
+    assert may_replan(end, PLAN, ROWS) == says
 
 
 @pytest.mark.parametrize(
@@ -56,33 +56,33 @@ def test_a_clean_and_passing_failure_may_be_followed(end: ApplyEnd, says: tuple[
         failed(SLOW_DOWN, "lab_object.changed", "transmute"),
         failed(SLOW_DOWN, "lab_object.changed", "update", open=frozenset({"lab_object.gone"})),
         failed(SLOW_DOWN, "lab_object.changed", "update", steps_failed=True),
-        ApplyEnd(errors=(error(NOT_READY),), failed={"lab_object.made": "create"}),
-        ApplyEnd(errors=(error(SLOW_DOWN), error("it is Tuesday"))),
-        ApplyEnd(
+        ApplyOutcome(errors=(error(NOT_READY),), failed={"lab_object.made": "create"}),
+        ApplyOutcome(errors=(error(SLOW_DOWN), error("it is Tuesday"))),
+        ApplyOutcome(
             errors=(error(NOT_READY, "lab_object.made"), error(SLOW_DOWN, "lab_object.made")),
             failed={"lab_object.made": "create"},
         ),
-        ApplyEnd(errors=()),
+        ApplyOutcome(errors=()),
         failed(f"{NOT_READY}. {SLOW_DOWN}", "lab_object.made", "transmute"),
-        ApplyEnd(errors=(error(SLOW_DOWN),), failed={"lab_object.made": "create"}),
-        ApplyEnd(errors=(error("it is Tuesday"), error(SLOW_DOWN))),
+        ApplyOutcome(errors=(error(SLOW_DOWN),), failed={"lab_object.made": "create"}),
+        ApplyOutcome(errors=(error("it is Tuesday"), error(SLOW_DOWN))),
     ],
 )
-def test_anything_else_is_for_a_person(end: ApplyEnd) -> None:
+def test_anything_else_is_for_a_person(end: ApplyOutcome) -> None:
     """One doubt is enough: a create without proof, an error that no row knows, a change without an end."""
-    assert may_follow(end, PLAN, ROWS) is None
+    assert may_replan(end, PLAN, ROWS) is None
 
 
 def test_creates_that_may_exist_are_named() -> None:
     """Those that failed, but for those that a row of their own provider shows as refused."""
-    end = ApplyEnd(
+    end = ApplyOutcome(
         errors=(error(NOT_READY, "lab_object.made"), error(NOT_READY, "lab_object.other")),
         failed={"lab_object.made": "create", "lab_object.other": "create", "lab_object.gone": "delete"},
     )
     other = change("lab_object.other", "create", provider="example.com/labs/else")
     both = plan([change("lab_object.made", "create"), other])
-    assert in_doubt(end, both, ROWS) == ("lab_object.other",)
-    assert in_doubt(end, both, ()) == ("lab_object.made", "lab_object.other")
+    assert creates_in_doubt(end, both, ROWS) == ("lab_object.other",)
+    assert creates_in_doubt(end, both, ()) == ("lab_object.made", "lab_object.other")
 
 
 OLD = change("lab_object.it", "update", after={"body": "x"}, unknown={"tag": True})

@@ -23,14 +23,13 @@ from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Decision, Reason
 from holdfast.guard.evaluate import decision_from_reasons
 from holdfast.kernel.errors import HoldfastError, Problem, UnknownOutcome
-from holdfast.plans import plan_file
 from holdfast.plans.errors import TerraformFailed
-from holdfast.plans.plan_file import ReadyPlan
+from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.runs import executor as runs
 from holdfast.runs.apply import ApplyFailed
-from holdfast.runs.auto_replan import ApplyEnd
+from holdfast.runs.auto_replan import ApplyOutcome
 from holdfast.runs.executor import RunExecutor
 from holdfast.runs.outcome import UnknownRun
 from holdfast.store.approvals import Approval, ApprovalKind
@@ -53,7 +52,9 @@ SLOW_DOWN = Diagnostic(
 def throttled(*, done: frozenset[str] = frozenset()) -> ApplyFailed:
     """An update that failed for a moment: a new plan may follow."""
     said = TerraformFailed("HF-TF-4", "no", problems=(Problem(code="HF-TF-4", message="no"),))
-    return ApplyFailed(said, ApplyEnd(errors=(SLOW_DOWN,), failed={"lab_object.it": "update"}, done=done), ())
+    return ApplyFailed(
+        said, ApplyOutcome(errors=(SLOW_DOWN,), failed={"lab_object.it": "update"}, done=done), ()
+    )
 
 
 class World:
@@ -67,7 +68,7 @@ class World:
         )
         self.first, self.terraform = ready_plan(folder / "work")
         self.first = self.planning(UPDATE)
-        self.again: list[ReadyPlan] = []
+        self.again: list[PlanFile] = []
         self.decisions: list[Decision] = []
         self.unsettled: HoldfastError | None = None
         self.ends: list[HoldfastError | None] = []
@@ -76,19 +77,19 @@ class World:
         """The run and the digest of each apply."""
         self.told: list[tuple[str, bool]] = []
         patch.setattr(runs, "require_previous_finished", self._settled)
-        patch.setattr(runs, "prepared", self._prepared)
-        patch.setattr(plan_file, "make", self._make)
-        patch.setattr(plan_file, "make_again", self._make_again)
-        patch.setattr(plan_file, "restore", self._restore)
-        patch.setattr(runs, "judged", self._judged)
-        patch.setattr(runs, "apply_ready", self._apply)
+        patch.setattr(runs, "open_workdir", self._prepared)
+        patch.setattr(runs, "create_plan", self._make)
+        patch.setattr(runs, "replan", self._make_again)
+        patch.setattr(runs, "from_saved_plan", self._restore)
+        patch.setattr(runs, "decide", self._judged)
+        patch.setattr(runs, "apply_plan", self._apply)
         checks: Any = SimpleNamespace(applied=lambda *_: None)
         self.run = RunExecutor(
             self.context, checks, STACK, operation="apply", explain=self._explain, saved="out"
         )
         patch.setattr(self.run._retrying, "schedule", lambda: (0.0, 0.0))
 
-    def planning(self, found: list[dict[str, Any]], *, made: str = "m") -> ReadyPlan:
+    def planning(self, found: list[dict[str, Any]], *, made: str = "m") -> PlanFile:
         document = {**json.loads(PLAN), "resource_changes": found}
         parts = structs.replace(self.first.parts, made=made)
         plan = read_plan(json.dumps(document).encode())
@@ -106,16 +107,14 @@ class World:
     async def _prepared(self, *_: object) -> AsyncIterator[Any]:
         yield SimpleNamespace(notes=())
 
-    async def _make(
-        self, _: object, __: object, ___: object, options: PlanOptions, ____: object
-    ) -> ReadyPlan:
+    async def _make(self, _: object, __: object, ___: object, options: PlanOptions, ____: object) -> PlanFile:
         self.made.append(options)
         return self.first
 
-    async def _restore(self, *_: object) -> ReadyPlan:
+    async def _restore(self, *_: object) -> PlanFile:
         return self.first
 
-    async def _make_again(self, _: object, __: object, ___: object, options: PlanOptions) -> ReadyPlan:
+    async def _make_again(self, _: object, __: object, ___: object, options: PlanOptions) -> PlanFile:
         self.made.append(options)
         return self.again.pop(0)
 
@@ -123,7 +122,7 @@ class World:
         self.told.append((digest, saved))
         return self.decisions.pop(0) if self.decisions else Allow()
 
-    async def _apply(self, _: object, __: object, planned: StackResult, ready: ReadyPlan) -> StackResult:
+    async def _apply(self, _: object, __: object, planned: StackResult, ready: PlanFile) -> StackResult:
         self.applied.append((planned.run, ready.digest))
         end = self.ends.pop(0) if self.ends else None
         if end is not None:

@@ -8,7 +8,7 @@ from typing import Final
 from holdfast.checks.code.bodies import holds, lines_with
 from holdfast.checks.iam import data_source
 from holdfast.checks.iam.document import HOLE, Fields, Malformed, Node, compact, spread
-from holdfast.checks.iam.expressions import DATA_SOURCE, Untold, Writing, Written, names_data
+from holdfast.checks.iam.expressions import DATA_SOURCE, StateWriter, Untold, Written, names_data
 from holdfast.checks.iam.files import MARK, beside, has_statement, in_file, may_be_policy
 from holdfast.checks.iam.policies import Broken, Policies, Policy, policy_of
 from holdfast.checks.iam.policy_types import USES, Kind, Use, guess, looks_like_policy, together
@@ -65,7 +65,7 @@ def files_beside(subject: Module | VariablesFile | CheckedStack) -> Iterator[str
 class _Search:
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._writing = Writing(module)
+        self._writing = StateWriter(module)
         self._found: list[Policy] = []
         self._broken: list[Broken] = []
         self._untold: list[tuple[str, str]] = []

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.checks.iam.document import Either, Fields, Node, fields_of, is_list, spread
-from holdfast.checks.iam.expressions import Writing, unknown
+from holdfast.checks.iam.expressions import StateWriter, unknown
 from holdfast.checks.iam.partial_eval import Filling
 from holdfast.hcl.eval.evaluate import evaluate
 from holdfast.hcl.eval.values import pairs
@@ -42,7 +42,7 @@ class _Part(Struct, frozen=True):
         return ((part, many) for name, part, many in self.parts if name == type_)
 
 
-def document_of(body: Body, writing: Writing, line: int, column: int) -> Node:
+def document_of(body: Body, writing: StateWriter, line: int, column: int) -> Node:
     """Statements of other documents are not in it: `merged` says where those are."""
     writing.begin()
     part = _from_body(body, writing, line, column)

@@ -55,7 +55,7 @@ class Untold(Struct, frozen=True):
     expression: Expression
 
 
-class Writing(Filling):
+class StateWriter(Filling):
     """Reads the documents of one module."""
 
     def written(self, expression: Expression, file: str, depth: int = 0) -> Iterator[Written | Untold]:

@@ -50,7 +50,7 @@ def terraform(
 ) -> Exit:
     """Run a read-only Terraform command on a stack: output, show, state list, providers, …"""
     from holdfast.cli.context import run_on_stack
-    from holdfast.plans.passthrough import run_reading
+    from holdfast.plans.passthrough import run_read_only
 
     command_line = tuple(arguments or ())
     if not command_line:
@@ -61,7 +61,7 @@ def terraform(
         )
     _refuse_writing(command_line)
     _, answer = run_on_stack(
-        invocation, name, lambda session, stack: run_reading(session, stack, command_line)
+        invocation, name, lambda session, stack: run_read_only(session, stack, command_line)
     )
     redactor = invocation.console.redactor
     shows_values = command_line[0] in {"show", "output"}
