@@ -145,7 +145,7 @@ def test_a_git_tree_that_git_does_not_know_is_an_error(holdfast: Program) -> Non
     top = holdfast.folder.parent
     (top / ".git").write_text("gitdir: nowhere\n")
     (found,) = only(holdfast.json("check", "a", code=3), "HF908")
-    assert "Git does not answer" in found["message"]
+    assert "Git cannot read this working tree" in found["message"]
     assert found["hint"].endswith(f"safe.directory {top}")
 
 
@@ -206,5 +206,5 @@ def test_a_secret_that_was_taken_out_is_found_in_the_history(holdfast: Program) 
     assert answer.code == 3
     (found,) = only(json.loads(answer.out), "HF207")
     assert (found["file"], found["line"]) == ("notes", None)
-    assert f"in line 2 since commit {first} of " in found["message"]
+    assert f"line 2 in commit {first} of " in found["message"]
     assert token not in answer.out
