@@ -15,6 +15,7 @@ from pathlib import Path
 from holdfast.checks.engine import catalogue, pages
 from holdfast.cli import reference
 from holdfast.config import documents
+from holdfast.terraform.tables.stateful_types import stateful_types
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,7 +26,35 @@ class Generated:
     make: Callable[[], str]
 
 
+PROVIDERS = {
+    "AWS": ("aws_",),
+    "Azure": ("azurerm_",),
+    "Google Cloud": ("google_",),
+    "Kubernetes and Helm": ("kubernetes_", "helm_"),
+}
+STATEFUL_TYPES = """# Protected types
+
+{count} types that [the guard](guard.md#protection) protects in production, because their resources cannot
+simply be created again: they hold data or keys, or others know them by their identity or address. This page
+is generated from `src/holdfast/terraform/tables/stateful_types.json`, which also has the attributes that
+protect a resource.
+"""
+
+
+def stateful_types_page() -> str:
+    types = stateful_types()
+    lines = [STATEFUL_TYPES.format(count=len(types))]
+    for provider, prefixes in PROVIDERS.items():
+        lines += [f"## {provider}", "", "| holds | types |", "|---|---|"]
+        for holds in ("data", "keys", "identity", "address"):
+            names = [name for name, row in types.items() if row.holds == holds and name.startswith(prefixes)]
+            lines.append(f"| {holds} | {' '.join(f'`{name}`' for name in names)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 GENERATED: tuple[Generated, ...] = (
+    Generated(path="docs/stateful-types.md", make=stateful_types_page),
     Generated(path="docs/holdfast.schema.json", make=documents.schema),
     Generated(path="docs/configuration-keys.md", make=documents.keys_page),
     Generated(path="docs/cli.md", make=reference.document),

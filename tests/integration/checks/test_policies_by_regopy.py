@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from holdfast.checks.tools.rego import tool
 from holdfast.checks.tools.rego.by_regopy import Regopy
 from holdfast.checks.tools.rego.interface import Document, EvaluationError
 from holdfast.checks.tools.rego.policies import PolicyFile
+from holdfast.checks.tools.rego.policy_tests import Outcome, run_tests
 from holdfast.config.checks import Use
 
 pytest.importorskip("regopy", reason="the extra `rego` is not installed")
@@ -252,6 +254,22 @@ def test_a_policy_may_have_its_tests_in_the_same_file(tmp_path: Path) -> None:
     """A loaded test with `with input as` would crash regopy."""
     about = asked("rego", {**CODE, "policy/a.rego": HEAD + ONE_FILE}, root=tmp_path)
     assert found(tool.check, about) == [("rego.main.deny", "public"), ("rego.main.warn", "code")]
+
+
+def test_the_examples_of_the_page_work_in_one_file_and_in_two(tmp_path: Path) -> None:
+    """docs/policies.md: what it finds in code, and its test."""
+    page = (Path(__file__).parents[3] / "docs" / "policies.md").read_text("utf-8")
+    policy, tests = re.findall(r"```rego\n(.*?)```", page, re.DOTALL)
+    one_file = {"policy/a.rego": policy + tests.partition("import rego.v1\n")[2]}
+    for files in (one_file, {"policy/a.rego": policy, "policy/a_test.rego": tests}):
+        code = 'resource "aws_s3_bucket" "b" {\n  acl = "public-read"\n}\n'
+        about = asked("rego", {"main.tf": code, **files}, root=tmp_path)
+        assert found(tool.check, about) == [("rego.main.deny_public", "anyone can read the bucket b")]
+        report = run_tests(
+            tmp_path, about.environment, [PolicyFile(path=path, text=text) for path, text in files.items()]
+        )
+        assert report is not None
+        assert [(test.name, test.outcome) for test in report.tests] == [("test_public", Outcome.PASSED)]
 
 
 def test_a_crash_of_regopy_says_install_opa(tmp_path: Path) -> None:

@@ -115,5 +115,5 @@ def test_the_table_has_no_type_twice() -> None:
 
 def test_every_protected_type_is_on_the_page() -> None:
     """A type that is denied in production is documented."""
-    page = (ROOT / "docs" / "guard.md").read_text("utf-8")
+    page = (ROOT / "docs" / "stateful-types.md").read_text("utf-8")
     assert [name for name in stateful_types() if f"`{name}`" not in page] == []
