@@ -199,11 +199,15 @@ class Repository(Struct, kw_only=True, dict=True):
 
 
 def open_repository(
-    config: Path | None, environment: Environment, key: Callable[[], Key] | None = None
+    config: Path | None,
+    environment: Environment,
+    key: Callable[[], Key] | None = None,
+    *,
+    with_stacks: bool = True,
 ) -> Repository:
     """Read the configuration and find the stacks. Every mistake in either is raised at once.
 
-    `key` is asked for only when the store is read or written.
+    `key` is asked for only when the store is read or written. Without stacks, mistakes in them do not matter.
     """
     loaded = config_read.load(config if config is not None else config_read.find(Path.cwd()))
     code = Code(loaded.root)
@@ -211,8 +215,9 @@ def open_repository(
     def backend(module: str) -> CodeBackend | None:
         return code_backend(code, module)
 
-    stacks = discover(
-        loaded, files=FolderTree(loaded.root), read_values=variables_reader(loaded.root), code_backend=backend
+    files, read_values = FolderTree(loaded.root), variables_reader(loaded.root)
+    stacks = (
+        discover(loaded, files=files, read_values=read_values, code_backend=backend) if with_stacks else ()
     )
     return Repository(
         config=loaded,

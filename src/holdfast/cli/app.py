@@ -7,8 +7,8 @@ import sys
 import click
 
 from holdfast import __version__
-from holdfast.cli.command import Group
-from holdfast.kernel.errors import Exit, Problem
+from holdfast.cli.command import Group, invocation_of, show_error
+from holdfast.kernel.errors import Exit, UsageError
 
 app = Group(
     "holdfast",
@@ -57,28 +57,13 @@ def run(arguments: list[str]) -> int:
 
 def _usage(arguments: list[str], error: click.UsageError) -> int:
     """Report a mistake that Click found: an unknown option, a missing argument."""
-    from holdfast.cli.console import Console
-    from holdfast.runs.document import errors_document
-    from holdfast.system import environment
-
-    message = error.format_message()
-    path = error.ctx.command_path if error.ctx is not None else "holdfast"
-    hint = f"{path} --help lists commands and options."
+    message, hint = error.format_message().strip(), "See: {} --help"
     if isinstance(error, click.NoSuchOption) and error.option_name == "--release":
         message, hint = (
-            "No such option: --release.",
-            "It is called --override: apply --plan DIR --override DIGEST.",
+            "No such option '--release'.",
+            "Use --override: holdfast apply --plan DIR --override DIGEST --reason TEXT",
         )
-    problem = Problem(code="HF-USE-1", message=message.strip(), hint=hint)
-    if "--json" in arguments:
-        import json
-
-        from holdfast.secrets.redact import Redactor
-        from holdfast.secrets.redact_document import clean_document
-
-        cleaned = clean_document(Redactor(), errors_document((problem,)))
-        sys.stdout.write(json.dumps(cleaned, indent=2) + "\n")
-    else:
-        plain = "--no-color" in arguments or environment.read().get("NO_COLOR") is not None
-        Console(color=not plain).problems((problem,), Exit.USAGE)
+    path = error.ctx.command_path if error.ctx is not None else "holdfast"
+    invocation = invocation_of(as_json="--json" in arguments, no_color="--no-color" in arguments)
+    show_error(invocation, UsageError("HF-USE-1", message, hint=hint.format(path)))
     return int(Exit.USAGE)

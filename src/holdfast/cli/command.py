@@ -199,18 +199,37 @@ def _converter(*, many: bool, to_path: bool) -> Callable[[Any, Any, Any], Any]:
     return convert
 
 
-def _run(handler: Handler, common: dict[str, Any], values: dict[str, Any]) -> int:
+def invocation_of(
+    *,
+    as_json: bool,
+    no_color: bool,
+    config: Path | None = None,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> Invocation:
     from holdfast.cli.console import Console
 
     environment = system_environment.read()
     console = Console(
-        as_json=common["as_json"],
-        quiet=common["quiet"],
-        color=not (common.pop("no_color") or environment.get("NO_COLOR")),
+        as_json=as_json,
+        quiet=quiet,
+        color=not (no_color or environment.get("NO_COLOR")),
         ci=environment.ci,
         actions=environment.get("GITHUB_ACTIONS") == "true",
     )
-    invocation = Invocation(**common, environment=environment, console=console)
+    return Invocation(
+        as_json=as_json,
+        config=config,
+        quiet=quiet,
+        verbose=verbose,
+        environment=environment,
+        console=console,
+    )
+
+
+def _run(handler: Handler, common: dict[str, Any], values: dict[str, Any]) -> int:
+    invocation = invocation_of(**common)
+    console = invocation.console
     try:
         exit_ = handler(invocation, **values)
         sys.stdout.flush()  # A full disk is an error now; at interpreter exit it could get lost.

@@ -121,18 +121,11 @@ def export(
 
 def _open(invocation: Invocation) -> tuple[Config, RunStore]:
     """The run store of this repository. Mistakes in its stacks do not matter here."""
-    from holdfast.config import read as config_read
-    from holdfast.secrets.keys import load_or_create_key
-    from holdfast.secrets.redact import redaction_settings
-    from holdfast.store.place import open_blobs
-    from holdfast.store.run_store import RunStore
+    from holdfast.changes.repository import open_repository
 
-    config = config_read.load(invocation.config or config_read.find(Path.cwd()))
-    hidden = config.redaction
-    invocation.console.redactor.tune(redaction_settings(hidden.off, hidden.words, hidden.entropy))
-    environment = invocation.environment
-    blobs = open_blobs(config.store, config.root, environment.variables)
-    return config, RunStore(blobs, lambda: load_or_create_key(environment).key)
+    repository = open_repository(invocation.config, invocation.environment, with_stacks=False)
+    repository.tune(invocation.console.redactor)
+    return repository.config, repository.store
 
 
 def _warn_unreadable(invocation: Invocation) -> Callable[[Piece], None]:

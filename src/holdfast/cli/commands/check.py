@@ -202,31 +202,14 @@ class _Check:
 
     def _open(self) -> tuple[Repository, tuple[Problem, ...]]:
         """A mistake in the stacks is a finding; the code is checked anyway."""
-        from pathlib import Path
+        from holdfast.changes.repository import open_repository
 
-        from holdfast.changes.repository import Repository, open_repository
-        from holdfast.config import read as config_read
-        from holdfast.hcl.eval.code import Code
-        from holdfast.secrets.keys import load_or_create_key
-        from holdfast.store.place import open_blobs
-        from holdfast.store.run_store import RunStore
-
-        invocation = self._invocation
+        config, environment = self._invocation.config, self._invocation.environment
         try:
-            return open_repository(invocation.config, invocation.environment), ()
+            return open_repository(config, environment), ()
         except ConfigError as error:
             # A mistake in holdfast.yaml itself is raised again here: without it, nothing can be checked.
-            file = invocation.config if invocation.config is not None else config_read.find(Path.cwd())
-            loaded = config_read.load(file)
-            environment = invocation.environment
-            store = RunStore(
-                open_blobs(loaded.store, loaded.root, environment.variables),
-                lambda: load_or_create_key(environment).key,
-            )
-            bare = Repository(
-                config=loaded, environment=environment, code=Code(loaded.root), stacks=(), store=store
-            )
-            return bare, error.problems
+            return open_repository(config, environment, with_stacks=False), error.problems
 
     def _checkout(
         self, repository: Repository, stacks: list[str], changed: list[str], since: str | None
