@@ -152,7 +152,6 @@ def _known_zone(name: str) -> str:
 
 # Keys
 
-_EFFECT: Final = Choice(tuple(Effect))
 _BUDGET: Final = Text(
     "a number, a share such as `10%`, or `any`", r"any|[0-9]{1,6}|(?:100|[1-9]?[0-9])%", convert=Budget.parse
 )
@@ -161,8 +160,11 @@ _MOMENT: Final = Text(
     rf"(?:{_DAY_PATTERN})(?: {_CLOCK_PATTERN})?|{_CLOCK_PATTERN}",
     numbers=False,
 )
-_PRODUCTION_DENY: Final = "`deny` in production, else `warn`"
-_PRODUCTION_APPROVE: Final = "`approve` in production, else `warn`"
+
+
+def _effect(doc: str, *, production: str | None = None, implied: str | None = None) -> Any:
+    default_doc = None if production is None else f"`{production}` in production, else `warn`"
+    return key(Choice(tuple(Effect)), doc, implied=implied, default_doc=default_doc)
 
 
 class FreezeKeys(Section, frozen=True, kw_only=True):
@@ -263,30 +265,19 @@ class GuardRules(Section, frozen=True, kw_only=True):
         "A list of built-in types that are not protected in this environment.",
         path="protect.except_types",
     )
-    removed_outputs: Effect | None = key(
-        _EFFECT,
+    removed_outputs: Effect | None = _effect(
         "When a plan removes an output that other stacks read: `allow`, `warn`, `approve` or `deny`.",
-        default_doc=_PRODUCTION_DENY,
+        production="deny",
     )
-    actions: Effect | None = key(
-        _EFFECT, "When a plan invokes actions of providers.", default_doc=_PRODUCTION_APPROVE
-    )
-    provisioners: Effect | None = key(
-        _EFFECT, "When a plan can run provisioners.", default_doc=_PRODUCTION_APPROVE
-    )
-    destroy: Effect | None = key(
-        _EFFECT, "When a plan deletes every resource of a stack.", default_doc=_PRODUCTION_DENY
-    )
-    target: Effect | None = key(
-        _EFFECT, "When a plan covers only a part of the stack.", default_doc=_PRODUCTION_APPROVE
-    )
-    policies: Effect | None = key(
-        _EFFECT,
+    actions: Effect | None = _effect("When a plan invokes actions of providers.", production="approve")
+    provisioners: Effect | None = _effect("When a plan can run provisioners.", production="approve")
+    destroy: Effect | None = _effect("When a plan deletes every resource of a stack.", production="deny")
+    target: Effect | None = _effect("When a plan covers only a part of the stack.", production="approve")
+    policies: Effect | None = _effect(
         "When a [Rego policy](policies.md) denies a plan with changes, or cannot be evaluated.",
         implied="deny",
     )
-    findings: Effect | None = key(
-        _EFFECT,
+    findings: Effect | None = _effect(
         "When the [checks](checks.md) find errors in a stack whose plan has changes; `allow` and `warn` only "
         "show them.",
         implied="warn",

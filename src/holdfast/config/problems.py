@@ -1,4 +1,4 @@
-"""Mistakes are collected, not thrown one by one: a person mends them all before the next try."""
+"""Collects mistakes instead of raising the first one, so that users can fix all of them at once."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 
 from holdfast.kernel.errors import ConfigError, Place, Problem
 
-AT_ONE_PLACE = 5
-"""One wrong line can be wrong for thousands of stacks: so many of one kind are told, the rest is counted."""
+MAX_PER_PLACE = 5
+"""One line can be wrong for thousands of stacks: further mistakes of the same kind are only counted."""
 
 _Hint = str | Callable[[], str | None] | None
 
 
 class Problems:
-    """What was found wrong so far. A hint that costs time is a function, called only for what is told."""
+    """The mistakes so far. A hint that is slow to compute is a function, called only if it is shown."""
 
     def __init__(self) -> None:
-        self._found: list[Problem] = []
+        self._problems: list[Problem] = []
         self._counts: Counter[tuple[str, Place]] = Counter()
 
     def __len__(self) -> int:
@@ -26,26 +26,26 @@ class Problems:
 
     def add(self, code: str, message: str, *, place: Place, hint: _Hint = None) -> None:
         self._counts[code, place] += 1
-        if self._counts[code, place] <= AT_ONE_PLACE:
+        if self._counts[code, place] <= MAX_PER_PLACE:
             text = hint() if callable(hint) else hint
-            self._found.append(Problem(code=code, message=message, hint=text, place=place))
+            self._problems.append(Problem(code=code, message=message, hint=text, place=place))
 
     def extend(self, problems: Iterable[Problem], *, place: Place) -> None:
-        """Take over what another reader found; what came without a place gets this one."""
+        """Add the problems of another reader; `place` is for those without one."""
         for problem in problems:
             self.add(problem.code, problem.message, place=problem.place or place, hint=problem.hint)
 
     def sorted(self) -> tuple[Problem, ...]:
-        """By place, as a person goes through the file."""
+        """In the order of the file."""
         more = [
-            Problem(code=code, message=f"… and {count - AT_ONE_PLACE} more of this kind", place=place)
+            Problem(code=code, message=f"… and {count - MAX_PER_PLACE} more of this kind", place=place)
             for (code, place), count in self._counts.items()
-            if count > AT_ONE_PLACE
+            if count > MAX_PER_PLACE
         ]
-        return tuple(sorted([*self._found, *more], key=_by_place))
+        return tuple(sorted([*self._problems, *more], key=_by_place))
 
     def raise_any(self) -> None:
-        if self._found:
+        if self._problems:
             raise ConfigError(self.sorted())
 
 
@@ -57,7 +57,7 @@ def _by_place(problem: Problem) -> tuple[str, int, int]:
 
 
 def closest(word: str, words: Iterable[str]) -> str | None:
-    """The word that was probably meant, if one is near."""
+    """The most similar word, if one is similar enough."""
     by_lower = {candidate.lower(): candidate for candidate in words}
     near = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.6)
     return by_lower[near[0]] if near else None

@@ -23,8 +23,8 @@ def seconds(text: str) -> float | None:
         return float(text)
     total, rest = 0, text
     for unit, factor, digits in _TIME_UNITS:
-        number, found, after = rest.partition(unit)
-        if found:
+        number, present, after = rest.partition(unit)
+        if present:
             if not _is_number(number, digits):
                 return None
             total, rest = total + int(number) * factor, after

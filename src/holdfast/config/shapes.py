@@ -194,13 +194,11 @@ class Duration(Struct, frozen=True):
         return f"a duration from {low} to {high}, such as `30m`"
 
     def parse(self, node: ScalarNode) -> float:
-        if isinstance(node.value, bool) or node.value is None:
-            raise WrongKindError
-        amount = quantities.seconds(node.text)
-        if amount is None or not self.minimum <= amount <= self.maximum:
-            hint = "Write it as 90s, 30m, 24h, 1h30m, 90d, or in plain seconds."
-            raise MistakeError(OUT_OF_BOUNDS, f"is `{node.text}`; it must be {self.expected}", hint=hint)
-        return amount
+        amount = quantities.seconds(_amount_text(node))
+        if amount is not None and self.minimum <= amount <= self.maximum:
+            return amount
+        hint = "Write it as 90s, 30m, 24h, 1h30m, 90d, or in plain seconds."
+        raise MistakeError(OUT_OF_BOUNDS, f"is `{node.text}`; it must be {self.expected}", hint=hint)
 
     def json_schema(self) -> JsonSchema:
         number = {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
@@ -213,17 +211,21 @@ class Size(Struct, frozen=True):
     expected: str = "a size such as `5GB`"
 
     def parse(self, node: ScalarNode) -> int:
-        if isinstance(node.value, bool) or node.value is None:
-            raise WrongKindError
-        amount = quantities.size_in_bytes(node.text)
-        if not amount:
-            hint = "Write it as 500MB, 5GB, 1GiB, or in plain bytes."
-            raise MistakeError(OUT_OF_BOUNDS, f"is `{node.text}`; it must be {self.expected}", hint=hint)
-        return amount
+        amount = quantities.size_in_bytes(_amount_text(node))
+        if amount:
+            return amount
+        hint = "Write it as 500MB, 5GB, 1GiB, or in plain bytes."
+        raise MistakeError(OUT_OF_BOUNDS, f"is `{node.text}`; it must be {self.expected}", hint=hint)
 
     def json_schema(self) -> JsonSchema:
         number = {"type": "integer", "minimum": 1}
         return {"anyOf": [{"type": "string", "pattern": anchored(quantities.SIZE)}, number]}
+
+
+def _amount_text(node: ScalarNode) -> str:
+    if isinstance(node.value, bool) or node.value is None:
+        raise WrongKindError
+    return node.text
 
 
 class SecretOnly(Struct, frozen=True):
