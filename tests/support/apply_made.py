@@ -14,10 +14,9 @@ from plans_made import change
 from results_made import stack
 
 from holdfast.plans.backend_config import StateHome
-from holdfast.plans.digest import DigestParts, sha256
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.result import StackResult
-from holdfast.plans.saved_plan import StateIdentity
+from holdfast.plans.saved_plan import DigestParts, StateIdentity, sha256
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.terraform.argv import PLAN_FILE

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.plans import saved_plan as bundles
-from holdfast.plans.digest import DigestParts, sha256
-from holdfast.plans.saved_plan import SavedPlan, StateIdentity
+from holdfast.plans.saved_plan import DigestParts, SavedPlan, StateIdentity, sha256
 from holdfast.secrets.keys import Key
 
 KEY = Key.of(bytes(range(32)))

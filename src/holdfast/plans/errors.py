@@ -1,18 +1,52 @@
-"""How a command of Terraform can end, other than well: errors that retries and follow-ups tell apart."""
+"""What a failed command of Terraform means: its diagnostics, its signals, and the errors made of them.
+
+HoldfastError
+├── Cancelled          the user stopped it
+├── Failed
+│   └── TerraformFailed    Terraform reported errors
+├── Busy
+│   └── StateLocked        another process holds the state lock
+└── UnknownOutcome         an apply was interrupted (the functions `apply_…` and `provider_crashed`)
+"""
 
 from __future__ import annotations
 
-from holdfast.kernel.errors import Busy, Failed, HoldfastError, Problem, UnknownOutcome
-from holdfast.terraform.diagnostics import LockInfo
-from holdfast.terraform.engine.interface import CommandResult
+import posixpath
+from typing import Protocol
+
+from holdfast.kernel.errors import (
+    Busy,
+    EngineError,
+    Failed,
+    HoldfastError,
+    Place,
+    Problem,
+    Refused,
+    UnknownOutcome,
+)
+from holdfast.plans.backend_config import StateHome
+from holdfast.stacks.stack import Stack
+from holdfast.terraform.diagnostics import Diagnostic, LockInfo, parse_lock_info
+from holdfast.terraform.engine.interface import CommandResult, Engine, Product
+from holdfast.terraform.stream import CommandOutput
+from holdfast.terraform.versions import Version
+
+_LOCKED = "Error acquiring the state lock"
+_STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
+_NAMES_HTTP_HOLDER = Version.parse("1.15.0")
+_HOLDER_NOT_NAMED = "This Terraform does not report who holds an http lock."
+_CODES = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}
+_MAY_EXIST = (
+    "These resources may exist without being in the state. See what is known: holdfast runs reconcile"
+)
 
 
 class Cancelled(HoldfastError):  # noqa: N818 - the status it becomes
-    """The person asked to stop, and it stopped."""
+    """The user asked to stop, and the command stopped."""
 
 
 class TerraformFailed(Failed):
-    """Terraform said why: each of its diagnostics is a problem with a place in the source."""
+    """Terraform reported errors: each of its diagnostics is a problem with a place in the source."""
 
     def __init__(self, code: str, message: str, *, problems: tuple[Problem, ...]) -> None:
         super().__init__(code, message, hint=problems[0].hint if problems else None)
@@ -21,62 +55,147 @@ class TerraformFailed(Failed):
 
 
 class StateLocked(Busy):
-    """Terraform did not get the lock of the state. `lock` is None where it does not say whose that is."""
+    """Terraform could not acquire the state lock. `lock` is None where it does not name the holder."""
 
     def __init__(self, stack: str, lock: LockInfo | None, detail: str) -> None:
-        held = f"held by {lock}" if lock is not None else f"held by somebody. {detail}"
+        holder = f"by {lock}" if lock is not None else f"by another process. {detail}"
         super().__init__(
             "HF-LOCK-1",
-            f"{stack}: the lock of its state is {held}",
-            hint="Wait until they are done, then try again. If they are gone for certain: "
+            f"{stack}: the state is locked {holder}",
+            hint="Wait until the lock is released, then try again. If its holder is gone for certain: "
             f"holdfast state unlock {stack} {lock.id if lock is not None else 'ID'} --reason TEXT",
         )
         self.lock = lock
 
 
-def apply_interrupted(name: str, run: str, answer: CommandResult) -> UnknownOutcome:
-    late = "took longer than its time limit, did not end in its grace either, and was killed; it "
-    return UnknownOutcome(
-        "HF-RUN-6",
-        f"{name}: the apply {late if answer.timed_out else ''}ended without an answer "
-        f"(code {answer.code}): {tail(answer.log)}",
-        hint="Nobody can say what was done. Nothing will be planned or applied on this stack until that is "
-        f"settled: holdfast runs reconcile {run}",
+class CommandTarget(Protocol):
+    """The stack, engine and backend of a command: a `StackWorkdir`."""
+
+    @property
+    def stack(self) -> Stack: ...
+    @property
+    def engine(self) -> Engine: ...
+    @property
+    def home(self) -> StateHome: ...
+
+
+def command_error(
+    target: CommandTarget, phase: str, answer: CommandResult, output: CommandOutput
+) -> HoldfastError:
+    """The error of a failed command that changes nothing."""
+    name = target.stack.name
+    if answer.timed_out:
+        return Failed(
+            "HF-TIME-1",
+            f"{name}: {phase} took longer than its time limit and was stopped",
+            hint="Raise engine.time_limits in holdfast.yaml, or find out what it waits for.",
+        )
+    if answer.interrupted:
+        return Cancelled("HF-RUN-2", f"{name}: stopped during {phase}, as asked; nothing was changed")
+    if answer.killed:
+        return EngineError(
+            "HF-ENG-6",
+            f"{name}: the engine crashed during {phase} (code {answer.code}): {first_log_line(answer.log)}",
+            hint="Nothing was changed. Run it again; if it happens again, report it with this log.",
+        )
+    return terraform_error(target, phase, answer, output)
+
+
+def terraform_error(
+    target: CommandTarget, phase: str, answer: CommandResult, output: CommandOutput
+) -> HoldfastError:
+    """The error that Terraform itself reported."""
+    name = target.stack.name
+    errors = [diagnostic for diagnostic in output.diagnostics if diagnostic.severity == "error"]
+    locked = next((diagnostic for diagnostic in errors if diagnostic.summary == _LOCKED), None)
+    if locked is not None or _LOCKED.encode() in answer.err:
+        detail = locked.detail if locked is not None else _text(answer, output)
+        if _hides_lock_holder(target):
+            return StateLocked(name, None, _HOLDER_NOT_NAMED)
+        return StateLocked(name, parse_lock_info(detail), " ".join(detail.split()))
+    if any(diagnostic.summary in _STALE for diagnostic in errors):
+        return Refused(
+            "HF-BUND-11",
+            f"{name}: the state changed after the plan was made, so the plan was not applied",
+            hint="Plan again.",
+        )
+    code = _CODES.get(phase, "HF-TF-5")
+    # An error with a place says more than Terraform's summary of it, whichever it prints first.
+    in_order = sorted(errors, key=lambda diagnostic: diagnostic.place is None)
+    problems = tuple(problem_from_diagnostic(target, code, diagnostic) for diagnostic in in_order)
+    message = problems[0].message if problems else _text(answer, output)
+    return TerraformFailed(
+        code, message or f"{name}: {phase} failed with exit code {answer.code}", problems=problems
     )
 
 
-def plugin_died(name: str, run: str, unfinished: tuple[str, ...]) -> UnknownOutcome:
-    """Terraform ended by itself; a provider did not, and nobody heard what became of its last calls."""
+def _hides_lock_holder(target: CommandTarget) -> bool:
+    """Terraform before 1.15 names the process that asks for an http lock, not the one that holds it."""
+    engine = target.engine.identity
+    is_old = engine.product is Product.TERRAFORM and Version.parse(engine.version) < _NAMES_HTTP_HOLDER
+    return target.home.type == "http" and is_old
+
+
+def problem_from_diagnostic(target: CommandTarget, code: str, diagnostic: Diagnostic) -> Problem:
+    """With its place in the source: Terraform names files relative to the work directory."""
+    detail = " ".join(diagnostic.detail.split())
+    message = f"{diagnostic.summary}: {detail}" if detail else diagnostic.summary
+    place = None
+    if diagnostic.place is not None:
+        file = posixpath.normpath(posixpath.join(target.stack.module, diagnostic.place.file))
+        place = Place(file=file, line=diagnostic.place.line, column=diagnostic.place.column)
+    return Problem(code=code, message=message, place=place)
+
+
+def _text(answer: CommandResult, output: CommandOutput) -> str:
+    """Output outside the JSON stream, to be shown; nothing is decided by it."""
+    text = "\n".join([answer.err.decode(errors="replace").strip(), *output.noise]).strip()
+    return text or answer.out.decode(errors="replace").strip()
+
+
+# An apply whose outcome is unknown
+
+
+def apply_interrupted(name: str, run: str, answer: CommandResult) -> UnknownOutcome:
+    late = "exceeded its time limit, did not stop within the grace period and was killed: it "
+    return UnknownOutcome(
+        "HF-RUN-6",
+        f"{name}: the apply {late if answer.timed_out else ''}was interrupted (code {answer.code}): "
+        f"{first_log_line(answer.log)}",
+        hint="Its outcome is unknown. Nothing is planned or applied on this stack until that is settled: "
+        f"holdfast runs reconcile {run}",
+    )
+
+
+def provider_crashed(name: str, run: str, unfinished: tuple[str, ...]) -> UnknownOutcome:
+    """Terraform exited by itself; a provider crashed, and the outcome of its last calls is unknown."""
     return UnknownOutcome(
         "HF-RUN-10",
-        f"{name}: a provider ended in the middle of the apply. Nobody knows the end of: "
-        f"{', '.join(unfinished)}",
-        hint=f"These may be made and missing in the state. See what is known: holdfast runs reconcile {run}",
+        f"{name}: a provider crashed during the apply. Outcome unknown: {', '.join(unfinished)}",
+        hint=f"{_MAY_EXIST} {run}",
     )
 
 
 def apply_timed_out(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
-    """A time limit, and then the end of the grace: Terraform did not wait for the provider's answer."""
+    """After time limit and grace period, Terraform did not wait for the provider's answer."""
     return UnknownOutcome(
         "HF-TIME-2",
-        f"{name}: the apply took longer than its time limit, was asked to stop and did not end in its grace; "
-        f"{done}. Nobody waited for the end of: {', '.join(unfinished)}",
-        hint="These may be made and missing in the state. See what is known: "
-        f"holdfast runs reconcile {run}. engine.time_limits.grace in holdfast.yaml is how long an apply may "
-        "take to end.",
+        f"{name}: the apply exceeded its time limit and did not stop within the grace period; {done}. "
+        f"Outcome unknown: {', '.join(unfinished)}",
+        hint=f"{_MAY_EXIST} {run}. engine.time_limits.grace in holdfast.yaml sets the grace period.",
     )
 
 
 def apply_force_cancelled(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
-    """A second interrupt: Terraform did not wait for the provider's answer."""
+    """After a second interrupt, Terraform did not wait for the provider's answer."""
     return UnknownOutcome(
         "HF-RUN-7",
-        f"{name}: stopped at once, as asked; {done}. Nobody waited for the end of: {', '.join(unfinished)}",
-        hint=f"These may be made and missing in the state. See what is known: holdfast runs reconcile {run}",
+        f"{name}: stopped at once, as asked; {done}. Outcome unknown: {', '.join(unfinished)}",
+        hint=f"{_MAY_EXIST} {run}",
     )
 
 
-def tail(log: str | None) -> str:
-    """The first line of what a crashed process left, which says most."""
+def first_log_line(log: str | None) -> str:
+    """The first line of what a crashed process wrote, which says most."""
     lines = [line for line in (log or "").splitlines() if line.strip()]
     return lines[0] if lines else "it left no log"

@@ -21,8 +21,7 @@ from holdfast.checks.model.subjects import CheckedStack, Checkout, EngineOutput
 from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Problem
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext, Engines
-from holdfast.plans.errors import Cancelled, TerraformFailed, tail
-from holdfast.plans.failures import problem_of
+from holdfast.plans.errors import Cancelled, TerraformFailed, first_log_line, problem_from_diagnostic
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import open_workdir
 from holdfast.secrets.stack_secrets import references_of, without_secrets, without_values
@@ -222,7 +221,10 @@ async def _validity(terraform: Terraform) -> _Validity:
             found = await _validated(terraform)
     except TerraformFailed as error:
         return _Validity(problems=error.problems)
-    said = [(one.is_error, problem_of(terraform.prepared, "HF-TF-2", one)) for one in found.diagnostics]
+    said = [
+        (one.is_error, problem_from_diagnostic(terraform.prepared, "HF-TF-2", one))
+        for one in found.diagnostics
+    ]
     errors, warnings = (
         [problem for is_error, problem in said if is_error is wanted] for wanted in (True, False)
     )
@@ -293,7 +295,7 @@ def _require_end(terraform: Terraform, answer: CommandResult, command: str) -> N
         raise Cancelled("HF-RUN-2", f"{name}: stopped during {command}, as asked; nothing was changed")
     if answer.killed:
         ended = f"{name}: the engine ended without an answer during {command}"
-        raise EngineError("HF-ENG-6", f"{ended} (code {answer.code}): {tail(answer.log)}")
+        raise EngineError("HF-ENG-6", f"{ended} (code {answer.code}): {first_log_line(answer.log)}")
 
 
 def _words(error: HoldfastError) -> str:

@@ -12,12 +12,11 @@ from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.digest import DigestParts, sha256
 from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.result import StackResult
 from holdfast.plans.retry import Retrying
-from holdfast.plans.saved_plan import SavedPlan, StateIdentity
+from holdfast.plans.saved_plan import DigestParts, SavedPlan, StateIdentity, sha256
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, state_at_hand

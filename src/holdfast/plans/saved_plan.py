@@ -15,16 +15,17 @@ swapped with another bundle's or taken away, a summary edited, is refused.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import asdict
 
 from holdfast.kernel.errors import HoldfastError, Refused, UsageError
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans.digest import DigestParts, canonical, sha256
 from holdfast.secrets.encryption import WrongKey, decrypt, encrypt, key_id_of
 from holdfast.secrets.keys import Key
 from holdfast.system import clock, files
@@ -34,6 +35,35 @@ DIGEST = "digest.sealed"
 CHANGE = "change.json"
 CHANGE_SEALED = "change.sealed"
 _FORMAT = 1
+
+
+class DigestParts(Struct, frozen=True, kw_only=True):
+    """What a plan digest covers. An approval names a digest: a plan with any part changed has another."""
+
+    plan: str
+    """SHA-256 of the plan file."""
+    lineage: str
+    serial: int
+    lock: str | None
+    """SHA-256 of the lock file the plan was made with."""
+    inputs: str
+    """Over every file and value that went into the stack, variables among them."""
+    made: str
+    """An id of this one making: two plans of one second can have the same bytes, and are two plans."""
+    policy: str
+    """Over the rules that judged it, the built-in ones and the configuration's."""
+
+    def digest(self) -> str:
+        return hashlib.sha256(canonical(asdict(self))).hexdigest()
+
+
+def canonical(document: object) -> bytes:
+    """One text for one value, so that its digest means something."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 class StateIdentity(Struct, frozen=True, kw_only=True):

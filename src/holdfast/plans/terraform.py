@@ -15,21 +15,27 @@ from holdfast.kernel.errors import (
     HoldfastError,
 )
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.errors import StateLocked, TerraformFailed
+from holdfast.plans.errors import (
+    StateLocked,
+    TerraformFailed,
+    command_error,
+    problem_from_diagnostic,
+)
 from holdfast.plans.events import Entered, Note
-from holdfast.plans.failures import failure, problem_of
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
 from holdfast.plans.retry import Retrying, retried
 from holdfast.plans.stale_locks import held_by_dead_process, noted
 from holdfast.plans.supervision import StateWriter, attend
-from holdfast.plans.workdir import StackWorkdir
+from holdfast.plans.workdir import StackWorkdir, open_workdir
+from holdfast.stacks.stack import Stack
 from holdfast.system import files
 from holdfast.terraform import argv
 from holdfast.terraform.diagnostics import read_validation
 from holdfast.terraform.engine.interface import Command, CommandResult, Product
 from holdfast.terraform.lock_file import NO_PROVIDERS, read_lock, versions_digest
 from holdfast.terraform.plan.model import Plan, read_plan
-from holdfast.terraform.statefile.model import is_blank_state
+from holdfast.terraform.statefile.model import is_blank_state, read_state
+from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.tables.transient import Phase
 from holdfast.terraform.versions import Version
@@ -53,6 +59,9 @@ _INIT_NEEDED = (
     "Module version requirements have changed",
 )
 """Summaries by which Terraform asks for an init."""
+
+_SHOW_VALUES = (("console",), ("output",), ("show",), ("state",))
+"""What prints values of the state, and marks in the text none of those that are sensitive."""
 
 T = TypeVar("T")
 
@@ -186,12 +195,12 @@ class Terraform:
             heard=heard if as_json else None,
         )
         if answer.code != 0:
-            raise failure(self.prepared, "init", answer, heard)
+            raise command_error(self.prepared, "init", answer, heard)
         workspace = self.prepared.stack.workspace
         if workspace != "default":
             chosen = await self._run("init", argv.select_workspace(workspace))
             if chosen.code != 0:
-                raise failure(self.prepared, "init", chosen, CommandOutput())
+                raise command_error(self.prepared, "init", chosen, CommandOutput())
 
     async def _with_init(self, command: Callable[[], Awaitable[T]]) -> T:
         """A command that answers "init needed" when init was skipped gets one real init, and a second try."""
@@ -242,7 +251,7 @@ class Terraform:
             heard.diagnostics.extend(read_validation(answer.out).diagnostics)
         except EngineError:
             heard.noise.append(answer.out.decode(errors="replace"))
-        raise failure(self.prepared, "validate", answer, heard)
+        raise command_error(self.prepared, "validate", answer, heard)
 
     async def plan(self, options: argv.PlanOptions) -> int:
         """Exit code 0 or 2; the plan lies in the work directory."""
@@ -276,13 +285,15 @@ class Terraform:
         # Terraform 1.15 plans with defaults when a variables file cannot be read: its exit code says nothing.
         faulty = any(one.is_error for one in heard.diagnostics)
         if answer.code not in (0, 2) or answer.interrupted or faulty:
-            raise failure(self.prepared, "plan", answer, heard)
+            raise command_error(self.prepared, "plan", answer, heard)
         self.warnings = self._warnings(heard)
         return answer.code
 
     def _warnings(self, heard: CommandOutput) -> tuple[str, ...]:
         """What Terraform warns of, each once, with its place in the source."""
-        found = [problem_of(self.prepared, "", one) for one in heard.diagnostics if not one.is_error]
+        found = [
+            problem_from_diagnostic(self.prepared, "", one) for one in heard.diagnostics if not one.is_error
+        ]
         texts = [
             f"warning: {one.message}{f' ({one.place})' if one.place is not None else ''}" for one in found
         ]
@@ -294,7 +305,7 @@ class Terraform:
     async def show(self) -> tuple[Plan, bytes]:
         answer = await self._run("show", argv.show_plan(), providers=self.providers)
         if answer.code != 0:
-            raise failure(self.prepared, "show", answer, CommandOutput())
+            raise command_error(self.prepared, "show", answer, CommandOutput())
         return read_plan(answer.out), answer.out
 
     async def apply(
@@ -312,26 +323,36 @@ class Terraform:
     async def outputs(self) -> bytes:
         answer = await self._run("output", argv.output())
         if answer.code != 0:
-            raise failure(self.prepared, "output", answer, CommandOutput())
+            raise command_error(self.prepared, "output", answer, CommandOutput())
         return answer.out
 
     @retried(Phase.PLAN, "state pull")
     async def state_pull(self, *, cancel_level: int = 1) -> bytes:
         answer = await self._run("state", argv.state_pull(), cancel_level=cancel_level)
         if answer.code != 0:
-            raise failure(self.prepared, "state", answer, CommandOutput())
+            raise command_error(self.prepared, "state", answer, CommandOutput())
         return b"" if is_blank_state(answer.out) else answer.out
 
     async def state_push(self, file: str, run: str) -> None:
         answer = await self._run("state", argv.state_push(file), writes=StateWriter(run=run, why="push"))
         if answer.code != 0:
-            raise failure(self.prepared, "state push", answer, CommandOutput())
+            raise command_error(self.prepared, "state push", answer, CommandOutput())
 
     async def force_unlock(self, lock: str) -> None:
         """Of a lock whose holder is proved or declared dead; Terraform compares the id."""
         answer = await self._run("state", argv.force_unlock(lock))
         if answer.code != 0:
-            raise failure(self.prepared, "state", answer, CommandOutput())
+            raise command_error(self.prepared, "state", answer, CommandOutput())
 
     async def read(self, words: argv.Argv) -> CommandResult:
         return await self._run("read", words, providers=self.providers)
+
+
+async def run_read_only(context: ChangeContext, stack: Stack, words: tuple[str, ...]) -> CommandResult:
+    """Any read-only command on a stack, with its files, environment and backend."""
+    async with open_workdir(context, stack, for_state=True) as ready:
+        terraform = Terraform(context, ready)
+        await terraform.init()
+        if words[:1] in _SHOW_VALUES:
+            context.redactor.register_all(sensitive_in_state(read_state(await terraform.state_pull())))
+        return await terraform.read(words)

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans import failures, state_continuity
+from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.errors import StateLocked, TerraformFailed
+from holdfast.plans.errors import StateLocked, TerraformFailed, terraform_error
 from holdfast.plans.plan_file import has_ephemeral_variables
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
@@ -324,7 +324,7 @@ class _Work:
             given, heard, self._run, journal=importing(self._context.store, self._aftermath.claim)
         )
         if answer.killed or answer.code != 0:
-            said = failures.said(self._ready, "apply", answer, heard)
+            said = terraform_error(self._ready, "apply", answer, heard)
             raise UnknownOutcome(
                 "HF-REC-9",
                 f"{self._ready.stack.name}: the imports were not finished: {said.problem.message}",

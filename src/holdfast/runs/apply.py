@@ -9,7 +9,7 @@ from msgspec import structs
 
 from holdfast.config.settings import Config
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
-from holdfast.plans import failures, state_continuity
+from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import (
     Cancelled,
@@ -17,7 +17,8 @@ from holdfast.plans.errors import (
     apply_force_cancelled,
     apply_interrupted,
     apply_timed_out,
-    plugin_died,
+    provider_crashed,
+    terraform_error,
 )
 from holdfast.plans.orphan_states import keep_unsaved
 from holdfast.plans.plan_file import PlanFile
@@ -123,7 +124,7 @@ async def _apply_marked(
     if answer.report.journal_failed is not None:
         raise _unjournalled(stack.name, run, answer.report.journal_failed, watch)
     if watch.lost_plugin(heard.diagnostics):
-        raise plugin_died(stack.name, run, watch.unfinished)
+        raise provider_crashed(stack.name, run, watch.unfinished)
     notes = await _record_after(context, stack, terraform)
     if answer.code != 0:
         raise _failure(context.project.config, ready, answer, heard, watch, run)
@@ -186,7 +187,7 @@ def _failure(
         return Cancelled(
             "HF-RUN-2", f"{name}: stopped as asked; {done}", hint="Plan again to see what is left."
         )
-    said = failures.said(ready.terraform.prepared, "apply", answer, heard)
+    said = terraform_error(ready.terraform.prepared, "apply", answer, heard)
     if not isinstance(said, TerraformFailed):
         return said
     end = watch.end(one for one in heard.diagnostics if one.is_error)

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from holdfast.kernel.errors import Exit, HoldfastError, Refused, UsageError
 from holdfast.plans import saved_plan as bundles
-from holdfast.plans.digest import DigestParts
+from holdfast.plans.saved_plan import DigestParts
 from holdfast.secrets.encryption import decrypt, encrypt
 
 FILES = (

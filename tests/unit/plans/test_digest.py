@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from holdfast.plans.digest import DigestParts, canonical
+from holdfast.plans.saved_plan import DigestParts, canonical
 
 PARTS = DigestParts(plan="p", lineage="l", serial=1, lock=None, inputs="i", policy="p", made="one")
 

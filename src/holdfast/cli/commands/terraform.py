@@ -50,7 +50,7 @@ def terraform(
 ) -> Exit:
     """Run a read-only Terraform command on a stack: output, show, state list, providers, …"""
     from holdfast.cli.context import run_on_stack
-    from holdfast.plans.passthrough import run_read_only
+    from holdfast.plans.terraform import run_read_only
 
     command_line = tuple(arguments or ())
     if not command_line:
