@@ -19,7 +19,7 @@ def require_unneeded(project: Project, store: RunStore, stacks: Sequence[Stack])
             if name not in chosen and _holds_something(store, name):
                 raise Refused(
                     "HF-DEST-1",
-                    f"{stack.name}: {name} needs it, and still holds resources",
+                    f"{stack.name}: {name} depends on it and still has resources",
                     hint=f"Destroy both: holdfast destroy {name} {stack.name}",
                 )
 

@@ -73,7 +73,7 @@ class Selection(Struct, frozen=True, kw_only=True):
             names = ", ".join(one.stack.name for one in self.selected[:5])
             raise UsageError(
                 "HF-USE-7",
-                f"{name} means {len(self.selected)} stacks ({names}); this command takes one",
+                f"{name} matches {len(self.selected)} stacks ({names}); this command takes exactly one",
                 hint="Give the full name of one stack.",
             )
         return self.selected[0].stack

@@ -25,8 +25,7 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
             raise UnknownOutcome(
                 "HF-STATE-3",
                 f"{stack.name}: its state {home.file} is gone; it held {_held(record)} when last seen",
-                hint="Restore it from a backup, then: holdfast state push "
-                f"{stack.name} FILE. Planning now would create everything again.",
+                hint=f"{_restore(stack)} Planning now would create everything again.",
             )
         return
     match read_state(home.file.read_bytes()):
@@ -41,8 +40,14 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
     raise UnknownOutcome(
         "HF-STATE-3",
         f"{stack.name}: its state {home.file} {what}",
-        hint="A crash leaves such a file. Restore it from a backup "
-        f"(holdfast state push {stack.name} FILE); if it never held anything, remove the file.",
+        hint=f"A crash leaves such a file. {_restore(stack)} If it never had resources, delete the file.",
+    )
+
+
+def _restore(stack: Stack) -> str:
+    return (
+        f"Restore it: holdfast state rollback {stack.name} VERSION (see holdfast state versions {stack.name}), "
+        f"or from a file: holdfast state push {stack.name} FILE."
     )
 
 
@@ -59,7 +64,7 @@ def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None
             "HF-STATE-3",
             f"{stack.name}: its backend says there is no state; it held {_held(record)} when last seen",
             hint="Look at the backend: a wrong answer there would create everything again. "
-            f"If the state is lost, restore it: holdfast state push {stack.name} FILE.",
+            f"If the state is lost: {_restore(stack)}",
         )
     raise Refused(
         "HF-STATE-2",
