@@ -30,7 +30,7 @@ BACKENDS = st.sampled_from(
     )
 )
 MODULES = st.builds(
-    ScannedModule, folder=FOLDERS, backend=BACKENDS, called=st.booleans(), asks_workspace=st.booleans()
+    ScannedModule, folder=FOLDERS, backend=BACKENDS, called=st.booleans(), uses_workspace=st.booleans()
 )
 FILES = st.builds(
     lambda folder, stem, suffix: f"{folder}/{stem}.tfvars{suffix}".removeprefix("./"),
@@ -46,19 +46,19 @@ def test_the_starter_finds_what_it_announces(modules: list[ScannedModule], files
     """The text is a configuration without mistakes, and discovery gives exactly the announced names."""
     by_folder = {module.folder: module for module in modules}
     code = {f"{folder}/main.tf".removeprefix("./") for folder in by_folder}
-    look = RepositoryScan(
+    scan = RepositoryScan(
         name="repository",
         files=frozenset((*code, *files)),
         modules=by_folder,
         variables_files={path: VariablesFile(path=path) for path in files},
     )
-    made = starter_from_scan(look)
+    made = starter_from_scan(scan)
     config = parse(made.text, file="holdfast.yaml", root=Path("/r"), path=Path("/r/holdfast.yaml"))
     stacks = discover(
         config,
-        files=ListedTree(look.files),
+        files=ListedTree(scan.files),
         read_values=lambda _: {},
         code_backend=lambda module: by_folder[module].backend,
     )
     assert tuple(stack.name for stack in stacks) == made.stacks
-    assert not set(made.stacks) & set(made.held)
+    assert not set(made.stacks) & set(made.held_back)

@@ -1,4 +1,4 @@
-"""What to mend in a repository before and after Holdfast moves in, in the order to do it."""
+"""The steps to adopt Holdfast in a repository: what to fix, in order."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.kernel.errors import Place
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry
 from holdfast.onboarding.starter_state import StateChoice, missing_settings
 
-_PLACES: Final = (
+_LOCATION_SETTINGS: Final = (
     *("bucket", "key", "prefix", "region", "profile", "role_arn", "dynamodb_table", "kms_key_id"),
     *("storage_account_name", "container_name", "resource_group_name", "subscription_id", "tenant_id"),
     *("address", "conn_str", "path", "organization", "hostname", "secret_suffix", "namespace"),
 )
+_SHOWN_VARIABLES: Final = 4
 
 
 class AdoptionStep(Struct, frozen=True, kw_only=True):
-    """One thing to do: what kind of thing, where, and one sentence."""
+    """One thing to fix: the kind of problem, where it is, and what to do."""
 
     title: str
     file: str | None
@@ -29,96 +31,94 @@ class AdoptionStep(Struct, frozen=True, kw_only=True):
 
 
 def adoption_steps(
-    look: RepositoryScan, entries: Sequence[StackEntry], homes: Mapping[str, StateChoice], lost: Iterable[str]
+    scan: RepositoryScan,
+    entries: Sequence[StackEntry],
+    choices: Mapping[str, StateChoice],
+    not_converted: Iterable[str],
 ) -> tuple[AdoptionStep, ...]:
-    """First what keeps plans from being true, then states, then locks and habits."""
+    """First what makes plans wrong, then states, then locks and conventions."""
     stacks = [stack for entry in entries for stack in entry.stacks]
-    held = {stack.name for entry in entries if entry.held is not None for stack in entry.stacks}
-    active = [stack for stack in stacks if stack.name not in held]
-    used = {stack.module: look.modules[stack.module] for stack in stacks}
-    own = [used[folder] for folder in sorted(used)]
+    held_back = {stack.name for entry in entries if entry.held_back is not None for stack in entry.stacks}
+    active = [stack for stack in stacks if stack.name not in held_back]
+    modules = [scan.modules[folder] for folder in sorted({stack.module for stack in stacks})]
     return (
-        *_unreadable(look),
-        *_terragrunt(look),
-        *_held(entries, look),
-        *_guessed(active, homes, look),
-        *_states(own, stacks),
-        *_in_git(look),
-        *_open(active, homes, look),
-        *_backends(own),
-        *_without_values(active, look),
-        *_glue(look),
-        *_lost(look, lost),
+        *_unreadable_files(scan),
+        *_terragrunt(scan),
+        *_held_back_stacks(entries, scan),
+        *_guessed_states(active, choices, scan),
+        *_local_states(modules, stacks),
+        *_secrets_in_git(scan),
+        *_missing_settings(active, choices, scan),
+        *_backends(modules),
+        *_missing_variables(active, scan),
+        *_programs(scan),
+        *_not_converted(scan, not_converted),
     )
 
 
-def _unreadable(look: RepositoryScan) -> Iterator[AdoptionStep]:
-    title = "Files that cannot be read"
-    problems = [problem for module in look.modules.values() for problem in module.problems]
-    problems += [problem for file in look.variables_files.values() for problem in file.problems]
-    for problem in problems:
-        place = problem.place
+def _step(title: str, place: Place | None, what: str, *, folder: str | None = None) -> AdoptionStep:
+    """A step at a place in the code, else for a folder."""
+    file, line = (place.file, place.line) if place is not None else (folder, None)
+    return AdoptionStep(title=title, file=file, line=line, what=what)
+
+
+def _unreadable_files(scan: RepositoryScan) -> Iterator[AdoptionStep]:
+    title = "Unreadable files"
+    in_modules = (problem for module in scan.modules.values() for problem in module.problems)
+    in_variables = (problem for file in scan.variables_files.values() for problem in file.problems)
+    for problem in (*in_modules, *in_variables):
+        what = f"Fix this first: {problem.message}. Holdfast cannot rely on the rest of the file."
+        yield _step(title, problem.place, what)
+    for path in scan.unprintable:
+        what = "The file name contains unprintable characters. Rename it: a pattern cannot refer to it."
+        yield AdoptionStep(title=title, file=path, what=what)
+
+
+def _terragrunt(scan: RepositoryScan) -> Iterator[AdoptionStep]:
+    if scan.terragrunt:
         yield AdoptionStep(
-            title=title,
-            file=place.file if place else None,
-            line=place.line if place else None,
-            what=f"{problem.message}: mend it first, what Holdfast reads from the file may be wrong.",
+            title="Terragrunt",
+            file=scan.terragrunt[0],
+            what="Holdfast runs plain Terraform or OpenTofu. A unit gets its backend, providers and inputs "
+            "from Terragrunt and is not a complete root module. Convert one unit at a time: write the "
+            "generated backend (with the same key) and providers into its code, its inputs into a .tfvars "
+            "file and its dependencies into depends_on, until `terraform plan` without Terragrunt shows no "
+            "changes. Then run: holdfast init --force",
         )
-    for path in look.odd:
-        yield AdoptionStep(
-            title=title, file=path, what="Its name is not plain text: rename it, nothing can refer to it."
-        )
 
 
-def _terragrunt(look: RepositoryScan) -> Iterator[AdoptionStep]:
-    if not look.terragrunt:
-        return
-    yield AdoptionStep(
-        title="Terragrunt",
-        file=look.terragrunt[0],
-        what="Holdfast runs plain Terraform or OpenTofu. Units get backend, providers and inputs from "
-        "Terragrunt and are no root modules by themselves: one unit at a time, write its generated backend "
-        "(with the same key) and providers into its code, its inputs into a .tfvars file, its dependencies "
-        "as depends_on, until `terraform plan` shows no changes without Terragrunt; "
-        "then run holdfast init --force.",
-    )
-
-
-def _held(entries: Sequence[StackEntry], look: RepositoryScan) -> Iterator[AdoptionStep]:
+def _held_back_stacks(entries: Sequence[StackEntry], scan: RepositoryScan) -> Iterator[AdoptionStep]:
     for entry in entries:
-        if entry.held is None:
-            continue
-        place = look.modules[entry.stacks[0].module].backend_place
-        first = entry.stacks[0].name
-        many = f" and {len(entry.stacks) - 1} more" if len(entry.stacks) > 1 else ""
-        yield AdoptionStep(
-            title="Stacks held back until you say where their state is",
-            file=place.file if place else entry.stacks[0].module,
-            line=place.line if place else None,
-            what=f"{first}{many}: {entry.held}. Give each its own key or workspace in holdfast.yaml.",
-        )
+        if entry.held_back is not None:
+            first, *others = entry.stacks
+            more = f" and {len(others)} more" if others else ""
+            yield _step(
+                "Stacks held back: their state location is unknown",
+                scan.modules[first.module].backend_place,
+                f"{first.name}{more}: {entry.held_back}. "
+                "Set a key or workspace for each stack in holdfast.yaml.",
+                folder=first.module,
+            )
 
 
-def _guessed(
-    stacks: Sequence[StackDraft], homes: Mapping[str, StateChoice], look: RepositoryScan
+def _guessed_states(
+    stacks: Sequence[StackDraft], choices: Mapping[str, StateChoice], scan: RepositoryScan
 ) -> Iterator[AdoptionStep]:
     seen: set[tuple[str, str]] = set()
     for stack in stacks:
-        guess = homes[stack.name].guessed
-        if guess is None or (stack.module, guess) in seen:
-            continue
-        seen.add((stack.module, guess))
-        place = look.modules[stack.module].backend_place
-        yield AdoptionStep(
-            title="Compare with where the states are today, before the first apply",
-            file=place.file if place else stack.module,
-            line=place.line if place else None,
-            what=f"{guess[0].upper()}{guess[1:]}. "
-            "A plan that wants to create what exists means the place is wrong.",
-        )
+        guess = choices[stack.name].guessed
+        if guess is not None and (stack.module, guess) not in seen:
+            seen.add((stack.module, guess))
+            yield _step(
+                "Guessed state locations: check them before the first apply",
+                scan.modules[stack.module].backend_place,
+                f"{guess[0].upper()}{guess[1:]}. "
+                "If a plan creates resources that already exist, the location is wrong.",
+                folder=stack.module,
+            )
 
 
-def _states(modules: Iterable[ScannedModule], stacks: Sequence[StackDraft]) -> Iterator[AdoptionStep]:
+def _local_states(modules: Iterable[ScannedModule], stacks: Sequence[StackDraft]) -> Iterator[AdoptionStep]:
     for module in modules:
         names = [stack.name for stack in stacks if stack.module == module.folder]
         for path in module.states if module.backend is None else ():
@@ -126,129 +126,114 @@ def _states(modules: Iterable[ScannedModule], stacks: Sequence[StackDraft]) -> I
             name = (
                 names[0]
                 if len(names) == 1
-                else next((one for one in names if workspace in one.split("/")), "STACK")
+                else next((name for name in names if workspace in name.split("/")), "STACK")
             )
             option = f" --workspace {workspace}" if workspace else ""
             yield AdoptionStep(
-                title="States beside the code: take them over",
+                title="State files in the repository: adopt them",
                 file=path,
-                what=f"holdfast state adopt {name}{option} (it is copied and renamed, never deleted); "
-                "until then a plan is refused.",
+                what=f"Run: holdfast state adopt {name}{option}. It copies and renames the file, and never "
+                "deletes it. Until then Holdfast refuses to plan.",
             )
 
 
-def _in_git(look: RepositoryScan) -> Iterator[AdoptionStep]:
-    for path in look.secrets_in_git:
-        kind = "A plan" if "plan" in posixpath.basename(path) else "A state"
+def _secrets_in_git(scan: RepositoryScan) -> Iterator[AdoptionStep]:
+    for path in scan.secrets_in_git:
+        kind = "Plan" if "plan" in posixpath.basename(path) else "State"
         yield AdoptionStep(
             title="State and plan files in Git",
             file=path,
-            what=f"{kind} holds secrets in clear: once the state has its own place, git rm --cached it, "
-            "ignore it, and change the secrets that were in it.",
+            what=f"{kind} files contain secrets in plain text. After you moved the state: git rm --cached, "
+            "add the file to .gitignore, and rotate the secrets.",
         )
 
 
-def _open(
-    stacks: Sequence[StackDraft], homes: Mapping[str, StateChoice], look: RepositoryScan
+def _missing_settings(
+    stacks: Sequence[StackDraft], choices: Mapping[str, StateChoice], scan: RepositoryScan
 ) -> Iterator[AdoptionStep]:
     for folder in sorted({stack.module for stack in stacks}):
-        module = look.modules[folder]
-        given = [homes[stack.name].settings for stack in stacks if stack.module == folder]
-        lacks = [
-            name
-            for name in missing_settings(module.backend)
-            if any(name not in settings for settings in given)
-        ]
-        if lacks and module.backend_place is not None:
-            yield AdoptionStep(
-                title="Backend settings that nothing gives",
-                file=module.backend_place.file,
-                line=module.backend_place.line,
-                what=f"Say {', '.join(lacks)} under `backend: {{ settings: … }}` as they are today; "
-                "until then a plan fails and nothing happens.",
+        module = scan.modules[folder]
+        known = [choices[stack.name].settings for stack in stacks if stack.module == folder]
+        missing = [name for name in missing_settings(module.backend) if any(name not in one for one in known)]
+        if missing and module.backend_place is not None:
+            yield _step(
+                "Incomplete backend settings",
+                module.backend_place,
+                f"Set {', '.join(missing)} under `backend: {{ settings: … }}` to their current values. "
+                "Until then plans fail; nothing is changed.",
             )
 
 
 def _backends(modules: Sequence[ScannedModule]) -> Iterator[AdoptionStep]:
-    """Where states are kept: from the most fragile place to what only needs a better lock."""
+    """From the most fragile location to what only needs a better lock."""
     for module in modules:
-        place = module.backend_place
-        if module.backend is not None and module.backend.type == "local" and place is not None:
-            yield AdoptionStep(
-                title="Local backends",
-                file=place.file,
-                line=place.line,
-                what="The state is a file on one machine, which colleagues and CI do not see: "
-                "name a shared backend.",
+        if module.backend is not None and module.backend.type == "local":
+            yield _step(
+                "Local backends",
+                module.backend_place,
+                "The state is a file on one machine that colleagues and CI cannot see. Use a shared backend.",
             )
     for module in modules:
         if module.backend is None:
             yield AdoptionStep(
                 title="No backend in the code",
                 file=module.folder,
-                what="Holdfast keeps the state in .holdfast/ on this machine: "
-                "for a team, name a shared backend.",
+                what="Holdfast manages the state in .holdfast/ on this machine. "
+                "For a team, use a shared backend.",
             )
     for module in modules:
-        place = module.backend_place
-        if module.backend is not None and "dynamodb_table" in module.backend.settings and place is not None:
-            yield AdoptionStep(
-                title="DynamoDB locks",
-                file=place.file,
-                line=place.line,
-                what="Add use_lockfile = true beside dynamodb_table; "
-                "when everybody has it, take the table away.",
+        if module.backend is not None and "dynamodb_table" in module.backend.settings:
+            yield _step(
+                "DynamoDB locks",
+                module.backend_place,
+                "Add use_lockfile = true next to dynamodb_table. "
+                "Once everyone uses it, remove dynamodb_table.",
             )
     for module in modules:
-        place = module.backend_place
-        if module.backend is None or place is None or module.backend.type == "local":
+        if module.backend is None or module.backend.type == "local":
             continue
-        fixed = [name for name in _PLACES if name in module.backend.settings]
+        fixed = [name for name in _LOCATION_SETTINGS if name in module.backend.settings]
         if fixed:
-            yield AdoptionStep(
-                title="Backends written into the code",
-                file=place.file,
-                line=place.line,
-                what=f"{', '.join(fixed)}: works as it is. To make it configuration, copy it to `backend: "
-                "{ settings: … }`, see a plan without changes, then empty the block.",
+            yield _step(
+                "Backends hard-coded in the code",
+                module.backend_place,
+                f"{', '.join(fixed)}: this works. To configure it instead, copy the settings to `backend: "
+                "{ settings: … }`, check that a plan shows no changes, then empty the block.",
             )
 
 
-def _without_values(stacks: Sequence[StackDraft], look: RepositoryScan) -> Iterator[AdoptionStep]:
+def _missing_variables(stacks: Sequence[StackDraft], scan: RepositoryScan) -> Iterator[AdoptionStep]:
     seen: set[tuple[str, str | None]] = set()
     for stack in stacks:
         files = [*stack.shared, *((stack.file,) if stack.file else ())]
-        given = {
-            name for path in files if path in look.variables_files for name in look.variables_files[path].sets
+        assigned = {
+            name for path in files if path in scan.variables_files for name in scan.variables_files[path].sets
         }
-        lacks = [name for name in look.modules[stack.module].required if name not in given]
+        missing = [name for name in scan.modules[stack.module].required if name not in assigned]
         key = (stack.module, stack.file)
-        if lacks and key not in seen:
+        if missing and key not in seen:
             seen.add(key)
-            more = f" and {len(lacks) - 4} more" if len(lacks) > 4 else ""  # noqa: PLR2004 - as many as fit a line
+            hidden = len(missing) - _SHOWN_VARIABLES
+            more = f" and {hidden} more" if hidden > 0 else ""
             yield AdoptionStep(
                 title="Variables without a value",
                 file=stack.file or stack.module,
-                what=f"{', '.join(lacks[:4])}{more}: give them in a variables file, under `variables:`, "
-                "or as TF_VAR_… in `env:`.",
+                what=f"{', '.join(missing[:_SHOWN_VARIABLES])}{more}: set them in a variables file, under "
+                "`variables:`, or as TF_VAR_… in `env:`.",
             )
 
 
-def _glue(look: RepositoryScan) -> Iterator[AdoptionStep]:
-    for glue in look.glue:
-        yield AdoptionStep(
-            title="Glue that Terraform runs on its own machine",
-            file=glue.place.file,
-            line=glue.place.line,
-            what=f"{glue.what} depends on what is installed there, and a plan cannot show what it does: "
-            "find a provider for it, or a step after apply.",
+def _programs(scan: RepositoryScan) -> Iterator[AdoptionStep]:
+    for program in scan.programs:
+        yield _step(
+            "Programs that Terraform runs locally",
+            program.place,
+            f"{program.what} depends on what is installed, and a plan cannot show what it does. "
+            "Use a provider instead, or a step after apply.",
         )
 
 
-def _lost(look: RepositoryScan, lost: Iterable[str]) -> Iterator[AdoptionStep]:
-    for sentence in lost:
-        yield AdoptionStep(
-            title="What of Atlantis was not carried over",
-            file=look.atlantis.path if look.atlantis is not None else None,
-            what=sentence,
-        )
+def _not_converted(scan: RepositoryScan, sentences: Iterable[str]) -> Iterator[AdoptionStep]:
+    file = scan.atlantis.path if scan.atlantis is not None else None
+    for sentence in sentences:
+        yield AdoptionStep(title="Atlantis settings that were not converted", file=file, what=sentence)

@@ -1,4 +1,4 @@
-"""From files to entries: which folders and variables files are stacks, and the patterns that find them."""
+"""Decides which folders and variables files are stacks, and finds the patterns that match them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from holdfast.config.placeholders import MalformedError, escape
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import is_auto_loaded
+from holdfast.kernel.text import plural
 from holdfast.onboarding.naming import is_environment, is_hint, is_region, path_pattern
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, name_entries, root_entry, single_entry
@@ -30,7 +31,7 @@ _MANY_TOPS: Final = 3
 
 
 class _Candidate(Struct, frozen=True, kw_only=True):
-    """A stack before its pattern is known. `up`: how many parts of its path lead to its module."""
+    """A possible stack, before its pattern is known. `up`: how many parts of its path lead to its module."""
 
     path: str
     parts: tuple[str, ...]
@@ -44,16 +45,16 @@ class _Candidate(Struct, frozen=True, kw_only=True):
 class Layout(Struct, frozen=True, kw_only=True):
     entries: tuple[StackEntry, ...]
     library: tuple[str, ...]
-    """Modules that nobody calls and that were still taken for building blocks."""
-    homeless: tuple[str, ...]
+    """Modules that no other module calls but that are still treated as shared modules."""
+    without_module: tuple[str, ...]
     """Variables files without a root module."""
-    aside: tuple[str, ...]
-    """Root modules among examples and tests."""
+    examples: tuple[str, ...]
+    """Root modules in examples and tests."""
 
 
 def is_root(module: ScannedModule, *, terragrunt: bool) -> bool:
-    """Whether the folder can be planned by itself, as far as it can be told from outside."""
-    if module.aside or module.terragrunt or not module.makes:
+    """Whether the folder looks like a root module that can be planned."""
+    if module.is_example or module.terragrunt or not module.has_resources:
         return False
     if terragrunt:
         return bool(module.backend and module.backend.settings) or (module.providers and not module.called)
@@ -62,17 +63,16 @@ def is_root(module: ScannedModule, *, terragrunt: bool) -> bool:
     return not module.called and not _LIBRARIES & set(module.folder.split("/"))
 
 
-def layout_from_scan(look: RepositoryScan) -> Layout:
+def layout_from_scan(scan: RepositoryScan) -> Layout:
     roots = {
-        folder for folder, module in look.modules.items() if is_root(module, terragrunt=bool(look.terragrunt))
+        folder for folder, module in scan.modules.items() if is_root(module, terragrunt=bool(scan.terragrunt))
     }
-    items, shared_only, homeless = _variables_items(look, roots)
-    used = {item.module for item in items}
-    tree = ListedTree(look.files)
+    items, shared_only, without_module = _candidates_from_files(scan, roots)
+    tree = ListedTree(scan.files)
     entries: list[StackEntry] = []
     for group in _groups(items):
         entries += _entries(group, tree, RuleKind.VARIABLES)
-    plain = sorted(roots - used)
+    plain = sorted(roots - {item.module for item in items})
     folders = [
         _Candidate(path=folder, parts=tuple(folder.split("/")), module=folder)
         for folder in plain
@@ -82,60 +82,60 @@ def layout_from_scan(look: RepositoryScan) -> Layout:
         entries += _entries(group, tree, RuleKind.FOLDER)
     for folder in plain:
         if folder == ROOT or folder in shared_only:
-            entries.append(root_entry(folder, look.name, tuple(shared_only.get(folder, ()))))
-    found = {stack.module for entry in entries for stack in entry.stacks}
+            entries.append(root_entry(folder, scan.name, tuple(shared_only.get(folder, ()))))
+    used = {stack.module for entry in entries for stack in entry.stacks}
     return Layout(
         entries=tuple(name_entries(entries)),
         library=tuple(
             folder
-            for folder, module in sorted(look.modules.items())
-            if folder not in found
-            and not (module.called or module.aside or module.terragrunt)
-            and module.makes
+            for folder, module in sorted(scan.modules.items())
+            if folder not in used and _is_own_module(module) and module.has_resources
         ),
-        homeless=homeless,
-        aside=tuple(folder for folder, module in sorted(look.modules.items()) if module.aside),
+        without_module=without_module,
+        examples=tuple(folder for folder, module in sorted(scan.modules.items()) if module.is_example),
     )
 
 
-def _variables_items(
-    look: RepositoryScan, roots: set[str]
+def _candidates_from_files(
+    scan: RepositoryScan, roots: set[str]
 ) -> tuple[list[_Candidate], dict[str, list[str]], tuple[str, ...]]:
-    """Stacks made by a variables file, modules that only have shared ones, and files without a module."""
+    """Stacks defined by a variables file, modules with only shared ones, and files without a module."""
     items: list[_Candidate] = []
     shared: defaultdict[str, list[str]] = defaultdict(list)
-    waiting: list[str] = []
-    for path in sorted(look.variables_files):
+    unplaced: list[str] = []
+    for path in sorted(scan.variables_files):
         name = posixpath.basename(path)
         stem = name_from_path(name).lower()
         folder = posixpath.dirname(path) or ROOT
-        beside = look.modules.get(folder)
-        own = is_auto_loaded(name) and beside is not None
-        if own or stem in _SAMPLES or (beside is not None and beside.aside):
+        module_here = scan.modules.get(folder)
+        own = is_auto_loaded(name) and module_here is not None
+        if own or stem in _SAMPLES or (module_here is not None and module_here.is_example):
             continue
         if stem in _SHARED:
             shared[folder].append(path)
             continue
-        module = _above(folder, look, roots)
+        module = _module_above(folder, scan, roots)
         if module is None:
-            waiting.append(path)
+            unplaced.append(path)
         elif module in roots:
-            items.append(_item(path, module, up=_depth(module)))
-    for group in _by_top(waiting):
-        items += _by_name(group, look, roots)
+            items.append(_candidate(path, module, up=_depth(module)))
+    for group in _group_by_top(unplaced):
+        items += _candidates_by_name(group, scan, roots)
     placed = {item.path for item in items}
     with_shared = [replace(item, shared=_shared_for(item, shared)) for item in items]
-    given = {path for item in with_shared for path in item.shared}
-    lonely = {
-        folder: [path for path in paths if path not in given]
+    assigned = {path for item in with_shared for path in item.shared}
+    shared_only = {
+        folder: [path for path in paths if path not in assigned]
         for folder, paths in shared.items()
         if folder in roots and not any(item.module == folder for item in items)
     }
-    homeless = tuple(path for path in waiting if path not in placed)
-    return with_shared, {folder: paths for folder, paths in lonely.items() if paths}, homeless
+    without_module = tuple(path for path in unplaced if path not in placed)
+    return with_shared, {folder: paths for folder, paths in shared_only.items() if paths}, without_module
 
 
-def _item(path: str, module: str, *, up: int | None = None, parent: str = ROOT, part: int = 0) -> _Candidate:
+def _candidate(
+    path: str, module: str, *, up: int | None = None, parent: str = ROOT, part: int = 0
+) -> _Candidate:
     return _Candidate(
         path=path,
         parts=tuple(name_from_path(path).split("/")),
@@ -150,17 +150,17 @@ def _depth(folder: str) -> int:
     return 0 if folder == ROOT else folder.count("/") + 1
 
 
-def _above(folder: str, look: RepositoryScan, roots: set[str]) -> str | None:
-    """The nearest folder with code, the root excepted; it may be one that is no root module."""
+def _module_above(folder: str, scan: RepositoryScan, roots: set[str]) -> str | None:
+    """The nearest folder with code, except the top; it need not be a root module."""
     here = folder
     while here and here != ROOT:
-        if here in look.modules:
+        if here in scan.modules:
             return here
         here = posixpath.dirname(here)
     return ROOT if folder == ROOT and ROOT in roots else None
 
 
-def _by_top(paths: Iterable[str]) -> list[list[str]]:
+def _group_by_top(paths: Iterable[str]) -> list[list[str]]:
     groups: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for path in paths:
         parts = path.split("/")
@@ -169,30 +169,33 @@ def _by_top(paths: Iterable[str]) -> list[list[str]]:
     return list(groups.values())
 
 
-def _by_name(paths: list[str], look: RepositoryScan, roots: set[str]) -> list[_Candidate]:
-    """Files whose path names their module (`services/{service}`), else those of the root module."""
+def _candidates_by_name(paths: list[str], scan: RepositoryScan, roots: set[str]) -> list[_Candidate]:
+    """Files whose path names their module (`services/{service}`), else those of the top module."""
     split = [name_from_path(path).split("/") for path in paths]
-    parents = sorted({posixpath.dirname(folder) or ROOT for folder in look.modules if folder != ROOT})
+    parents = sorted({posixpath.dirname(folder) or ROOT for folder in scan.modules if folder != ROOT})
     for part in reversed(range(len(split[0]))):
         for parent in parents:
             modules = [join_path(parent, parts[part]) for parts in split]
-            found = [look.modules.get(folder) for folder in modules]
-            if all(one is not None and not (one.called or one.aside or one.terragrunt) for one in found):
+            if all(_is_own_module(scan.modules.get(folder)) for folder in modules):
                 return [
-                    _item(path, module, parent=parent, part=part)
+                    _candidate(path, module, parent=parent, part=part)
                     for path, module in zip(paths, modules, strict=True)
                 ]
-    return [_item(path, ROOT, up=0) for path in paths] if ROOT in roots else []
+    return [_candidate(path, ROOT, up=0) for path in paths] if ROOT in roots else []
+
+
+def _is_own_module(module: ScannedModule | None) -> bool:
+    return module is not None and not (module.called or module.is_example or module.terragrunt)
 
 
 def _shared_for(item: _Candidate, shared: Mapping[str, list[str]]) -> tuple[str, ...]:
-    """Shared files from the top down to the stack's own folder, so that the nearest one wins."""
+    """Shared files, from the top down to the stack's folder, so that the nearest one wins."""
     folders = [ROOT, *("/".join(item.parts[:count]) for count in range(1, len(item.parts)))]
     return tuple(path for folder in folders for path in shared.get(folder, ()))
 
 
 def _groups(items: Sequence[_Candidate]) -> list[list[_Candidate]]:
-    """Items that may share a pattern: alike in length, module and shared files, below one top folder."""
+    """Candidates that may share a pattern: same depth, module and shared files, below one top folder."""
     groups: defaultdict[tuple[object, ...], list[_Candidate]] = defaultdict(list)
     for item in items:
         shared = tuple((path.count("/"), posixpath.basename(path)) for path in item.shared)
@@ -215,39 +218,32 @@ def _entries(
     items: list[_Candidate],
     tree: ListedTree,
     kind: RuleKind,
-    said: Mapping[str, Mapping[str, str]] | None = None,
+    captured: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[StackEntry]:
-    """One entry if a pattern finds these and no other; else the group is divided until it does.
+    """One entry if a pattern matches exactly these; otherwise the group is split until that is the case.
 
-    `said`: what the pattern of the undivided group says about each path.
+    `captured`: the values of each path by the pattern of the whole group.
     """
     if not items:
         return []
     component = items[0].up - 1 if items[0].up else None
-    parts = path_pattern([item.parts for item in items], leaf=_leaf(kind), component=component)
+    leaf = "name" if kind is RuleKind.VARIABLES else "component"
+    parts = path_pattern([item.parts for item in items], leaf=leaf, component=component)
     entry = _entry(items, parts, kind)
-    if entry is not None and _finds(entry, tree) == {item.path for item in items}:
+    if entry is not None and _matches(entry, tree) == {item.path for item in items}:
         return [entry]
-    if said is None:
-        said = {} if entry is None else {_path(stack): stack.captured for stack in entry.stacks}
+    if captured is None:
+        captured = {} if entry is None else {stack.path: stack.captured for stack in entry.stacks}
     if len(items) == 1:
         item = items[0]
-        return [single_entry(item.path, item.module, item.shared, kind, said.get(item.path))]
+        return [single_entry(item.path, item.module, item.shared, kind, captured.get(item.path))]
     column = next(
         index for index in range(len(items[0].parts)) if len({item.parts[index] for item in items}) > 1
     )
-    divided: defaultdict[str, list[_Candidate]] = defaultdict(list)
+    split: defaultdict[str, list[_Candidate]] = defaultdict(list)
     for item in items:
-        divided[item.parts[column]].append(item)
-    return [entry for group in divided.values() for entry in _entries(group, tree, kind, said)]
-
-
-def _path(stack: StackDraft) -> str:
-    return stack.file or stack.module
-
-
-def _leaf(kind: RuleKind) -> str:
-    return "name" if kind is RuleKind.VARIABLES else "component"
+        split[item.parts[column]].append(item)
+    return [entry for group in split.values() for entry in _entries(group, tree, kind, captured)]
 
 
 def _entry(items: list[_Candidate], parts: tuple[str, ...], kind: RuleKind) -> StackEntry | None:
@@ -268,13 +264,13 @@ def _entry(items: list[_Candidate], parts: tuple[str, ...], kind: RuleKind) -> S
             else "/".join(parts[: first.up]) or ROOT
         )
     shared = tuple("/".join((*parts[: path.count("/")], posixpath.basename(path))) for path in first.shared)
-    what = "variables files" if kind is RuleKind.VARIABLES else "folders with a root module"
+    what = "variables file" if kind is RuleKind.VARIABLES else "root module"
     return StackEntry(
         kind=kind,
         pattern=pattern,
         module=module,
         shared=shared,
-        why=f"{len(items)} {what}: one stack each" if len(items) > 1 else f"one of the {what}",
+        why=f"{plural(len(items), what)}, one stack each" if len(items) > 1 else f"one {what}",
         stacks=tuple(
             StackDraft(
                 name=name_from_path(item.path),
@@ -288,7 +284,7 @@ def _entry(items: list[_Candidate], parts: tuple[str, ...], kind: RuleKind) -> S
     )
 
 
-def _finds(entry: StackEntry, tree: ListedTree) -> set[str]:
+def _matches(entry: StackEntry, tree: ListedTree) -> set[str]:
     folders = entry.kind is RuleKind.FOLDER
-    found = matching_paths(compile_pattern(entry.pattern or ""), tree, folders=folders)
-    return {path for path, _ in found if not folders or has_root_module(tree.listing(path))}
+    paths = matching_paths(compile_pattern(entry.pattern or ""), tree, folders=folders)
+    return {path for path, _ in paths if not folders or has_root_module(tree.listing(path))}

@@ -1,9 +1,9 @@
-"""Words that people use for environments, regions and accounts, and what a part of a path is called."""
+"""Recognises environments, regions and accounts in paths, and names the placeholders of a pattern."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -56,26 +56,26 @@ _HINTS: Final[Mapping[str, str]] = {
     "clusters": "cluster",
 }
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
-_MAY_STAND_FOR_MANY: Final = frozenset(("environment", "region", "account"))
-_SAYS_NOTHING: Final = frozenset(("terraform", "main", "variables", "vars", "values", "config", "inputs"))
-"""Names of files that say nothing about the stack they are for."""
+_LIKELY_TO_VARY: Final = frozenset(("environment", "region", "account"))
+_GENERIC_NAMES: Final = frozenset(("terraform", "main", "variables", "vars", "values", "config", "inputs"))
+"""File names that say nothing about the stack."""
 
 
 class EnvironmentWord(Struct, frozen=True, kw_only=True):
     text: str
-    """As it is written in the value: `dev`, `Prod`."""
+    """As written in the value: `dev`, `Prod`."""
     production: bool
 
 
 def environment_word(value: str) -> EnvironmentWord | None:
-    """The environment that a value speaks of; production when it speaks of several."""
+    """The environment that a value names; production if it names several."""
     joined_up = _NOT_QUITE.sub(r"\1\2", value)
     tokens = [token for token in re.split(r"[-_.]", joined_up) if token]
     bare = {token: token.lower().rstrip("0123456789") for token in tokens}
     for production, words in ((True, PRODUCTION_NAMES), (False, _BEFORE_PRODUCTION)):
-        found = next((token for token in tokens if bare[token] in words), None)
-        if found is not None:
-            return EnvironmentWord(text=found, production=production)
+        word = next((token for token in tokens if bare[token] in words), None)
+        if word is not None:
+            return EnvironmentWord(text=word, production=production)
     return None
 
 
@@ -84,22 +84,22 @@ def is_region(value: str) -> bool:
 
 
 def is_environment(value: str) -> bool:
-    """The whole value is a word for an environment."""
-    found = environment_word(value)
-    return found is not None and found.text == _NOT_QUITE.sub(r"\1\2", value)
+    """Whether the whole value is the name of an environment."""
+    word = environment_word(value)
+    return word is not None and word.text == _NOT_QUITE.sub(r"\1\2", value)
 
 
 def is_hint(name: str) -> bool:
-    """A folder whose name says what the folders in it are: `accounts`, `envs`."""
+    """Whether a folder's name tells what the folders in it are: `accounts`, `envs`."""
     return name.lower() in _HINTS and name.lower().endswith(("s", "env"))
 
 
 def path_pattern(
     paths: Sequence[tuple[str, ...]], *, leaf: str, component: int | None = None
 ) -> tuple[str, ...]:
-    """The pattern that paths of one length share: what varies, or has a known meaning, is a placeholder.
+    """The pattern of paths of equal length: parts that vary or have a known meaning become placeholders.
 
-    `leaf` is what the last part is called, `component` the part that names a module.
+    `leaf` is the placeholder for the last part, `component` the index of the part that names a module.
     """
     columns = [tuple(dict.fromkeys(column)) for column in zip(*paths, strict=True)]
     environment = _environment_column(columns)
@@ -118,22 +118,22 @@ def path_pattern(
 
 
 def _opens(kind: str, value: str, taken: Collection[str], *, last: bool) -> bool:
-    """Whether a part with one value so far may get others: its meaning says so, or what stands before it."""
-    if kind in _MAY_STAND_FOR_MANY:
+    """Whether a part with a single value becomes a placeholder too, because others are likely."""
+    if kind in _LIKELY_TO_VARY:
         return True
-    return kind == "service" or (last and bool(taken) and value not in _SAYS_NOTHING)
+    return kind == "service" or (last and bool(taken) and value not in _GENERIC_NAMES)
 
 
-def _mostly(column: Collection[str], is_one: Iterable[bool]) -> bool:
-    return 2 * sum(is_one) >= len(column) and bool(column)
+def _mostly(column: Collection[str], is_kind: Callable[[str], bool]) -> bool:
+    return 2 * sum(map(is_kind, column)) >= len(column) and bool(column)
 
 
 def _environment_column(columns: Sequence[tuple[str, ...]]) -> int | None:
-    """The part of the path that says the environment: the one with the most words for it."""
+    """The part of the path that names the environment most often."""
     counted = [
         (sum(map(is_environment, column)), index)
         for index, column in enumerate(columns)
-        if _mostly(column, map(is_environment, column)) and column != ("live",)
+        if _mostly(column, is_environment) and column != ("live",)
     ]
     return max(counted, key=lambda pair: (pair[0], -pair[1]))[1] if counted else None
 
@@ -144,7 +144,7 @@ def _kind(
     column = columns[index]
     before = columns[index - 1] if index else ()
     hint = _HINTS.get(before[0].lower()) if len(before) == 1 else None
-    if _mostly(column, map(is_region, column)):
+    if _mostly(column, is_region):
         return "region"
     if hint is not None and hint not in taken:
         return hint
@@ -159,42 +159,42 @@ def _kind(
 
 def _unused(name: str, taken: Collection[str]) -> str:
     names = (name, *(f"{name}{number}" for number in range(2, 100)))
-    return next(one for one in names if one not in taken)
+    return next(candidate for candidate in names if candidate not in taken)
 
 
-def environments_for(seen: Iterable[str]) -> tuple[tuple[Environment, ...], tuple[str, ...]]:
-    """What to write under `environments`, and the values that no word tells: they count as production."""
-    read = {value: environment_word(value) for value in dict.fromkeys(seen)}
-    found: dict[str, tuple[bool, list[str]]] = {}
-    for value, word in read.items():
+def environments_for(values: Iterable[str]) -> tuple[tuple[Environment, ...], tuple[str, ...]]:
+    """What to write under `environments`, and the values without a known name: they count as production."""
+    words = {value: environment_word(value) for value in dict.fromkeys(values)}
+    globs: dict[str, tuple[bool, list[str]]] = {}
+    for value, word in words.items():
         if word is None or not _NAME.fullmatch(word.text):
             continue
-        match = found.setdefault(value if is_environment(value) else word.text, (word.production, []))[1]
+        match = globs.setdefault(value if is_environment(value) else word.text, (word.production, []))[1]
         glob = _glob(value, word)
         if not is_environment(value) and glob not in match:
             match.append(glob)
-    made = _built(found)
-    for value, word in read.items():
+    environments = _environments(globs)
+    for value, word in words.items():
         if word is None:
             continue
-        verdict = recognise(value, made)
-        if verdict is None or verdict.production != word.production:
-            found[word.text if word.text in found else value][1].append(value)
-            made = _built(found)
-    return made, tuple(value for value, word in read.items() if word is None)
+        recognised = recognise(value, environments)
+        if recognised is None or recognised.production != word.production:
+            globs[word.text if word.text in globs else value][1].append(value)
+            environments = _environments(globs)
+    return environments, tuple(value for value, word in words.items() if word is None)
 
 
-def _built(found: Mapping[str, tuple[bool, list[str]]]) -> tuple[Environment, ...]:
-    made = [
+def _environments(globs: Mapping[str, tuple[bool, list[str]]]) -> tuple[Environment, ...]:
+    environments = (
         Environment(name=name, match=tuple(match), production=production)
-        for name, (production, match) in found.items()
-    ]
-    return tuple(sorted(made, key=lambda one: (one.production, one.name)))
+        for name, (production, match) in globs.items()
+    )
+    return tuple(sorted(environments, key=lambda environment: (environment.production, environment.name)))
 
 
 def _glob(value: str, word: EnvironmentWord) -> str:
-    """`acme-dev` is one of `*-dev`; a word that is written apart stands for this value alone."""
-    before, found, after = value.partition(word.text)
-    if not found:
+    """`acme-dev` becomes `*-dev`; a value that does not contain the word as written stays as it is."""
+    before, word_found, after = value.partition(word.text)
+    if not word_found:
         return value
     return f"{f'*{before[-1]}' if before else ''}{word.text}{f'{after[0]}*' if after else ''}"

@@ -1,4 +1,4 @@
-"""What a repository looks like to someone who sees it for the first time. Reads, and changes nothing."""
+"""Scans a repository for Terraform code, variables files, backends and other tools. Read-only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from holdfast.hcl.eval.code import Code, ModuleCode, is_auto_loaded, is_code
+from holdfast.hcl.eval.code import Code, is_auto_loaded, is_code
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Expression, Literal, Template
 from holdfast.hcl.reader import constant, read, values
@@ -29,13 +29,22 @@ from holdfast.stacks.listing import ROOT, FolderTree, Tree, join_path
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
 from holdfast.stacks.variables import ReadValues, plain_text, variables_reader
 
-_HIDDEN_BUT_TOLD: Final = (".github", ".circleci")
+_CI_FOLDERS: Final = (".github", ".circleci")
 _STATE: Final = re.compile(r"\.tfstate(?:\.backup|\.\d+\.backup)?$|(?:^|/)terraform\.tfstate\.d/")
 _PLAN: Final = re.compile(r"\.tfplan(?:\.json)?$|(?:^|/)tfplan$")
 _BACKEND_FILE: Final = re.compile(r"\.tfbackend$|(?:^|/)[^/]*backend[^/]*\.(?:hcl|conf|config|tfvars)$")
 _TERRAGRUNT: Final = re.compile(r"(?:^|/)(?:terragrunt(?:\.stack)?\.hcl(?:\.json)?|root\.hcl)$")
-_MADE: Final = ("resource", "data", "module", "provider", "import", "removed", "ephemeral", "output")
-_ASIDE: Final = frozenset(("examples", "example", "tests", "testdata", "fixtures", "samples"))
+_CONTENT_BLOCKS: Final = (
+    "resource",
+    "data",
+    "module",
+    "provider",
+    "import",
+    "removed",
+    "ephemeral",
+    "output",
+)
+_EXAMPLES: Final = frozenset(("examples", "example", "tests", "testdata", "fixtures", "samples"))
 _WORKSPACE: Final = re.compile(r"^(?!\s*(?:#|//)).*\bterraform\.workspace\b", re.MULTILINE)
 
 
@@ -47,24 +56,24 @@ class ScannedModule(Struct, frozen=True, kw_only=True):
     backend_place: Place | None = None
     called: bool = False
     """Another module of the repository has it as its `source`."""
-    aside: bool = False
-    """It lies among examples or tests."""
+    is_example: bool = False
+    """It is in a folder of examples or tests."""
     terragrunt: bool = False
-    """A unit of Terragrunt, or the code of one: not complete by itself."""
+    """A Terragrunt unit, or the code of one: not a complete root module."""
     providers: bool = False
-    makes: bool = True
-    """It has more than variables and locals."""
+    has_resources: bool = True
+    """It has more than variables and locals, for example resources or outputs."""
     required: tuple[str, ...] = ()
-    """Variables without a default that no file beside the code sets."""
-    asks_workspace: bool = False
+    """Variables without a default that no auto-loaded file sets."""
+    uses_workspace: bool = False
     """The code reads `terraform.workspace`."""
     states: tuple[str, ...] = ()
-    """State files that lie beside it."""
+    """Local state files in its folder."""
     problems: tuple[Problem, ...] = ()
 
     @property
     def workspaces(self) -> tuple[str, ...]:
-        """Names of the local workspaces that have a state here."""
+        """Names of the local workspaces with a state."""
         return tuple(path.split("/")[-2] for path in self.states if "terraform.tfstate.d/" in path)
 
 
@@ -76,14 +85,14 @@ class VariablesFile(Struct, frozen=True, kw_only=True):
 
 
 class BackendFile(Struct, frozen=True, kw_only=True):
-    """Settings meant for `-backend-config`."""
+    """A file for `-backend-config`."""
 
     path: str
     settings: Mapping[str, object] = field(default_factory=dict)
 
 
 class LocalProgram(Struct, frozen=True, kw_only=True):
-    """Something that Terraform runs on the machine it stands on."""
+    """A program that Terraform runs on the local machine."""
 
     what: str
     place: Place
@@ -93,31 +102,31 @@ class RepositoryScan(Struct, frozen=True, kw_only=True):
     """Paths are relative to the root and use `/`; the root itself is `.`."""
 
     name: str
-    """What the repository's folder is called."""
+    """The name of the repository's folder."""
     files: frozenset[str] = frozenset()
-    """Code and variables files: what patterns can find."""
+    """Code and variables files, which patterns can match."""
     modules: Mapping[str, ScannedModule] = field(default_factory=dict)
     variables_files: Mapping[str, VariablesFile] = field(default_factory=dict)
     backend_files: tuple[BackendFile, ...] = ()
-    passed: tuple[BackendConfigOption, ...] = ()
-    """What scripts hand to `init`."""
-    written: tuple[Place, ...] = ()
+    backend_options: tuple[BackendConfigOption, ...] = ()
+    """Backend settings that scripts pass to `init`."""
+    generated_backends: tuple[Place, ...] = ()
     """Where scripts write a backend into the code."""
     atlantis: Atlantis | None = None
     terragrunt: tuple[str, ...] = ()
     secrets_in_git: tuple[str, ...] = ()
-    """State and plan files that Git keeps."""
-    glue: tuple[LocalProgram, ...] = ()
-    odd: tuple[str, ...] = ()
-    """Paths that are not text: nothing can name them."""
+    """State and plan files that are committed to Git."""
+    programs: tuple[LocalProgram, ...] = ()
+    unprintable: tuple[str, ...] = ()
+    """Paths with unprintable characters, which a configuration cannot name."""
 
 
 def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositoryScan:
-    """`tracked`: the paths that Git keeps. Raises only where a folder cannot be read."""
-    paths, odd = _paths(FolderTree(root))
+    """`tracked`: the paths in Git. Raises only if a folder cannot be read."""
+    paths, unprintable = _paths(FolderTree(root))
     code = Code(root)
     read_values = variables_reader(root)
-    backend_files = tuple(found for path in paths if (found := _backend_file(root, path)) is not None)
+    backend_files = tuple(file for path in paths if (file := _backend_file(root, path)) is not None)
     settings_only = {file.path for file in backend_files}
     variables_files = {
         path: _variables_file(read_values, path)
@@ -133,8 +142,10 @@ def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositorySca
         modules=modules,
         variables_files=variables_files,
         backend_files=backend_files,
-        passed=tuple(one for path, text in scripts for one in backend_config_options(text, path)),
-        written=tuple(
+        backend_options=tuple(
+            option for path, text in scripts for option in backend_config_options(text, path)
+        ),
+        generated_backends=tuple(
             place for path, text in scripts if (place := generated_backend(text, path)) is not None
         ),
         atlantis=next(
@@ -142,15 +153,15 @@ def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositorySca
         ),
         terragrunt=terragrunt,
         secrets_in_git=tuple(sorted(path for path in tracked if _STATE.search(path) or _PLAN.search(path))),
-        glue=tuple(_glue(code, (one for one in modules.values() if not one.aside))),
-        odd=odd,
+        programs=tuple(_programs(code, (module for module in modules.values() if not module.is_example))),
+        unprintable=unprintable,
     )
 
 
 def _paths(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Every file in the open, and those in the hidden folders where pipelines stand."""
-    found: list[str] = []
-    odd: list[str] = []
+    """Every file that is not hidden, and those in the hidden folders of CI pipelines."""
+    printable: list[str] = []
+    unprintable: list[str] = []
     waiting = [ROOT]
     while waiting:
         folder = waiting.pop()
@@ -158,18 +169,18 @@ def _paths(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if listing is None:
             continue
         for name in listing.folders:
-            if name == "node_modules" or (name.startswith(".") and name not in _HIDDEN_BUT_TOLD):
+            if name == "node_modules" or (name.startswith(".") and name not in _CI_FOLDERS):
                 continue
             waiting.append(join_path(folder, name))
         for name in listing.files:
             path = join_path(folder, name)
-            (found if path.isprintable() else odd).append(path)
-    shown = (path.encode("utf-8", "backslashreplace").decode() for path in odd if ".tf" in path)
-    return tuple(sorted(found)), tuple(sorted(shown))
+            (printable if path.isprintable() else unprintable).append(path)
+    shown = (path.encode("utf-8", "backslashreplace").decode() for path in unprintable if ".tf" in path)
+    return tuple(sorted(printable)), tuple(sorted(shown))
 
 
 def _text(path: Path) -> str:
-    """Of a script or a pipeline: what cannot be read says nothing."""
+    """The text of a script or pipeline; empty if it cannot be read."""
     try:
         with path.open("rb") as handle:
             return handle.read(LARGEST).decode(errors="replace")
@@ -189,13 +200,13 @@ def _backend_file(root: Path, path: str) -> BackendFile | None:
 
 def _variables_file(read_values: ReadValues, path: str) -> VariablesFile:
     try:
-        found = read_values(path)
+        variables = read_values(path)
     except HoldfastError as error:
         return VariablesFile(path=path, problems=error.problems)
     environment = next(
-        (text for name in ENVIRONMENT_VARIABLES if (text := plain_text(found.get(name)))), None
+        (text for name in ENVIRONMENT_VARIABLES if (text := plain_text(variables.get(name)))), None
     )
-    return VariablesFile(path=path, sets=frozenset(found), environment=environment)
+    return VariablesFile(path=path, sets=frozenset(variables), environment=environment)
 
 
 def _modules(
@@ -214,39 +225,39 @@ def _modules(
     called = _called(code, folders)
     units = {posixpath.dirname(path) or ROOT for path in terragrunt}
     sources = {name for path in terragrunt for name in _terragrunt_source(code, path)}
-    beside: defaultdict[str, set[str]] = defaultdict(set)
+    auto_loaded: defaultdict[str, set[str]] = defaultdict(set)
     for path, file in variables_files.items():
         if is_auto_loaded(posixpath.basename(path)):
-            beside[posixpath.dirname(path) or ROOT] |= file.sets
-    found: dict[str, ScannedModule] = {}
+            auto_loaded[posixpath.dirname(path) or ROOT] |= file.sets
+    modules: dict[str, ScannedModule] = {}
     for folder in folders:
         module = code.module(folder)
         place = module.backend.place if module.backend is not None else module.cloud
-        found[folder] = ScannedModule(
+        modules[folder] = ScannedModule(
             folder=folder,
             backend=code_backend(code, folder),
             backend_place=place,
             called=folder in called,
-            aside=_is_aside(folder, folders),
+            is_example=_is_example(folder, folders),
             terragrunt=folder in units or posixpath.basename(folder) in sources,
             providers=any(True for _ in module.blocks("provider")),
-            makes=any(True for _ in module.blocks(*_MADE)) or place is not None,
+            has_resources=any(True for _ in module.blocks(*_CONTENT_BLOCKS)) or place is not None,
             required=tuple(
                 sorted(
                     name
                     for name, variable in module.variables.items()
-                    if variable.default is None and name not in beside[folder]
+                    if variable.default is None and name not in auto_loaded[folder]
                 )
             ),
-            asks_workspace=any(_WORKSPACE.search(_text(root / file.path)) for file in module.files),
+            uses_workspace=any(_WORKSPACE.search(_text(root / file.path)) for file in module.files),
             states=tuple(states[folder]),
             problems=module.problems,
         )
-    return found
+    return modules
 
 
 def _owner_of_state(path: str) -> str | None:
-    """The module beside which a state lies, in Terraform's own places for it."""
+    """The folder of the module that a local state file belongs to, or None."""
     parts = path.split("/")
     if parts[-1] != "terraform.tfstate":
         return None
@@ -255,57 +266,57 @@ def _owner_of_state(path: str) -> str | None:
     return "/".join(parts[:-1]) or ROOT
 
 
-def _is_aside(folder: str, folders: list[str]) -> bool:
-    """`test` at the top is where tests live, unless it stands among environments."""
+def _is_example(folder: str, folders: list[str]) -> bool:
+    """A top-level `test` folder contains tests, unless it is next to other environments."""
     parts = folder.split("/")
-    if _ASIDE & set(parts):
+    if _EXAMPLES & set(parts):
         return True
-    tops = {one.split("/")[0] for one in folders}
+    tops = {other.split("/")[0] for other in folders}
     return parts[0] == "test" and not tops & {"dev", "prod", "production", "staging", "stage", "qa"}
 
 
 def _called(code: Code, folders: list[str]) -> set[str]:
-    found: set[str] = set()
+    called: set[str] = set()
     for folder in folders:
         for call in code.module(folder).calls:
             source = constant(call.source) if call.source is not None else None
             if isinstance(source, str) and source.startswith(("./", "../")):
                 inside = code.tree.inside(folder, source)
                 if inside is not None and inside != folder:
-                    found.add(inside)
-    return found
+                    called.add(inside)
+    return called
 
 
 def _terragrunt_source(code: Code, path: str) -> Iterator[str]:
-    """The last part of where a unit's code comes from: enough to leave that code alone."""
+    """The last part of a unit's `source`: enough to recognise the unit's code."""
     file = code.file(path)
     if file is None:
         return
     for block in file.body.blocks_of("terraform", "unit", "stack"):
         source = block.body.attribute("source")
-        text = _said(source.expression) if source is not None else ""
+        text = _literal_text(source.expression) if source is not None else ""
         name = posixpath.basename(text.partition("?")[0].rstrip("/"))
         if name:
             yield name
 
 
-def _said(expression: Expression) -> str:
+def _literal_text(expression: Expression) -> str:
     match expression:
         case Literal(value=str() as text):
             return text
         case Template():
-            return "".join(_said(piece) for piece in expression.pieces)
+            return "".join(_literal_text(piece) for piece in expression.pieces)
         case _:
             return ""
 
 
-def _glue(code: Code, modules: Iterable[ScannedModule]) -> Iterator[LocalProgram]:
+def _programs(code: Code, modules: Iterable[ScannedModule]) -> Iterator[LocalProgram]:
     for module in modules:
-        found: ModuleCode = code.module(module.folder)
-        for block in found.blocks("resource"):
+        module_code = code.module(module.folder)
+        for block in module_code.blocks("resource"):
             for inner in block.body.blocks_of("provisioner"):
                 if inner.labels and inner.labels[0] in ("local-exec", "remote-exec"):
                     yield LocalProgram(what=inner.labels[0], place=inner.place)
-        for block in found.blocks("data"):
+        for block in module_code.blocks("data"):
             if block.labels and block.labels[0] == "external":
                 yield LocalProgram(what="external", place=block.place)

@@ -1,4 +1,4 @@
-"""What an `atlantis.yaml` says about a repository's projects, as far as Holdfast can use it."""
+"""Reads the projects of an `atlantis.yaml`, as far as Holdfast supports them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Any, Final
 import yaml
 from msgspec import Struct
 
+from holdfast.kernel.text import plural
+
 FILE_NAMES: Final = ("atlantis.yaml", "atlantis.yml")
 DEFAULT_WORKSPACE: Final = "default"
 
-_NOT_CARRIED: Final = {
-    "workflow": "its custom workflow",
+_UNSUPPORTED: Final = {
+    "workflow": "a custom workflow",
     "plan_requirements": "plan_requirements",
     "apply_requirements": "apply_requirements",
     "import_requirements": "import_requirements",
-    "branch": "its branch filter",
+    "branch": "a branch filter",
     "repo_locks": "repo_locks",
     "repo_locking": "repo_locking",
     "custom_policy_check": "custom_policy_check",
@@ -33,21 +35,19 @@ class Project(Struct, frozen=True, kw_only=True):
     tofu: bool = False
     group: int = 0
     depends_on: tuple[str, ...] = ()
-    autoplan: bool = False
-    """It says itself what touches it; Holdfast reads that from the code."""
-    left_behind: tuple[str, ...] = ()
-    """What Holdfast has no place for, in words."""
+    unsupported: tuple[str, ...] = ()
+    """Settings that Holdfast does not support, as shown to users."""
 
 
 class Atlantis(Struct, frozen=True, kw_only=True):
     path: str
     projects: tuple[Project, ...] = ()
     problem: str | None = None
-    """Why the file, or a part of it, could not be used."""
+    """Why the file, or part of it, cannot be used."""
 
 
 def read_atlantis(text: str, path: str) -> Atlantis:
-    """Never raises: a file that is no Atlantis file has no projects and a problem."""
+    """Never raises: an invalid file has no projects and a problem."""
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -57,34 +57,29 @@ def read_atlantis(text: str, path: str) -> Atlantis:
         return Atlantis(path=path)
     if not isinstance(listed, list):
         return Atlantis(path=path, problem="its `projects` is not a list")
-    projects = [_project(one) for one in listed]
-    wrong = sum(1 for one in projects if one is None)
-    return Atlantis(
-        path=path,
-        projects=tuple(one for one in projects if one is not None),
-        problem=f"{wrong} of its projects name no folder" if wrong else None,
-    )
+    projects = tuple(project for item in listed if (project := _project(item)) is not None)
+    invalid = len(listed) - len(projects)
+    problem = f"{plural(invalid, 'project')} without a valid `dir`" if invalid else None
+    return Atlantis(path=path, projects=projects, problem=problem)
 
 
-def _project(given: Any) -> Project | None:
-    if not isinstance(given, Mapping) or not isinstance(given.get("dir"), str):
+def _project(item: Any) -> Project | None:
+    if not isinstance(item, Mapping) or not isinstance(item.get("dir"), str):
         return None
-    parts = [part for part in given["dir"].split("/") if part not in ("", ".")]
+    parts = [part for part in item["dir"].split("/") if part not in ("", ".")]
     if ".." in parts:
         return None
-    autoplan = given.get("autoplan")
-    group = given.get("execution_order_group")
-    depends_on = given.get("depends_on")
+    group = item.get("execution_order_group")
+    depends_on = item.get("depends_on")
     return Project(
         folder="/".join(parts) or ".",
-        name=_text(given.get("name")),
-        workspace=_text(given.get("workspace")) or DEFAULT_WORKSPACE,
-        version=(_text(given.get("terraform_version")) or "").removeprefix("v") or None,
-        tofu=given.get("terraform_distribution") == "opentofu",
+        name=_text(item.get("name")),
+        workspace=_text(item.get("workspace")) or DEFAULT_WORKSPACE,
+        version=(_text(item.get("terraform_version")) or "").removeprefix("v") or None,
+        tofu=item.get("terraform_distribution") == "opentofu",
         group=group if isinstance(group, int) else 0,
         depends_on=tuple(map(str, depends_on)) if isinstance(depends_on, list) else (),
-        autoplan=isinstance(autoplan, Mapping) and "when_modified" in autoplan,
-        left_behind=tuple(words for key, words in _NOT_CARRIED.items() if given.get(key)),
+        unsupported=tuple(text for key, text in _UNSUPPORTED.items() if item.get(key)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Backend settings that scripts and pipelines hand to `terraform init`: where a state really is today."""
+"""Finds the backend settings that scripts and pipelines pass to `terraform init`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.config.placeholders import escape
 from holdfast.kernel.errors import Place
 
 LARGEST: Final = 512 * 1024
@@ -20,7 +21,7 @@ _SCRIPT: Final = re.compile(
 _OPTION: Final = re.compile(
     r"-backend-config(?:=|\s+)[\"']?((?:\$\{\{[^}]*\}\}|[^\s\"'\\])+[\"']?[^\s\"'\\]*)"
 )
-_WRITTEN: Final = re.compile(
+_BACKEND_BLOCK: Final = re.compile(
     r"\bbackend\s*\\?[\"'](?:azurerm|consul|cos|gcs|http|kubernetes|oci|oss|pg|remote|s3)\\?[\"']\s*\{"
 )
 _PAIR: Final = re.compile(r"([a-z_]+)=[\"']?(.+?)[\"']?$")
@@ -31,7 +32,7 @@ _SAME: Final = {"env": "environment", "aws_region": "region", "location": "regio
 
 
 class BackendConfigOption(Struct, frozen=True, kw_only=True):
-    """One `-backend-config` of a script: a setting, or a file when `setting` is None."""
+    """One `-backend-config` option in a script: a setting, or a file if `setting` is None."""
 
     path: str
     line: int
@@ -44,54 +45,52 @@ def is_script(path: str) -> bool:
 
 
 def backend_config_options(text: str, path: str) -> tuple[BackendConfigOption, ...]:
-    found: list[BackendConfigOption] = []
+    options: list[BackendConfigOption] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.lstrip().startswith(("#", "//")):
             continue
-        for option in _OPTION.finditer(line):
-            pair = _PAIR.fullmatch(option.group(1))
-            found.append(
+        for match in _OPTION.finditer(line):
+            pair = _PAIR.fullmatch(match.group(1))
+            options.append(
                 BackendConfigOption(
                     path=path,
                     line=number,
                     setting=pair.group(1) if pair else None,
-                    value=pair.group(2) if pair else option.group(1),
+                    value=pair.group(2) if pair else match.group(1),
                 )
             )
-    return tuple(found)
+    return tuple(options)
 
 
 def generated_backend(text: str, path: str) -> Place | None:
-    """Where a script writes a backend block into the code: then the code alone does not tell the place."""
-    found = _WRITTEN.search(text)
-    return Place(file=path, line=text.count("\n", 0, found.start()) + 1) if found else None
+    """Where a script writes a backend block: then the code alone does not show the state's location."""
+    match = _BACKEND_BLOCK.search(text)
+    return Place(file=path, line=text.count("\n", 0, match.start()) + 1) if match else None
 
 
 def as_template(value: str, placeholders: Iterable[str]) -> str | None:
-    """The value with a script's variables as placeholders; None when one of them is not known here."""
+    """The value with a script's variables as placeholders; None if one of them is unknown."""
     known = set(placeholders)
     text = ""
     end = 0
-    for found in _VARIABLE.finditer(value):
-        word = next(group for group in found.groups() if group).lower().replace("-", "_")
+    for match in _VARIABLE.finditer(value):
+        word = next(group for group in match.groups() if group).lower().replace("-", "_")
         word = word.removeprefix("tf_var_")
         name = word if word in known else _SAME.get(word)
         if name is None or name not in known:
             return None
-        text += f"{_braces(value[end : found.start()])}{{{name}}}"
-        end = found.end()
+        text += f"{escape(value[end : match.start()])}{{{name}}}"
+        end = match.end()
     rest = value[end:]
-    return None if "$" in rest or "`" in value else text + _braces(rest)
+    return None if "$" in rest or "`" in value else text + escape(rest)
 
 
-def _braces(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def consistent_settings(passed: Iterable[BackendConfigOption]) -> Mapping[str, BackendConfigOption] | None:
-    """Settings by name; None when scripts do not agree, or hand over whole files."""
-    found: dict[str, BackendConfigOption] = {}
-    for one in passed:
-        if one.setting is None or found.setdefault(one.setting, one).value != one.value:
+def consistent_settings(
+    options: Iterable[BackendConfigOption],
+) -> Mapping[str, BackendConfigOption] | None:
+    """Settings by name; None if scripts disagree or pass whole files."""
+    settings: dict[str, BackendConfigOption] = {}
+    for option in options:
+        if option.setting is None or settings.setdefault(option.setting, option).value != option.value:
             return None
-    return found
+    return settings

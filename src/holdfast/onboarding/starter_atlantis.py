@@ -1,80 +1,80 @@
-"""From Atlantis projects to entries: each becomes a stack with a name, and what is lost is said."""
+"""Converts Atlantis projects to entries, one named stack each, and lists what was not converted."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.config.placeholders import escape
 from holdfast.config.stack_rules import RuleKind
+from holdfast.kernel.text import plural
 from holdfast.onboarding.naming import environment_word, is_environment
 from holdfast.onboarding.scan import RepositoryScan
 from holdfast.onboarding.scan_atlantis import DEFAULT_WORKSPACE, Atlantis, Project
-from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry, valid_name
+from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry, unused_name, valid_name
 from holdfast.stacks.listing import ROOT, join_path
 
 
 class ConvertedProjects(Struct, frozen=True, kw_only=True):
     entries: tuple[StackEntry, ...]
-    lost: tuple[str, ...]
-    """What of the file has no place here, in sentences."""
+    not_converted: tuple[str, ...]
+    """Sentences about settings that Holdfast does not support."""
 
 
-def convert_projects(atlantis: Atlantis, look: RepositoryScan) -> ConvertedProjects:
-    """One entry for each project whose folder holds code."""
-    there = [project for project in atlantis.projects if project.folder in look.modules]
-    called = _names(there, look.name)
+def convert_projects(atlantis: Atlantis, scan: RepositoryScan) -> ConvertedProjects:
+    """One entry for each project whose folder contains code."""
+    projects = [project for project in atlantis.projects if project.folder in scan.modules]
+    named = list(zip(projects, _names(projects, scan.name), strict=True))
     groups: defaultdict[int, list[str]] = defaultdict(list)
-    for project, name in zip(there, called, strict=True):
+    for project, name in named:
         groups[project.group].append(name)
-    known = {project.name or "": name for project, name in zip(there, called, strict=True)}
-    entries = [
-        _entry(project, name, look, _needs(project, known, groups))
-        for project, name in zip(there, called, strict=True)
-    ]
-    return ConvertedProjects(entries=tuple(entries), lost=tuple(_lost(atlantis, look, known)))
+    known = {project.name or "": name for project, name in named}
+    return ConvertedProjects(
+        entries=tuple(
+            _entry(project, name, scan, _dependencies(project, known, groups)) for project, name in named
+        ),
+        not_converted=tuple(_not_converted(atlantis, scan, known)),
+    )
 
 
 def _names(projects: list[Project], repository: str) -> list[str]:
-    """The project's own name, else its folder, with the workspace where the folder alone is not enough."""
+    """The project's name, else its folder, with the workspace if the folder is not unique."""
     folders = Counter(project.folder for project in projects if project.name is None)
-    found: list[str] = []
+    names: list[str] = []
     for project in projects:
         name = project.name or (repository if project.folder == ROOT else project.folder)
         if project.name is None and (folders[project.folder] > 1 and project.workspace != DEFAULT_WORKSPACE):
             name = f"{name}/{project.workspace}"
-        plain = valid_name(name)
-        tries = (plain, *(f"{plain}-{count}" for count in range(2, len(projects) + 2)))
-        found.append(next(one for one in tries if one not in found))
-    return found
+        names.append(unused_name(valid_name(name), names))
+    return names
 
 
-def _needs(project: Project, known: Mapping[str, str], groups: Mapping[int, list[str]]) -> tuple[str, ...]:
-    """Its dependencies by name, else everything of the group before its own."""
+def _dependencies(
+    project: Project, known: Mapping[str, str], groups: Mapping[int, list[str]]
+) -> tuple[str, ...]:
+    """Its dependencies by name, else the whole previous group."""
     if project.depends_on:
         return tuple(known[name] for name in project.depends_on if name in known)
     lower = [group for group in groups if group < project.group]
     return tuple(groups[max(lower)]) if lower else ()
 
 
-def _entry(project: Project, name: str, look: RepositoryScan, needs: tuple[str, ...]) -> StackEntry:
+def _entry(project: Project, name: str, scan: RepositoryScan, needs: tuple[str, ...]) -> StackEntry:
     by_workspace = join_path(project.folder, f"env/{project.workspace}.tfvars")
-    shared = (by_workspace,) if by_workspace in look.variables_files else ()
-    environment = next((one for one in (project.workspace, name) if environment_word(one) is not None), None)
+    shared = (by_workspace,) if by_workspace in scan.variables_files else ()
+    environment = next((text for text in (project.workspace, name) if environment_word(text)), None)
     if environment is None:
         environment = next((part for part in project.folder.split("/") if is_environment(part)), None)
     base = single_entry(project.folder, project.folder, shared, RuleKind.FOLDER)
     workspace = project.workspace if project.workspace != DEFAULT_WORKSPACE else None
-    module = look.modules[project.folder]
-    held = None
+    module = scan.modules[project.folder]
+    held_back = None
     if module.backend is None and workspace is not None:
-        if module.asks_workspace:
-            held = (
-                f"its code reads terraform.workspace ({workspace}) and names no backend that has workspaces"
-            )
+        if module.uses_workspace:
+            held_back = f"its code reads terraform.workspace ({workspace}) but has no backend with workspaces"
         workspace = None
     stack = StackDraft(
         name=name,
@@ -91,24 +91,22 @@ def _entry(project: Project, name: str, look: RepositoryScan, needs: tuple[str, 
         name=escape(name),
         stacks=(stack,),
         environment=escape(environment) if environment else None,
-        held=held,
-        why=f"project {project.name or project.folder} of Atlantis",
+        held_back=held_back,
+        why=f"Atlantis project {project.name or project.folder}",
     )
 
 
-def _lost(atlantis: Atlantis, look: RepositoryScan, known: Mapping[str, str]) -> list[str]:
-    lost: list[str] = []
+def _not_converted(atlantis: Atlantis, scan: RepositoryScan, known: Mapping[str, str]) -> Iterator[str]:
     if atlantis.problem is not None:
-        lost.append(f"{atlantis.path}: {atlantis.problem}.")
+        yield f"{atlantis.path}: {atlantis.problem}."
     for project in atlantis.projects:
         title = project.name or project.folder
-        if project.folder not in look.modules:
-            lost.append(f"Project {title}: its folder {project.folder} holds no Terraform code.")
+        if project.folder not in scan.modules:
+            yield f"Project {title}: its folder {project.folder} contains no Terraform code."
         unknown = [name for name in project.depends_on if name not in known]
         if unknown:
-            lost.append(f"Project {title} depends on {', '.join(unknown)}, which was not found.")
-    words = Counter(word for project in atlantis.projects for word in project.left_behind)
-    lost += [
-        f"{count} of the projects set {word}: Holdfast has no place for it." for word, count in words.items()
-    ]
-    return lost
+            yield f"Project {title} depends on {', '.join(unknown)}, which does not exist."
+    settings = Counter(setting for project in atlantis.projects for setting in project.unsupported)
+    for setting, count in settings.items():
+        verb = "sets" if count == 1 else "set"
+        yield f"{plural(count, 'project')} {verb} {setting}, which Holdfast does not support."

@@ -1,10 +1,10 @@
-"""The stacks to be and the entries of `stacks:` that find them: how they are written and called."""
+"""Drafts of stacks and of the entries under `stacks:` that define them, and their names."""
 
 from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,12 +18,12 @@ from holdfast.stacks.stack import LONGEST_NAME, name_from_path, name_problem
 
 
 class StackDraft(Struct, frozen=True, kw_only=True):
-    """One stack to be: its code, its variables, and what its path says."""
+    """A future stack: its code, its variables, and the values in its path."""
 
     name: str
     module: str
     short: str = ""
-    """A shorter name, to be had if no other stack wants it."""
+    """A shorter name, used if no other stack wants it."""
     file: str | None = None
     shared: tuple[str, ...] = ()
     captured: Mapping[str, str] = field(default_factory=dict)
@@ -33,15 +33,19 @@ class StackDraft(Struct, frozen=True, kw_only=True):
     tofu: bool = False
 
     @property
+    def path(self) -> str:
+        return self.file or self.module
+
+    @property
     def label(self) -> str:
-        """What tells it from others of the same module, in one word."""
+        """The word that distinguishes it from other stacks of the same module."""
         if "environment" in self.captured:
             return self.captured["environment"]
         return posixpath.basename(name_from_path(self.file) if self.file else self.module)
 
 
 class StackEntry(Struct, frozen=True, kw_only=True):
-    """One entry of `stacks:`. Texts hold placeholders of its pattern."""
+    """One entry of `stacks:`. Texts may contain placeholders of its pattern."""
 
     kind: RuleKind
     stacks: tuple[StackDraft, ...]
@@ -55,8 +59,8 @@ class StackEntry(Struct, frozen=True, kw_only=True):
     region: str | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     workspace: str | None = None
-    held: str | None = None
-    """Why it is written as a comment only."""
+    held_back: str | None = None
+    """Why it is only written as a comment."""
 
     @property
     def placeholders(self) -> tuple[str, ...]:
@@ -70,48 +74,43 @@ def single_entry(
     kind: RuleKind,
     captured: Mapping[str, str] | None = None,
 ) -> StackEntry:
-    """A stack written out by itself, because no pattern finds it and nothing else."""
+    """An entry for a single stack, because no pattern matches exactly the right stacks."""
     bare = name_from_path(path) if kind is RuleKind.VARIABLES else path
-    name = valid_name(bare)
-    said = {**_said(bare.split("/")), **(captured or {})}
-    short = valid_name("/".join(captured.values())) if captured else ""
+    values = {**_values_in_path(bare.split("/")), **(captured or {})}
     file = path if kind is RuleKind.VARIABLES else None
-    stack = StackDraft(name=name, module=module, file=file, shared=shared, captured=said, short=short)
-    if file is not None and not set(file) & set("{}*?[]\\"):
-        return StackEntry(
-            kind=RuleKind.VARIABLES,
-            pattern=file,
-            module=escape(module),
-            name=name,
-            shared=tuple(map(escape, shared)),
-            stacks=(stack,),
-            environment=said.get("environment"),
-            account=said.get("account"),
-            region=said.get("region"),
-            why="one variables file",
-        )
-    own = (file,) if file is not None else ()
+    by_file = file is not None and not set(file) & set("{}*?[]\\")
+    if file is not None and not by_file:
+        shared, file = (*shared, file), None
+    stack = StackDraft(
+        name=valid_name(bare),
+        module=module,
+        file=file,
+        shared=shared,
+        captured=values,
+        short=valid_name("/".join(captured.values())) if captured else "",
+    )
     return StackEntry(
-        kind=RuleKind.NAMED,
+        kind=RuleKind.VARIABLES if by_file else RuleKind.NAMED,
+        pattern=file,
         module=escape(module),
-        name=name,
-        shared=tuple(map(escape, (*shared, *own))),
-        stacks=(replace(stack, file=None, shared=(*shared, *own)),),
-        environment=said.get("environment"),
-        account=said.get("account"),
-        region=said.get("region"),
-        why="one root module",
+        name=stack.name,
+        shared=tuple(map(escape, shared)),
+        stacks=(stack,),
+        environment=values.get("environment"),
+        account=values.get("account"),
+        region=values.get("region"),
+        why="one variables file" if by_file else "one root module",
     )
 
 
-def _said(parts: list[str]) -> dict[str, str]:
-    """What the parts of a path say by themselves."""
+def _values_in_path(parts: list[str]) -> dict[str, str]:
+    """The environment and region that the parts of a path name."""
     environment = next((part for part in parts if is_environment(part)), None)
     if environment is None and environment_word(parts[-1]) is not None:
         environment = parts[-1]
     region = next((part for part in parts if is_region(part)), None)
-    found = {"environment": environment, "region": region}
-    return {key: escape(value) for key, value in found.items() if value is not None}
+    values = {"environment": environment, "region": region}
+    return {key: escape(value) for key, value in values.items() if value is not None}
 
 
 def root_entry(folder: str, repository: str, shared: tuple[str, ...]) -> StackEntry:
@@ -123,47 +122,45 @@ def root_entry(folder: str, repository: str, shared: tuple[str, ...]) -> StackEn
 
 
 def valid_name(text: str) -> str:
-    """A name that a stack may have, as near to the text as can be."""
+    """The valid stack name that is closest to the text."""
     parts = [
-        "".join(one if one.isascii() and (one.isalnum() or one in "._@+-") else "-" for one in part).strip(
-            "-."
-        )
+        "".join(c if c.isascii() and (c.isalnum() or c in "._@+-") else "-" for c in part).strip("-.")
         for part in text.split("/")
     ]
     return "/".join(part for part in parts if part)[:LONGEST_NAME].strip("/") or "main"
 
 
 def name_entries(entries: list[StackEntry]) -> list[StackEntry]:
-    """Short names made of the placeholders, where they stay different from all others."""
+    """Entries with short names built from the placeholders, where those are unique."""
     in_full: set[int] = set()
     while new := _clashing(entries, in_full) - in_full:
         in_full |= new
     still = _clashing(entries, in_full)
-    made: list[StackEntry] = []
+    renamed: list[StackEntry] = []
     for index, entry in enumerate(entries):
-        called = _called(entry, in_full=index in in_full)
-        if entry.placeholders and (index in still or any(name_problem(name) for name in called)):
-            made += [
-                single_entry(_path(one), one.module, one.shared, entry.kind, one.captured)
-                for one in entry.stacks
+        names = _names(entry, in_full=index in in_full)
+        if entry.placeholders and (index in still or any(name_problem(name) for name in names)):
+            renamed += [
+                single_entry(stack.path, stack.module, stack.shared, entry.kind, stack.captured)
+                for stack in entry.stacks
             ]
             continue
         template = _short(entry) if index not in in_full else None
-        stacks = tuple(replace(one, name=name) for one, name in zip(entry.stacks, called, strict=True))
-        made.append(replace(entry, name=template, stacks=stacks))
-    return _told_apart(made)
+        stacks = tuple(replace(stack, name=name) for stack, name in zip(entry.stacks, names, strict=True))
+        renamed.append(replace(entry, name=template, stacks=stacks))
+    return _with_unique_names(renamed)
 
 
 def _clashing(entries: list[StackEntry], in_full: set[int]) -> set[int]:
-    """Entries that share a name with another, or have one twice."""
+    """Entries that share a name with another entry, or have one twice."""
     wanted: defaultdict[str, list[int]] = defaultdict(list)
     for index, entry in enumerate(entries):
-        for name in _called(entry, in_full=index in in_full):
+        for name in _names(entry, in_full=index in in_full):
             wanted[name].append(index)
     return {index for same in wanted.values() if len(same) > 1 for index in same}
 
 
-def _called(entry: StackEntry, *, in_full: bool) -> list[str]:
+def _names(entry: StackEntry, *, in_full: bool) -> list[str]:
     if in_full:
         return [stack.name for stack in entry.stacks]
     if _short(entry) is None:
@@ -171,24 +168,24 @@ def _called(entry: StackEntry, *, in_full: bool) -> list[str]:
     return ["/".join(stack.captured[name] for name in entry.placeholders) for stack in entry.stacks]
 
 
-def _path(stack: StackDraft) -> str:
-    return stack.file or stack.module
-
-
-def _told_apart(entries: list[StackEntry]) -> list[StackEntry]:
-    """Two paths can become one plain name; the later one gets a number."""
+def _with_unique_names(entries: list[StackEntry]) -> list[StackEntry]:
+    """Two paths can have the same valid name; the later one gets a number."""
     seen = {stack.name for entry in entries if entry.placeholders for stack in entry.stacks}
-    made: list[StackEntry] = []
+    renamed: list[StackEntry] = []
     for entry in entries:
         if entry.placeholders:
-            made.append(entry)
+            renamed.append(entry)
             continue
-        base = entry.stacks[0].name
-        tries = (base, *(f"{base}-{count}" for count in range(2, len(entries) + 2)))
-        name = next(one for one in tries if one not in seen)
+        name = unused_name(entry.stacks[0].name, seen)
         seen.add(name)
-        made.append(replace(entry, name=name, stacks=(replace(entry.stacks[0], name=name),)))
-    return made
+        renamed.append(replace(entry, name=name, stacks=(replace(entry.stacks[0], name=name),)))
+    return renamed
+
+
+def unused_name(name: str, used: Collection[str]) -> str:
+    """The name, with a number if it is taken."""
+    candidates = (name, *(f"{name}-{number}" for number in range(2, len(used) + 3)))
+    return next(candidate for candidate in candidates if candidate not in used)
 
 
 def _short(entry: StackEntry) -> str | None:

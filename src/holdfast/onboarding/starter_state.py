@@ -1,7 +1,7 @@
-"""Where each stack's state is, and what a starter may say about it.
+"""Chooses the backend settings and workspace of each stack for the starter.
 
-Nothing here guesses a place for a state that exists elsewhere without saying so: where the place cannot be
-told, the entry is held back, that is, written as a comment.
+A location for an existing state is never guessed silently: if the location is unknown, the entry is held
+back, that is, written as a comment.
 """
 
 from __future__ import annotations
@@ -46,134 +46,137 @@ _MOST_PLACEHOLDERS: Final = 5
 
 
 class StateChoice(Struct, frozen=True, kw_only=True):
-    """What the configuration says about one stack's state."""
+    """The backend settings and workspace of one stack, or why it is held back."""
 
     settings: Mapping[str, object] = field(default_factory=dict)
     workspace: str | None = None
-    held: str | None = None
+    held_back: str | None = None
     guessed: str | None = None
-    """A sentence, where the place is only likely."""
+    """A sentence, if the location is only likely."""
 
 
-def state_choices(entries: Iterable[StackEntry], look: RepositoryScan) -> dict[str, StateChoice]:
-    """By the stack's name: no two stacks that are not held back have one state."""
+def state_choices(entries: Iterable[StackEntry], scan: RepositoryScan) -> dict[str, StateChoice]:
+    """By stack name. No two stacks share a state, except those held back."""
     stacks = [stack for entry in entries for stack in entry.stacks]
     by_module: defaultdict[str, list[StackDraft]] = defaultdict(list)
     for stack in stacks:
         by_module[stack.module].append(stack)
-    found = {stack.name: _told(stack, look, by_module[stack.module]) for stack in stacks}
-    for sharing in _sharing(stacks, found, look):
-        found.update(_apart(sharing, look))
-    for sharing in _sharing(stacks, found, look):
-        found.update(_hold(sharing, "would share one state with another stack"))
-    return found
+    choices = {stack.name: _known_choice(stack, scan, by_module[stack.module]) for stack in stacks}
+    for sharing in _sharing(stacks, choices, scan):
+        choices.update(_separate(sharing, scan))
+    for sharing in _sharing(stacks, choices, scan):
+        choices.update(_hold_back(sharing, "it would share a state with another stack"))
+    return choices
 
 
 def missing_settings(backend: CodeBackend | None) -> tuple[str, ...]:
-    """Settings without which nobody knows where the state is, and which the code leaves open."""
+    """Settings that determine where the state is and that the code does not set."""
     if backend is None:
         return ()
-    given = {*backend.settings, *backend.computed}
-    return tuple(name for name in NEEDS.get(backend.type, ()) if name not in given)
+    present = {*backend.settings, *backend.computed}
+    return tuple(name for name in NEEDS.get(backend.type, ()) if name not in present)
 
 
-def _told(stack: StackDraft, look: RepositoryScan, siblings: Sequence[StackDraft]) -> StateChoice:
-    """What files for `-backend-config`, or the scripts that use them, say."""
-    module = look.modules[stack.module]
-    home = StateChoice(workspace=stack.workspace)
+def _known_choice(stack: StackDraft, scan: RepositoryScan, siblings: Sequence[StackDraft]) -> StateChoice:
+    """The settings in `-backend-config` files, or in the scripts that use them."""
+    module = scan.modules[stack.module]
+    choice = StateChoice(workspace=stack.workspace)
     if module.backend is None:
-        return replace(home, held=_kept_elsewhere(look))
+        return replace(choice, held_back=_backend_from_script(scan))
     if not missing_settings(module.backend):
-        return home
-    file = _backend_file(stack, look, alone=len(siblings) == 1)
+        return choice
+    file = _backend_file(stack, scan, alone=len(siblings) == 1)
     if file is not None:
-        return replace(home, settings=dict(file.settings))
-    return _from_scripts(stack, look, home) if look.passed else home
+        return replace(choice, settings=dict(file.settings))
+    return _from_scripts(stack, scan, choice) if scan.backend_options else choice
 
 
-def _from_scripts(stack: StackDraft, look: RepositoryScan, home: StateChoice) -> StateChoice:
-    first = look.passed[0]
+def _from_scripts(stack: StackDraft, scan: RepositoryScan, choice: StateChoice) -> StateChoice:
+    first = scan.backend_options[0]
     where = f"{first.path}:{first.line}"
-    passed = consistent_settings(look.passed)
-    if passed is None:
-        return replace(home, held=f"the backend settings come from {where}, which could not be followed")
+    backend_options = consistent_settings(scan.backend_options)
+    if backend_options is None:
+        return replace(
+            choice, held_back=f"the backend settings come from {where}, which Holdfast cannot follow"
+        )
     settings: dict[str, object] = {}
-    for name, one in passed.items():
-        template = as_template(one.value, stack.captured)
+    for name, option in backend_options.items():
+        template = as_template(option.value, stack.captured)
         if template is None:
-            place = f"{one.path}:{one.line}"
+            place = f"{option.path}:{option.line}"
             return replace(
-                home, held=f"the backend's `{name}` comes from {place}, which could not be followed"
+                choice, held_back=f"the backend's `{name}` comes from {place}, which Holdfast cannot follow"
             )
         settings[name] = parse(template).fill(lambda key: stack.captured[key])
-    return replace(home, settings=settings, guessed=f"the backend settings are those of {where}")
+    return replace(choice, settings=settings, guessed=f"the backend settings come from {where}")
 
 
-def _kept_elsewhere(look: RepositoryScan) -> str | None:
-    """A sign that the backend only comes to the code when a script runs."""
-    if look.written:
-        return f"the code names no backend, but {look.written[0]} writes one"
-    if look.passed and not any(missing_settings(module.backend) for module in look.modules.values()):
-        first = look.passed[0]
-        return f"the code names no backend, but {first.path}:{first.line} hands settings of one to init"
+def _backend_from_script(scan: RepositoryScan) -> str | None:
+    """A sign that a script adds the backend to the code."""
+    if scan.generated_backends:
+        return f"the code has no backend, but {scan.generated_backends[0]} writes one"
+    if scan.backend_options and not any(missing_settings(module.backend) for module in scan.modules.values()):
+        first = scan.backend_options[0]
+        return f"the code has no backend, but {first.path}:{first.line} passes backend settings to init"
     return None
 
 
-def _backend_file(stack: StackDraft, look: RepositoryScan, *, alone: bool) -> BackendFile | None:
-    """The one file of settings that its name or its folder gives to this stack."""
+def _backend_file(stack: StackDraft, scan: RepositoryScan, *, alone: bool) -> BackendFile | None:
+    """The only settings file whose name or folder matches this stack."""
     folder = posixpath.dirname(stack.file) if stack.file else stack.module
     label = frozenset(re.split(r"[-_.]", stack.label.lower()))
-    named: list[BackendFile] = []
-    beside: list[BackendFile] = []
-    for file in look.backend_files:
+    by_name: list[BackendFile] = []
+    by_folder: list[BackendFile] = []
+    for file in scan.backend_files:
         place, name = posixpath.split(file.path)
         words = frozenset(re.split(r"[-_.]", name.lower())) - _GENERIC
         near = stack.module == "." or file.path.startswith(f"{stack.module}/") or place == folder
         if near and (
             words == label or (not words and posixpath.basename(place).lower() == stack.label.lower())
         ):
-            named.append(file)
+            by_name.append(file)
         elif not words and alone and place in (folder, stack.module):
-            beside.append(file)
-    best = named or beside
+            by_folder.append(file)
+    best = by_name or by_folder
     return best[0] if len(best) == 1 else None
 
 
-def as_stack(stack: StackDraft, home: StateChoice) -> Stack:
+def _as_stack(stack: StackDraft, choice: StateChoice) -> Stack:
     return Stack(
         name=stack.name,
         kind=RuleKind.NAMED,
         place=Place(file="holdfast.yaml"),
         module=stack.module,
-        backend=Backend(settings=dict(home.settings)) if home.settings else None,  # type: ignore[arg-type] # plain values
-        workspace=home.workspace or "default",
+        backend=Backend(settings=dict(choice.settings)) if choice.settings else None,  # type: ignore[arg-type] # plain values
+        workspace=choice.workspace or "default",
     )
 
 
 def _sharing(
-    stacks: Sequence[StackDraft], found: Mapping[str, StateChoice], look: RepositoryScan
+    stacks: Sequence[StackDraft], choices: Mapping[str, StateChoice], scan: RepositoryScan
 ) -> list[list[StackDraft]]:
+    """Groups of stacks that share a state."""
     states: defaultdict[object, list[StackDraft]] = defaultdict(list)
     for stack in stacks:
-        home = found[stack.name]
-        place = state_location(as_stack(stack, home), look.modules[stack.module].backend)
-        if place is not None and home.held is None:
-            states[place.identity].append(stack)
+        choice = choices[stack.name]
+        location = state_location(_as_stack(stack, choice), scan.modules[stack.module].backend)
+        if location is not None and choice.held_back is None:
+            states[location.identity].append(stack)
     return [sharing for sharing in states.values() if len(sharing) > 1]
 
 
-def _apart(sharing: list[StackDraft], look: RepositoryScan) -> dict[str, StateChoice]:
-    """Several stacks that the code puts on one state, each given its own where that is safe."""
-    module = look.modules[sharing[0].module]
+def _separate(sharing: list[StackDraft], scan: RepositoryScan) -> dict[str, StateChoice]:
+    """Give each of several stacks that share a state its own, where that is safe."""
+    module = scan.modules[sharing[0].module]
     backend = module.backend
     if backend is None or len({stack.module for stack in sharing}) > 1:
         others = ", ".join(sorted({stack.module for stack in sharing})[:3])
-        return _hold(sharing, f"the code of {others} names one and the same state")
+        return _hold_back(sharing, f"the code of {others} uses the same state")
     labels = {stack.label for stack in sharing}
     if len(labels) == len(sharing) and _has_workspaces(module, labels):
-        why = "the code reads terraform.workspace, so each has the workspace of its own name"
-        if not module.asks_workspace:
-            why = "their states lie in terraform.tfstate.d, each in the workspace of its own name"
+        why = "the code reads terraform.workspace, so each stack uses the workspace with its name"
+        if not module.uses_workspace:
+            why = "their states are in terraform.tfstate.d, each in the workspace with its name"
         return {stack.name: StateChoice(workspace=stack.label, guessed=why) for stack in sharing}
     key = _KEY.get(backend.type)
     if key is not None and missing_settings(backend):
@@ -181,7 +184,7 @@ def _apart(sharing: list[StackDraft], look: RepositoryScan) -> dict[str, StateCh
             stack.name: StateChoice(
                 workspace=stack.workspace,
                 settings={key: own_key(backend.type, stack)},
-                guessed=f"the code leaves the backend's `{key}` open, so each gets one of its own name",
+                guessed=f"the code does not set the backend's `{key}`, so each stack gets its own",
             )
             for stack in sharing
         }
@@ -189,11 +192,11 @@ def _apart(sharing: list[StackDraft], look: RepositoryScan) -> dict[str, StateCh
         return {
             stack.name: StateChoice(
                 settings={"path": f"terraform.tfstate.d/{stack.label}/terraform.tfstate"},
-                guessed="no local state was found, so each gets a file of its own",
+                guessed="there is no local state yet, so each stack gets its own file",
             )
             for stack in sharing
             if len(labels) == len(sharing)
-        } or _hold(sharing, "the code puts all of them on one local state")
+        } or _hold_back(sharing, "the code puts all of them in one local state")
     return _one_of(sharing, backend)
 
 
@@ -206,67 +209,71 @@ def _has_workspaces(module: ScannedModule, labels: set[str]) -> bool:
         return False
     if module.backend.type == "local":
         return labels <= set(module.workspaces)
-    return module.asks_workspace
+    return module.uses_workspace
 
 
 def _one_of(sharing: list[StackDraft], backend: CodeBackend) -> dict[str, StateChoice]:
-    """The code names one state for all: it can belong to one of them at most."""
+    """The code uses one state for all stacks: it belongs to at most one of them."""
     text = " ".join(str(value) for value in backend.settings.values() if isinstance(value, str))
     words = set(re.split(r"[^A-Za-z0-9]+", text))
-    meant = [stack for stack in sharing if stack.label in words]
+    owners = [stack for stack in sharing if stack.label in words]
     where = backend.settings.get(_KEY.get(backend.type, ""), backend.type)
-    held = _hold(sharing, f"the code names one state ({where}) for {len(sharing)} stacks")
-    if len(meant) == 1:
-        held[meant[0].name] = StateChoice(
-            guessed=f"the state that the code names ({where}) speaks of {meant[0].label}"
+    choices = _hold_back(sharing, f"the code uses one state ({where}) for {len(sharing)} stacks")
+    if len(owners) == 1:
+        choices[owners[0].name] = StateChoice(
+            guessed=f"the state in the code ({where}) is named after {owners[0].label}"
         )
-    return held
+    return choices
 
 
-def _hold(stacks: Iterable[StackDraft], why: str) -> dict[str, StateChoice]:
-    return {stack.name: StateChoice(held=why, workspace=stack.workspace) for stack in stacks}
+def _hold_back(stacks: Iterable[StackDraft], why: str) -> dict[str, StateChoice]:
+    return {stack.name: StateChoice(held_back=why, workspace=stack.workspace) for stack in stacks}
 
 
-def entries_with_states(entries: Iterable[StackEntry], found: Mapping[str, StateChoice]) -> list[StackEntry]:
-    """Entries that say what `homes` found; one whose stacks differ in it is taken apart."""
-    made: list[StackEntry] = []
+def entries_with_states(
+    entries: Iterable[StackEntry], choices: Mapping[str, StateChoice]
+) -> list[StackEntry]:
+    """Entries with their state choices; an entry whose stacks differ is split into single stacks."""
+    completed: list[StackEntry] = []
     for entry in entries:
-        own = [found[stack.name] for stack in entry.stacks]
+        own = [choices[stack.name] for stack in entry.stacks]
         whole = _together(entry, own)
         if whole is not None:
-            made.append(whole)
+            completed.append(whole)
             continue
-        for stack, home in zip(entry.stacks, own, strict=True):
-            made.append(_single(entry, stack, home))
-    return made
+        for stack, choice in zip(entry.stacks, own, strict=True):
+            completed.append(_single(entry, stack, choice))
+    return completed
 
 
 def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | None:
     captured = [stack.captured for stack in entry.stacks]
-    helds = {home.held for home in own}
-    keys = {tuple(sorted(home.settings)) for home in own}
-    if len(helds) > 1 or len(keys) > 1:
+    reasons = {choice.held_back for choice in own}
+    keys = {tuple(sorted(choice.settings)) for choice in own}
+    if len(reasons) > 1 or len(keys) > 1:
         return None
     name = entry.name or name_from_path(entry.pattern or "")
     likely = [text.format(name) for text in dict.fromkeys(_OWN_PLACE.values())]
     settings: dict[str, object] = {}
     for key in own[0].settings:
-        template = _template([home.settings[key] for home in own], captured, likely)
+        template = _template([choice.settings[key] for choice in own], captured, likely)
         if template is None:
             return None
         settings[key] = template
-    workspaces = [home.workspace for home in own]
+    workspaces = [choice.workspace for choice in own]
     workspace = None
     if any(workspaces):
         template = _template(workspaces, captured)
         if not isinstance(template, str):
             return None
         workspace = template
-    return replace(entry, settings=settings, workspace=workspace, held=own[0].held or entry.held)
+    return replace(
+        entry, settings=settings, workspace=workspace, held_back=own[0].held_back or entry.held_back
+    )
 
 
-def _single(entry: StackEntry, stack: StackDraft, home: StateChoice) -> StackEntry:
-    """One stack of an entry, written out with everything its pattern said."""
+def _single(entry: StackEntry, stack: StackDraft, choice: StateChoice) -> StackEntry:
+    """One stack of an entry, with all values of its pattern."""
     kind = RuleKind.VARIABLES if stack.file else RuleKind.FOLDER
     base = single_entry(stack.file or stack.module, stack.module, stack.shared, kind)
     environment = entry.environment
@@ -281,19 +288,19 @@ def _single(entry: StackEntry, stack: StackDraft, home: StateChoice) -> StackEnt
         region=stack.captured.get("region") or base.region,
         why=entry.why if len(entry.stacks) == 1 else f"{stack.name} by itself",
     )
-    return _together(own, [home]) or replace(own, held=home.held or entry.held)
+    return _together(own, [choice]) or replace(own, held_back=choice.held_back or entry.held_back)
 
 
 def _template(
     values: Sequence[object], captured: Sequence[Mapping[str, str]], likely: Sequence[str] = ()
 ) -> object:
-    """One text with placeholders that gives each stack its value; None when there is none."""
+    """One text with placeholders that gives each stack its value, or None."""
     first = values[0]
     if all(value == first for value in values):
         return escape(first) if isinstance(first, str) else first
     if not all(isinstance(value, str) for value in values):
         return None
-    # The stack whose parts differ most leaves the least doubt about which part stands where.
+    # The stack whose values differ most shows best which placeholder is where.
     base = max(range(len(values)), key=lambda index: len(set(captured[index].values())))
     usable = [name for name, value in captured[base].items() if value][:_MOST_PLACEHOLDERS]
     marked = (
@@ -307,7 +314,7 @@ def _template(
 
 
 def _marked(text: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """The text with each whole word that is a value replaced by its placeholder, the first pair first."""
+    """The text with each value that is a whole word replaced by its placeholder, in the order of `pairs`."""
     if not pairs:
         return escape(text)
     (value, name), *rest = pairs

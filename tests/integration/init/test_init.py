@@ -142,9 +142,9 @@ def test_a_tree_of_folders(tmp_path: Path) -> None:
     assert not stacks["staging/eu-west-1/db"].production
     assert stacks["bootstrap"].module == "bootstrap"
     assert "live/{environment}/{region}/{component}" in made.text
-    assert [one.title for one in made.mend if one.file == "live/prod/us-east-1/db/main.tf"] == [
+    assert [one.title for one in made.steps if one.file == "live/prod/us-east-1/db/main.tf"] == [
         "DynamoDB locks",
-        "Backends written into the code",
+        "Backends hard-coded in the code",
     ]
 
 
@@ -154,8 +154,8 @@ def test_a_root_module_alone(tmp_path: Path) -> None:
     made, stacks = started(root)
     assert list(stacks) == ["shop"]
     assert stacks["shop"].production
-    adopt = next(one.what for one in made.mend if one.file == "terraform.tfstate")
-    assert adopt.startswith("holdfast state adopt shop")
+    adopt = next(one.what for one in made.steps if one.file == "terraform.tfstate")
+    assert adopt.startswith("Run: holdfast state adopt shop")
 
 
 def test_nothing_at_all(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_terragrunt_is_told_what_it_means(tmp_path: Path) -> None:
     made, stacks = started(tmp_path)
     assert list(stacks) == ["plain"]
     assert made.found[0].startswith("Terragrunt (2 files)")
-    assert made.mend[0].title == "Terragrunt"
-    assert "no root modules by themselves" in made.mend[0].what
+    assert made.steps[0].title == "Terragrunt"
+    assert "not a complete root module" in made.steps[0].what
 
 
 def test_atlantis_projects(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_atlantis_projects(tmp_path: Path) -> None:
     assert stacks["net-prod"].engine.version == "1.5.7"
     assert stacks["app"].depends_on == ("net-dev", "net-prod")
     assert not stacks["net-dev"].production
-    lost = " ".join(one.what for one in made.mend if "Atlantis" in one.title)
+    lost = " ".join(one.what for one in made.steps if "Atlantis" in one.title)
     assert "gone" in lost
     assert "custom workflow" in lost
     assert any("other" in guess for guess in made.guesses)
@@ -229,7 +229,7 @@ def test_a_script_that_writes_the_backend(tmp_path: Path) -> None:
     assert ".github/workflows/plan.yml:4" in made.text
 
 
-def test_what_to_mend_in_order(tmp_path: Path) -> None:
+def test_what_to_fix_in_order(tmp_path: Path) -> None:
     """States come before locks, locks before habits, each with its file and line."""
     lay(
         tmp_path,
@@ -246,21 +246,21 @@ def test_what_to_mend_in_order(tmp_path: Path) -> None:
     made = starter_from_scan(
         scan_repository(tmp_path, tracked=("b/terraform.tfstate", "old.tfplan", "b/main.tf"))
     )
-    assert list(dict.fromkeys(one.title for one in made.mend)) == [
-        "States beside the code: take them over",
+    assert list(dict.fromkeys(one.title for one in made.steps)) == [
+        "State files in the repository: adopt them",
         "State and plan files in Git",
         "Local backends",
         "No backend in the code",
         "DynamoDB locks",
-        "Backends written into the code",
+        "Backends hard-coded in the code",
         "Variables without a value",
-        "Glue that Terraform runs on its own machine",
+        "Programs that Terraform runs locally",
     ]
-    assert [(one.file, one.line) for one in made.mend if "Glue" in one.title] == [
+    assert [(one.file, one.line) for one in made.steps if "Programs" in one.title] == [
         ("d/main.tf", 2),
         ("d/main.tf", 6),
     ]
-    assert [one.file for one in made.mend if "Git" in one.title] == ["b/terraform.tfstate", "old.tfplan"]
+    assert [one.file for one in made.steps if "Git" in one.title] == ["b/terraform.tfstate", "old.tfplan"]
 
 
 def test_nothing_is_written_when_the_starter_is_wrong(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_broken_variables_are_shown_as_they_are(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One screen: what was found, what was guessed, what to mend, what to type next."""
+    """One screen: what was found, what was guessed, what to fix, what to type next."""
     lay(tmp_path, {"main.tf": CODE, "env/prod.tfvars": "", "env/dev.tfvars": ""})
     monkeypatch.chdir(tmp_path)
     result = run()
@@ -339,13 +339,13 @@ def test_it_writes_at_the_top_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "holdfast.yaml").is_file()
     assert not (tmp_path / "net/holdfast.yaml").exists()
     assert document["stacks"] == ["net"]
-    assert {"State and plan files in Git", "States beside the code: take them over"} <= {
-        one["title"] for one in document["mend"]
+    assert {"State and plan files in Git", "State files in the repository: adopt them"} <= {
+        one["title"] for one in document["steps"]
     }
 
 
 def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The document has the names, the guesses and what to mend, and standard output nothing else."""
+    """The document has the names, the guesses and what to fix, and standard output nothing else."""
     lay(tmp_path, {"main.tf": fixed("x"), "prod.tfvars": "", "dev.tfvars": ""})
     monkeypatch.chdir(tmp_path)
     document = json.loads(run("--json").stdout)
@@ -354,8 +354,8 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert document["stacks"] == []
     assert document["held_back"] == ["dev", "prod"]
     assert document["guesses"]
-    assert document["mend"]
-    assert all(set(one) == {"title", "file", "line", "what"} for one in document["mend"])
+    assert document["steps"]
+    assert all(set(one) == {"title", "file", "line", "what"} for one in document["steps"])
     errors = json.loads(run("--json").stdout)
     assert errors["errors"][0]["code"] == "HF-INIT-1"
 

@@ -33,8 +33,7 @@ projects:
             tofu=True,
             group=2,
             depends_on=("base",),
-            autoplan=True,
-            left_behind=("its custom workflow",),
+            unsupported=("a custom workflow",),
         ),
     )
 

@@ -23,7 +23,7 @@ def seen(
     *modules: ScannedModule,
     files: tuple[str, ...] = (),
     backend_files: Mapping[str, Mapping[str, object]] | None = None,
-    passed: tuple[BackendConfigOption, ...] = (),
+    backend_options: tuple[BackendConfigOption, ...] = (),
 ) -> RepositoryScan:
     code = {f"{module.folder}/main.tf".removeprefix("./") for module in modules}
     return RepositoryScan(
@@ -34,49 +34,49 @@ def seen(
         backend_files=tuple(
             BackendFile(path=path, settings=settings) for path, settings in (backend_files or {}).items()
         ),
-        passed=passed,
+        backend_options=backend_options,
     )
 
 
-def found(made: Starter, look: RepositoryScan) -> tuple[Stack, ...]:
+def found(made: Starter, scan: RepositoryScan) -> tuple[Stack, ...]:
     """What discovery makes of the starter; it must be what the starter says."""
     config = parse(made.text, file="holdfast.yaml", root=Path("/r"), path=Path("/r/holdfast.yaml"))
     stacks = discover(
         config,
-        files=ListedTree(look.files),
+        files=ListedTree(scan.files),
         read_values=lambda _: {},
-        code_backend=lambda module: look.modules[module].backend,
+        code_backend=lambda module: scan.modules[module].backend,
     )
     assert tuple(stack.name for stack in stacks) == made.stacks
     return stacks
 
 
-def made_for(look: RepositoryScan) -> tuple[Starter, dict[str, Stack]]:
-    made = starter_from_scan(look)
-    return made, {stack.name: stack for stack in found(made, look)}
+def made_for(scan: RepositoryScan) -> tuple[Starter, dict[str, Stack]]:
+    made = starter_from_scan(scan)
+    return made, {stack.name: stack for stack in found(made, scan)}
 
 
 def test_an_open_backend_gets_a_key_for_each() -> None:
     """Stacks that share a module whose backend is open never share a state, and the guess is told."""
-    look = seen(
+    scan = seen(
         ScannedModule(folder=".", backend=S3),
         files=("Accounts/a-dev/net/x.tfvars", "Accounts/a-prod/net/x.tfvars", "Accounts/a-prod/db/a.tfvars"),
     )
-    made, stacks = made_for(look)
+    made, stacks = made_for(scan)
     assert {name: stack.backend.settings["key"] for name, stack in stacks.items() if stack.backend} == {
         name: f"{name}/terraform.tfstate" for name in ("a-dev/net/x", "a-prod/net/x", "a-prod/db/a")
     }
     assert made.text.count("- variables:") == 1
-    assert any("before the first apply" in one.title for one in made.mend)
+    assert any("before the first apply" in one.title for one in made.steps)
     assert [stack.production for stack in stacks.values()] == [False, True, True]
 
 
 def test_a_state_that_exists_is_not_moved() -> None:
     """Where the code names one state for several variables files, no other place is made up."""
-    look = seen(ScannedModule(folder=".", backend=FIXED), files=("prod.tfvars", "dev.tfvars"))
-    made, stacks = made_for(look)
+    scan = seen(ScannedModule(folder=".", backend=FIXED), files=("prod.tfvars", "dev.tfvars"))
+    made, stacks = made_for(scan)
     assert made.stacks == ("prod",)
-    assert made.held == ("dev",)
+    assert made.held_back == ("dev",)
     assert stacks["prod"].backend is None
     assert stacks["prod"].workspace == "default"
     assert "#  - variables: dev.tfvars" in made.text
@@ -87,16 +87,16 @@ def test_a_state_that_speaks_of_nobody_is_nobodys() -> None:
     fixed = CodeBackend(type="s3", settings={"bucket": "b", "key": "terraform.tfstate"})
     made, _ = made_for(seen(ScannedModule(folder=".", backend=fixed), files=("prod.tfvars", "dev.tfvars")))
     assert made.stacks == ()
-    assert made.held == ("dev", "prod")
-    assert any("held back" in one.title for one in made.mend)
+    assert made.held_back == ("dev", "prod")
+    assert any("held back" in one.title for one in made.steps)
 
 
 def test_workspaces_that_the_code_uses() -> None:
     """Code that reads terraform.workspace says itself how its states are told apart."""
-    look = seen(
-        ScannedModule(folder=".", backend=FIXED, asks_workspace=True), files=("prod.tfvars", "dev.tfvars")
+    scan = seen(
+        ScannedModule(folder=".", backend=FIXED, uses_workspace=True), files=("prod.tfvars", "dev.tfvars")
     )
-    _, stacks = made_for(look)
+    _, stacks = made_for(scan)
     assert {name: stack.workspace for name, stack in stacks.items()} == {"dev": "dev", "prod": "prod"}
 
 
@@ -112,12 +112,12 @@ def test_a_local_state_is_nobodys() -> None:
     """One local state for several variables files is given to none of them."""
     module = ScannedModule(folder=".", backend=CodeBackend(type="local"), states=("terraform.tfstate",))
     made, _ = made_for(seen(module, files=("prod.tfvars", "dev.tfvars")))
-    assert made.held == ("dev", "prod")
+    assert made.held_back == ("dev", "prod")
 
 
 def test_files_for_the_backend_are_believed() -> None:
     """Settings that lie ready for -backend-config say where the states are."""
-    look = seen(
+    scan = seen(
         ScannedModule(folder=".", backend=S3),
         files=("env/prod.tfvars", "env/dev.tfvars"),
         backend_files={
@@ -125,7 +125,7 @@ def test_files_for_the_backend_are_believed() -> None:
             "backends/dev.tfbackend": {"bucket": "acme-dev", "key": "x", "encrypt": True},
         },
     )
-    made, stacks = made_for(look)
+    made, stacks = made_for(scan)
     assert {name: dict(stack.backend.settings) for name, stack in stacks.items() if stack.backend} == {
         "dev": {"bucket": "acme-dev", "key": "x", "encrypt": True},
         "prod": {"bucket": "acme-prod", "key": "x", "encrypt": True},
@@ -139,24 +139,28 @@ def test_scripts_are_believed_or_hold_back() -> None:
     bucket = BackendConfigOption(path="run.sh", line=1, setting="bucket", value="b")
     clear = BackendConfigOption(path="run.sh", line=2, setting="key", value="x/${ENV}.tfstate")
     dark = BackendConfigOption(path="run.sh", line=2, setting="key", value="$(somewhere)")
-    _, stacks = made_for(seen(ScannedModule(folder=".", backend=S3), files=files, passed=(bucket, clear)))
+    _, stacks = made_for(
+        seen(ScannedModule(folder=".", backend=S3), files=files, backend_options=(bucket, clear))
+    )
     assert {stack.backend.settings["key"] for stack in stacks.values() if stack.backend} == {
         "x/prod.tfstate",
         "x/dev.tfstate",
     }
-    made, _ = made_for(seen(ScannedModule(folder=".", backend=S3), files=files, passed=(bucket, dark)))
+    made, _ = made_for(
+        seen(ScannedModule(folder=".", backend=S3), files=files, backend_options=(bucket, dark))
+    )
     assert made.stacks == ()
     assert "run.sh:2" in made.text
 
 
 def test_a_backend_that_a_script_brings() -> None:
     """Code without a backend is not planned on an empty state where a script gives it one."""
-    look = seen(
+    scan = seen(
         ScannedModule(folder="."),
-        passed=(BackendConfigOption(path="run.sh", line=3, setting="key", value="x"),),
+        backend_options=(BackendConfigOption(path="run.sh", line=3, setting="key", value="x"),),
     )
-    made, _ = made_for(look)
-    assert made.held == ("repository",)
+    made, _ = made_for(scan)
+    assert made.held_back == ("repository",)
     assert "run.sh:3" in made.text
 
 
@@ -170,25 +174,25 @@ def test_copied_backends_hold_back() -> None:
         )
     )
     assert made.stacks == ("c",)
-    assert made.held == ("a", "b")
+    assert made.held_back == ("a", "b")
 
 
 def test_a_folder_that_is_no_stack_divides_the_pattern() -> None:
     """A pattern that would also find a building block is not written."""
-    look = seen(
+    scan = seen(
         ScannedModule(folder="infra/prod"),
         ScannedModule(folder="infra/dev"),
         ScannedModule(folder="infra/network", called=True),
     )
-    _, stacks = made_for(look)
+    _, stacks = made_for(scan)
     assert {stack.module for stack in stacks.values()} == {"infra/prod", "infra/dev"}
     assert {name: stack.production for name, stack in stacks.items()} == {"dev": False, "prod": True}
 
 
 def test_shared_variables_are_no_stack() -> None:
     """`common.tfvars` is read by the others and makes no stack itself."""
-    look = seen(ScannedModule(folder="."), files=("env/common.tfvars", "env/dev.tfvars", "env/prod.tfvars"))
-    _, stacks = made_for(look)
+    scan = seen(ScannedModule(folder="."), files=("env/common.tfvars", "env/dev.tfvars", "env/prod.tfvars"))
+    _, stacks = made_for(scan)
     assert {name: stack.variables_files for name, stack in stacks.items()} == {
         "dev": ("env/common.tfvars", "env/dev.tfvars"),
         "prod": ("env/common.tfvars", "env/prod.tfvars"),

@@ -68,10 +68,10 @@ def document(starter: Starter, file: str) -> dict[str, object]:
         "version": 1,
         "file": file,
         "stacks": list(starter.stacks),
-        "held_back": list(starter.held),
+        "held_back": list(starter.held_back),
         "found": list(starter.found),
         "guesses": list(starter.guesses),
-        "mend": [fields(step, "title", "file", "line", "what") for step in starter.mend],
+        "steps": [fields(step, "title", "file", "line", "what") for step in starter.steps],
     }
 
 
@@ -80,7 +80,7 @@ def _show(
 ) -> None:
     console = invocation.console
     where = file.name if file.parent.resolve() == here.resolve() else str(file)
-    held = f", {len(starter.held)} held back" if starter.held else ""
+    held = f", {len(starter.held_back)} held back" if starter.held_back else ""
     console.line(f" Wrote {where}: {plural(len(stacks), 'stack')}{held}")
     if file.parent.resolve() != here.resolve():
         console.say("   at the top of the Git working tree, where every folder finds it")
@@ -96,13 +96,13 @@ def _show(
         )
     _section(invocation, "Stacks", shown)
     _section(invocation, "Guessed", starter.guesses)
-    _show_steps(invocation, starter.mend)
+    _show_steps(invocation, starter.steps)
     console.say("")
     console.say((" Next", "bold"))
     if stacks:
         console.say("   holdfast stacks     list the stacks, and which ones count as production")
         console.say("   holdfast plan       show the changes; existing stacks should have none")
-    elif starter.held:
+    elif starter.held_back:
         console.say(f"   Set the backends in {where}, then: holdfast stacks")
     else:
         console.say(f"   Add your stacks to {where} (see its comments), then: holdfast stacks")
