@@ -46,8 +46,8 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
 
 def _restore(stack: Stack) -> str:
     return (
-        f"Restore it: holdfast state rollback {stack.name} VERSION (see holdfast state versions {stack.name}), "
-        f"or from a file: holdfast state push {stack.name} FILE."
+        f"Restore a version (holdfast state versions {stack.name}): holdfast state rollback {stack.name} "
+        f"VERSION; or a file: holdfast state push {stack.name} FILE."
     )
 
 
