@@ -16,7 +16,7 @@ from holdfast.checks.rules.hf115_dynamodb_lock import RULE as DYNAMO
 from holdfast.checks.rules.hf116_no_encryption import RULE as CLEAR
 from holdfast.checks.rules.hf117_key_without_encrypt import RULE as KEY
 from holdfast.checks.rules.hf118_no_own_key import RULE as NO_KEY
-from holdfast.checks.rules.hf119_lowered_guard import RULE as GUARD
+from holdfast.checks.rules.hf119_disabled_safety_check import RULE as GUARD
 
 JUDGES = (NO_SUCH, LOCK, DYNAMO, CLEAR, KEY, NO_KEY, GUARD)
 FOUND: dict[str, tuple[str, str]] = {

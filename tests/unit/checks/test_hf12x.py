@@ -9,12 +9,12 @@ from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.rules.hf120_backend_credentials import RULE as SECRET
 from holdfast.checks.rules.hf121_identity_in_code import RULE as IDENTITY
-from holdfast.checks.rules.hf122_place_in_code import RULE as PLACE
+from holdfast.checks.rules.hf122_location_in_code import RULE as PLACE
 from holdfast.checks.rules.hf123_state_name import RULE as NAME
-from holdfast.checks.rules.hf124_one_state_twice import RULE as TWICE
+from holdfast.checks.rules.hf124_shared_state import RULE as TWICE
 from holdfast.checks.rules.hf125_mixed_environments import RULE as MIXED
 from holdfast.checks.rules.hf126_undeclared_read import RULE as UNDECLARED
-from holdfast.checks.rules.hf127_read_across import RULE as ACROSS
+from holdfast.checks.rules.hf127_read_across_production import RULE as ACROSS
 from holdfast.checks.rules.hf128_two_backends import RULE as DOUBLE
 
 

@@ -181,9 +181,7 @@ BACKEND_TYPES: Final[Mapping[str, BackendType]] = {
         store=("namespace", "bucket"),
     ),
     "remote": BackendType(
-        needs=("organization",),
-        secrets=("token",),
-        places=("hostname", "organization", "workspaces"),
+        needs=("organization",), secrets=("token",), places=("hostname", "organization", "workspaces")
     ),
     "cloud": BackendType(secrets=("token",)),
 }

@@ -245,10 +245,7 @@ def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFun
 
 def for_backends(judge: Judge, *, literals_only: bool = False) -> dict[str, Any]:
     """The functions of a `Rule` about backends of stacks, and of root modules that no stack uses."""
-    return {
-        "stack": for_stacks(judge),
-        "source": for_unused_modules(judge, literals_only=literals_only),
-    }
+    return {"stack": for_stacks(judge), "source": for_unused_modules(judge, literals_only=literals_only)}
 
 
 def s3_example(**settings: str) -> str:

@@ -109,10 +109,7 @@ def _in_state(kind: DifferenceKind, state: CheckedState) -> Iterator[CheckResult
 
 
 def _differences(
-    kind: DifferenceKind,
-    stack: CheckedStack,
-    outputs: Callable[[Contract], Outputs | Skipped],
-    until: str,
+    kind: DifferenceKind, stack: CheckedStack, outputs: Callable[[Contract], Outputs | Skipped], until: str
 ) -> Iterator[CheckResult]:
     """Compares the outputs with the stack's contract, if it has one; `until` says why some are unknown."""
     use = stack.stack.contract

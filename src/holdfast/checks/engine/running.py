@@ -14,13 +14,7 @@ from holdfast.checks.engine.levels import is_enabled
 from holdfast.checks.engine.report_builder import build_report
 from holdfast.checks.model.interface import CheckResult, CheckTarget, Finding, Rule, Skipped
 from holdfast.checks.model.report import Report
-from holdfast.checks.model.subjects import (
-    CheckedPlan,
-    CheckedState,
-    Checkout,
-    EngineOutput,
-    History,
-)
+from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout, EngineOutput, History
 from holdfast.kernel.errors import Problem
 
 T = TypeVar("T")

@@ -38,11 +38,7 @@ def show(shown: FormatInput) -> str:
 
 
 def _counts(report: Report) -> str:
-    parts = [
-        plural(report.files, "file"),
-        plural(report.stacks, "stack"),
-        plural(len(report.rules), "rule"),
-    ]
+    parts = [plural(report.files, "file"), plural(report.stacks, "stack"), plural(len(report.rules), "rule")]
     if report.waived:
         parts.append(f"{report.waived} waived")
     if words := partly_evaluated_text(report):

@@ -11,7 +11,7 @@ from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.configuration import Configuration
 
 
-def _look(module: Module) -> Iterator[Finding]:
+def _check(module: Module) -> Iterator[Finding]:
     configured = {_provider(module, block.labels[0]) for block in module.blocks("provider") if block.labels}
     for name, where in _named(module):
         provider = _provider(module, name)
@@ -89,7 +89,7 @@ RULE = Rule(
     fix="Remove the provider once nothing uses it. Resources that are still in the state need it until "
     "the `removed` block is applied.",
     severity=Severity.WARNING,
-    source=_look,
+    source=_check,
     plan=_plan,
     bad='provider "kubernetes" {\n  config_path = "~/.kube/config"\n}\n',
     good='provider "aws" {\n  region = "eu-west-1"\n}\n',

@@ -9,7 +9,7 @@ from holdfast.checks.model.subjects import CheckedStack
 from holdfast.config.settings import Owner
 
 
-def _look(stack: CheckedStack) -> Iterator[Finding]:
+def _check(stack: CheckedStack) -> Iterator[Finding]:
     why, store = why_shared(stack), stack.checkout.config.store
     if stack.backend.type != MANAGED or why is None or store.startswith("s3://"):
         return
@@ -30,7 +30,7 @@ RULE = Rule(
     fix="Configure a shared backend in the code or in the stack's entry (`backend:`), or use a shared "
     "run store: `store: s3://bucket/prefix`.",
     severity=Severity.WARNING,
-    stack=_look,
+    stack=_check,
     more="A stack is shared if it is in production, if its environment is unclear, or if CI owns its "
     "target (`targets.*.owner: ci`; then it is an error). With a run store in S3 the state is shared "
     "too and nothing is reported.",

@@ -9,7 +9,7 @@ from holdfast.checks.model.subjects import CheckedStack
 _WHERE = {"local": "is a file on one machine", "inmem": "is lost when Terraform exits"}
 
 
-def _look(stack: CheckedStack) -> Iterator[Finding]:
+def _check(stack: CheckedStack) -> Iterator[Finding]:
     backend = backend_of_stack(stack)
     where = _WHERE.get(backend.type)
     why = why_shared(stack)
@@ -26,7 +26,7 @@ RULE = Rule(
     fix="Use a backend that locks and encrypts (`s3`, `azurerm`, `gcs` …), or none at all: Holdfast "
     "then stores the state in its run store.",
     severity=Severity.ERROR,
-    stack=_look,
+    stack=_check,
     bad='terraform {\n  backend "local" {}\n}\n',
     good='terraform {\n  backend "s3" {}\n}\n',
     more="A stack is shared if it is in production, if its environment is unclear, or if CI owns its "

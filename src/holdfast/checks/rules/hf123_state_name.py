@@ -14,7 +14,7 @@ from holdfast.checks.model.subjects import ABSENT, CheckedStack
 from holdfast.config.checks import StateNames
 
 
-def _look(stack: CheckedStack) -> Iterator[CheckResult]:
+def _check(stack: CheckedStack) -> Iterator[CheckResult]:
     backend = backend_of_stack(stack)
     for setting in settings_with_convention(
         backend.type, stack.checkout.config.checks.state_names or StateNames()
@@ -38,7 +38,7 @@ RULE = Rule(
     "a permission for `dev` ends up covering `prod`.",
     fix="Rename it (move the state with `holdfast state`), or set your own convention in `checks.backend`.",
     severity=Severity.WARNING,
-    stack=_look,
+    stack=_check,
     bad=s3_example(bucket='"my-states"'),
     good=s3_example(),
     more="""## The convention

@@ -7,7 +7,7 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import UNKNOWN, CheckedStack, Checkout
 
 
-def _look(checkout: Checkout) -> Iterator[CheckResult]:
+def _check(checkout: Checkout) -> Iterator[CheckResult]:
     chosen = {stack.name for stack in checkout.stacks}
     stores: dict[tuple[str, ...], list[CheckedStack]] = {}
     for stack_ in checkout.all_stacks:
@@ -58,7 +58,7 @@ RULE = Rule(
     "states of `dev` can then read the secrets of production.",
     fix="Give each environment its own bucket: `{company}-{environment}-tfstate-{region}`.",
     severity=Severity.WARNING,
-    repository=_look,
+    repository=_check,
     more="It is an error if production shares a bucket with another environment. For `azurerm` the "
     "container counts as the bucket. `pg`, `http`, `consul` and `kubernetes` are not checked: one "
     "server can keep environments apart.",

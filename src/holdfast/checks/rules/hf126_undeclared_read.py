@@ -8,7 +8,7 @@ from holdfast.checks.model.subjects import CheckedStack
 from holdfast.stacks.backend import StateLocation
 
 
-def _look(stack: CheckedStack) -> Iterator[CheckResult]:
+def _check(stack: CheckedStack) -> Iterator[CheckResult]:
     for read in remote_reads(stack):
         where, address = read.resource.block, read.resource.address
         if read.state is None:
@@ -47,7 +47,7 @@ RULE = Rule(
     "not know of.",
     fix="Declare it with `depends_on`.",
     severity=Severity.ERROR,
-    stack=_look,
+    stack=_check,
     more="The rule follows `terraform_remote_state` through local modules with the values of each "
     "stack. A state of another repository is a note. Values passed through `tfe_outputs` or parameters "
     "(SSM, for example) are not seen.",

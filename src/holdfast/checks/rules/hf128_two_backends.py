@@ -9,7 +9,7 @@ from holdfast.hcl.eval.code import is_override
 from holdfast.hcl.nodes import Block, File
 
 
-def _look(module: Module) -> Iterator[Finding]:
+def _check(module: Module) -> Iterator[Finding]:
     for files in _read_together(module.files):
         blocks = [block for file in files for block in _backends(file)]
         for other in blocks[1:]:
@@ -48,7 +48,7 @@ RULE = Rule(
     "holds the state.",
     fix="Remove one of them: the one that `.terraform/terraform.tfstate` of the last run does not name.",
     severity=Severity.ERROR,
-    source=_look,
+    source=_check,
     bad='terraform {\n  backend "s3" {}\n}\n\nterraform {\n  cloud {}\n}\n',
     good='terraform {\n  backend "s3" {}\n}\n',
     more="`backend` and `cloud` count alike, whichever file they are in. A backend in an override file "

@@ -4,13 +4,7 @@ import re
 
 from holdfast.checks.model.contents import ContentKind, is_state
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.secrets.committed_files import (
-    Content,
-    Suspect,
-    in_git,
-    is_source_or_document,
-    name_of,
-)
+from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, is_source_or_document, name_of
 from holdfast.kernel.patterns import pattern
 
 _NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)

@@ -4,13 +4,7 @@ import re
 
 from holdfast.checks.model.contents import ContentKind, is_packed_plan, is_shown_plan
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.secrets.committed_files import (
-    Content,
-    Suspect,
-    in_git,
-    is_source_or_document,
-    name_of,
-)
+from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, is_source_or_document, name_of
 from holdfast.kernel.patterns import pattern
 
 _NAME = pattern(r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$", re.IGNORECASE)

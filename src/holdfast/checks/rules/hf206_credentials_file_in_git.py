@@ -50,9 +50,7 @@ _FILES = (
         rb"(?m)client-key-data:\s*[\"']?[A-Za-z0-9+/=]{20}|^\s*token:\s*[\"']?[A-Za-z0-9._-]{16}|^\s*password:\s*[^\s${]",
     ),
     _known(
-        r"[\w.-]*credentials(?:\.\w+)?",
-        "AWS credentials",
-        rb"aws_secret_access_key\s*=\s*[A-Za-z0-9/+]{20}",
+        r"[\w.-]*credentials(?:\.\w+)?", "AWS credentials", rb"aws_secret_access_key\s*=\s*[A-Za-z0-9/+]{20}"
     ),
 )
 

@@ -20,11 +20,11 @@ _LARGEST = 5_000_000
 
 def _module(module: Module) -> Iterator[Finding]:
     for file in module.files:
-        yield from _look(module.checkout, file.path)
+        yield from _check(module.checkout, file.path)
 
 
 def _variables(file: VariablesFile) -> Iterator[Finding]:
-    yield from _look(file.checkout, file.path)
+    yield from _check(file.checkout, file.path)
 
 
 def _repository(checkout: Checkout) -> Iterator[CheckResult]:
@@ -36,10 +36,10 @@ def _repository(checkout: Checkout) -> Iterator[CheckResult]:
         if len(checkout.content(path) or b"") > _LARGEST:
             yield Skipped(reason=f"larger than {_LARGEST // 1_000_000} MB", file=path)
             continue
-        yield from _look(checkout, path)
+        yield from _check(checkout, path)
 
 
-def _look(checkout: Checkout, path: str) -> Iterator[Finding]:
+def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
     reported: set[tuple[str, int]] = set()
     text = in_utf8(checkout.content(path) or b"").decode(errors="replace").removeprefix("\ufeff")
     for secret in known_in(text):

@@ -35,10 +35,7 @@ def _said(name: str, found: CarriedSecret, *, root: bool) -> tuple[str, Severity
         return f"`{name}` shows {found.source} in plain text: the provider does not mark it", None
     if root:
         return f"`{name}` contains {found.source} and is not marked `sensitive`: Terraform fails here", None
-    return (
-        f"`{name}` contains {found.source} and is not marked `sensitive` for its callers",
-        Severity.NOTE,
-    )
+    return (f"`{name}` contains {found.source} and is not marked `sensitive` for its callers", Severity.NOTE)
 
 
 def _called(module: Module) -> bool:

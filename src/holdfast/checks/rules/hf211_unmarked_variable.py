@@ -27,7 +27,7 @@ _PLAIN_ENDS = (
 )
 
 
-def _look(module: Module) -> Iterator[CheckResult]:
+def _check(module: Module) -> Iterator[CheckResult]:
     words = module.checkout.config.redaction.words
     for block in module.blocks("variable"):
         name = block.labels[0] if block.labels else ""
@@ -77,7 +77,7 @@ RULE = Rule(
     fix="Add `sensitive = true`, and `ephemeral = true` if it is only passed to providers and "
     "write-only arguments.",
     severity=Severity.WARNING,
-    source=_look,
+    source=_check,
     bad='variable "db_password" {\n  type = string\n}\n',
     good='variable "db_password" {\n  type      = string\n  sensitive = true\n}\n',
     more="Names are judged as in the redactor (`redaction.words` adds your own). Names such as "

@@ -9,7 +9,7 @@ from holdfast.checks.secrets import secret_facts
 from holdfast.checks.secrets.secret_facts import WriteOnlyTwin
 
 
-def _look(module: Module) -> Iterator[CheckResult]:
+def _check(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources(mode="managed"):
         for twin in secret_facts.write_only_twins(resource.type):
             yield from _argument(resource, twin)
@@ -45,7 +45,7 @@ RULE = Rule(
     "not. Write-only arguments are never stored.",
     fix="Use the write-only argument with an ephemeral value.",
     severity=Severity.WARNING,
-    source=_look,
+    source=_check,
     secret=True,
     bad='variable "password" {\n  type      = string\n  sensitive = true\n}\n\n'
     'resource "aws_db_instance" "main" {\n  password = var.password\n}\n',

@@ -18,7 +18,7 @@ _PUBLIC = "/aws/service/"
 """Public parameters of AWS: image ids and the like."""
 
 
-def _look(module: Module) -> Iterator[CheckResult]:
+def _check(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources():
         if resource.mode == "managed" and resource.type in _MADE:
             if resource.type == "aws_iam_access_key" and value(resource.body, "pgp_key") not in (
@@ -65,7 +65,7 @@ RULE = Rule(
     fix="Use the ephemeral block of the same name and a write-only argument, or pass on the name of the "
     "secret.",
     severity=Severity.NOTE,
-    source=_look,
+    source=_check,
     bad='data "aws_secretsmanager_secret_version" "db" {\n  secret_id = "prod/db"\n}\n',
     good='ephemeral "aws_secretsmanager_secret_version" "db" {\n  secret_id = "prod/db"\n}\n',
     more="Covers data sources that their provider also offers as `ephemeral`, and resources that only "

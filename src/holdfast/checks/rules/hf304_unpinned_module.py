@@ -9,7 +9,7 @@ from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import Unknown
 
 
-def _look(module: Module) -> Iterator[CheckResult]:
+def _check(module: Module) -> Iterator[CheckResult]:
     for block in module.blocks("module"):
         name = block.labels[0] if block.labels else ""
         source, version = _value_of(module, block, "source"), _value_of(module, block, "version")
@@ -52,7 +52,7 @@ RULE = Rule(
     "infrastructure without a change in your repository. The lock file covers providers, not modules.",
     fix="Pin a version (`version` for a registry), a tag or commit (`?ref=` for Git), or a checksum.",
     severity=Severity.WARNING,
-    source=_look,
+    source=_check,
     bad='module "network" {\n  source = "git::https://example.com/network.git?ref=main"\n}\n',
     good='module "network" {\n  source = "git::https://example.com/network.git?ref=v1.2.0"\n}\n',
     more="A `ref` is pinned if it is a commit or looks like a version (`v1.2.0`, `network/1.4`, "

@@ -9,7 +9,7 @@ from holdfast.checks.model.subjects import Module
 from holdfast.hcl.reader import Unknown
 
 
-def _look(module: Module) -> Iterator[CheckResult]:
+def _check(module: Module) -> Iterator[CheckResult]:
     for provider in required_providers(module):
         address = f"provider.{provider.name}"
         if isinstance(provider.version, Unknown):
@@ -33,7 +33,7 @@ RULE = Rule(
     "version can change defaults and write a state that older versions cannot read.",
     fix='Set a version with an upper bound in `required_providers`: `version = "~> 5.0"`.',
     severity=Severity.WARNING,
-    source=_look,
+    source=_check,
     bad='terraform {\n  required_providers {\n    aws = {\n      source  = "hashicorp/aws"\n'
     '      version = ">= 5.0"\n    }\n  }\n}\n',
     good='terraform {\n  required_providers {\n    aws = {\n      source  = "hashicorp/aws"\n'

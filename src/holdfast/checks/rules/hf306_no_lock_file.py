@@ -9,7 +9,7 @@ from holdfast.checks.model.subjects import Module
 from holdfast.hcl.eval.evaluate import evaluate
 
 
-def _look(module: Module) -> Iterator[CheckResult]:
+def _check(module: Module) -> Iterator[CheckResult]:
     if not module.roots or lock_file_of(module) is not None:
         return
     first = next(required_by_root(module), None)
@@ -48,7 +48,7 @@ RULE = Rule(
     fix="Create it with `holdfast plan --lockfile update`, or with `terraform providers lock "
     "-platform=…` for every platform, and commit it.",
     severity=Severity.WARNING,
-    source=_look,
+    source=_check,
     bad='resource "random_id" "a" {\n  byte_length = 4\n}\n',
     good='resource "terraform_data" "a" {\n  input = "a"\n}\n',
     more="The lock file is `.terraform.lock.hcl` in the root module. A root module without providers "

@@ -12,7 +12,7 @@ from holdfast.terraform.lock_file import LockedProvider
 from holdfast.terraform.versions import Version
 
 
-def _look(module: Module) -> Iterator[CheckResult]:
+def _check(module: Module) -> Iterator[CheckResult]:
     lock = lock_file_of(module) if module.roots else None
     if lock is None:
         return
@@ -64,7 +64,7 @@ RULE = Rule(
     why="`init` fails, or takes a different, untested version on each machine.",
     fix="Update it with `holdfast plan --lockfile update` or `terraform init -upgrade`, and commit it.",
     severity=Severity.ERROR,
-    source=_look,
+    source=_check,
     more="The rule compares the lock file of a root module with the requirements of that module and "
     "every local module it calls: missing providers, and versions outside a constraint. Providers that "
     "only external modules need are not known before `init`, so extra providers are not reported. "

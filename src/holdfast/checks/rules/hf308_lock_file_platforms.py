@@ -8,7 +8,7 @@ from holdfast.checks.model.subjects import Module
 from holdfast.terraform.lock_file import LockedProvider
 
 
-def _look(module: Module) -> Iterator[CheckResult]:
+def _check(module: Module) -> Iterator[CheckResult]:
     lock = lock_file_of(module) if module.roots else None
     if lock is None:
         return
@@ -56,7 +56,7 @@ RULE = Rule(
     "platform the package matches no hash and `init` fails, usually in CI.",
     fix="Run `terraform providers lock` with one `-platform=` for every platform, and commit it.",
     severity=Severity.WARNING,
-    source=_look,
+    source=_check,
     more="""\
 List the platforms in `holdfast.yaml`; without them only providers without any hash are reported:
 

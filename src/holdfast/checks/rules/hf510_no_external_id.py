@@ -17,14 +17,14 @@ _OWN = ("aws:principalorgid", "aws:principalorgpaths")
 
 
 def _in_code(module: Module) -> Iterator[CheckResult]:
-    yield from _look(of_module(module), module.checkout)
+    yield from _check(of_module(module), module.checkout)
 
 
 def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
-    yield from _look(of_variables(variables), variables.checkout)
+    yield from _check(of_variables(variables), variables.checkout)
 
 
-def _look(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
+def _check(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
     own = own_accounts(checkout)
     for policy in policies.found:
         if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):

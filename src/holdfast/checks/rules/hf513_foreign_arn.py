@@ -28,7 +28,7 @@ def _in_stack(stack: CheckedStack) -> Iterator[CheckResult]:
     home = _home(stack)
     unseen = False
     for folder in folders:
-        for answer in _look(of_module(stack.checkout.module(folder)), home, stack):
+        for answer in _check(of_module(stack.checkout.module(folder)), home, stack):
             unseen = unseen or isinstance(answer, Skipped)
             if not isinstance(answer, Skipped):
                 yield answer
@@ -38,7 +38,7 @@ def _in_stack(stack: CheckedStack) -> Iterator[CheckResult]:
 
 def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
     for stack in variables.stacks:
-        yield from _look(of_variables(variables), _home(stack), stack)
+        yield from _check(of_variables(variables), _home(stack), stack)
 
 
 def _unseen(stack: CheckedStack) -> Skipped:
@@ -62,7 +62,7 @@ def _home(stack: CheckedStack) -> _Home:
     )
 
 
-def _look(policies: Policies, home: _Home, stack: CheckedStack) -> Iterator[CheckResult]:
+def _check(policies: Policies, home: _Home, stack: CheckedStack) -> Iterator[CheckResult]:
     for policy in policies.found:
         for statement in policy.statements:
             for answer in _statement(statement, home):

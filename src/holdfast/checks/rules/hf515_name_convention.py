@@ -9,7 +9,7 @@ from holdfast.checks.model.subjects import CheckedStack
 from holdfast.hcl.reader import Unknown
 
 
-def _look(stack: CheckedStack) -> Iterator[CheckResult]:
+def _check(stack: CheckedStack) -> Iterator[CheckResult]:
     names = stack.checkout.config.checks.names
     if not names:
         return
@@ -38,7 +38,7 @@ RULE = Rule(
     "mistaken for that environment's.",
     fix="Build the name as `checks.names` in holdfast.yaml requires.",
     severity=Severity.WARNING,
-    stack=_look,
+    stack=_check,
     more="""\
 Nothing is checked unless a convention is configured:
 

@@ -19,7 +19,7 @@ from holdfast.hcl.nodes import Attribute, Block
 from holdfast.hcl.reader import Unknown
 
 
-def _look(stack: CheckedStack) -> Iterator[CheckResult]:
+def _check(stack: CheckedStack) -> Iterator[CheckResult]:
     wanted = {
         name: pattern
         for name, required in stack.checkout.config.checks.tags.items()
@@ -80,7 +80,7 @@ RULE = Rule(
     fix="Set the tags that `checks.tags` in holdfast.yaml requires, preferably with the provider's "
     "`default_tags`.",
     severity=Severity.WARNING,
-    stack=_look,
+    stack=_check,
     more="""\
 Nothing is checked unless a convention is configured:
 

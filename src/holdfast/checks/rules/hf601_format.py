@@ -12,7 +12,7 @@ _SHOWN = 3
 _HEREDOC = "<<"
 
 
-def _look(output: EngineOutput) -> Iterator[CheckResult]:
+def _check(output: EngineOutput) -> Iterator[CheckResult]:
     if output.fmt_skipped is not None:
         yield Skipped(reason=output.fmt_skipped)
     for path, formatted in sorted(output.formatted.items()):
@@ -57,7 +57,7 @@ RULE = Rule(
     why="Formatting changes hide real changes in every diff.",
     fix="Run `holdfast check --engine --fix`, which writes the same format as `terraform fmt`.",
     severity=Severity.WARNING,
-    engine=_look,
+    engine=_check,
     more="The engine that runs the stack determines the format: `fmt` runs on a copy, and the result is "
     "compared byte for byte, including line endings. The stack's variables files are checked too.",
 )

@@ -6,7 +6,7 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import EngineOutput
 
 
-def _look(output: EngineOutput) -> Iterator[CheckResult]:
+def _check(output: EngineOutput) -> Iterator[CheckResult]:
     if output.validate_skipped is not None:
         yield Skipped(reason=output.validate_skipped)
     for folder in output.unused_folders:
@@ -22,7 +22,7 @@ RULE = Rule(
     why="Terraform cannot plan it, or it will stop working with a future version.",
     fix="Fix what Terraform reports.",
     severity=Severity.ERROR,
-    engine=_look,
+    engine=_check,
     more="Terraform validates each root module once, with one of the stacks that use it. Code that no "
     "stack uses is reported as not evaluated. Warnings of `validate` are warnings here.",
 )

@@ -7,7 +7,7 @@ from holdfast.checks.model.subjects import VariablesFile
 from holdfast.config.problems import did_you_mean
 
 
-def _look(file: VariablesFile) -> Iterator[Finding | Skipped]:
+def _check(file: VariablesFile) -> Iterator[Finding | Skipped]:
     declared: set[str] = set()
     for stack in file.stacks:
         if stack.module.code.problems:
@@ -38,5 +38,5 @@ RULE = Rule(
     why="Terraform only warns and ignores the value: a misspelled name leaves the default in effect.",
     fix="Declare it, correct its name, or remove it.",
     severity=Severity.ERROR,
-    variables=_look,
+    variables=_check,
 )

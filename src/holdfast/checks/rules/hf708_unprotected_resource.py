@@ -24,7 +24,7 @@ _SEVERE = ("data", "keys")
 _LEAVING = (ChangeKind.DELETE, ChangeKind.FORGET)
 
 
-def _look(module: Module) -> Iterator[Finding | Skipped]:
+def _check(module: Module) -> Iterator[Finding | Skipped]:
     if not module.production:
         return
     table = stateful_types()
@@ -167,7 +167,7 @@ RULE = Rule(
     "own protection against everyone.",
     fix="Set `prevent_destroy = true` in its `lifecycle`, or enable the provider's deletion protection.",
     severity=Severity.WARNING,
-    source=_look,
+    source=_check,
     plan=_plan,
     bad='resource "aws_db_instance" "main" {\n  instance_class = "db.t4g.small"\n}\n',
     good='resource "aws_db_instance" "main" {\n  instance_class      = "db.t4g.small"\n'

@@ -6,7 +6,7 @@ from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, fi
 from holdfast.checks.model.subjects import Module
 
 
-def _look(module: Module) -> Iterator[Finding | Skipped]:
+def _check(module: Module) -> Iterator[Finding | Skipped]:
     if not module.roots or any(
         block.body.attribute("required_version") is not None for block in module.blocks("terraform")
     ):
@@ -30,7 +30,7 @@ RULE = Rule(
     "state that others cannot read.",
     fix='Set `required_version = "~> 1.9"`, or what fits, in the `terraform` block.',
     severity=Severity.WARNING,
-    source=_look,
+    source=_check,
     bad='terraform {\n  backend "s3" {}\n}\n',
     good='terraform {\n  required_version = "~> 1.9"\n  backend "s3" {}\n}\n',
     more="Only root modules of stacks are checked. `.terraform-version` and `engine.version` select "

@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
-from holdfast.checks.rules.hf908_tool_without_answer import RULE
+from holdfast.checks.rules.hf908_tool_without_result import RULE
 from holdfast.config.problems import did_you_mean
 
 TOOLS: Final = {"checkov": "checkov", "rego": "rego.tool"}

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from holdfast.checks.engine.running import crash_location
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
-from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
+from holdfast.checks.rules.hf908_tool_without_result import RULE as NO_ANSWER
 from holdfast.config.checks import Use
 from holdfast.system import environment
 from holdfast.system.environment import Environment

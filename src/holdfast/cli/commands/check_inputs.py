@@ -44,7 +44,7 @@ def affects_every_file(repository: Repository, paths: frozenset[str]) -> bool:
 
 def git_failure(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
     """A finding if there is a `.git` that Git cannot read: tracked files are then unknown."""
-    from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
+    from holdfast.checks.rules.hf908_tool_without_result import RULE as NO_ANSWER
 
     root = repository.config.root.resolve()
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
@@ -155,7 +155,7 @@ def engine_answers(invocation: Invocation, checkout: Checkout, *, fix: bool) -> 
 
 def engine_failure(answers: Available[EngineOutput]) -> Iterator[tuple[Rule, Finding]]:
     """A finding if Terraform could not be run: with `--engine`, no answer is not a pass."""
-    from holdfast.checks.rules.hf908_tool_without_answer import RULE as NO_ANSWER
+    from holdfast.checks.rules.hf908_tool_without_result import RULE as NO_ANSWER
 
     failed = [answer for answer in answers.items if answer.validate_skipped is not None]
     if failed:

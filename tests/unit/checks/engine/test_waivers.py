@@ -11,11 +11,11 @@ from checks_made import UNUSED, check, checkout, lines, messages, of
 from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import CheckedStack
-from holdfast.checks.rules.hf504_everything_allowed import RULE as EVERYTHING
+from holdfast.checks.rules.hf504_every_action_allowed import RULE as EVERYTHING
 from holdfast.checks.rules.hf703_undeclared_variable import RULE as UNDECLARED
 from holdfast.checks.rules.hf901_expired_waiver import RULE as EXPIRED
 from holdfast.checks.rules.hf902_unused_waiver import RULE as NEEDLESS
-from holdfast.checks.rules.hf903_broken_waiver import RULE as BROKEN
+from holdfast.checks.rules.hf903_invalid_waiver import RULE as BROKEN
 from holdfast.checks.rules.hf907_unknown_rule import RULE as UNKNOWN_RULE
 from holdfast.kernel.errors import Place
 

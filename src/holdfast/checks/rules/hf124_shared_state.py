@@ -11,7 +11,7 @@ from holdfast.stacks.backend import StateIdentity
 from holdfast.stacks.stack import Stack
 
 
-def _look(checkout: Checkout) -> Iterator[CheckResult]:
+def _check(checkout: Checkout) -> Iterator[CheckResult]:
     chosen = {stack.name for stack in checkout.stacks} | {module.folder for module in checkout.modules}
     by_state: dict[StateIdentity, list[tuple[CheckedStack, str]]] = {}
     for stack in _everything(checkout):
@@ -54,7 +54,7 @@ RULE = Rule(
     fix="Give each its own key: a placeholder such as `{name}` in the entry's backend settings keeps "
     "them apart.",
     severity=Severity.ERROR,
-    repository=_look,
+    repository=_check,
     more="Stacks of `holdfast.yaml` with identical backend settings are refused before any check "
     "(HF-STACK-2). This rule also covers root modules without an entry, and one location written in two "
     "ways.",

@@ -10,7 +10,7 @@ from holdfast.contract.reading import Broken
 from holdfast.stacks.stack import matches
 
 
-def _look(checkout: Checkout) -> Iterator[Finding]:
+def _check(checkout: Checkout) -> Iterator[Finding]:
     reported: set[str] = set()
     for target in checkout.config.targets:
         use = target.contract
@@ -45,6 +45,6 @@ RULE = Rule(
     why="Nothing is compared with it: stacks that violate it are not found.",
     fix="Fix the contract, or the name that refers to it.",
     severity=Severity.ERROR,
-    repository=_look,
+    repository=_check,
     more=SETTINGS,
 )

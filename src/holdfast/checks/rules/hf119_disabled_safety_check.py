@@ -15,12 +15,8 @@ _FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
         "skip_s3_checksum": "a state that is damaged in transit is not noticed",
         "skip_region_validation": "a misspelled region is only noticed in the middle of a run",
     },
-    "http": {
-        "skip_cert_verification": _NO_TLS,
-    },
-    "kubernetes": {
-        "insecure": _NO_TLS,
-    },
+    "http": {"skip_cert_verification": _NO_TLS},
+    "kubernetes": {"insecure": _NO_TLS},
 }
 _SEVERE: Final = ("insecure", "skip_cert_verification")
 """These are errors."""

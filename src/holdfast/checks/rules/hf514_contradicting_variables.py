@@ -9,7 +9,7 @@ from holdfast.checks.model.subjects import CheckedStack
 from holdfast.kernel.errors import Place
 
 
-def _look(stack: CheckedStack) -> Iterator[Finding]:
+def _check(stack: CheckedStack) -> Iterator[Finding]:
     number = account_of(stack.checkout, stack.stack)
     expected = {
         "account": stack.stack.account,
@@ -49,7 +49,7 @@ RULE = Rule(
     "in one account with the names of the other.",
     fix="Use the same value in both places, or derive it from the stack only.",
     severity=Severity.WARNING,
-    stack=_look,
+    stack=_check,
     more="Compares the variables `account`, `aws_account`, `account_id`, `aws_account_id`, `region` and "
     "`aws_region` with the `account` and `region` of the stack in `holdfast.yaml` (usually from its path).",
 )

@@ -7,7 +7,7 @@ from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import CheckedStack
 
 
-def _look(stack: CheckedStack) -> Iterator[CheckResult]:
+def _check(stack: CheckedStack) -> Iterator[CheckResult]:
     for read in remote_reads(stack):
         owner = read.owner
         if read.state is None:
@@ -31,6 +31,6 @@ RULE = Rule(
     fix="Give each environment its own resources, or pass single values through a parameter store (SSM, "
     "Key Vault) instead of the state.",
     severity=Severity.WARNING,
-    stack=_look,
+    stack=_check,
     more="An environment that is unclear counts as production.",
 )
