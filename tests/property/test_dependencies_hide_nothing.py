@@ -8,7 +8,7 @@ from results_made import result, stack
 
 from holdfast.changes.dependencies import needs, with_dependencies
 from holdfast.kernel.errors import MOST_SEVERE_FIRST
-from holdfast.plans.result import exit_of
+from holdfast.plans.result import exit_code
 from holdfast.plans.status import RESULTS, Status
 from holdfast.stacks.order import dependents_of, waves
 from holdfast.stacks.stack import Stack
@@ -45,7 +45,7 @@ def test_no_exit_gets_better(given_: tuple[tuple[Stack, ...], dict[str, Status]]
     before = {name: result(by_name[name], status, CODES.get(status)) for name, status in statuses.items()}
     after = with_dependencies(before, stacks)
     assert after.keys() == before.keys()
-    was, is_ = exit_of(tuple(before.values())), exit_of(tuple(after.values()))
+    was, is_ = exit_code(tuple(before.values())), exit_code(tuple(after.values()))
     assert MOST_SEVERE_FIRST.index(is_) <= MOST_SEVERE_FIRST.index(was)
     waits = needs([by_name[name] for name in statuses], stacks)
     for name, one in after.items():

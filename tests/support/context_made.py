@@ -11,7 +11,7 @@ from recovery_made import intent as plan_intent
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.plans.context import ChangeContext, Control, Engines, Identity, Project
-from holdfast.plans.events import Listener, nobody
+from holdfast.plans.events import Listener, ignore_events
 from holdfast.runs.claims import Claim
 from holdfast.runs.intent import Intent
 from holdfast.secrets.keys import Key
@@ -47,7 +47,7 @@ def change_context(
     change: str = "01A",
     wait: float = 0.0,
     blobs: BlobStore | None = None,
-    tell: Listener = nobody,
+    tell: Listener = ignore_events,
     choose: Callable[[Stack], EngineSelection] = _no_engine,
     config: Config | None = None,
     variables: Mapping[str, str] | None = None,

@@ -91,7 +91,7 @@ async def plan_change(
         for run in runs.values():
             await run.close()
     found = tuple(results[stack.name] for stack in stacks)
-    audit_trail.planned(context.identity.audit, context.control.tell, found)
+    audit_trail.record_plans(context.identity.audit, context.control.tell, found)
     return audit_trail.with_break_glass(context.store, context.control.tell, found)
 
 
@@ -203,8 +203,8 @@ async def _apply(
     on_checks: OnChecks | None = None,
 ) -> Results:
     ours, reverse = may_apply(context.project, stacks), what == "destroy"
-    async with lanes.held(context.store, context.control, context.identity, ours) as holding:
-        audit_trail.begun(context.identity.audit, ours, what=what)
+    async with lanes.hold_lanes(context.store, context.control, context.identity, ours) as holding:
+        audit_trail.record_start(context.identity.audit, ours, what=what)
         checks = PlanChecks(context.project, context.engines, context.control, stacks, code=not reverse)
         runs = _open_runs(context, checks, stacks, what, saved=saved, on_checks=on_checks)
         try:
@@ -215,16 +215,16 @@ async def _apply(
         finally:
             for run in runs.values():
                 await run.close()
-                audit_trail.ended(
+                audit_trail.record_end(
                     context.identity.audit,
                     context.control.tell,
                     run.result,
                     what=what,
                     override_reason=run.override_reason(),
                 )
-            await audit_trail.closed(context.identity.audit, context.control.tell)
+            await audit_trail.flush(context.identity.audit, context.control.tell)
             _forget(context.store)
-        results = holding.explained(tuple(run.result for run in runs.values()))
+        results = holding.explain_cancelled(tuple(run.result for run in runs.values()))
         return audit_trail.with_break_glass(context.store, context.control.tell, results)
 
 

@@ -23,7 +23,9 @@ from holdfast.terraform.argv import PlanOptions
 Ask = Callable[[StackResult], Awaitable[bool]]
 
 
-async def go_on(context: ChangeContext, stack: Stack, intent: PlanIntent, ask: Ask | None) -> StackResult:
+async def apply_remaining(
+    context: ChangeContext, stack: Stack, intent: PlanIntent, ask: Ask | None
+) -> StackResult:
     """Without `ask` only what the dead run meant to do is done; what goes beyond waits for its own plan."""
     run = RunExecutor(
         context,
@@ -34,25 +36,25 @@ async def go_on(context: ChangeContext, stack: Stack, intent: PlanIntent, ask: A
     )
     try:
         require_owner(context.project, stack)
-        async with lanes.held(context.store, context.control, context.identity, (stack,)) as holding:
-            return holding.explained((await _rest(run, intent, ask),))[0]
+        async with lanes.hold_lanes(context.store, context.control, context.identity, (stack,)) as holding:
+            return holding.explain_cancelled((await _rest(run, intent, ask),))[0]
     except (Busy, Refused) as error:
         # The run is settled all the same; what is left of it waits for an apply of its own.
         run.refuse(error)
         return run.result
     finally:
         await run.close()
-        audit_trail.ended(
+        audit_trail.record_end(
             context.identity.audit, context.control.tell, run.result, what="apply", override_reason=None
         )
-        await audit_trail.closed(context.identity.audit, context.control.tell)
+        await audit_trail.flush(context.identity.audit, context.control.tell)
 
 
 async def _rest(run: RunExecutor, intent: PlanIntent, ask: Ask | None) -> StackResult:
     result = await run.plan(PlanOptions(destroy=_destroys(intent)))
     if result.status is not Status.PLANNED:
         return result
-    more = beyond(intent, result)
+    more = changes_outside_intent(intent, result)
     if ask is None and more:
         note = f"not applied: the plan goes beyond what the run meant to do ({', '.join(more)})"
         return structs.replace(result, notes=(*result.notes, note))
@@ -67,7 +69,7 @@ def _destroys(intent: PlanIntent) -> bool:
     return bool(intent.changes) and all(change.actions == ("delete",) for change in intent.changes)
 
 
-def beyond(intent: PlanIntent, result: StackResult) -> tuple[str, ...]:
+def changes_outside_intent(intent: PlanIntent, result: StackResult) -> tuple[str, ...]:
     """What the new plan would change that the old one did not mean to touch."""
     meant = {change.address for change in intent.changes}
     changes = result.plan.changes if result.plan is not None else ()

@@ -12,7 +12,7 @@ from holdfast.changes.repository import Repository, open_repository
 from holdfast.cli.command import Invocation
 from holdfast.kernel.errors import HoldfastError
 from holdfast.plans.context import ChangeContext, Control, Project, open_context
-from holdfast.plans.events import Listener, Stopping, nobody
+from holdfast.plans.events import Listener, Stopping, ignore_events
 from holdfast.secrets.keys import Key, LoadedKey, load_or_create_key
 from holdfast.stacks.stack import Stack
 from holdfast.store.place import folders_of
@@ -49,7 +49,7 @@ class CommandContext:
     def run(
         self,
         work: Callable[[ChangeContext], Awaitable[T]],
-        tell: Listener = nobody,
+        tell: Listener = ignore_events,
         *,
         storeless: bool = False,
     ) -> T:

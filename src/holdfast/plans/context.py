@@ -14,7 +14,7 @@ from holdfast.audit.log import Audit
 from holdfast.config.engine import EngineSettings
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
-from holdfast.plans.events import Listener, nobody
+from holdfast.plans.events import Listener, ignore_events
 from holdfast.plans.retry import Retrying
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
@@ -49,7 +49,7 @@ class Project(Struct, frozen=True, kw_only=True):
 class Control(Struct, frozen=True, kw_only=True):
     """How the caller follows a change and stops it, and how long it waits for others."""
 
-    tell: Listener = nobody
+    tell: Listener = ignore_events
     stop: Stop = field(default_factory=Stop)
     wait: float = 0.0
     """Seconds to wait for a lock or a stack that another run holds."""

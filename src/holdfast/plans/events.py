@@ -55,5 +55,5 @@ Event = Begun | Entered | Resource | Ended | Stopping | Note
 Listener = Callable[[Event], None]
 
 
-def nobody(_: Event) -> None:
+def ignore_events(_: Event) -> None:
     """Watches nothing."""

@@ -126,7 +126,7 @@ class InitCache:
 
     # What need not be done again
 
-    def known(self) -> InitResult | None:
+    def lookup(self) -> InitResult | None:
         """An init that was done here before, or one that can be put together from what is known."""
         lock = files.content_of(self._prepared.work.lock_file)
         found = self._here_before(lock) or self._from_template(lock)
@@ -210,7 +210,7 @@ class InitCache:
             self._context.project.code.module(folder) for folder in self._prepared.modules
         )
 
-    def done(self, source_lock: bytes | None) -> InitResult:
+    def store(self, source_lock: bytes | None) -> InitResult:
         """After a real init: take packages into the mirror, and remember what need not be done again."""
         lock = files.content_of(self._prepared.work.lock_file)
         found = self._linked(lock)

@@ -19,7 +19,7 @@ _SKEW = timedelta(seconds=5)
 
 
 @contextlib.contextmanager
-def noted(store: RunStore, prepared: StackWorkdir) -> Iterator[None]:
+def plan_marker(store: RunStore, prepared: StackWorkdir) -> Iterator[None]:
     """A note that goes with the plan, unless Terraform was killed: then its lock may be there still.
 
     A kept state is not locked, and a local lock dies with its process.

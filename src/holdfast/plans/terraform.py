@@ -24,7 +24,7 @@ from holdfast.plans.errors import (
 from holdfast.plans.events import Entered, Note
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
 from holdfast.plans.retry import Retrying, retried
-from holdfast.plans.stale_locks import held_by_dead_process, noted
+from holdfast.plans.stale_locks import held_by_dead_process, plan_marker
 from holdfast.plans.supervision import StateWriter, attend
 from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.stacks.stack import Stack
@@ -143,7 +143,7 @@ class Terraform:
     async def init(self) -> None:
         """Make the work directory ready, without Terraform where what decides it is known already."""
         self._laid_lock = files.content_of(self.prepared.work.lock_file)
-        known = InitCache(self.context, self.prepared).known()
+        known = InitCache(self.context, self.prepared).lookup()
         if known is None:
             await self._init_for_real()
         else:
@@ -155,13 +155,13 @@ class Terraform:
             self.prepared.work.lock_file.write_bytes(self._laid_lock)
         async with initialiser.filling():
             # While this run waited for the mirror, another may have done what was needed.
-            known = None if self._skipped else initialiser.known()
+            known = None if self._skipped else initialiser.lookup()
             if known is None:
                 await self._init_with_settings()
         if known is not None:
             self._take(known, skipped=True)
         else:
-            self._take(initialiser.done(self._laid_lock), skipped=False)
+            self._take(initialiser.store(self._laid_lock), skipped=False)
 
     async def _init_with_settings(self) -> None:
         """The backend's settings lie in a private file as long as init reads it, and no longer."""
@@ -255,7 +255,7 @@ class Terraform:
 
     async def plan(self, options: argv.PlanOptions) -> int:
         """Exit code 0 or 2; the plan lies in the work directory."""
-        with noted(self.context.store, self.prepared):
+        with plan_marker(self.context.store, self.prepared):
             try:
                 return await self._with_init(lambda: self._plan(options))
             except StateLocked as error:

@@ -99,8 +99,10 @@ async def reconcile(
 ) -> Reconciled:
     reason = declared.reason if declared is not None else None
     if reason is not None:
-        audit_trail.declared_dead(context.identity.audit, stack.name, claim.run, reason)
-    with audit_trail.act(context.identity, context.control.tell, stack.name, what="reconcile", run=claim.run):
+        audit_trail.record_holder_dead(context.identity.audit, stack.name, claim.run, reason)
+    with audit_trail.audited(
+        context.identity, context.control.tell, stack.name, what="reconcile", run=claim.run
+    ):
         return await _reconciled(context, stack, claim, given, confirm, reason)
 
 

@@ -237,7 +237,7 @@ class PlanChecks:
     async def _planned(self, stack: Stack, ready: PlanFile) -> Report:
         checked = self._checked(stack)
         plan = CheckedPlan(stack=checked, plan=ready.plan, document=ready.json)
-        said = await self._questions.about(plan)
+        said = await self._questions.check(plan)
         at_hand = CheckInputs(plans=Available(items=(plan,)), tool_results=said)
         look = functools.partial(run_checks, self._bare((checked,)), _plan_rules(), at_hand, targets=_PLAN)
         return await asyncio.to_thread(look) if len(ready.json) > _LARGE else look()

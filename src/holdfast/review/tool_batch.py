@@ -22,7 +22,7 @@ class ToolBatcher:
         self._waiting: list[tuple[CheckedPlan, asyncio.Future[Answers]]] = []
         self._asking: asyncio.Task[None] | None = None
 
-    async def about(self, plan: CheckedPlan) -> Answers:
+    async def check(self, plan: CheckedPlan) -> Answers:
         if not self._tools:
             return ()
         answer: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()

@@ -22,12 +22,12 @@ from holdfast.store.run_store import RunStore
 BEGUN = "begun"
 
 
-def begun(audit: Audit, stacks: Iterable[Stack], *, what: What) -> None:
+def record_start(audit: Audit, stacks: Iterable[Stack], *, what: What) -> None:
     """Durably, before anything is changed: a kill leaves this trace."""
     audit.record_all([Entry(what=what, stack=stack.name, outcome=BEGUN) for stack in stacks])
 
 
-def ended(
+def record_end(
     audit: Audit, tell: Listener, result: StackResult, *, what: What, override_reason: str | None
 ) -> None:
     """Soon, and nobody waits for it: `closed` sees to it that it was written."""
@@ -35,20 +35,20 @@ def ended(
         audit.note(_entry(result, what=what, override_reason=override_reason))
 
 
-async def closed(audit: Audit, tell: Listener) -> None:
+async def flush(audit: Audit, tell: Listener) -> None:
     """At the end of a change: what could not be written is said, and harms nothing that was done."""
     with _told(tell, None):
         await asyncio.to_thread(audit.flush)
 
 
-def planned(audit: Audit, tell: Listener, results: Sequence[StackResult]) -> None:
+def record_plans(audit: Audit, tell: Listener, results: Sequence[StackResult]) -> None:
     if results:
         with _told(tell, None):
             audit.record_all([_entry(result, what="plan") for result in results])
 
 
 @contextlib.contextmanager
-def act(
+def audited(
     identity: Identity,
     tell: Listener,
     stack: str,
@@ -72,12 +72,12 @@ def act(
         identity.audit.record(structs.replace(entry, outcome="done"))
 
 
-def declared_dead(audit: Audit, stack: str | None, run: str, reason: str) -> None:
+def record_holder_dead(audit: Audit, stack: str | None, run: str, reason: str) -> None:
     """Before anything follows from it: whoever says so is named."""
     audit.record(Entry(what="holder-dead", stack=stack, run=run, reason=reason, outcome="done"))
 
 
-def done(identity: Identity, tell: Listener, stack: str, *, what: What, **details: str) -> None:
+def record(identity: Identity, tell: Listener, stack: str, *, what: What, **details: str) -> None:
     """What harms nothing, and is to be known all the same."""
     with _told(tell, stack):
         identity.audit.record(

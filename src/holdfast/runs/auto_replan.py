@@ -85,10 +85,10 @@ def _text(error: Diagnostic) -> str:
 
 
 def within(old: Plan, new: Plan, *, done: frozenset[str] = frozenset()) -> bool:
-    return not beyond(old, new, done=done)
+    return not extra_changes(old, new, done=done)
 
 
-def beyond(old: Plan, new: Plan, *, done: frozenset[str] = frozenset()) -> tuple[str, ...]:
+def extra_changes(old: Plan, new: Plan, *, done: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """What the new plan would do that the old one did not say, or that is done already. Fewer is fine."""
     return tuple(dict.fromkeys(_beyond(old, new, done)))
 

@@ -25,7 +25,7 @@ from holdfast.plans.workdir import open_workdir
 from holdfast.review.decide import approvals_for, decide, deletions_in, refusal_error
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
-from holdfast.runs.auto_replan import beyond, may_replan
+from holdfast.runs.auto_replan import extra_changes, may_replan
 from holdfast.runs.outcome import UnknownRun, require_previous_finished
 from holdfast.runs.run import Run, new_run, write_run
 from holdfast.stacks.stack import Stack
@@ -196,7 +196,7 @@ class RunExecutor:
         except HoldfastError as error:
             self._retrying.note(f"no new plan was made: {error.problem.message}")
             raise failure from error
-        more = beyond(before.plan, after.plan, done=failure.end.done)
+        more = extra_changes(before.plan, after.plan, done=failure.end.done)
         if more:
             self._retrying.note(f"the new plan was not applied, because it would do more: {', '.join(more)}")
             raise failure

@@ -32,7 +32,7 @@ _MINUTE, _HOUR = 60, 3600
 
 
 @contextlib.asynccontextmanager
-async def held(
+async def hold_lanes(
     store: RunStore,
     control: Control,
     identity: Identity,
@@ -56,7 +56,7 @@ async def held(
         beating.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await beating
-        await holding.let_go()
+        await holding.release()
 
 
 class HeldLanes:
@@ -81,7 +81,7 @@ class HeldLanes:
                 self._leases[lane] = got
                 return
             if clock.monotonic() >= end or self._control.stop.level or silence.too_long(got):
-                raise busy(self._store, lane, got)
+                raise lane_busy(self._store, lane, got)
             if told != got.holder.change:
                 told = got.holder.change
                 self._control.tell(Note(stack=None, text=f"waiting: {_who_has(lane, got)}"))
@@ -100,7 +100,7 @@ class HeldLanes:
                 except (HoldfastError, OSError):
                     continue
 
-    async def let_go(self) -> None:
+    async def release(self) -> None:
         """What cannot be released now is free when this process is seen to be gone, or is declared dead."""
         for lane, lease in self._leases.items():
             try:
@@ -110,7 +110,7 @@ class HeldLanes:
                 note = f"lane `{lane}` could not be released: {why}"
                 self._control.tell(Note(stack=None, text=note))
 
-    def explained(self, results: tuple[StackResult, ...]) -> tuple[StackResult, ...]:
+    def explain_cancelled(self, results: tuple[StackResult, ...]) -> tuple[StackResult, ...]:
         """What was stopped because a lane was lost says so."""
         if self.lost is None:
             return results
@@ -158,7 +158,7 @@ def declare_dead(store: RunStore, identity: Identity, change: str, reason: str) 
 
     One that is seen to live keeps them, whatever is said.
     """
-    audit_trail.declared_dead(identity.audit, None, change, reason)
+    audit_trail.record_holder_dead(identity.audit, None, change, reason)
     leases = store.leases
     freed = []
     for lane in _lanes(store):
@@ -172,11 +172,11 @@ def declare_dead(store: RunStore, identity: Identity, change: str, reason: str) 
             leases.release(got)
             freed.append(lane)
         elif got.holder.change == change:
-            raise busy(store, lane, got)
+            raise lane_busy(store, lane, got)
     return tuple(freed)
 
 
-def busy(store: RunStore, lane: str, now: HeldByOther) -> Busy:
+def lane_busy(store: RunStore, lane: str, now: HeldByOther) -> Busy:
     hint = "Wait for it with --wait 30m, then plan again."
     if now.life is Liveness.UNKNOWN and clock.seconds_since(now.beat) > SILENT_SECONDS:
         claims = _claims(store, now.holder.change)

@@ -27,7 +27,7 @@ async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str
             raise Refused("HF-LOCK-6", f"{stack.name}: Holdfast keeps its state; there is no lock to release")
         terraform = Terraform(context, ready)
         await terraform.init()
-        with audit_trail.act(
+        with audit_trail.audited(
             context.identity, context.control.tell, stack.name, what="unlock", reason=reason, lock=lock
         ):
             await terraform.force_unlock(lock)

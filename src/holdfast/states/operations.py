@@ -78,7 +78,7 @@ async def push(context: ChangeContext, stack: Stack, file: Path | None) -> State
         _ours(context.store, context.control, context.identity, stack) as run,
         open_workdir(context, stack, for_state=True) as ready,
     ):
-        with audit_trail.act(
+        with audit_trail.audited(
             context.identity, context.control.tell, stack.name, what="push", serial=str(state.serial)
         ):
             now = await push_content(context, ready, content, run=run)

@@ -106,7 +106,7 @@ async def rollback(
         open_workdir(context, stack) as ready,
     ):
         try:
-            with audit_trail.act(
+            with audit_trail.audited(
                 context.identity, context.control.tell, stack.name, what="rollback", version=goal.entry.name
             ):
                 done = await _under_claim(context, ready, goal, seen)

@@ -66,14 +66,14 @@ def test_a_lane_is_kept_alive_and_given_back(tmp_path: Path) -> None:
         return now.beat if now is not None else None
 
     async def story() -> None:
-        async with lanes.held(
+        async with lanes.hold_lanes(
             ours.store, ours.control, ours.identity, (in_lane("a"), in_lane("b")), beat=0.01
         ):
             first = beat()
             assert first is not None
             await until(lambda: beat() != first)
             with pytest.raises(Busy) as caught:
-                async with lanes.held(other.store, other.control, other.identity, (in_lane("c"),)):
+                async with lanes.hold_lanes(other.store, other.control, other.identity, (in_lane("c"),)):
                     raise AssertionError("two have one lane")
             assert caught.value.problem.code == "HF-LOCK-4"
             who = re.escape(ours.identity.who)
@@ -89,7 +89,9 @@ def test_a_lane_that_is_lost_stops_the_change(tmp_path: Path) -> None:
     ours, other = change_context(tmp_path, change="01A"), change_context(tmp_path, change="01B")
 
     async def story() -> lanes.HeldLanes:
-        async with lanes.held(ours.store, ours.control, ours.identity, (in_lane("a"),), beat=0.01) as holding:
+        async with lanes.hold_lanes(
+            ours.store, ours.control, ours.identity, (in_lane("a"),), beat=0.01
+        ) as holding:
             now = other.store.leases.look(LANE)
             assert now is not None
             # As one on another machine, where nobody can be seen.
@@ -102,7 +104,7 @@ def test_a_lane_that_is_lost_stops_the_change(tmp_path: Path) -> None:
 
     holding = asyncio.run(story())
     assert ours.control.stop.level == 1
-    stopped, done = holding.explained(
+    stopped, done = holding.explain_cancelled(
         (result(stack("a"), Status.CANCELLED, "HF-RUN-2"), result(stack("b"), Status.APPLIED))
     )
     assert stopped.error is not None
@@ -121,7 +123,7 @@ def test_who_is_out_of_sight_keeps_the_lane_until_a_person_says_otherwise(tmp_pa
     take(ours.store, claim(ELSEWHERE, stack="x", change="01DEAD"))
 
     async def apply() -> None:
-        async with lanes.held(ours.store, ours.control, ours.identity, (in_lane("a"),)):
+        async with lanes.hold_lanes(ours.store, ours.control, ours.identity, (in_lane("a"),)):
             pass
 
     with pytest.raises(Busy) as caught:
@@ -155,16 +157,16 @@ def test_the_hint_for_a_silent_holder_names_what_to_say(tmp_path: Path) -> None:
     ours = change_context(tmp_path, change="01A")
     take(ours.store, claim(ELSEWHERE, stack="y", run="01AAA", change="01OTHER"))
     now = replace(taken(ours, ELSEWHERE), beat="2026-01-02T14:02:00+00:00")
-    assert "runs reconcile 01DEAD --holder-dead" in str(lanes.busy(ours.store, "east", now).problem.hint)
+    assert "runs reconcile 01DEAD --holder-dead" in str(lanes.lane_busy(ours.store, "east", now).problem.hint)
     take(ours.store, claim(ELSEWHERE, stack="x", change="01DEAD"))
-    assert "runs reconcile 01RUN --holder-dead" in str(lanes.busy(ours.store, "east", now).problem.hint)
+    assert "runs reconcile 01RUN --holder-dead" in str(lanes.lane_busy(ours.store, "east", now).problem.hint)
     seen = replace(now, life=Liveness.ALIVE)
-    assert "--wait" in str(lanes.busy(ours.store, "east", seen).problem.hint)
+    assert "--wait" in str(lanes.lane_busy(ours.store, "east", seen).problem.hint)
 
 
 async def hold(at: ChangeContext, *stacks: Stack) -> None:
     """The lanes of these stacks, for a moment."""
-    async with lanes.held(at.store, at.control, at.identity, stacks):
+    async with lanes.hold_lanes(at.store, at.control, at.identity, stacks):
         pass
 
 
@@ -214,7 +216,7 @@ def test_a_store_that_does_not_answer_takes_no_lane_away(
     monkeypatch.setattr(ours.store.leases, "renew", stumbles)
 
     async def story() -> lanes.HeldLanes:
-        async with lanes.held(
+        async with lanes.hold_lanes(
             ours.store, ours.control, ours.identity, (in_lane("a"),), beat=0.001
         ) as holding:
             assert await asyncio.to_thread(renewed.wait, 30)
@@ -255,7 +257,7 @@ def test_a_change_that_is_ending_is_not_hurried_by_a_lost_lane(tmp_path: Path) -
     ours = change_context(tmp_path, tell=lambda _: stopping.set())
 
     async def story() -> None:
-        async with lanes.held(
+        async with lanes.hold_lanes(
             ours.store, ours.control, ours.identity, (in_lane("a"),), beat=0.001
         ) as holding:
             ours.control.stop.ask()

@@ -5,7 +5,7 @@ from msgspec import structs
 from results_made import result, stack
 
 from holdfast.changes.dependencies import blocked, needs, the_other_way, with_dependencies
-from holdfast.plans.result import ResultError, StackResult, exit_of
+from holdfast.plans.result import ResultError, StackResult, exit_code
 from holdfast.plans.status import Status
 
 NETWORK, EKS, APP = stack("network"), stack("eks", "network"), stack("app", "eks")
@@ -71,7 +71,7 @@ def test_a_fault_of_its_own_is_not_blamed_on_a_pending_dependency(code: str) -> 
     """Bad code is `failed`, exit 1, however much its dependency has yet to do."""
     after = settled(result(NETWORK, Status.PLANNED), result(EKS, Status.FAILED, code))
     assert after["eks"].status is Status.FAILED
-    assert int(exit_of(tuple(after.values()))) == 1
+    assert int(exit_code(tuple(after.values()))) == 1
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_graver_answer_is_never_hidden_by_blocked(status: Status, exit_: int) 
     """An unknown outcome stays exit 6 though what it depends on is blocked too."""
     after = settled(result(NETWORK, Status.BLOCKED), result(EKS, status, "HF-STATE-3"), among=(NETWORK, EKS))
     assert after["eks"].status is status
-    assert int(exit_of(tuple(after.values()))) == exit_
+    assert int(exit_code(tuple(after.values()))) == exit_
 
 
 @pytest.mark.parametrize("status", [Status.PLANNED, Status.REFUSED, Status.WAITING])

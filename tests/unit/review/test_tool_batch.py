@@ -47,9 +47,9 @@ async def answers(recorded: Recorded) -> list[list[str]]:
     made = checkout({"main.tf": ""}, config=STACKS)
     questions = ToolBatcher([recorded.tool], lambda: made)
     plans = [plan_of(made, EMPTY, name) for name in "abc"]
-    first = asyncio.create_task(questions.about(plans[0]))
+    first = asyncio.create_task(questions.check(plans[0]))
     assert await asyncio.to_thread(recorded.begun.wait, 30)
-    others = [asyncio.create_task(questions.about(plan)) for plan in plans[1:]]
+    others = [asyncio.create_task(questions.check(plan)) for plan in plans[1:]]
     await asyncio.sleep(0)
     recorded.may_answer.set()
     said = await asyncio.gather(first, *others)
@@ -83,9 +83,9 @@ def test_who_no_longer_waits_does_not_keep_the_others_from_hearing() -> None:
         made = checkout({"main.tf": ""}, config=STACKS)
         recorded = Recorded(breaks=True)
         questions = ToolBatcher([recorded.tool], lambda: made)
-        first = asyncio.create_task(questions.about(plan_of(made, EMPTY, "a")))
+        first = asyncio.create_task(questions.check(plan_of(made, EMPTY, "a")))
         assert await asyncio.to_thread(recorded.begun.wait, 30)
-        second = asyncio.create_task(questions.about(plan_of(made, EMPTY, "b")))
+        second = asyncio.create_task(questions.check(plan_of(made, EMPTY, "b")))
         await asyncio.sleep(0)
         first.cancel()
         recorded.may_answer.set()
@@ -98,4 +98,4 @@ def test_who_no_longer_waits_does_not_keep_the_others_from_hearing() -> None:
 
 def test_without_tools_nobody_waits() -> None:
     made = checkout({"main.tf": ""})
-    assert asyncio.run(ToolBatcher([], lambda: made).about(plan_of(made, EMPTY))) == ()
+    assert asyncio.run(ToolBatcher([], lambda: made).check(plan_of(made, EMPTY))) == ()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from plans_made import LAB, change, plan
 
-from holdfast.runs.auto_replan import ApplyOutcome, beyond, creates_in_doubt, may_replan, within
+from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt, extra_changes, may_replan, within
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.tables.refused_creates import RefusedCreate, read_refused, shipped_refused
 
@@ -121,7 +121,7 @@ def test_the_same_or_less_is_within(new: dict[str, Any]) -> None:
 )
 def test_more_or_other_is_beyond(new: dict[str, Any]) -> None:
     """Another object, another way, another value: nobody was shown that."""
-    assert beyond(plan([OLD]), plan([new])) == (new["address"],)
+    assert extra_changes(plan([OLD]), plan([new])) == (new["address"],)
 
 
 @pytest.mark.parametrize(
@@ -142,14 +142,14 @@ def test_a_value_is_the_one_that_was_shown(shown: object, now: object, *, unknow
     """Of the same type, with the same parts, and as well known as it was."""
     old = change("lab_object.it", "update", after={"v": shown})
     new = change("lab_object.it", "update", after={"v": now}, unknown={"v": unknown})
-    assert beyond(plan([old]), plan([new])) == ("lab_object.it",)
+    assert extra_changes(plan([old]), plan([new])) == ("lab_object.it",)
     assert within(plan([old]), plan([old]))
     assert within(plan([change("lab_object.it", "update", after={}, unknown={"v": True})]), plan([new]))
 
 
 def test_a_plan_that_broke_off_is_never_within() -> None:
     """Nobody knows what else it would do."""
-    assert beyond(plan([OLD]), plan([OLD], errored=True)) == ("the plan itself",)
+    assert extra_changes(plan([OLD]), plan([OLD], errored=True)) == ("the plan itself",)
 
 
 def test_what_was_read_may_be_read_again() -> None:
@@ -160,21 +160,21 @@ def test_what_was_read_may_be_read_again() -> None:
 
 def test_what_is_done_is_not_done_again() -> None:
     """A change that was made and comes again (`-replace`, a provider that never settles) is one too many."""
-    assert beyond(plan([OLD]), plan([OLD]), done=frozenset({"lab_object.it"})) == ("lab_object.it",)
+    assert extra_changes(plan([OLD]), plan([OLD]), done=frozenset({"lab_object.it"})) == ("lab_object.it",)
 
 
 def test_outputs_and_actions_count_too() -> None:
     """An output or a provider's action that was not in the plan before is more."""
     invocation = {"address": "action.lab_call.it", "type": "lab_call", "name": "it", "provider_name": LAB}
     acting = plan([OLD], action_invocations=[invocation])
-    assert beyond(plan([OLD]), acting) == ("action.lab_call.it",)
+    assert extra_changes(plan([OLD]), acting) == ("action.lab_call.it",)
     assert within(acting, acting)
     was, is_ = (
         plan([], output_changes={"out": {"actions": ["create"], "after": value, "after_unknown": False}})
         for value in ("x", "y")
     )
-    assert beyond(was, is_) == ("output.out",)
-    assert beyond(plan([]), was) == ("output.out",)
+    assert extra_changes(was, is_) == ("output.out",)
+    assert extra_changes(plan([]), was) == ("output.out",)
     assert within(was, was)
 
 
@@ -189,7 +189,7 @@ def test_an_action_is_the_same_only_for_the_same_reason() -> None:
     shown = calling("lab_object.it", "after_create")
     assert within(shown, shown)
     for other in (calling("lab_object.other", "after_create"), calling("lab_object.it", "before_update")):
-        assert beyond(shown, other) == ("action.lab_call.it",)
+        assert extra_changes(shown, other) == ("action.lab_call.it",)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_an_output_changes_only_as_it_was_shown(shown: tuple[str, object], now: 
         plan([], output_changes={"out": {"actions": [action], "before": "y", "after": value}})
         for action, value in (shown, now)
     )
-    assert beyond(was, is_) == ("output.out",)
+    assert extra_changes(was, is_) == ("output.out",)
 
 
 @pytest.mark.parametrize("text", ["429", "Too Many Requests", "HTTP status code: 429 Too Many Requests", ""])

@@ -6,7 +6,7 @@ import pytest
 from results_made import result, stack
 
 from holdfast.kernel.errors import Exit, most_severe
-from holdfast.plans.result import exit_of
+from holdfast.plans.result import exit_code
 from holdfast.plans.status import RESULTS, STATUS_OF_EXIT, Status
 
 EXPECTED = {
@@ -39,8 +39,8 @@ def test_of_two_the_gravest_wins(one: int, other: int) -> None:
 
 def test_nothing_selected_is_nothing_to_do() -> None:
     """No stack, no change: done."""
-    assert exit_of(()) is Exit.DONE
-    assert exit_of((), detailed=True) is Exit.DONE
+    assert exit_code(()) is Exit.DONE
+    assert exit_code((), detailed=True) is Exit.DONE
 
 
 @pytest.mark.parametrize("status", RESULTS)
@@ -48,9 +48,9 @@ def test_planned_changes_are_exit_2_only_when_asked(status: Status) -> None:
     """`--detailed-exitcode` makes 2 of `planned`, and touches nothing else."""
     results = (result(stack("a"), status), result(stack("b"), Status.PLANNED))
     plain = EXPECTED[status.value]
-    assert exit_of(results) == plain
-    assert exit_of(results, detailed=True) == (plain or 2)
-    assert exit_of(results[:1], detailed=True) == (2 if status is Status.PLANNED else plain)
+    assert exit_code(results) == plain
+    assert exit_code(results, detailed=True) == (plain or 2)
+    assert exit_code(results[:1], detailed=True) == (2 if status is Status.PLANNED else plain)
 
 
 def test_an_error_that_ends_one_stack_keeps_its_gravity() -> None:

@@ -21,7 +21,7 @@ from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.policies import with_unasked
-from holdfast.plans.result import StackResult, exit_of
+from holdfast.plans.result import StackResult, exit_code
 from holdfast.plans.status import Status
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.document import change_document
@@ -114,7 +114,7 @@ class Change:
             return (*results, *await self._removed(change_context))
 
         results = self._run(work)
-        exit_ = exit_of(results, detailed=detailed)
+        exit_ = exit_code(results, detailed=detailed)
         if github or as_markdown:
             self._report(results, exit_, github=github, as_markdown=as_markdown)
         else:
@@ -221,7 +221,7 @@ class Change:
 
     def _finish(self, results: Results) -> Exit:
         self._show(results)
-        return exit_of(results)
+        return exit_code(results)
 
     def _take_checks(self, checks: PlanChecks) -> None:
         self._checks = checks

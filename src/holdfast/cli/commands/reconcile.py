@@ -164,7 +164,7 @@ class _Reconcile:
         imports: dict[str, str],
         reason: str | None,
     ) -> tuple[Reconciled, StackResult | None]:
-        from holdfast.changes.resume import go_on
+        from holdfast.changes.resume import apply_remaining
         from holdfast.recovery.reconcile import Declared, reconcile
 
         done = await reconcile(
@@ -178,7 +178,7 @@ class _Reconcile:
         if not done.settled or claim.intent.plan is None:
             return done, None
         ask = None if self._yes else self._ask_rest
-        return done, await go_on(change_context, stack, claim.intent.plan, ask)
+        return done, await apply_remaining(change_context, stack, claim.intent.plan, ask)
 
     async def _confirm(self, proposal: Proposal) -> bool:
         self._show(proposal)
@@ -222,7 +222,7 @@ class _Reconcile:
 
     def _show_outcome(self, done: Reconciled, rest: StackResult | None) -> Exit:
         from holdfast.cli.views.change import show_details, show_table
-        from holdfast.plans.result import exit_of
+        from holdfast.plans.result import exit_code
 
         if self._invocation.as_json:
             self._invocation.document(document(done, rest))
@@ -237,7 +237,7 @@ class _Reconcile:
             )
         if rest is None:
             return Exit.DONE if done.settled else Exit.UNKNOWN
-        return exit_of((rest,))
+        return exit_code((rest,))
 
 
 def document(done: Reconciled, rest: StackResult | None) -> dict[str, object]:

@@ -11,7 +11,7 @@ from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.state import rollback_document, show_changes
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.result import StackResult, exit_of
+from holdfast.plans.result import StackResult, exit_code
 from holdfast.runs.document import change_document
 from holdfast.states.rollback import Preview, RolledBack, preview, rollback
 from holdfast.system import clock
@@ -46,7 +46,7 @@ class Rollback:
             show_table(self._console, results)
             show_details(self._console, results, verbose=self._invocation.verbose)
             show_footer(self._console, results, clock.monotonic() - started)
-        return exit_of(results)
+        return exit_code(results)
 
     async def _roll_back(
         self, change_context: ChangeContext, seen: int | None

@@ -148,7 +148,7 @@ def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> 
             content = await operations.pull(change_context, stack)
         else:
             content = (await load(change_context, stack, version)).content
-        audit_trail.done(
+        audit_trail.record(
             change_context.identity,
             change_context.control.tell,
             stack.name,
@@ -238,13 +238,15 @@ def adopt(
     from holdfast.states import operations
 
     async def begin_empty(change_context: ChangeContext, stack: Stack) -> None:
-        with audit_trail.act(
+        with audit_trail.audited(
             change_context.identity, change_context.control.tell, stack.name, what="adopt", begins="empty"
         ):
             operations.start_empty(change_context.store, change_context.project.code, stack)
 
     async def take_over(change_context: ChangeContext, stack: Stack) -> Adopted:
-        with audit_trail.act(change_context.identity, change_context.control.tell, stack.name, what="adopt"):
+        with audit_trail.audited(
+            change_context.identity, change_context.control.tell, stack.name, what="adopt"
+        ):
             return operations.adopt(
                 change_context.store,
                 change_context.project.code,
