@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from holdfast.notify.action_items import is_ours
-from holdfast.notify.commands import annotation_lines, folded
+from holdfast.notify.action_items import is_own_code
+from holdfast.notify.commands import annotation_lines, log_group
 from holdfast.notify.markdown import markdown
 from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
@@ -32,7 +32,7 @@ PIECES = [
 ]  # fmt: skip
 pieces = st.sampled_from(PIECES) | st.text(st.characters(), max_size=6)
 texts = st.lists(pieces, min_size=1, max_size=14).map("".join).filter(bool)
-codes = texts.filter(lambda text: not is_ours(text))
+codes = texts.filter(lambda text: not is_own_code(text))
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
@@ -182,7 +182,7 @@ def test_annotations_are_all_ours(name: str, text: str, code: str) -> None:
 @given(st.lists(texts, max_size=5), texts)
 def test_a_fold_is_closed_by_us_alone(lines: list[str], title: str) -> None:
     """Between the stop and our own token nothing is a command; the fold begins and ends once."""
-    found = folded(title, lines, "ab" * 16)
+    found = log_group(title, lines, "ab" * 16)
     assert found[1] == f"::stop-commands::{'ab' * 16}"
     assert found[-2:] == [f"::{'ab' * 16}::", "::endgroup::"]
     inside = [one for line in found[2:-2] for one in as_the_runner_reads(line)]

@@ -1,4 +1,4 @@
-"""What needs a person: errors, what the guard said, what would be lost, and how to go on."""
+"""Action items: errors, the guard's reasons, what would be deleted, and the next command."""
 
 from __future__ import annotations
 
@@ -10,49 +10,51 @@ from holdfast.notify.size_budget import Page
 from holdfast.notify.verdict import SIGNS, verdict_of_stack
 from holdfast.system.markup import code, quoted
 
-WIDEST_NAME = 160
-WIDEST_TEXT = 700
-_WIDEST_ADDRESS = 300
-_MOST_ITEMS = 400
-_MOST_NAMED = 20
+NAME_WIDTH = 160
+TEXT_WIDTH = 700
+_ADDRESS_WIDTH = 300
+_MAX_ITEMS = 400
+_MAX_NAMED = 20
 _CODE = re.compile(r"HF-[A-Z]+-[0-9]{1,4}\Z")
-_WORDS = {"planned": "ready", "unchanged": "no changes", "waiting": "needs an approval"}
-_KNOWN = frozenset({"unknown", "failed", "cancelled", "refused", "locked", "removed", "blocked", "applied"})
+_STATUS_TEXTS = {"planned": "ready", "unchanged": "no changes", "waiting": "needs an approval"}
+_PLAIN_STATUSES = frozenset(
+    {"unknown", "failed", "cancelled", "refused", "locked", "removed", "blocked", "applied"}
+)
 
 
-def add_concerns(page: Page, report: ChangeReport, kept: int) -> int:
-    """Say them, the gravest first. Returns how many found no room; `kept` is not theirs to use."""
-    unsaid = _add_troubles(page, report, kept)
-    begun = False
+def add_action_items(page: Page, report: ChangeReport, reserved: int) -> int:
+    """The most severe first. Returns how many do not fit; `reserved` stays free for what follows."""
+    omitted = _add_troubles(page, report, reserved)
+    started = False
     for stack in report.ordered:
-        if not stack.needs_a_look:
+        if not stack.needs_attention:
             continue
         items = list(_items(stack))
-        title = "" if begun else "### What needs a person\n\n"
+        title = "" if started else "### Needs attention\n\n"
         head = f"{title}{_title(stack)}"
-        said_of_it = _fitting(page, head, items, kept)
-        if said_of_it is None:
-            unsaid += max(1, len(items))
+        fitting = _fitting(page, head, items, reserved)
+        if fitting is None:
+            omitted += max(1, len(items))
             continue
-        begun = True
-        page.add("\n".join([head, *said_of_it]))
-        unsaid += len(items) - len(said_of_it)
-    return unsaid
+        started = True
+        page.add("\n".join([head, *fitting]))
+        omitted += len(items) - len(fitting)
+    return omitted
 
 
-def _add_troubles(page: Page, report: ChangeReport, kept: int) -> int:
-    items = [_trouble(one) for one in report.troubles]
-    said_of_it = _fitting(page, "", items, kept) or []
-    if said_of_it:
-        page.add("\n".join(said_of_it))
-    return len(items) - len(said_of_it)
+def _add_troubles(page: Page, report: ChangeReport, reserved: int) -> int:
+    items = [_trouble(trouble) for trouble in report.troubles]
+    fitting = _fitting(page, "", items, reserved) or []
+    if fitting:
+        page.add("\n".join(fitting))
+    return len(items) - len(fitting)
 
 
-def _fitting(page: Page, head: str, items: list[str], kept: int) -> list[str] | None:
-    """As many as there is room for, or None where not even the first finds any."""
-    if page.fits("\n".join([head, *items]), kept):
+def _fitting(page: Page, head: str, items: list[str], reserved: int) -> list[str] | None:
+    """As many as fit, or None if not even the first does."""
+    if page.fits("\n".join([head, *items]), reserved):
         return items
-    left = (page.left(kept) or 0) - page.size(head)
+    left = (page.left(reserved) or 0) - page.size(head)
     chosen = []
     for item in items:
         left -= page.size(item)
@@ -63,54 +65,55 @@ def _fitting(page: Page, head: str, items: list[str], kept: int) -> list[str] | 
 
 
 def _title(stack: StackReport) -> str:
-    return f"{SIGNS[verdict_of_stack(stack)]} **{code(stack.name, WIDEST_NAME)}** {_stands(stack)}\n"
+    return f"{SIGNS[verdict_of_stack(stack)]} **{code(stack.name, NAME_WIDTH)}** {_summary(stack)}\n"
 
 
-def _stands(stack: StackReport) -> str:
-    environment = code(stack.environment, WIDEST_NAME) if stack.environment else ""
+def _summary(stack: StackReport) -> str:
+    environment = code(stack.environment, NAME_WIDTH) if stack.environment else ""
     production = "production" if stack.production else ""
     return " · ".join(part for part in (environment, production, status_text(stack), stack.changes) if part)
 
 
 def status_text(stack: StackReport) -> str:
-    """The status in a word or two."""
-    known = stack.status if stack.status in _KNOWN else code(stack.status.replace("|", "│"), WIDEST_NAME)
-    return _WORDS.get(stack.status, known)
+    known = (
+        stack.status if stack.status in _PLAIN_STATUSES else code(stack.status.replace("|", "│"), NAME_WIDTH)
+    )
+    return _STATUS_TEXTS.get(stack.status, known)
 
 
 def _items(stack: StackReport) -> Iterator[str]:
     yield from map(_trouble, stack.troubles)
-    lost = {risk.address for risk in stack.risks[:_MOST_ITEMS]}
-    spoken: dict[str, dict[str, None]] = {}
+    at_risk = {risk.address for risk in stack.risks[:_MAX_ITEMS]}
+    by_address: dict[str, dict[str, None]] = {}
     for rule in stack.rules:
-        named = f" {quoted(rule.rule, WIDEST_NAME)}" if rule.rule else ""
-        if rule.address in lost and named:
-            spoken.setdefault(rule.address or "", {})[f"{_code(rule.code)}{named}"] = None
+        named = f" {quoted(rule.rule, NAME_WIDTH)}" if rule.rule else ""
+        if rule.address in at_risk and named:
+            by_address.setdefault(rule.address or "", {})[f"{_code(rule.code)}{named}"] = None
         else:
-            yield f"- {_code(rule.code)}{named}{':' if named else ''} {quoted(rule.message, WIDEST_TEXT)}"
-    for risk in stack.risks[:_MOST_ITEMS]:
-        by = f"<br>{', '.join(spoken[risk.address])}" if risk.address in spoken else ""
-        yield f"- {code(risk.address, _WIDEST_ADDRESS)} {quoted(risk.what, WIDEST_TEXT)}{by}"
-    if len(stack.risks) > _MOST_ITEMS:
-        yield f"- and {len(stack.risks) - _MOST_ITEMS} more of these"
-    for address in stack.remains[:_MOST_NAMED]:
-        yield f"- still in its state: {code(address, _WIDEST_ADDRESS)}"
-    if len(stack.remains) > _MOST_NAMED:
-        yield f"- and {len(stack.remains) - _MOST_NAMED} more of these"
+            yield f"- {_code(rule.code)}{named}{':' if named else ''} {quoted(rule.message, TEXT_WIDTH)}"
+    for risk in stack.risks[:_MAX_ITEMS]:
+        by = f"<br>{', '.join(by_address[risk.address])}" if risk.address in by_address else ""
+        yield f"- {code(risk.address, _ADDRESS_WIDTH)} {quoted(risk.what, TEXT_WIDTH)}{by}"
+    if len(stack.risks) > _MAX_ITEMS:
+        yield f"- and {len(stack.risks) - _MAX_ITEMS} more"
+    for address in stack.remains[:_MAX_NAMED]:
+        yield f"- still in the state: {code(address, _ADDRESS_WIDTH)}"
+    if len(stack.remains) > _MAX_NAMED:
+        yield f"- and {len(stack.remains) - _MAX_NAMED} more"
     for note in stack.notes:
-        yield f"- {quoted(note, WIDEST_TEXT)}"
-    if (way := _way_on(stack)) is not None:
-        yield way
+        yield f"- {quoted(note, TEXT_WIDTH)}"
+    if (step := _next_step(stack)) is not None:
+        yield step
 
 
 def _trouble(trouble: Trouble) -> str:
-    place = f" {code(_place(trouble.file, trouble.line), _WIDEST_ADDRESS)}" if trouble.file else ""
-    hint = f"<br>{quoted(trouble.hint, WIDEST_TEXT)}" if trouble.hint else ""
-    return f"- {_code(trouble.code)}{place} {quoted(trouble.message, WIDEST_TEXT)}{hint}"
+    place = f" {code(_place(trouble.file, trouble.line), _ADDRESS_WIDTH)}" if trouble.file else ""
+    hint = f"<br>{quoted(trouble.hint, TEXT_WIDTH)}" if trouble.hint else ""
+    return f"- {_code(trouble.code)}{place} {quoted(trouble.message, TEXT_WIDTH)}{hint}"
 
 
-def _way_on(stack: StackReport) -> str | None:
-    """The next command to type."""
+def _next_step(stack: StackReport) -> str | None:
+    """The next command."""
     if stack.status == "refused" and stack.decision == "deny":
         command = f'holdfast apply --plan DIR --override {stack.digest or "DIGEST"} --reason "why"'
         before = "" if stack.digest else f"plan with {code('--out DIR')}, then "
@@ -126,10 +129,10 @@ def _place(file: str, line: int | None) -> str:
     return file if line is None else f"{file}:{line}"
 
 
-def is_ours(text: str) -> bool:
-    """Whether it is a code of Holdfast's, which can stand as it is."""
+def is_own_code(text: str) -> bool:
+    """Whether it is one of Holdfast's codes, which need no quoting."""
     return _CODE.match(text) is not None
 
 
 def _code(text: str) -> str:
-    return f"**{text}**" if is_ours(text) else code(text, WIDEST_NAME)
+    return f"**{text}**" if is_own_code(text) else code(text, NAME_WIDTH)

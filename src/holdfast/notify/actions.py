@@ -1,4 +1,4 @@
-"""Where in GitHub Actions we are: read from what the runner sets, believed only in the form it has."""
+"""The current GitHub Actions job, from the variables of the runner. Values of another form are ignored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGEST_EVENT = 32 * 1024 * 1024
 class PullRequest(Struct, frozen=True, kw_only=True):
     number: int
     head: str | None = None
-    """The commit under review. What Actions calls the commit is a merge that nobody made."""
+    """The commit under review. GITHUB_SHA is a temporary merge commit."""
     fork: bool = False
 
 
@@ -36,7 +36,7 @@ class ActionsRun(MaskedStruct, frozen=True, kw_only=True):
     token: Secret | None
     pull_request: PullRequest | None
     name: str
-    """Which report this is: each has a comment of its own."""
+    """Identifies the report: each has its own comment."""
     number: int
     attempt: int
     link: str | None
@@ -49,7 +49,7 @@ class ActionsRun(MaskedStruct, frozen=True, kw_only=True):
 
     @property
     def age(self) -> tuple[int, int]:
-        """Grows with every run of this workflow, and with every attempt of it."""
+        """Increases with every run of the workflow and every attempt."""
         return self.number, self.attempt
 
 
@@ -58,7 +58,7 @@ def in_actions(environment: Environment) -> bool:
 
 
 def read_run(environment: Environment) -> tuple[ActionsRun, tuple[Problem, ...]]:
-    """The run, and what could not be found out about it."""
+    """The run, and problems in reading it."""
     event, problems = _read_event(_path(environment, "GITHUB_EVENT_PATH"))
     pull_request = pull_request_of(event)
     repository = _matching(_REPOSITORY, environment.get("GITHUB_REPOSITORY"))
@@ -86,7 +86,7 @@ def read_run(environment: Environment) -> tuple[ActionsRun, tuple[Problem, ...]]
 
 
 def pull_request_of(event: object) -> PullRequest | None:
-    """The pull request an event is about: one opened or changed, one commented on, one whose checks ran."""
+    """The pull request of an event: opened or changed, commented on, or with finished checks."""
     match event:
         case {"pull_request": {"number": int(number)} as found}:
             return _pull_request(number, found)
@@ -127,18 +127,19 @@ def _read_event(path: Path | None) -> tuple[object, tuple[Problem, ...]]:
         with path.open("rb") as file:
             return json.loads(file.read(_LARGEST_EVENT)), ()
     except (OSError, ValueError, RecursionError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not the JSON of an event"
+        why = error.strerror if isinstance(error, OSError) else "it is not valid JSON"
         return None, (
             Problem(
                 code="HF-TELL-6",
-                message=f"the file of GITHUB_EVENT_PATH cannot be read: {why}",
-                hint="No pull request is known, so no comment was written; the job summary was.",
+                message=f"cannot read the file of GITHUB_EVENT_PATH: {why}",
+                hint="Without it the pull request is unknown, so no comment was written; the job summary "
+                "has the report.",
             ),
         )
 
 
 def _name(environment: Environment) -> str:
-    """A job of a workflow has one report. Jobs of a matrix share their name, and are told apart by hand."""
+    """One report per job. Jobs of a matrix share their name and need HOLDFAST_COMMENT."""
     named = environment.get("HOLDFAST_COMMENT")
     return named or f"{environment.get('GITHUB_WORKFLOW') or ''}/{environment.get('GITHUB_JOB') or ''}"
 
@@ -165,7 +166,7 @@ def _path(environment: Environment, name: str) -> Path | None:
 def same_origin(url: str, api: str) -> bool:
     """Whether a token for one may be sent to the other."""
     try:
-        sides = [(one.scheme, one.hostname, one.port) for one in (urlsplit(url), urlsplit(api))]
+        sides = [(side.scheme, side.hostname, side.port) for side in (urlsplit(url), urlsplit(api))]
     except ValueError:
         return False
     return sides[0] == sides[1]

@@ -1,4 +1,4 @@
-"""What a report says to GitHub Actions: annotations and folds."""
+"""GitHub Actions annotations and log groups of a report."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TOKEN = re.compile(r"[0-9a-f]{16,}\Z")
 
 
 def annotation_lines(report: ChangeReport, prefix: str = "") -> list[str]:
-    """`::error` and `::warning` lines, the gravest first. `prefix` leads from the workspace to our files."""
+    """`::error` and `::warning` lines, the most severe first. `prefix` is the path from the workspace."""
     whole = (*report.troubles, *report.findings)
-    errors: list[str] = [_of_trouble("error", one, prefix, "Holdfast") for one in whole]
+    errors: list[str] = [_of_trouble("error", trouble, prefix, "Holdfast") for trouble in whole]
     warnings: list[str] = []
     for stack in report.ordered:
         verdict = verdict_of_stack(stack)
@@ -30,7 +30,7 @@ def annotation_lines(report: ChangeReport, prefix: str = "") -> list[str]:
 
 
 def _of_stack(level: str, stack: StackReport, prefix: str) -> Iterator[str]:
-    """One for each error that has a place, and one for all the rest."""
+    """One per error with a place, and one for the rest."""
     title = f"{stack.name} {stack.status}"
     texts = []
     for trouble in stack.troubles:
@@ -47,22 +47,22 @@ def _of_stack(level: str, stack: StackReport, prefix: str) -> Iterator[str]:
 
 def _of_trouble(level: str, trouble: Trouble, prefix: str, title: str) -> str:
     file = f"{prefix}{trouble.file}" if trouble.file is not None else None
-    words = f"{trouble.code} {trouble.message}"
-    return command(level, words, file=file, line=trouble.line if file else None, title=title)
+    message = f"{trouble.code} {trouble.message}"
+    return command(level, message, file=file, line=trouble.line if file else None, title=title)
 
 
-def _at_most(level: str, found: list[str]) -> list[str]:
-    if len(found) <= MAX_ANNOTATIONS:
-        return found
-    shown = found[: MAX_ANNOTATIONS - 1]
-    rest = command(level, f"{len(found) - len(shown)} more: see the job summary", title="Holdfast")
+def _at_most(level: str, annotations: list[str]) -> list[str]:
+    if len(annotations) <= MAX_ANNOTATIONS:
+        return annotations
+    shown = annotations[: MAX_ANNOTATIONS - 1]
+    rest = command(level, f"{len(annotations) - len(shown)} more: see the job summary", title="Holdfast")
     return [*shown, rest]
 
 
-def folded(title: str, lines: Iterable[str], token: str) -> list[str]:
-    """A fold in the log. Between the lines with the token the runner listens to nothing but that token."""
+def log_group(title: str, lines: Iterable[str], token: str) -> list[str]:
+    """A log group. Between the lines with the token the runner ignores commands."""
     if not _TOKEN.match(token):
-        raise ValueError("the token must be hard to guess")
+        raise ValueError("the token is too easy to guess")
     inside = (escape_line(visible(line)) for line in lines)
     head = data(one_line(title, WIDEST))
     return [f"::group::{head}", f"::stop-commands::{token}", *inside, f"::{token}::", "::endgroup::"]

@@ -1,4 +1,4 @@
-"""One comment for one report: which of those that are there is ours, and what becomes of it."""
+"""One comment per report: finds it among the comments of a pull request, and decides what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.kernel.values import MaskedStruct
 
 _MARKER = re.compile(r"<!-- holdfast ([0-9a-f]{16}) ([0-9]{1,18})\.([0-9]{1,18}) -->\Z")
-REPLACED = "This report was replaced by a newer one, in an earlier comment here."
+REPLACED = "This report was replaced by a newer one in an earlier comment."
 
 
 class Comment(MaskedStruct, frozen=True, kw_only=True):
@@ -20,41 +20,39 @@ class Comment(MaskedStruct, frozen=True, kw_only=True):
     body: str
 
 
-class Todo(Struct, frozen=True, kw_only=True):
-    """What to do with the comments that are there."""
-
+class CommentPlan(Struct, frozen=True, kw_only=True):
     update: int | None = None
-    """The comment that is rewritten; None: a new one is written."""
+    """The comment to rewrite; None: create one."""
     retire: tuple[int, ...] = ()
-    """Others of the same report: two jobs at the same moment can make two. They must not go on saying it."""
+    """Further comments of the same report, which two jobs can create at the same time: mark as replaced."""
     newer: bool = False
-    """A newer run has spoken already: nothing is written."""
+    """A newer run has already reported: do nothing."""
 
 
 def marker(name: str, age: tuple[int, int]) -> str:
-    """The last line of a comment; nobody sees it."""
+    """The invisible last line of a comment."""
     return f"<!-- holdfast {_key(name)} {age[0]}.{age[1]} -->"
 
 
-def to_do(comments: Iterable[Comment], *, author: str, name: str, age: tuple[int, int]) -> Todo:
-    """Anyone can write a marker, so the author counts too. The oldest is kept: people have linked to it."""
+def plan_comment(comments: Iterable[Comment], *, author: str, name: str, age: tuple[int, int]) -> CommentPlan:
+    """Anyone can write a marker, so the author must match too. The oldest one stays: it may be linked."""
     ours = [
-        (comment.id, found)
+        (comment.id, written)
         for comment in comments
-        if comment.author == author and (found := _age(comment.body, name)) is not None
+        if comment.author == author and (written := _age(comment.body, name)) is not None
     ]
-    if any(found > age for _, found in ours):
-        return Todo(newer=True)
+    if any(written > age for _, written in ours):
+        return CommentPlan(newer=True)
     ids = sorted(id_ for id_, _ in ours)
-    return Todo(update=ids[0] if ids else None, retire=tuple(ids[1:]))
+    return CommentPlan(update=ids[0] if ids else None, retire=tuple(ids[1:]))
 
 
 def _age(body: str, name: str) -> tuple[int, int] | None:
-    """Which run wrote it. The marker counts only at the very end: what stands before it may quote a plan."""
-    found = _MARKER.search(body.rstrip())
-    if found is None or found[1] != _key(name):
+    """The run that wrote it. The marker must be at the very end: the text before it may quote a plan."""
+    match = _MARKER.search(body.rstrip())
+    if match is None or match[1] != _key(name):
         return None
-    return int(found[2]), int(found[3])
+    return int(match[2]), int(match[3])
 
 
 def _key(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The few calls of GitHub's REST API that a comment needs. Its token goes to that host and no other."""
+"""The calls of GitHub's API that a comment needs. The token is sent to that host only."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from holdfast.system.environment import Environment
 from holdfast.system.http import HttpError, Response
 
 WORKFLOW_AUTHOR = "github-actions[bot]"
-"""Who writes with the token that a workflow has by itself."""
+"""The author for the default token of a workflow."""
 _VERSION = "2022-11-28"
 _PAGE = 100
-_MOST_PAGES = 100
-_LARGEST_PAGE = 64 * 1024 * 1024
+_MAX_PAGES = 100
+_MAX_PAGE_BYTES = 64 * 1024 * 1024
 _SECONDS = 20.0
 _NEXT = re.compile(r'<([^<>]+)>\s*;[^,]*rel="?next"?')
-_GOOD = range(200, 300)
+_SUCCESS = range(200, 300)
 
 
-class NotTakenError(Exception):
-    """GitHub said no, or nothing that can be understood."""
+class GithubError(Exception):
+    """GitHub refused a request, or gave an unexpected answer."""
 
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
-        self.words = words
+        self.message = message
 
 
 class GithubApi:
     def __init__(
-        self, api: str, token: Secret, repository: str, environment: Environment, patience: RetryLimits
+        self, api: str, token: Secret, repository: str, environment: Environment, limits: RetryLimits
     ) -> None:
         self._api, self._token, self._repository = api, token, repository
-        self._environment, self.patience = environment, patience
-        self.last = "nothing was asked"
-        """What came of the last request, in a few words: for whoever must say why it was given up."""
+        self._environment, self._limits = environment, limits
+        self.last_answer = "none"
+        """A summary, for the error after the last try."""
 
     def author(self) -> str:
-        """Who we are. A workflow's token cannot ask `/user`; it can ask who looks."""
+        """The owner of the token. A workflow's token cannot read `/user`, but can query `viewer`."""
         base = self._api.removesuffix("/v3")
         try:
-            answer = self._asked("POST", f"{base}/graphql", {"query": "query{viewer{login}}"})
-        except NotTakenError:
+            answer = self._request_json("POST", f"{base}/graphql", {"query": "query{viewer{login}}"})
+        except GithubError:
             return WORKFLOW_AUTHOR
         match answer:
             case {"data": {"viewer": {"login": str(login)}}} if login:
@@ -57,54 +57,54 @@ class GithubApi:
                 return WORKFLOW_AUTHOR
 
     def comments(self, pull_request: int) -> Iterator[Comment]:
-        """All of them, page by page. A page that lies elsewhere is not followed."""
+        """All of them, page by page. A link to another host is an error."""
         url: str | None = f"{self._issues}/{pull_request}/comments?per_page={_PAGE}"
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             if url is None:
                 return
-            answer = self._answer("GET", url)
+            answer = self._request("GET", url)
             yield from _comments(_read(answer))
             url = self._next(answer)
-        raise NotTakenError(0, "the list of comments has no end")
+        raise GithubError(0, "too many pages of comments")
 
     def create(self, pull_request: int, body: str) -> bool:
-        """True when it is there for certain. False: nobody knows, so look before another try."""
-        answer = self._once("POST", f"{self._issues}/{pull_request}/comments", {"body": body})
-        if answer is not None and answer.status in _GOOD:
+        """True if it was certainly created. False if that is unknown: look before the next try."""
+        answer = self._send("POST", f"{self._issues}/{pull_request}/comments", {"body": body})
+        if answer is not None and answer.status in _SUCCESS:
             return True
-        if not self.patience.again(answer):
+        if not self._limits.wait(answer):
             raise _refusal(answer)
         return False
 
     def update(self, comment: int, body: str) -> None:
-        self._asked("PATCH", f"{self._issues}/comments/{comment}", {"body": body})
+        self._request_json("PATCH", f"{self._issues}/comments/{comment}", {"body": body})
 
     @property
     def _issues(self) -> str:
         return f"{self._api}/repos/{self._repository}/issues"
 
     def _next(self, answer: Response) -> str | None:
-        found = _NEXT.search(answer.headers.get("link", ""))
-        if found is None:
+        link = _NEXT.search(answer.headers.get("link", ""))
+        if link is None:
             return None
-        if not same_origin(found[1], self._api):
-            raise NotTakenError(0, "the next page of comments is said to lie on another host")
-        return found[1]
+        if not same_origin(link[1], self._api):
+            raise GithubError(0, "the next page of comments is on another host")
+        return link[1]
 
-    def _asked(self, method: str, url: str, document: object) -> object:
-        return _read(self._answer(method, url, document))
+    def _request_json(self, method: str, url: str, document: object) -> object:
+        return _read(self._request(method, url, document))
 
-    def _answer(self, method: str, url: str, document: object | None = None) -> Response:
-        """What may be done twice is tried again, as long as there is patience."""
+    def _request(self, method: str, url: str, document: object | None = None) -> Response:
+        """For requests that may be repeated."""
         while True:
-            answer = self._once(method, url, document)
-            if answer is not None and answer.status in _GOOD:
+            answer = self._send(method, url, document)
+            if answer is not None and answer.status in _SUCCESS:
                 return answer
-            if not self.patience.again(answer):
+            if not self._limits.wait(answer):
                 raise _refusal(answer)
 
-    def _once(self, method: str, url: str, document: object | None = None) -> Response | None:
-        """None: no answer came."""
+    def _send(self, method: str, url: str, document: object | None = None) -> Response | None:
+        """None: no answer."""
         headers = {
             "Accept": "application/vnd.github+json",
             "Authorization": f"Bearer {self._token.reveal()}",
@@ -120,46 +120,46 @@ class GithubApi:
                 environment=self._environment,
                 headers=headers,
                 body=body,
-                seconds=max(0.1, min(_SECONDS, self.patience.left)),
-                max_bytes=_LARGEST_PAGE,
+                seconds=max(0.1, min(_SECONDS, self._limits.left)),
+                max_bytes=_MAX_PAGE_BYTES,
             )
         except HttpError as error:
-            self.last = str(error)
+            self.last_answer = str(error)
             return None
-        self.last = f"{answer.status} {_words(answer)}"
+        self.last_answer = f"{answer.status} {_message(answer)}"
         return answer
 
 
 def _read(answer: Response) -> object:
     try:
-        found: object = json.loads(answer.body)
+        document: object = json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise NotTakenError(answer.status, "the answer is not JSON") from None
-    return found
+        raise GithubError(answer.status, "the answer is not JSON") from None
+    return document
 
 
 def _comments(page: object) -> Iterator[Comment]:
-    """What is no comment by anybody, as after a user was deleted, is nobody's."""
+    """Skips comments without an author, whose user was deleted."""
     if not isinstance(page, list):
-        raise NotTakenError(0, "the list of comments is no list")
-    for one in page:
-        match one:
+        raise GithubError(0, "the comments are not a list")
+    for item in page:
+        match item:
             case {"id": int(id_), "body": str(body), "user": {"login": str(login)}}:
                 yield Comment(id=id_, author=login, body=body)
             case _:
                 continue
 
 
-def _refusal(answer: Response | None) -> NotTakenError:
-    return NotTakenError(answer.status, _words(answer)) if answer else NotTakenError(0, "no answer")
+def _refusal(answer: Response | None) -> GithubError:
+    return GithubError(answer.status, _message(answer)) if answer else GithubError(0, "no answer")
 
 
-def _words(answer: Response) -> str:
-    """What GitHub says about an answer that is no success."""
-    if answer.status in _GOOD:
+def _message(answer: Response) -> str:
+    """GitHub's message for a failed request."""
+    if answer.status in _SUCCESS:
         return "done"
     try:
-        found = json.loads(answer.body)
+        document = json.loads(answer.body)
     except (ValueError, RecursionError):
-        found = None
-    return str(found.get("message") or "") if isinstance(found, dict) else "no reason given"
+        document = None
+    return str(document.get("message") or "") if isinstance(document, dict) else "no reason given"

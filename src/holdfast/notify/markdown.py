@@ -1,7 +1,7 @@
-"""The report of a change as Markdown: the verdict, what needs a person, a row per stack, plans folded.
+"""The report of a change as Markdown: verdict, action items, a row per stack, folded plans.
 
-It fits the room it is given. What is left out is named, and where it stands in full. The order is that of
-importance, so that what is cut is always the least important part.
+It fits its size budget. Parts are in the order of importance, so the least important ones are omitted; the
+report says which, and where to find them.
 """
 
 from __future__ import annotations
@@ -10,85 +10,87 @@ import re
 
 from msgspec import Struct
 
-from holdfast.notify.action_items import WIDEST_NAME, WIDEST_TEXT, add_concerns, is_ours, status_text
+from holdfast.notify.action_items import NAME_WIDTH, TEXT_WIDTH, add_action_items, is_own_code, status_text
 from holdfast.notify.report import ChangeReport, StackReport, Trouble, counts_text
-from holdfast.notify.size_budget import ANYWHERE, Page, Room
+from holdfast.notify.size_budget import UNLIMITED, Page, SizeBudget
 from holdfast.notify.verdict import SIGNS, verdict_line, verdict_of_stack
 from holdfast.system.markup import cell, code, fenced, html_code, quoted
 
 _ROWS_SHARE = 0.4
-"""Of all room: the rows of stacks are not crowded out by one stack's many deletes."""
-_LAST_WORDS = 2500
-_SMALLEST_PLAN = 1200
-_MOST_UNCHANGED = 10
-_MOST_NAMED = 10
-_MOST_CODES = 3
-_MOST_FINDINGS = 30
-_OUR_WORDS = re.compile(r"([0-9]{1,6}|[a-z]{1,12})( ([0-9]{1,6}|[a-z]{1,12}))*\Z")
+"""Of the budget: reserved for the rows, so that one stack with many deletes does not displace them."""
+_FOOTER_SIZE = 2500
+_MIN_PLAN = 1200
+_MAX_UNCHANGED = 10
+_MAX_NAMED = 10
+_MAX_CODES = 3
+_MAX_FINDINGS = 30
+_OWN_HEADLINE = re.compile(r"([0-9]{1,6}|[a-z]{1,12})( ([0-9]{1,6}|[a-z]{1,12}))*\Z")
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
-    """What of the report is not of the change: made by us, and already Markdown."""
+class Frame(Struct, frozen=True, kw_only=True):
+    """The parts of a report that do not depend on the change: trusted Markdown."""
 
     where: str = ""
     """`commit … · run …`"""
     in_full: str = ""
-    """Where all of it is: a link, the name of an artefact."""
+    """Where the full report is: a link, the name of an artifact."""
     end: str = ""
-    """The last line: a marker that nobody sees."""
+    """The last line: an invisible marker."""
 
 
-def markdown(report: ChangeReport, room: Room = ANYWHERE, around: Surroundings | None = None) -> str:
-    around = around or Surroundings()
-    page = Page(room, room.measure(around.end) + _LAST_WORDS)
+def markdown(report: ChangeReport, budget: SizeBudget = UNLIMITED, frame: Frame | None = None) -> str:
+    frame = frame or Frame()
+    page = Page(budget, budget.measure(frame.end) + _FOOTER_SIZE)
     page.add(f"## {verdict_line(report)}")
-    page.add(_context(report, around))
+    page.add(_context(report, frame))
     rows = _rows(report)
-    kept = min(_size_of(page, rows), int((room.size or 0) * _ROWS_SHARE))
-    unsaid = add_concerns(page, report, kept)
+    reserved = min(_size_of(page, rows), int((budget.size or 0) * _ROWS_SHARE))
+    items = add_action_items(page, report, reserved)
     missing_rows = _table(page, rows)
-    unsaid += _findings(page, report)
+    items += _findings(page, report)
     missing_plans = _plans(page, report)
-    last = _left_out(unsaid, missing_rows, missing_plans, around.in_full)
-    return "\n\n".join(part for part in (page.text(), last, around.end) if part) + "\n"
+    footer = _omitted(items, missing_rows, missing_plans, frame.in_full)
+    return "\n\n".join(part for part in (page.text(), footer, frame.end) if part) + "\n"
 
 
-def _context(report: ChangeReport, around: Surroundings) -> str:
+def _context(report: ChangeReport, frame: Frame) -> str:
     total = counts_text(report.totals)
-    parts = [f"**{total}**" if total else "", _plain(report.headline), around.where]
-    return " · ".join(part for part in parts if part) or "No stack was looked at."
+    parts = [f"**{total}**" if total else "", _plain(report.headline), frame.where]
+    return " · ".join(part for part in parts if part) or "No stack was planned."
 
 
 def _plain(headline: str) -> str:
-    """Our own sentence with numbers; should it ever be anything else, it is code."""
-    if not headline or _OUR_WORDS.match(headline):
+    """Holdfast's own sentence is not quoted; anything else is."""
+    if not headline or _OWN_HEADLINE.match(headline):
         return headline
-    return quoted(headline, WIDEST_TEXT)
+    return quoted(headline, TEXT_WIDTH)
 
 
 # A row for each stack
 
 
 def _rows(report: ChangeReport) -> list[str]:
-    """Many stacks in which nothing changes share the last one."""
+    """Many unchanged stacks share the last row."""
     ordered = report.ordered
-    quiet = [stack for stack in ordered if stack.status == "unchanged" and not stack.rules]
-    if len(quiet) <= _MOST_UNCHANGED:
+    unchanged = [stack for stack in ordered if stack.status == "unchanged" and not stack.rules]
+    if len(unchanged) <= _MAX_UNCHANGED:
         return [_row(stack) for stack in ordered]
     rows = [_row(stack) for stack in ordered if stack.status != "unchanged" or stack.rules]
-    return [*rows, f"| ✅ | {len(quiet)} stacks | | no changes |"]
+    return [*rows, f"| ✅ | {len(unchanged)} stacks | | no changes |"]
 
 
 def _row(stack: StackReport) -> str:
     return (
-        f"| {SIGNS[verdict_of_stack(stack)]} | {cell(stack.name, WIDEST_NAME)} "
+        f"| {SIGNS[verdict_of_stack(stack)]} | {cell(stack.name, NAME_WIDTH)} "
         f"| {stack.changes} | {_status_cell(stack)} |"
     )
 
 
 def _status_cell(stack: StackReport) -> str:
-    codes = dict.fromkeys([*(one.code for one in stack.rules), *(one.code for one in stack.troubles)])
-    return " ".join([status_text(stack), *list(filter(is_ours, codes))[:_MOST_CODES]])
+    codes = dict.fromkeys(
+        [*(rule.code for rule in stack.rules), *(trouble.code for trouble in stack.troubles)]
+    )
+    return " ".join([status_text(stack), *list(filter(is_own_code, codes))[:_MAX_CODES]])
 
 
 _HEAD = "| | stack | changes | |\n|---|---|---|---|"
@@ -99,7 +101,7 @@ def _size_of(page: Page, rows: list[str]) -> int:
 
 
 def _table(page: Page, rows: list[str]) -> int:
-    """How many rows found no room."""
+    """How many rows do not fit."""
     if not rows:
         return 0
     left = page.left()
@@ -121,31 +123,31 @@ def _table(page: Page, rows: list[str]) -> int:
 
 
 def _findings(page: Page, report: ChangeReport) -> int:
-    """How many errors found no room."""
+    """How many errors do not fit."""
     if not report.found:
         return 0
     head = f"**Checks:** {report.found}"
-    lines = [_finding("⛔", one) for one in report.findings]
-    lines = [*lines, *(_finding("⚠️", one) for one in report.warnings)][:_MOST_FINDINGS]
+    lines = [_finding("⛔", finding) for finding in report.findings]
+    lines = [*lines, *(_finding("⚠️", finding) for finding in report.warnings)][:_MAX_FINDINGS]
     while not page.add("\n\n".join(part for part in (head, "\n".join(lines)) if part)) and lines:
         lines.pop()
     return max(0, len(report.findings) - len(lines))
 
 
-def _finding(sign: str, one: Trouble) -> str:
-    where = f"{code(_place(one), WIDEST_NAME)} " if one.file is not None else ""
-    return f"- {sign} {code(one.code, WIDEST_NAME)} {where}{quoted(one.message, WIDEST_TEXT)}"
+def _finding(sign: str, finding: Trouble) -> str:
+    where = f"{code(_place(finding), NAME_WIDTH)} " if finding.file is not None else ""
+    return f"- {sign} {code(finding.code, NAME_WIDTH)} {where}{quoted(finding.message, TEXT_WIDTH)}"
 
 
-def _place(one: Trouble) -> str:
-    return f"{one.file}:{one.line}" if one.line is not None else str(one.file)
+def _place(finding: Trouble) -> str:
+    return f"{finding.file}:{finding.line}" if finding.line is not None else str(finding.file)
 
 
 # Plans, folded
 
 
 def _plans(page: Page, report: ChangeReport) -> list[str]:
-    """The names of stacks whose plan is missing or cut."""
+    """The stacks whose plan is omitted or cut."""
     missing = []
     for stack in report.ordered:
         added = _add_plan(page, stack) if stack.diff else True
@@ -155,7 +157,7 @@ def _plans(page: Page, report: ChangeReport) -> list[str]:
 
 
 def _add_plan(page: Page, stack: StackReport) -> bool:
-    """Whether all of it found room."""
+    """Whether all of it fits."""
     left = page.left()
     if (left is None or sum(map(len, stack.diff)) < left) and page.add(_folded(stack, list(stack.diff))):
         return True
@@ -167,7 +169,7 @@ def _add_plan(page: Page, stack: StackReport) -> bool:
 
 def _cut(page: Page, stack: StackReport) -> str | None:
     left = page.left() or 0
-    if left < _SMALLEST_PLAN:
+    if left < _MIN_PLAN:
         return None
     left -= page.size(_folded(stack, ["…"]))
     chosen = []
@@ -183,24 +185,24 @@ def _cut(page: Page, stack: StackReport) -> str | None:
 def _folded(stack: StackReport, lines: list[str]) -> str:
     sign = SIGNS[verdict_of_stack(stack)]
     changes = f" {stack.changes}" if stack.changes else ""
-    head = f"<details><summary>{sign} {html_code(stack.name, WIDEST_NAME)}{changes}</summary>"
+    head = f"<details><summary>{sign} {html_code(stack.name, NAME_WIDTH)}{changes}</summary>"
     return f"{head}\n\n{fenced(lines, 'diff')}\n\n</details>"
 
 
-# What found no room
+# What does not fit
 
 
-def _left_out(unsaid: int, rows: int, plans: list[str], in_full: str) -> str:
+def _omitted(items: int, rows: int, plans: list[str], in_full: str) -> str:
     parts = []
-    if unsaid:
-        parts.append(f"**{unsaid} more things that need a person**")
+    if items:
+        parts.append(f"**{items} more action item{'s' if items != 1 else ''}**")
     if rows:
-        parts.append(f"{rows} rows of stacks")
+        parts.append(f"{rows} row{'s' if rows != 1 else ''} of stacks")
     if plans:
-        named = ", ".join(code(name, 60) for name in plans[:_MOST_NAMED])
-        more = f" and {len(plans) - _MOST_NAMED} more" if len(plans) > _MOST_NAMED else ""
+        named = ", ".join(code(name, 60) for name in plans[:_MAX_NAMED])
+        more = f" and {len(plans) - _MAX_NAMED} more" if len(plans) > _MAX_NAMED else ""
         parts.append(f"all or part of the plan of {named}{more}")
     if not parts:
         return ""
-    where = f" In full: {in_full}." if in_full else ""
-    return f"Left out for want of room: {', '.join(parts)}.{where}"
+    where = f" Full report: {in_full}." if in_full else ""
+    return f"Omitted to save space: {', '.join(parts)}.{where}"

@@ -1,6 +1,6 @@
-"""Tell GitHub what came out of a change: comment, job summary, annotations, outputs.
+"""Publishes the report of a change to GitHub: comment, job summary, annotations, outputs.
 
-Telling never harms doing: whatever goes wrong here is a warning, and each part is tried on its own.
+A failure here never fails the change: it is a warning, and each part is tried on its own.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from msgspec import Struct
 from holdfast.kernel.errors import Problem
 from holdfast.notify.actions import ActionsRun
 from holdfast.notify.commands import annotation_lines
-from holdfast.notify.comment import REPLACED, marker, to_do
-from holdfast.notify.github_api import GithubApi, NotTakenError
-from holdfast.notify.markdown import Surroundings, markdown
+from holdfast.notify.comment import REPLACED, marker, plan_comment
+from holdfast.notify.github_api import GithubApi, GithubError
+from holdfast.notify.markdown import Frame, markdown
 from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.report import ChangeReport
-from holdfast.notify.retry import OutOfPatienceError, RetryLimits
-from holdfast.notify.size_budget import COMMENT, SUMMARY_ROOM, Room, encoded
+from holdfast.notify.retry import RetriesExhaustedError, RetryLimits
+from holdfast.notify.size_budget import COMMENT, SUMMARY_SIZE, SizeBudget, encoded
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment
 from holdfast.system.http import is_local_address
@@ -29,110 +29,110 @@ from holdfast.system.markup import code, one_line
 
 REPORT_FILE = "holdfast-report.md"
 _FORBIDDEN = frozenset({401, 403, 404})
-_NOT_TAKEN = 422
-_SMALLEST_SUMMARY = 4096
+_UNPROCESSABLE = 422
+_MIN_SUMMARY = 4096
 
 
-class Telling(Struct, frozen=True, kw_only=True):
-    """One report, and all that is needed to tell it."""
+class Publication(Struct, frozen=True, kw_only=True):
+    """A report, and what is needed to publish it."""
 
     report: ChangeReport
     run: ActionsRun
     exit_code: int
     environment: Environment
     prefix: str = ""
-    """The way from the workspace to the folder that files are named from."""
+    """The path from the workspace to the folder that file names are relative to."""
     clean: Callable[[str], str] = str
-    """The redactor: what GitHub answers passes it before it is shown."""
+    """The redactor, for answers of GitHub."""
 
 
-def tell(
-    telling: Telling, say: Callable[[str], None], patience: RetryLimits | None = None
+def publish(
+    publication: Publication, say: Callable[[str], None], limits: RetryLimits | None = None
 ) -> tuple[Problem, ...]:
-    """Everything, each part on its own. `say` prints one line for the runner. Returns the warnings."""
+    """Each part on its own. `say` prints one line for the runner. Returns the warnings."""
     parts: tuple[Callable[[], tuple[Problem, ...]], ...] = (
-        lambda: _annotate(telling, say),
-        lambda: _write_report(telling),
-        lambda: _write_summary(telling),
-        lambda: _write_outputs(telling),
-        lambda: _comment(telling, patience or RetryLimits()),
+        lambda: _annotate(publication, say),
+        lambda: _write_report(publication),
+        lambda: _write_summary(publication),
+        lambda: _write_outputs(publication),
+        lambda: _comment(publication, limits or RetryLimits()),
     )
-    return tuple(problem for part in parts for problem in _guarded(part))
+    return tuple(problem for part in parts for problem in _attempt(part))
 
 
-def _guarded(part: Callable[[], tuple[Problem, ...]]) -> tuple[Problem, ...]:
+def _attempt(part: Callable[[], tuple[Problem, ...]]) -> tuple[Problem, ...]:
     try:
         return part()
-    except Exception as error:  # noqa: BLE001 - the outermost door of telling: the change is done and stays done
-        return (unforeseen(error),)
+    except Exception as error:  # noqa: BLE001 - a failed notification never fails the change
+        return (unexpected_error(error),)
 
 
-def unforeseen(error: Exception) -> Problem:
+def unexpected_error(error: Exception) -> Problem:
     return Problem(
         code="HF-TELL-9",
-        message=f"something nobody foresaw kept a report from being told: {type(error).__name__}",
-        hint="The change itself is not touched by this. Please report it.",
+        message=f"an unexpected error prevented publishing the report: {type(error).__name__}",
+        hint="The change itself is not affected. Please report this bug.",
     )
 
 
-def _annotate(telling: Telling, say: Callable[[str], None]) -> tuple[Problem, ...]:
-    for line in annotation_lines(telling.report, telling.prefix):
+def _annotate(publication: Publication, say: Callable[[str], None]) -> tuple[Problem, ...]:
+    for line in annotation_lines(publication.report, publication.prefix):
         say(line)
     return ()
 
 
-def _write_report(telling: Telling) -> tuple[Problem, ...]:
-    """All of it, for the artefact that a later step keeps."""
-    if telling.run.temporary is None:
+def _write_report(publication: Publication) -> tuple[Problem, ...]:
+    """The full report, for the artifact of a later step."""
+    if publication.run.temporary is None:
         return ()
-    file = telling.run.temporary / REPORT_FILE
-    text = markdown(telling.report, around=Surroundings(where=_where(telling.run)))
-    return _written(file, lambda: files.write(file, text, durable=False))
+    file = publication.run.temporary / REPORT_FILE
+    text = markdown(publication.report, frame=Frame(where=_where(publication.run)))
+    return _try_write(file, lambda: files.write(file, text, durable=False))
 
 
-def _write_summary(telling: Telling) -> tuple[Problem, ...]:
-    file = telling.run.summary
+def _write_summary(publication: Publication) -> tuple[Problem, ...]:
+    file = publication.run.summary
     if file is None:
         return ()
 
     def write() -> None:
-        left = SUMMARY_ROOM - (file.stat().st_size if file.exists() else 0)
-        if left < _SMALLEST_SUMMARY:
-            raise OSError(errno.ENOSPC, "others have filled it to GitHub's limit")
-        room = Room(size=left, measure=encoded)
-        in_full = f"the artefact {code(telling.run.artifact, 100)}" if telling.run.artifact else ""
-        around = Surroundings(where=_where(telling.run, link=False), in_full=in_full)
-        _append(file, markdown(telling.report, room, around) + "\n")
+        left = SUMMARY_SIZE - (file.stat().st_size if file.exists() else 0)
+        if left < _MIN_SUMMARY:
+            raise OSError(errno.ENOSPC, "it has reached GitHub's size limit")
+        budget = SizeBudget(size=left, measure=encoded)
+        in_full = f"the artifact {code(publication.run.artifact, 100)}" if publication.run.artifact else ""
+        frame = Frame(where=_where(publication.run, link=False), in_full=in_full)
+        _append(file, markdown(publication.report, budget, frame) + "\n")
 
-    return _written(file, write)
+    return _try_write(file, write)
 
 
-def _write_outputs(telling: Telling) -> tuple[Problem, ...]:
-    file = telling.run.outputs
+def _write_outputs(publication: Publication) -> tuple[Problem, ...]:
+    file = publication.run.outputs
     if file is None:
         return ()
-    outputs = outputs_of(telling.report, exit_code=telling.exit_code)
-    if telling.run.temporary is not None:
-        outputs["report"] = one_line(str(telling.run.temporary / REPORT_FILE))
+    outputs = outputs_of(publication.report, exit_code=publication.exit_code)
+    if publication.run.temporary is not None:
+        outputs["report"] = one_line(str(publication.run.temporary / REPORT_FILE))
     text = output_lines(outputs, clock.random_token())
-    return _written(file, lambda: _append(file, text))
+    return _try_write(file, lambda: _append(file, text))
 
 
 def _append(file: Path, text: str) -> None:
-    """The runner made the file, and others write to it too."""
-    with file.open("ab") as opened:
-        opened.write(text.encode())
+    """The runner creates the file, and other steps write to it too."""
+    with file.open("ab") as stream:
+        stream.write(text.encode())
 
 
-def _written(file: Path, write: Callable[[], None]) -> tuple[Problem, ...]:
+def _try_write(file: Path, write: Callable[[], None]) -> tuple[Problem, ...]:
     try:
         write()
     except OSError as error:
         return (
             Problem(
                 code="HF-TELL-5",
-                message=f"{file.name} for GitHub Actions cannot be written: {error.strerror or error}",
-                hint="The report stands in the log.",
+                message=f"cannot write {file.name} for GitHub Actions: {error.strerror or error}",
+                hint="The log has the report.",
             ),
         )
     return ()
@@ -141,12 +141,12 @@ def _written(file: Path, write: Callable[[], None]) -> tuple[Problem, ...]:
 # The comment
 
 
-def comment_body(telling: Telling) -> str:
-    run = telling.run
+def comment_body(publication: Publication) -> str:
+    run = publication.run
     places = [f"[job summary]({run.link})"] if run.link else ["the job summary"]
-    places += [f"the artefact {code(run.artifact, 100)}"] if run.artifact else []
-    around = Surroundings(where=_where(run), in_full=" and ".join(places), end=marker(run.name, run.age))
-    return markdown(telling.report, COMMENT, around).rstrip("\n")
+    places += [f"the artifact {code(run.artifact, 100)}"] if run.artifact else []
+    frame = Frame(where=_where(run), in_full=" and ".join(places), end=marker(run.name, run.age))
+    return markdown(publication.report, COMMENT, frame).rstrip("\n")
 
 
 def _where(run: ActionsRun, *, link: bool = True) -> str:
@@ -155,81 +155,81 @@ def _where(run: ActionsRun, *, link: bool = True) -> str:
     return " · ".join(parts)
 
 
-def _comment(telling: Telling, patience: RetryLimits) -> tuple[Problem, ...]:
-    run = telling.run
+def _comment(publication: Publication, limits: RetryLimits) -> tuple[Problem, ...]:
+    run = publication.run
     if run.pull_request is None or run.repository is None:
         return ()
-    if (problem := _no_way(run)) is not None or run.token is None:
+    if (problem := _precondition(run)) is not None or run.token is None:
         return (problem,) if problem is not None else ()
-    api = GithubApi(run.api, run.token, run.repository, telling.environment, patience)
+    api = GithubApi(run.api, run.token, run.repository, publication.environment, limits)
     try:
-        _write_comment(api, telling, run.pull_request.number)
-    except NotTakenError as error:
-        return (_not_taken(run, error.status, one_line(telling.clean(error.words), 200)),)
-    except OutOfPatienceError as error:
-        last = one_line(telling.clean(api.last), 200)
+        _write_comment(api, publication, run.pull_request.number)
+    except GithubError as error:
+        return (_refused(run, error.status, one_line(publication.clean(error.message), 200)),)
+    except RetriesExhaustedError as error:
+        last = one_line(publication.clean(api.last_answer), 200)
         return (
             Problem(
                 code="HF-TELL-2",
-                message=f"the comment was given up: GitHub's last answer was: {last}",
-                hint=f"Another try would have come in {error.needed:.0f} s. The job summary has the report.",
+                message=f"cannot write the comment; GitHub's last answer: {last}",
+                hint=f"The next try would be in {error.needed:.0f} s. The job summary has the report.",
             ),
         )
     return ()
 
 
-def _write_comment(api: GithubApi, telling: Telling, number: int) -> None:
-    run, body = telling.run, comment_body(telling)
+def _write_comment(api: GithubApi, publication: Publication, number: int) -> None:
+    run, body = publication.run, comment_body(publication)
     author = api.author()
     while True:
-        todo = to_do(api.comments(number), author=author, name=run.name, age=run.age)
-        if todo.newer:
+        plan = plan_comment(api.comments(number), author=author, name=run.name, age=run.age)
+        if plan.newer:
             return
-        if todo.update is not None:
-            api.update(todo.update, body)
-            for old in todo.retire:
+        if plan.update is not None:
+            api.update(plan.update, body)
+            for old in plan.retire:
                 api.update(old, REPLACED)
             return
         if api.create(number, body):
             return
 
 
-def _no_way(run: ActionsRun) -> Problem | None:
-    """What is known to be wrong before anything is sent."""
+def _precondition(run: ActionsRun) -> Problem | None:
+    """A problem that is known before anything is sent."""
     if run.token is None:
         return Problem(
             code="HF-TELL-3",
-            message="there is no GITHUB_TOKEN, so no comment was written",
+            message="GITHUB_TOKEN is not set, so no comment was written",
             hint="Give the step env: GITHUB_TOKEN: ${{ github.token }}.",
         )
     parts = urlsplit(run.api)
     if parts.scheme != "https" and not is_local_address(parts.hostname or ""):
         return Problem(
             code="HF-TELL-4",
-            message="GITHUB_API_URL does not begin with https://, so the token was not sent",
-            hint="Unset it, or give the https:// address of your server's API.",
+            message="GITHUB_API_URL does not start with https://, so the token was not sent",
+            hint="Unset it, or set it to the https:// address of your server's API.",
         )
     return None
 
 
-def _not_taken(run: ActionsRun, status: int, words: str) -> Problem:
+def _refused(run: ActionsRun, status: int, message: str) -> Problem:
     if status in _FORBIDDEN:
         fork = run.pull_request is not None and run.pull_request.fork
         return Problem(
             code="HF-TELL-1",
-            message=f"the token may not write a comment on this pull request: {status} {words}",
-            hint="It comes from a fork, whose workflows have a token that only reads; see the job summary."
+            message=f"the token may not write a comment on this pull request: {status} {message}",
+            hint="It comes from a fork, whose workflows have a read-only token; see the job summary."
             if fork
             else "Give the job permissions: pull-requests: write.",
         )
-    if status == _NOT_TAKEN:
+    if status == _UNPROCESSABLE:
         return Problem(
             code="HF-TELL-7",
-            message=f"GitHub does not take the comment: {words}",
+            message=f"GitHub refuses the comment: {message}",
             hint="The job summary has the report.",
         )
     return Problem(
         code="HF-TELL-8",
-        message=f"GitHub answered something that is not understood: {status} {words}",
+        message=f"GitHub gave an unexpected answer: {status} {message}",
         hint="The job summary has the report.",
     )

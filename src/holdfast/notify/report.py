@@ -1,4 +1,4 @@
-"""What came out of a change, as values to tell people: plain texts and numbers, already without secrets."""
+"""The report of a change: plain text and numbers, already redacted."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from msgspec import Struct, field
 
 from holdfast.kernel.values import MaskedStruct
 
-GRAVE_FIRST = (
+BY_SEVERITY = (
     "unknown", "failed", "cancelled", "refused", "locked", "waiting",
     "removed", "blocked", "planned", "applied", "unchanged",
 )  # fmt: skip
-"""Every status, the gravest first."""
+"""Every status, the most severe first."""
 _COUNTED = (
     ("delete", "delete", "deletes"),
     ("replace", "replacement", "replacements"),
@@ -27,25 +27,25 @@ _COUNTED = (
 
 
 class Risk(Struct, frozen=True, kw_only=True):
-    """An object that would be lost, or of which this version cannot say what would happen to it."""
+    """A resource that would be deleted or forgotten, or whose change this version does not understand."""
 
     address: str
     what: str
-    """`deleted because it is no longer in the configuration`"""
+    """Such as `deleted: no longer in the configuration`."""
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """What the guard said, and by which rule."""
+    """A reason of the guard."""
 
     code: str
     message: str
     address: str | None = None
     rule: str = ""
-    """The rule in a few words: `protected type aws_db_instance`."""
+    """A short name: `protected type aws_db_instance`."""
 
 
 class Trouble(Struct, frozen=True, kw_only=True):
-    """An error, with its place in the source where there is one."""
+    """An error or a finding, with its place in the source if there is one."""
 
     code: str
     message: str
@@ -67,11 +67,11 @@ class StackReport(MaskedStruct, frozen=True, kw_only=True):
     troubles: tuple[Trouble, ...] = ()
     notes: tuple[str, ...] = ()
     remains: tuple[str, ...] = ()
-    """Of a removed stack: what its state still holds."""
+    """Of a removed stack: the resources still in its state."""
     diff: tuple[str, ...] = ()
-    """The plan, line by line; each begins with a sign."""
+    """The lines of the plan; each starts with a sign."""
     diff_cut: bool = False
-    """There is more of the plan than stands here."""
+    """Whether the plan is longer than `diff`."""
     digest: str | None = None
     run: str | None = None
 
@@ -80,10 +80,9 @@ class StackReport(MaskedStruct, frozen=True, kw_only=True):
         return counts_text(self.counts)
 
     @property
-    def needs_a_look(self) -> bool:
-        """Whether there is more to say of it than its row does."""
-        grave = self.status not in {"planned", "applied", "unchanged"}
-        return grave or bool(self.rules) or bool(self.risks and self.status == "planned")
+    def needs_attention(self) -> bool:
+        severe = self.status not in {"planned", "applied", "unchanged"}
+        return severe or bool(self.rules) or bool(self.risks and self.status == "planned")
 
 
 class ChangeReport(Struct, frozen=True, kw_only=True):
@@ -93,40 +92,40 @@ class ChangeReport(Struct, frozen=True, kw_only=True):
     """`3 of 214 stacks are touched by 2 changed files`"""
     stacks: tuple[StackReport, ...]
     troubles: tuple[Trouble, ...] = ()
-    """What kept the whole change from being done: then there are no stacks."""
+    """Errors of the whole change: then there are no stacks."""
     findings: tuple[Trouble, ...] = ()
-    """Errors that the checks found, and that the guard did not speak of already."""
+    """Errors of the checks that the guard does not report."""
     warnings: tuple[Trouble, ...] = ()
-    """What only plans showed, and is no error: nobody finds it again in the code."""
+    """Warnings about plans, which have no place in the code."""
     found: str = ""
-    """All that they found in a few words: `2 errors, 5 warnings`."""
+    """A summary of the findings: `2 errors, 5 warnings`."""
 
     @property
     def ordered(self) -> list[StackReport]:
-        """The gravest first; among equals those that lose something, then by name."""
-        return sorted(self.stacks, key=lambda one: (gravity(one.status), not one.risks, one.name))
+        """By severity; then those that delete something, then by name."""
+        return sorted(self.stacks, key=lambda stack: (severity(stack.status), not stack.risks, stack.name))
 
     @property
     def statuses(self) -> Counter[str]:
-        return Counter(one.status for one in self.stacks)
+        return Counter(stack.status for stack in self.stacks)
 
     @property
     def totals(self) -> dict[str, int]:
         total: Counter[str] = Counter()
-        for one in self.stacks:
-            total.update(one.counts)
+        for stack in self.stacks:
+            total.update(stack.counts)
         return {name: total[name] for name, _, _ in _COUNTED}
 
 
-def gravity(status: str) -> int:
-    """A status that is not known counts as the gravest."""
-    return GRAVE_FIRST.index(status) if status in GRAVE_FIRST else -1
+def severity(status: str) -> int:
+    """An unknown status is the most severe."""
+    return BY_SEVERITY.index(status) if status in BY_SEVERITY else -1
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """`1 delete, 2 replacements, 4 new`: what loses something first."""
+    """Such as `1 delete, 2 replacements, 4 new`."""
     return ", ".join(
-        f"{counts[name]} {one if counts[name] == 1 else many}"
-        for name, one, many in _COUNTED
+        f"{counts[name]} {singular if counts[name] == 1 else plural}"
+        for name, singular, plural in _COUNTED
         if counts.get(name)
     )

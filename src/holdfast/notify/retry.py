@@ -1,4 +1,4 @@
-"""When to ask GitHub again, and when to give up. Its own rules: what it asks for is waited, never less."""
+"""When to retry a request to GitHub, and when to give up. Waits at least as long as GitHub asks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from holdfast.system import clock
 from holdfast.system.http import Response
 
-MOST_TRIES = 6
+MAX_TRIES = 6
 _LIMITED = frozenset({403, 429})
 _SECONDARY_PAUSE = 60.0
-"""GitHub: "wait for at least one minute", and longer each time, where it does not say how long."""
+"""GitHub: "wait for at least one minute", and longer each time, if it does not say how long."""
 _SERVER_FAULT = 500
 _TIMED_OUT = 408
 
 
-def limited(answer: Response) -> bool:
-    """Whether an answer says "too often", and not "you may not"."""
+def is_rate_limited(answer: Response) -> bool:
+    """As opposed to forbidden."""
     return answer.status in _LIMITED and (
         answer.status == 429  # noqa: PLR2004 - its name is Too Many Requests
         or "retry-after" in answer.headers
@@ -26,18 +26,18 @@ def limited(answer: Response) -> bool:
 
 
 def pause_after(answer: Response | None, attempt: int, *, now: float, chance: float) -> float | None:
-    """How long to wait before the next try, from the first (0) on; None where another is no use.
+    """Seconds before the next try (`attempt` starts at 0); None if a retry is useless.
 
-    No answer at all, or a fault of the server, is tried again soon; a limit when it is over.
+    Server errors and missing answers are retried soon; a rate limit when it ends.
     """
     if answer is None or answer.status >= _SERVER_FAULT or answer.status == _TIMED_OUT:
         return float(2**attempt) * (0.5 + chance / 2)
-    if not limited(answer):
+    if not is_rate_limited(answer):
         return None
-    return _until_free(answer.headers, attempt, now) + chance
+    return _rate_limit_pause(answer.headers, attempt, now) + chance
 
 
-def _until_free(headers: Mapping[str, str], attempt: int, now: float) -> float:
+def _rate_limit_pause(headers: Mapping[str, str], attempt: int, now: float) -> float:
     after, reset = headers.get("retry-after"), headers.get("x-ratelimit-reset")
     if after is not None and after.strip().isdecimal():
         return float(after)
@@ -46,8 +46,8 @@ def _until_free(headers: Mapping[str, str], attempt: int, now: float) -> float:
     return _SECONDARY_PAUSE * float(2**attempt)
 
 
-class OutOfPatienceError(Exception):
-    """There is no time left for what the other side asks for."""
+class RetriesExhaustedError(Exception):
+    """No time or tries are left."""
 
     def __init__(self, needed: float) -> None:
         super().__init__(f"another {needed:.0f} seconds would be needed")
@@ -55,7 +55,7 @@ class OutOfPatienceError(Exception):
 
 
 class RetryLimits:
-    """A limit of time and of tries for one piece of telling, whatever the other side does."""
+    """Limits the time and the number of tries of one notification."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class RetryLimits:
     def left(self) -> float:
         return max(0.0, self._end - self._monotonic())
 
-    def again(self, answer: Response | None) -> bool:
-        """Wait as long as is asked for, and say True; False where another try is no use."""
+    def wait(self, answer: Response | None) -> bool:
+        """Wait before the next try; False if a retry is useless."""
         needed = pause_after(answer, self._attempt, now=self._now(), chance=self._chance())
         if needed is None:
             return False
         self._attempt += 1
-        if self._attempt >= MOST_TRIES or needed >= self.left:
-            raise OutOfPatienceError(needed)
+        if self._attempt >= MAX_TRIES or needed >= self.left:
+            raise RetriesExhaustedError(needed)
         self._pause(needed)
         return True

@@ -1,4 +1,4 @@
-"""The answer in one line: may this be merged, and if not, why."""
+"""The verdict: whether the change may be merged, and if not, why."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import StrEnum
 
 from holdfast.notify.report import ChangeReport, StackReport, counts_text
 
-_LOSSES = ("delete", "replace", "forget")
+_DELETING = ("delete", "replace", "forget")
 
 
 class Verdict(StrEnum):
-    """The gravest first. Machines read these words in the output `verdict`."""
+    """The most severe first. The output `verdict` has these values."""
 
     UNKNOWN = "unknown"
     FAILED = "failed"
@@ -48,48 +48,48 @@ SIGNS = {
     Verdict.NOTHING: "✅",
 }
 _OF_PLAN = {
-    Verdict.UNKNOWN: "Do not merge: nobody knows how the last apply of {stacks} ended",
+    Verdict.UNKNOWN: "Do not merge: the outcome of the last apply of {stacks} is unknown",
     Verdict.FAILED: "Do not merge: {stacks} could not be planned",
     Verdict.REFUSED: "Do not merge: {stacks} {are} refused",
     Verdict.LOCKED: "Not yet: {stacks} {are} locked; plan again later",
-    Verdict.APPROVAL: "Not without an approval: {stacks} {need} one before apply",
-    Verdict.CAREFUL: "May be merged, with care: {losses}",
+    Verdict.APPROVAL: "Approval needed: {stacks} {need} one before apply",
+    Verdict.CAREFUL: "May be merged, with care: {careful}",
     Verdict.READY: "May be merged: {all} in {stacks}",
-    Verdict.APPLIED: "May be merged: nothing is left to do",
-    Verdict.NOTHING: "May be merged: nothing would change",
+    Verdict.APPLIED: "May be merged: everything is applied",
+    Verdict.NOTHING: "May be merged: no changes",
 }
 _OF_APPLY = {
-    Verdict.UNKNOWN: "Nobody knows how the apply of {stacks} ended",
+    Verdict.UNKNOWN: "The outcome of the apply of {stacks} is unknown",
     Verdict.FAILED: "Failed: {stacks}",
     Verdict.REFUSED: "Not applied: {stacks} {are} refused",
     Verdict.LOCKED: "Not applied: {stacks} {are} locked",
     Verdict.APPROVAL: "Not applied yet: {stacks} {need} an approval",
-    Verdict.CAREFUL: "Not all was applied: look at {stacks}",
-    Verdict.READY: "Planned and not applied: {stacks}",
+    Verdict.CAREFUL: "Partly applied: check {stacks}",
+    Verdict.READY: "Planned, not applied: {stacks}",
     Verdict.APPLIED: "Applied: {all} in {stacks}",
     Verdict.NOTHING: "Nothing to do",
 }
 
 
 def verdict_of_stack(stack: StackReport) -> Verdict:
-    """What is not known is not fine; a plan that loses something, or that a rule speaks of, is looked at."""
-    found = _OF_STATUS.get(stack.status, Verdict.UNKNOWN)
-    if found in (Verdict.READY, Verdict.NOTHING) and stack.decision != "allow":
+    """An unknown status is not fine; a plan that deletes something or has a rule's reason needs care."""
+    verdict = _OF_STATUS.get(stack.status, Verdict.UNKNOWN)
+    if verdict in (Verdict.READY, Verdict.NOTHING) and stack.decision != "allow":
         return Verdict.APPROVAL if stack.decision == "approval" else Verdict.REFUSED
-    return Verdict.CAREFUL if found is Verdict.READY and (stack.risks or stack.rules) else found
+    return Verdict.CAREFUL if verdict is Verdict.READY and (stack.risks or stack.rules) else verdict
 
 
 def verdict_of(report: ChangeReport) -> Verdict:
     if report.troubles:
         return Verdict.FAILED
-    found = {verdict_of_stack(stack) for stack in report.stacks}
+    verdicts = {verdict_of_stack(stack) for stack in report.stacks}
     if report.findings and report.operation == "plan":
-        found.add(Verdict.CAREFUL)
-    return next((verdict for verdict in Verdict if verdict in found), Verdict.NOTHING)
+        verdicts.add(Verdict.CAREFUL)
+    return next((verdict for verdict in Verdict if verdict in verdicts), Verdict.NOTHING)
 
 
 def verdict_line(report: ChangeReport) -> str:
-    """The first line that a person reads. Made of our own words and numbers only."""
+    """The first line of the report: fixed text and numbers only."""
     verdict = verdict_of(report)
     if report.troubles:
         nothing = "Do not merge: nothing could be planned"
@@ -100,19 +100,19 @@ def verdict_line(report: ChangeReport) -> str:
         are="is" if same == 1 else "are",
         need="needs" if same == 1 else "need",
         all=counts_text(report.totals) or "no resource changes",
-        losses=_careful(report) or f"look at {_stacks(same, len(report.stacks))}",
+        careful=_careful(report) or f"check {_stacks(same, len(report.stacks))}",
     )
     return f"{SIGNS[verdict]} {words}"
 
 
 def _careful(report: ChangeReport) -> str:
-    losses = counts_text({name: number for name, number in report.totals.items() if name in _LOSSES})
+    deleting = counts_text({name: number for name, number in report.totals.items() if name in _DELETING})
     number = len(report.findings)
     errors = f"{number} error{'s' if number != 1 else ''} found by the checks" if number else ""
-    return ", ".join(part for part in (losses, errors) if part)
+    return ", ".join(part for part in (deleting, errors) if part)
 
 
-def _stacks(some: int, of: int) -> str:
-    if some == of:
+def _stacks(number: int, of: int) -> str:
+    if number == of:
         return f"{of} stack{'s' if of != 1 else ''}"
-    return f"{some} of {of} stacks"
+    return f"{number} of {of} stacks"

@@ -15,7 +15,7 @@ from reports_made import losing, ready, refused, report
 from holdfast.kernel.errors import Problem
 from holdfast.notify.actions import read_run
 from holdfast.notify.comment import marker
-from holdfast.notify.publish import REPORT_FILE, Telling, tell
+from holdfast.notify.publish import REPORT_FILE, Publication, publish
 from holdfast.notify.report import ChangeReport
 from holdfast.notify.retry import RetryLimits
 from holdfast.system.environment import Environment
@@ -53,20 +53,20 @@ class Job:
             "RUNNER_TEMP": str(folder),
         }
 
-    def tell(self, change: ChangeReport, seconds: float = 150.0, **variables: str) -> tuple[Problem, ...]:
+    def publish(self, change: ChangeReport, seconds: float = 150.0, **variables: str) -> tuple[Problem, ...]:
         (self.folder / "event.json").write_text(json.dumps(self.event))
         given = {**self.variables, **variables}
         environment = Environment(variables={name: one for name, one in given.items() if one})
         run, problems = read_run(environment)
-        telling = Telling(report=change, run=run, exit_code=0, environment=environment)
-        patience = RetryLimits(
+        telling = Publication(report=change, run=run, exit_code=0, environment=environment)
+        limits = RetryLimits(
             seconds,
             pause=self.waited.append,
             monotonic=lambda: sum(self.waited),
             now=lambda: NOW + sum(self.waited),
             chance=lambda: 0.0,
         )
-        return (*problems, *tell(telling, self.said.append, patience))
+        return (*problems, *publish(telling, self.said.append, limits))
 
 
 @pytest.fixture
@@ -80,8 +80,8 @@ def codes(problems: tuple[Problem, ...]) -> list[str]:
 
 def test_one_comment_is_written_and_then_rewritten(job: Job, github: GithubServer) -> None:
     """The second report stands in the place of the first."""
-    assert job.tell(report(refused("prod/db", "x.y"))) == ()
-    assert job.tell(report(ready("prod/db")), GITHUB_RUN_NUMBER="6") == ()
+    assert job.publish(report(refused("prod/db", "x.y"))) == ()
+    assert job.publish(report(ready("prod/db")), GITHUB_RUN_NUMBER="6") == ()
     (body,) = github.bodies(7)
     assert body.startswith("## ✅ May be merged: 1 new in 1 stack")
     assert body.endswith(marker(NAME, (6, 1)))
@@ -92,7 +92,7 @@ def test_it_is_found_behind_many_others(job: Job, github: GithubServer) -> None:
     for number in range(250):
         github.write(7, f"comment {number}", author="ann")
     ours = github.write(7, f"old\n\n{marker(NAME, (1, 1))}")
-    assert job.tell(report(ready("a"))) == ()
+    assert job.publish(report(ready("a"))) == ()
     assert github.asked("GET") == 3
     assert [call.path for call in github.calls if call.method == "PATCH"] == [
         f"/repos/acme/infra/issues/comments/{ours}"
@@ -103,7 +103,7 @@ def test_it_is_found_behind_many_others(job: Job, github: GithubServer) -> None:
 def test_a_faked_marker_is_ignored(job: Job, github: GithubServer) -> None:
     """Somebody else's comment with our marker is neither edited nor believed."""
     github.write(7, f"all fine!\n\n{marker(NAME, (99, 1))}", author="mallory")
-    assert job.tell(report(ready("a"))) == ()
+    assert job.publish(report(ready("a"))) == ()
     assert github.bodies(7)[0].startswith("all fine!")
     assert github.bodies(7)[1].startswith("## ✅")
 
@@ -112,11 +112,11 @@ def test_of_two_old_ones_the_first_is_kept_and_the_second_retired(job: Job, gith
     """Nobody reads an old verdict in the place of the new one."""
     github.write(7, f"old\n\n{marker(NAME, (1, 1))}")
     github.write(7, f"✅ May be merged\n\n{marker(NAME, (2, 1))}")
-    assert job.tell(report(refused("a", "x.y"))) == ()
+    assert job.publish(report(refused("a", "x.y"))) == ()
     first, second = github.bodies(7)
     assert first.startswith("## ⛔")
-    assert second == "This report was replaced by a newer one, in an earlier comment here."
-    assert job.tell(report(refused("a", "x.y"))) == ()
+    assert second == "This report was replaced by a newer one in an earlier comment."
+    assert job.publish(report(refused("a", "x.y"))) == ()
     assert github.asked("PATCH") == 3
 
 
@@ -124,16 +124,16 @@ def test_an_author_other_than_the_workflow_is_known_too(tmp_path: Path) -> None:
     """With the token of an app or a person, the comment is found by that author."""
     with GithubServer(author="infra-bot[bot]") as github:
         job = Job(tmp_path, github.api)
-        assert job.tell(report(ready("a"))) == ()
-        assert job.tell(report(ready("a"))) == ()
+        assert job.publish(report(ready("a"))) == ()
+        assert job.publish(report(ready("a"))) == ()
         assert len(github.bodies(7)) == 1
 
 
 def test_where_nobody_says_who_we_are_it_is_the_workflow(job: Job, github: GithubServer) -> None:
     """A server without that question: the author is the one that workflows write as."""
     github.knows_viewer = False
-    assert job.tell(report(ready("a"))) == ()
-    assert job.tell(report(ready("a"))) == ()
+    assert job.publish(report(ready("a"))) == ()
+    assert job.publish(report(ready("a"))) == ()
     assert len(github.bodies(7)) == 1
 
 
@@ -142,10 +142,10 @@ def test_two_hundred_stacks_are_not_too_long(job: Job, github: GithubServer) -> 
     stacks = [
         losing(f"account-{number:03}/db", *(f"x.y[{one}]" for one in range(60))) for number in range(200)
     ]
-    assert job.tell(report(*stacks)) == ()
+    assert job.publish(report(*stacks)) == ()
     (body,) = github.bodies(7)
     assert 0.9 * LONGEST < len(body) <= LONGEST
-    assert "Left out for want of room" in body
+    assert "Omitted to save space" in body
     assert (job.folder / "summary.md").stat().st_size <= 1024 * 1024
     assert (job.folder / REPORT_FILE).read_text().count("deleted because its key is gone") == 200 * 60
 
@@ -173,7 +173,7 @@ def test_a_limit_is_waited_for_and_a_fault_tried_again(
 ) -> None:
     """As long as GitHub asks for, and then it is done."""
     github.to_come.append(Misbehaviour(method=method, **wrong))
-    assert job.tell(report(ready("a"))) == ()
+    assert job.publish(report(ready("a"))) == ()
     assert job.waited == [seconds]
     assert len(github.bodies(7)) == 1
 
@@ -182,7 +182,7 @@ def test_a_limit_is_waited_for_and_a_fault_tried_again(
 def test_a_lost_answer_makes_no_second_comment(job: Job, github: GithubServer, wrong: dict[str, Any]) -> None:
     """Written, and the answer lost: before another try it is looked for."""
     github.to_come.append(Misbehaviour(method="POST", done=True, **wrong))
-    assert job.tell(report(ready("a"))) == ()
+    assert job.publish(report(ready("a"))) == ()
     assert len(github.bodies(7)) == 1
 
 
@@ -192,7 +192,7 @@ def test_a_limit_that_is_too_far_away_is_a_warning(job: Job, github: GithubServe
     github.to_come.append(
         Misbehaviour(method="GET", status=403, headers=limited, message="API rate limit exceeded")
     )
-    (problem,) = job.tell(report(ready("a")))
+    (problem,) = job.publish(report(ready("a")))
     assert (problem.code, job.waited) == ("HF-TELL-2", [])
     assert "API rate limit exceeded" in problem.message
     assert problem.hint is not None
@@ -203,7 +203,7 @@ def test_a_limit_that_is_too_far_away_is_a_warning(job: Job, github: GithubServe
 def test_a_server_that_is_broken_is_a_warning(job: Job, github: GithubServer) -> None:
     """After a few tries, and in bounded time."""
     github.to_come.extend(Misbehaviour(method="GET") for _ in range(20))
-    assert codes(job.tell(report(ready("a")))) == ["HF-TELL-2"]
+    assert codes(job.publish(report(ready("a")))) == ["HF-TELL-2"]
     assert sum(job.waited) < 150
     assert github.asked("GET") == 6
 
@@ -212,7 +212,7 @@ def test_an_answer_that_does_not_come_is_a_warning(job: Job, github: GithubServe
     """Each request has a limit of time too."""
     github.to_come.append(Misbehaviour(method="GET", held=threading.Event()))
     held = github.to_come[0].held
-    assert codes(job.tell(report(ready("a")), seconds=0.3)) == ["HF-TELL-2"]
+    assert codes(job.publish(report(ready("a")), seconds=0.3)) == ["HF-TELL-2"]
     assert held is not None
     held.set()
 
@@ -224,14 +224,14 @@ def test_without_permission_it_is_a_warning(job: Job, github: GithubServer, *, f
     base = {"sha": "b" * 40, "repo": {"full_name": "acme/infra"}}
     head = {"sha": "a" * 40, "repo": {"full_name": "ann/infra" if fork else "acme/infra"}}
     job.event = {"pull_request": {"number": 7, "head": head, "base": base}}
-    (problem,) = job.tell(report(ready("a")))
+    (problem,) = job.publish(report(ready("a")))
     assert (problem.code, job.waited) == ("HF-TELL-1", [])
     assert ("fork" if fork else "pull-requests: write") in str(problem.hint)
 
 
 def test_a_wrong_token_is_a_warning_that_does_not_name_it(job: Job, github: GithubServer) -> None:
     """Refused, said, and not shown."""
-    found = job.tell(report(ready("a")), GITHUB_TOKEN="ghs_wrong")
+    found = job.publish(report(ready("a")), GITHUB_TOKEN="ghs_wrong")
     assert codes(found) == ["HF-TELL-1"]
     assert "ghs_wrong" not in repr(found) + repr(job.said)
     assert github.bodies(7) == []
@@ -239,8 +239,8 @@ def test_a_wrong_token_is_a_warning_that_does_not_name_it(job: Job, github: Gith
 
 def test_without_a_token_or_with_an_open_line_nothing_is_sent(job: Job, github: GithubServer) -> None:
     """The token goes over TLS or not at all."""
-    assert codes(job.tell(report(ready("a")), GITHUB_TOKEN="")) == ["HF-TELL-3"]
-    assert codes(job.tell(report(ready("a")), GITHUB_API_URL="http://github.example")) == ["HF-TELL-4"]
+    assert codes(job.publish(report(ready("a")), GITHUB_TOKEN="")) == ["HF-TELL-3"]
+    assert codes(job.publish(report(ready("a")), GITHUB_API_URL="http://github.example")) == ["HF-TELL-4"]
     assert github.calls == []
 
 
@@ -250,7 +250,7 @@ def test_the_token_stays_with_its_host(job: Job, github: GithubServer) -> None:
         github.write(7, f"comment {number}", author="ann")
     with GithubServer() as other:
         github.next_page_at = other.api
-        assert codes(job.tell(report(ready("a")))) == ["HF-TELL-8"]
+        assert codes(job.publish(report(ready("a")))) == ["HF-TELL-8"]
         assert other.calls == []
     assert {call.token for call in github.calls} == {f"Bearer {TOKEN}"}
 
@@ -258,7 +258,7 @@ def test_the_token_stays_with_its_host(job: Job, github: GithubServer) -> None:
 def test_a_comment_that_is_not_taken_is_a_warning(job: Job, github: GithubServer) -> None:
     """Whatever the reason, it is passed on."""
     github.to_come.append(Misbehaviour(method="POST", status=422, message="Body is too long"))
-    (problem,) = job.tell(report(ready("a")))
+    (problem,) = job.publish(report(ready("a")))
     assert problem.code == "HF-TELL-7"
     assert "Body is too long" in problem.message
 
@@ -266,21 +266,21 @@ def test_a_comment_that_is_not_taken_is_a_warning(job: Job, github: GithubServer
 def test_an_older_run_keeps_quiet(job: Job, github: GithubServer) -> None:
     """The report of a newer push stays."""
     github.write(7, f"newer\n\n{marker(NAME, (9, 1))}")
-    assert job.tell(report(ready("a"))) == ()
+    assert job.publish(report(ready("a"))) == ()
     assert github.bodies(7) == [f"newer\n\n{marker(NAME, (9, 1))}"]
 
 
 def test_a_push_has_no_comment_and_no_warning(job: Job, github: GithubServer) -> None:
     """After the merge there is a summary and outputs; nobody is asked."""
     job.event = {"ref": "refs/heads/main"}
-    assert job.tell(report(ready("a"))) == ()
+    assert job.publish(report(ready("a"))) == ()
     assert github.calls == []
     assert "verdict<<holdfast_" in (job.folder / "outputs").read_text()
 
 
 def test_files_that_cannot_be_written_are_warnings(job: Job, github: GithubServer) -> None:
     """And everything else is told all the same."""
-    found = job.tell(
+    found = job.publish(
         report(refused("a", "x.y")), GITHUB_STEP_SUMMARY="/nowhere/s", GITHUB_OUTPUT="/nowhere/o"
     )
     assert codes(found) == ["HF-TELL-5", "HF-TELL-5"]
@@ -292,7 +292,7 @@ def test_a_summary_leaves_room_for_what_is_there(job: Job) -> None:
     """Another tool wrote to the same summary before: together they stay within the limit."""
     (job.folder / "summary.md").write_text("x" * 1_000_000 + "\n")
     stacks = [losing(f"s{number:03}", *(f"x.y[{one}]" for one in range(60))) for number in range(200)]
-    assert job.tell(report(*stacks)) == ()
+    assert job.publish(report(*stacks)) == ()
     written = (job.folder / "summary.md").read_text()
     assert len(written.encode()) <= 1024 * 1024
     assert "## ⚠️ May be merged, with care" in written
@@ -301,7 +301,7 @@ def test_a_summary_leaves_room_for_what_is_there(job: Job) -> None:
 def test_a_full_summary_is_left_alone(job: Job, github: GithubServer) -> None:
     """Past its limit GitHub would drop all of it: what others wrote is not put at risk."""
     (job.folder / "summary.md").write_text("x" * (1024 * 1024 - 5000))
-    (problem,) = job.tell(report(ready("a")))
+    (problem,) = job.publish(report(ready("a")))
     assert problem.code == "HF-TELL-5"
     assert (job.folder / "summary.md").stat().st_size == 1024 * 1024 - 5000
     assert len(github.bodies(7)) == 1
@@ -325,5 +325,5 @@ def test_what_nobody_foresaw_harms_nothing(job: Job, github: GithubServer) -> No
             raise RuntimeError(line)
 
     job.said = Broken()
-    assert codes(job.tell(report(refused("a", "x.y")))) == ["HF-TELL-9"]
+    assert codes(job.publish(report(refused("a", "x.y")))) == ["HF-TELL-9"]
     assert len(github.bodies(7)) == 1

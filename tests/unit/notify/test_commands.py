@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reports_made import checked, failed, losing, plain, ready, refused, report
 
-from holdfast.notify.commands import annotation_lines, folded
+from holdfast.notify.commands import annotation_lines, log_group
 from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.report import ChangeReport, Trouble
 from holdfast.system.workflow_commands import escape_commands
@@ -60,11 +60,11 @@ def test_what_is_printed_is_no_command() -> None:
 
 def test_a_fold_needs_a_token_that_cannot_be_guessed() -> None:
     """Else a plan could end the silence itself."""
-    assert folded("t", ["::error::x"], "0" * 32) == [
+    assert log_group("t", ["::error::x"], "0" * 32) == [
         "::group::t", f"::stop-commands::{'0' * 32}", ": :error::x", f"::{'0' * 32}::", "::endgroup::",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="guess"):
-        folded("t", [], "token")
+        log_group("t", [], "token")
 
 
 def test_outputs_are_there_for_later_steps() -> None:

@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 from reports_made import DIGEST, checked, failed, losing, plain, ready, refused, report
 
-from holdfast.notify.markdown import Surroundings, markdown
+from holdfast.notify.markdown import Frame, markdown
 from holdfast.notify.report import ChangeReport, StackReport, Trouble
-from holdfast.notify.size_budget import COMMENT, SUMMARY, Room, characters
+from holdfast.notify.size_budget import COMMENT, SUMMARY, SizeBudget, characters
 from holdfast.notify.verdict import Verdict, verdict_of
 
 GITHUBS_LIMIT = 65_536
@@ -27,7 +27,7 @@ def test_the_answer_comes_first_then_danger_then_rows_then_plans() -> None:
     places = [
         text.index(part)
         for part in (
-            "### What needs a person",
+            "### Needs attention",
             "- `aws_db_instance.main` `deleted because its key is gone`<br>**HF-GUARD-1** `deletions in prod",
             f"--override {DIGEST}",
             "| ⛔ | `prod/db` | 1 delete | refused HF-GUARD-1 |",
@@ -66,11 +66,11 @@ def test_what_the_checks_found_stands_behind_the_rows() -> None:
     rows, errors = text.index("| ✅ | `dev/q`"), text.index("**Checks:** 2 errors, 5 warnings")
     assert rows < errors < text.index("<details>")
     assert "\n\n- ⛔ `HF207` `a/main.tf:1` `a secret, 1`\n- ⛔ `HF207` `a/main.tf:2` `a secret, 2`\n" in text
-    many = markdown(checked(ready("dev/q"), errors=90), Room(size=4000, measure=characters))
+    many = markdown(checked(ready("dev/q"), errors=90), SizeBudget(size=4000, measure=characters))
     assert len(many) <= 4000
     shown = many.count("HF207")
     assert 0 < shown < 90
-    assert f"**{90 - shown} more things that need a person**" in many
+    assert f"**{90 - shown} more action items**" in many
 
 
 def test_what_is_lost_without_a_refusal_is_named_too() -> None:
@@ -88,7 +88,7 @@ def test_a_failure_says_what_where_and_how_to_go_on() -> None:
 def test_a_removed_stack_says_what_it_leaves() -> None:
     """What its state still holds, and the notes."""
     text = markdown(report(StackReport(name="a", status="removed", remains=("x.y",), notes=("look",))))
-    assert "- still in its state: `x.y`\n- `look`" in text
+    assert "- still in the state: `x.y`\n- `look`" in text
 
 
 def test_an_approval_names_the_command() -> None:
@@ -120,7 +120,7 @@ def big(number: int, lines: int) -> StackReport:
 def test_two_hundred_stacks_fit_a_comment_with_a_row_each(lines: int) -> None:
     """All rows and all danger are there; plans fill what is left; what is missing is said, and where."""
     dangerous = [refused(f"prod/{number}", f"aws_db_instance.d{number}") for number in range(20)]
-    around = Surroundings(where="commit `x`", in_full="[job summary](https://x)", end="<!-- end -->")
+    around = Frame(where="commit `x`", in_full="[job summary](https://x)", end="<!-- end -->")
     text = markdown(report(*(big(number, lines) for number in range(180)), *dangerous), COMMENT, around)
     assert characters(text) <= GITHUBS_LIMIT
     assert text.count("\n| ") == 200 + 1
@@ -128,7 +128,7 @@ def test_two_hundred_stacks_fit_a_comment_with_a_row_each(lines: int) -> None:
     assert text.rstrip().endswith("<!-- end -->")
     assert text.count("<details>") == text.count("</details>") > 5
     if lines > 2:
-        assert "Left out for want of room: all or part of the plan of " in text
+        assert "Omitted to save space: all or part of the plan of " in text
         assert "In full: [job summary](https://x)." in text
         assert characters(text) > 0.9 * COMMENT.size if COMMENT.size else False
 
@@ -138,11 +138,11 @@ def test_more_danger_than_room_is_counted_and_leaves_room_for_rows() -> None:
     text = markdown(
         report(*(refused(f"prod/{number:03}", *(f"x.y{one}" for one in range(50))) for number in range(300))),
         COMMENT,
-        Surroundings(in_full="the job summary"),
+        Frame(in_full="the job summary"),
     )
     assert characters(text) <= GITHUBS_LIMIT
     assert text.count("| ⛔ |") > 200
-    assert "more things that need a person**" in text
+    assert "more action items**" in text
     assert "In full: the job summary." in text
 
 
@@ -173,7 +173,7 @@ def test_the_summary_takes_what_a_comment_cannot() -> None:
 def test_a_small_room_is_kept_too(size: int) -> None:
     """Whatever the room, it is not exceeded, and the verdict is there."""
     stacks = [refused(f"prod/{number}", *(f"x.y{one}" for one in range(20))) for number in range(40)]
-    text = markdown(report(*stacks), Room(size=size, measure=characters), Surroundings(end="<!-- end -->"))
+    text = markdown(report(*stacks), SizeBudget(size=size, measure=characters), Frame(end="<!-- end -->"))
     assert characters(text) <= size
     assert text.startswith("## ⛔ Do not merge")
     assert text.endswith("<!-- end -->\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.notify.retry import MOST_TRIES, OutOfPatienceError, RetryLimits, pause_after
+from holdfast.notify.retry import MAX_TRIES, RetriesExhaustedError, RetryLimits, pause_after
 from holdfast.system.http import Response
 
 NOW = 1_000_000.0
@@ -60,27 +60,25 @@ def test_longer_each_time() -> None:
     assert [paused(answer(429), attempt) for attempt in range(3)] == [60, 120, 240]
 
 
-def test_patience_ends_with_its_time() -> None:
+def test_limits_ends_with_its_time() -> None:
     """A wait that does not fit is not begun: a report is not worth it."""
     waited: list[float] = []
-    patience = RetryLimits(
+    limits = RetryLimits(
         20.0, pause=waited.append, monotonic=lambda: sum(waited), now=lambda: NOW, chance=lambda: 0.0
     )
-    assert patience.again(answer(403, retry_after="15"))
-    with pytest.raises(OutOfPatienceError) as raised:
-        patience.again(answer(403, retry_after="15"))
+    assert limits.wait(answer(403, retry_after="15"))
+    with pytest.raises(RetriesExhaustedError) as raised:
+        limits.wait(answer(403, retry_after="15"))
     assert waited == [15.0]
     assert raised.value.needed == 15.0
 
 
-def test_patience_ends_with_its_tries() -> None:
+def test_limits_ends_with_its_tries() -> None:
     """Faults without an end are not asked for without an end."""
     waited: list[float] = []
-    patience = RetryLimits(
-        1e9, pause=waited.append, monotonic=lambda: 0.0, now=lambda: NOW, chance=lambda: 0.0
-    )
-    for _ in range(MOST_TRIES - 1):
-        assert patience.again(None)
-    with pytest.raises(OutOfPatienceError):
-        patience.again(None)
-    assert len(waited) == MOST_TRIES - 1
+    limits = RetryLimits(1e9, pause=waited.append, monotonic=lambda: 0.0, now=lambda: NOW, chance=lambda: 0.0)
+    for _ in range(MAX_TRIES - 1):
+        assert limits.wait(None)
+    with pytest.raises(RetriesExhaustedError):
+        limits.wait(None)
+    assert len(waited) == MAX_TRIES - 1

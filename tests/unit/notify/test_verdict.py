@@ -15,18 +15,18 @@ from holdfast.plans.status import RESULTS, Status
 @pytest.mark.parametrize(
     ("stacks", "line"),
     [
-        ([], "✅ May be merged: nothing would change"),
-        ([plain("a", "unchanged")], "✅ May be merged: nothing would change"),
+        ([], "✅ May be merged: no changes"),
+        ([plain("a", "unchanged")], "✅ May be merged: no changes"),
         ([ready("a"), plain("b", "unchanged")], "✅ May be merged: 1 new in 1 of 2 stacks"),
         ([ready("a"), losing("b", "x.y", "x.z")], "⚠️ May be merged, with care: 2 deletes"),
-        ([ready("a"), plain("b", "removed")], "⚠️ May be merged, with care: look at 1 of 2 stacks"),
-        ([plain("b", "waiting")], "✋ Not without an approval: 1 stack needs one before apply"),
+        ([ready("a"), plain("b", "removed")], "⚠️ May be merged, with care: check 1 of 2 stacks"),
+        ([plain("b", "waiting")], "✋ Approval needed: 1 stack needs one before apply"),
         ([plain("b", "locked")], "⏳ Not yet: 1 stack is locked; plan again later"),
         ([refused("a", "x.y"), ready("b")], "⛔ Do not merge: 1 of 2 stacks is refused"),
         ([refused("a", "x.y"), failed("b")], "⛔ Do not merge: 1 of 2 stacks could not be planned"),
         (
             [plain("a", "unknown"), failed("b")],
-            "⛔ Do not merge: nobody knows how the last apply of 1 of 2 stacks ended",
+            "⛔ Do not merge: the outcome of the last apply of 1 of 2 stacks is unknown",
         ),
     ],
 )
@@ -59,7 +59,7 @@ def test_errors_of_the_checks_are_a_reason_to_look(found: ChangeReport, line: st
     [
         ([plain("a", "applied")], "✅ Applied: no resource changes in 1 stack"),
         ([plain("a", "applied"), plain("b", "cancelled")], "⛔ Failed: 1 of 2 stacks"),
-        ([plain("a", "unknown")], "⛔ Nobody knows how the apply of 1 stack ended"),
+        ([plain("a", "unknown")], "⛔ The outcome of the apply of 1 stack is unknown"),
         ([plain("a", "unchanged")], "✅ Nothing to do"),
     ],
 )

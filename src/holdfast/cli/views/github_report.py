@@ -52,7 +52,7 @@ class PlanReport:
     def write_folded(self) -> None:
         """In GitHub Actions, write each plan to the log as a folded group."""
         from holdfast.notify.actions import in_actions
-        from holdfast.notify.commands import folded
+        from holdfast.notify.commands import log_group
         from holdfast.system import clock
 
         if not in_actions(self._invocation.environment):
@@ -60,7 +60,7 @@ class PlanReport:
         for stack in self._build().ordered:
             if stack.diff:
                 title = f"{stack.name}: {stack.changes or stack.status}"
-                for line in folded(title, stack.diff, clock.random_token()):
+                for line in log_group(title, stack.diff, clock.random_token()):
                     self._invocation.console.command(line)
 
     def publish(self, exit_: Exit, root: Path) -> None:
@@ -78,12 +78,12 @@ def publish_failure(invocation: Invocation, error: HoldfastError, *, operation: 
 
 
 def _publish(invocation: Invocation, build: Callable[[], ChangeReport], exit_: Exit, root: Path) -> None:
-    from holdfast.notify.publish import unforeseen
+    from holdfast.notify.publish import unexpected_error
 
     try:
         problems = _problems(invocation, build, exit_, root)
     except Exception as error:  # noqa: BLE001 - a failed notification never fails the run
-        problems = (unforeseen(error),)
+        problems = (unexpected_error(error),)
     for problem in problems:
         hint = f" {problem.hint}" if problem.hint else ""
         invocation.console.warn(f"{problem.code} {problem.message}.{hint}")
@@ -93,7 +93,7 @@ def _problems(
     invocation: Invocation, build: Callable[[], ChangeReport], exit_: Exit, root: Path
 ) -> tuple[Problem, ...]:
     from holdfast.notify.actions import in_actions, read_run
-    from holdfast.notify.publish import Telling, tell
+    from holdfast.notify.publish import Publication, publish
 
     console, environment = invocation.console, invocation.environment
     if not in_actions(environment):
@@ -106,7 +106,7 @@ def _problems(
     run, problems = read_run(environment)
     if run.token is not None:
         console.redactor.register(run.token)
-    telling = Telling(
+    telling = Publication(
         report=build(),
         run=run,
         exit_code=int(exit_),
@@ -114,7 +114,7 @@ def _problems(
         prefix=_prefix(root, run.workspace),
         clean=console.redactor.clean,
     )
-    return (*problems, *tell(telling, console.command))
+    return (*problems, *publish(telling, console.command))
 
 
 def _prefix(root: Path, workspace: Path | None) -> str:
