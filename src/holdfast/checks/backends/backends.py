@@ -212,12 +212,12 @@ Judge = Callable[[BackendView], Iterable[CheckResult]]
 
 
 def for_stacks(judge: Judge) -> CheckFunction[CheckedStack]:
-    def look(stack: CheckedStack) -> Iterator[CheckResult]:
+    def check(stack: CheckedStack) -> Iterator[CheckResult]:
         backend = backend_of_stack(stack)
         if backend.type != MANAGED:
             yield from judge(backend)
 
-    return look
+    return check
 
 
 def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFunction[Module]:
@@ -227,7 +227,7 @@ def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFun
     `literals_only`: the rule only judges settings that are in the code, so missing ones do not matter.
     """
 
-    def look(module: Module) -> Iterator[CheckResult]:
+    def check(module: Module) -> Iterator[CheckResult]:
         backend = None if has_stack(module) else backend_of_module(module)
         if backend is None:
             return
@@ -240,7 +240,7 @@ def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFun
             return
         yield from judge(backend)
 
-    return look
+    return check
 
 
 def for_backends(judge: Judge, *, literals_only: bool = False) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def state_place_for(
 ) -> StateLocation | None:
     """The state that these settings refer to, relative to the stack's root module."""
     if type_ in ("cloud", "remote"):
-        return _hosted(settings)
+        return _hosted_workspace(settings)
     if any(name not in settings for name in BACKEND_TYPES.get(type_, BackendType()).needs):
         return None
     plain = {name: _normalize(name, value) for name, value in settings.items() if value is not None}
@@ -317,7 +317,7 @@ def state_place_for(
     return state_location(bare, code)
 
 
-def _hosted(settings: Mapping[str, object]) -> StateLocation | None:
+def _hosted_workspace(settings: Mapping[str, object]) -> StateLocation | None:
     """A workspace by name; workspaces selected by tag or prefix are only known at run time."""
     match settings:
         case {"organization": str() as organization, "workspaces": {"name": str() as name}}:

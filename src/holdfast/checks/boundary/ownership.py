@@ -102,7 +102,7 @@ def _in_source(modes: frozenset[str], message: str, module: Module) -> Iterator[
         if resource.mode not in modes:
             continue
         for stack in _stacks_crossing(module, resource):
-            yield _of(resource, message, stack)
+            yield _finding_at_block(resource, message, stack)
 
 
 def _in_plan(modes: frozenset[str], message: str, checked: CheckedPlan) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def _in_plan(modes: frozenset[str], message: str, checked: CheckedPlan) -> Itera
         address = without_keys(change.address)
         if address not in reported:
             reported.add(address)
-            yield _at(checked.stack, address, change.type, message)
+            yield _finding_at_address(checked.stack, address, change.type, message)
 
 
 def _in_state(modes: frozenset[str], message: str, checked: CheckedState) -> Iterator[CheckResult]:
@@ -126,7 +126,7 @@ def _in_state(modes: frozenset[str], message: str, checked: CheckedState) -> Ite
     for address in sorted(addresses):
         mode, type_, _ = parts_of(address)
         if mode in modes and not may_write(checked.stack, type_):
-            yield _at(checked.stack, address, type_, message)
+            yield _finding_at_address(checked.stack, address, type_, message)
 
 
 def parts_of(address: str) -> tuple[str, str, str]:
@@ -144,15 +144,15 @@ def _inner(address: str) -> list[str]:
     return names
 
 
-def _at(stack: CheckedStack, address: str, type_: str, message: str) -> Finding:
+def _finding_at_address(stack: CheckedStack, address: str, type_: str, message: str) -> Finding:
     """At its block, so that code and plan report it once; otherwise by address."""
-    resource = _written(stack, address)
+    resource = _resource_at(stack, address)
     if resource is not None:
-        return _of(resource, message)
+        return _finding_at_block(resource, message)
     return Finding(message=message.format(type_), address=address, stack=stack.name)
 
 
-def _written(stack: CheckedStack, address: str) -> Resource | None:
+def _resource_at(stack: CheckedStack, address: str) -> Resource | None:
     inner = ".".join(_inner(address))
     home = address.removesuffix(inner).removesuffix(".")
     for visited in stack.scopes:
@@ -162,6 +162,6 @@ def _written(stack: CheckedStack, address: str) -> Resource | None:
     return None
 
 
-def _of(resource: Resource, message: str, stack: CheckedStack | None = None) -> Finding:
+def _finding_at_block(resource: Resource, message: str, stack: CheckedStack | None = None) -> Finding:
     name = stack.name if stack is not None else None
     return finding(resource.block, message.format(resource.type), address=resource.address, stack=name)

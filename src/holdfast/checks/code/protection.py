@@ -78,7 +78,7 @@ def protection_of(
     if prevented is True:
         return Protection.YES
     best = Protection.UNKNOWN if isinstance(prevented, Unknown) else Protection.NO
-    for name, safe in _counting(row):
+    for name, safe in _effective_settings(row):
         best = max(
             best, _protection_by(row, name, safe, body if planned is None else planned, scope), key=_rank
         )
@@ -98,16 +98,16 @@ def _rank(found: Protection) -> int:
     return int(found.value)
 
 
-def _counting(row: Stateful) -> Iterator[tuple[str, Any]]:
+def _effective_settings(row: Stateful) -> Iterator[tuple[str, Any]]:
     """Settings that refuse a deletion; for types without one, settings that limit the loss.
 
     A final snapshot or a recovery window is not enough if the type supports real protection.
     """
-    strong = {name: safe for name, safe in row.protect.items() if _refuses(safe)}
+    strong = {name: safe for name, safe in row.protect.items() if _prevents_deletion(safe)}
     yield from (strong or row.protect).items()
 
 
-def _refuses(safe: Any) -> bool:
+def _prevents_deletion(safe: Any) -> bool:
     return safe is True or isinstance(safe, list) or (isinstance(safe, str) and safe != "set")
 
 
@@ -116,7 +116,7 @@ def _protection_by(row: Stateful, name: str, safe: Any, body: object, scope: Sco
     places: list[object] = [body]
     for block in blocks:
         places = [inner for place in places for inner in _inside(place, block, scope)]
-    found = [_given(place, last, scope) for place in places]
+    found = [_value_at(place, last, scope) for place in places]
     written = [value_ for value_ in found if value_ is not ABSENT and value_ is not None]
     if any(_is_safe(value_, safe) for value_ in written):
         return Protection.YES
@@ -132,7 +132,7 @@ def _inside(place: object, type_: str, scope: Scope) -> Iterator[object]:
     A `dynamic` block with unknown `for_each` is unknown: it may create none.
     """
     if not isinstance(place, Body):
-        yield from _members(_given(place, type_, scope))
+        yield from _members(_value_at(place, type_, scope))
         return
     for block in place.blocks:
         if block.type == type_:
@@ -153,7 +153,7 @@ def _members(value: object) -> Iterator[object]:
         yield from value
 
 
-def _given(place: object, name: str, scope: Scope) -> object:
+def _value_at(place: object, name: str, scope: Scope) -> object:
     match place:
         case Body():
             return value(place, name, scope)

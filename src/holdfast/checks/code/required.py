@@ -60,10 +60,10 @@ def _required_providers(module: Module) -> Iterator[RequiredProvider]:
         source, version = _source_and_version(value)
         if isinstance(source, Unknown):
             continue
-        yield from _made(name, source, version if version is not None else versions.get(name), place)
-    for name, place in _used(module).items():
+        yield from _provider(name, source, version if version is not None else versions.get(name), place)
+    for name, place in _used_providers(module).items():
         if name not in entries:
-            yield from _made(name, None, versions.get(name), place)
+            yield from _provider(name, None, versions.get(name), place)
 
 
 def _source_and_version(value: object) -> tuple[str | Unknown | None, str | Unknown | None]:
@@ -90,7 +90,7 @@ def _old_versions(module: Module) -> dict[str, str | Unknown]:
     return found
 
 
-def _made(
+def _provider(
     name: str, source: str | None, version: str | Unknown | None, place: Place
 ) -> Iterator[RequiredProvider]:
     match = _SOURCE.fullmatch(source or f"hashicorp/{name}")
@@ -111,7 +111,7 @@ def _made(
     )
 
 
-def _used(module: Module) -> dict[str, Place]:
+def _used_providers(module: Module) -> dict[str, Place]:
     """Providers that blocks use, each with its first place."""
     found: dict[str, Place] = {}
     for block in module.blocks("provider", *MODES):
@@ -128,11 +128,11 @@ def _provider_of(block: Block, content: bytes) -> str | None:
         return first
     chosen = block.body.attribute("provider") if b"provider" in content else None
     if chosen is not None:
-        return _chosen(chosen.expression)
+        return _provider_name(chosen.expression)
     return first.partition("_")[0]
 
 
-def _chosen(expression: Expression) -> str | None:
+def _provider_name(expression: Expression) -> str | None:
     """`aws.west`, or the same in quotes (old syntax)."""
     match expression:
         case Traversal():

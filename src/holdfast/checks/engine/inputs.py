@@ -42,7 +42,7 @@ def build_checkout(
     )
     checkout.stacks = tuple(CheckedStack(checkout=checkout, stack=stack) for stack in stacks)
     folders = {folder for stack in checkout.stacks for folder in stack.folders}
-    unused = listed if whole else _orphans(checkout, changed, folders)
+    unused = listed if whole else _unused_files(checkout, changed, folders)
     folders.update(_folder(path) for path in unused if _is_source(path) and is_code(_name(path)))
     checkout.modules = tuple(
         module for folder in sorted(folders) if (module := checkout.module(folder)).code.exists
@@ -51,7 +51,7 @@ def build_checkout(
     return checkout
 
 
-def _orphans(checkout: Checkout, changed: Iterable[str], folders: set[str]) -> tuple[str, ...]:
+def _unused_files(checkout: Checkout, changed: Iterable[str], folders: set[str]) -> tuple[str, ...]:
     """Changed files that no stack uses, which would otherwise not be checked."""
     others = tuple(path for path in sorted(changed) if _folder(path) not in folders)
     if not others:

@@ -27,7 +27,7 @@ def show(shown: FormatInput) -> str:
     icon = _ICONS[most_severe] if most_severe is not None else "✅"
     lines = [f"### {icon} Checks: {counts_text(report)}", "", _counts(report), ""]
     findings = sorted(report.unwaived, key=lambda finding: _ORDER.index(finding.severity))
-    rows = _within(_ROOM, map(_row, findings))
+    rows = _fit(_ROOM, map(_row, findings))
     if rows:
         lines += ["| | rule | where | what |", "|---|---|---|---|", *rows, ""]
     if len(rows) < len(findings):
@@ -72,7 +72,7 @@ def _waived(report: Report) -> list[str]:
         for finding in report.findings
         if finding.waiver is not None
     )
-    return _folded("Waived", rows, report.waived)
+    return _details("Waived", rows, report.waived)
 
 
 def _skipped(report: Report) -> list[str]:
@@ -81,18 +81,18 @@ def _skipped(report: Report) -> list[str]:
         + (f" ({code(where, _WIDEST)})" if (where := skip.file or skip.stack) else "")
         for skip in report.skipped
     )
-    return _folded("Not fully evaluated", rows, len(report.skipped))
+    return _details("Not fully evaluated", rows, len(report.skipped))
 
 
-def _folded(title: str, rows: Iterable[str], number: int) -> list[str]:
+def _details(title: str, rows: Iterable[str], number: int) -> list[str]:
     if not number:
         return []
-    shown_rows = _within(_ROOM_ASIDE, rows)
+    shown_rows = _fit(_ROOM_ASIDE, rows)
     more = [f"- … and {number - len(shown_rows)} more"] if len(shown_rows) < number else []
     return [f"<details><summary>{title}</summary>", "", *shown_rows, *more, "", "</details>", ""]
 
 
-def _within(room: int, rows: Iterable[str]) -> list[str]:
+def _fit(room: int, rows: Iterable[str]) -> list[str]:
     """As many rows as fit."""
     fitting: list[str] = []
     for row in rows:

@@ -27,7 +27,7 @@ def show(shown: FormatInput) -> str:
 
 def lines(shown: FormatInput) -> Iterator[tuple[Piece, ...]]:
     yield from finding_lines(shown)
-    yield ((f" {_last_line(shown)}", ""),)
+    yield ((f" {_summary_line(shown)}", ""),)
 
 
 def finding_lines(shown: FormatInput) -> Iterator[tuple[Piece, ...]]:
@@ -86,7 +86,7 @@ def _skipped(report: Report) -> Iterator[tuple[Piece, ...]]:
     yield ()
 
 
-def _last_line(shown: FormatInput) -> str:
+def _summary_line(shown: FormatInput) -> str:
     report = shown.report
     parts = [plural(report.files, "file"), counts_text(report)]
     if report.waived:

@@ -13,11 +13,11 @@ from holdfast.terraform.plan.configuration import Configuration
 
 def _check(module: Module) -> Iterator[Finding]:
     configured = {_provider(module, block.labels[0]) for block in module.blocks("provider") if block.labels}
-    for name, where in _named(module):
+    for name, where in _providers(module):
         provider = _provider(module, name)
         if isinstance(where, Attribute) and provider in configured:
             continue
-        if _wrong(module, provider):
+        if _is_not_allowed(module, provider):
             what = "configured" if isinstance(where, Block) else "required"
             yield finding(
                 where, f"the provider `{provider}`, {what} here, manages resources that belong to GitOps"
@@ -34,12 +34,12 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
     for provider in (configuration.provider_config or {}).values():
         name, module = provider.type, provider.module_address
         owned = any(type_.startswith(f"{name}_") and may_write(plan.stack, type_) for type_ in written)
-        if provider.configured and module not in here and not owned and not _may(plan.stack, name):
+        if provider.configured and module not in here and not owned and not _may_use(plan.stack, name):
             message = f"{module} configures the provider `{name}`, which writes to GitOps resources"
             yield Finding(message=message, address=f"{module}.provider.{name}")
 
 
-def _named(module: Module) -> Iterator[tuple[str, Block | Attribute]]:
+def _providers(module: Module) -> Iterator[tuple[str, Block | Attribute]]:
     for block in module.blocks("provider"):
         if block.labels:
             yield block.labels[0], block
@@ -58,15 +58,15 @@ def _provider(module: Module, name: str) -> str:
             return name
 
 
-def _wrong(module: Module, provider: str) -> bool:
+def _is_not_allowed(module: Module, provider: str) -> bool:
     if module.stacks:
-        return not all(_may(stack, provider) for stack in module.stacks)
+        return not all(_may_use(stack, provider) for stack in module.stacks)
     settings = settings_of(module.checkout.config)
     owned = any(owner_of_type(type_, settings) is Side.TERRAFORM for type_ in _types((module,), provider))
     return owner_of_type(f"{provider}_", settings) is Side.GITOPS and not owned
 
 
-def _may(stack: CheckedStack, provider: str) -> bool:
+def _may_use(stack: CheckedStack, provider: str) -> bool:
     """Whether Terraform owns the provider's types, or the stack has a type of it that it may write."""
     modules = tuple(stack.checkout.module(folder) for folder in stack.folders)
     return may_write(stack, f"{provider}_") or any(

@@ -32,13 +32,13 @@ def _judge(backend: BackendView) -> Iterator[CheckResult]:
     if backend.client_encrypted:
         return
     yield from _at_rest(backend)
-    yield from _on_the_way(backend)
+    yield from _in_transit(backend)
     if backend.kind.at_rest_unknown is not None:
         yield Skipped(reason=backend.kind.at_rest_unknown)
 
 
 def _at_rest(backend: BackendView) -> Iterator[CheckResult]:
-    if backend.type not in _DEFAULTS or (backend.type == "s3" and _keyed(backend)):
+    if backend.type not in _DEFAULTS or (backend.type == "s3" and _has_key(backend)):
         return
     encrypt = backend.flag("encrypt", default=_DEFAULTS[backend.type])
     if encrypt is None:
@@ -50,12 +50,12 @@ def _at_rest(backend: BackendView) -> Iterator[CheckResult]:
         )
 
 
-def _keyed(backend: BackendView) -> bool:
+def _has_key(backend: BackendView) -> bool:
     """HF117 reports that case: a key that is configured and not used."""
     return backend.has("kms_key_id") or backend.has("sse_customer_key")
 
 
-def _on_the_way(backend: BackendView) -> Iterator[CheckResult]:
+def _in_transit(backend: BackendView) -> Iterator[CheckResult]:
     for name in _ADDRESSES.get(backend.type, ()):
         if backend.value(name) is UNKNOWN:
             yield backend.unknown(name)
@@ -75,7 +75,7 @@ def _on_the_way(backend: BackendView) -> Iterator[CheckResult]:
 def _pg(backend: BackendView) -> Iterator[CheckResult]:
     """The environment variable counts where the connection string has no `sslmode`."""
     conn = backend.text("conn_str") or ""
-    if _near(conn):
+    if _is_local(conn):
         return
     name = "conn_str" if _PLAIN.search(conn) else "sslmode"
     if name == "conn_str" or ("sslmode" not in conn and backend.text("sslmode") == "disable"):
@@ -86,7 +86,7 @@ def _pg(backend: BackendView) -> Iterator[CheckResult]:
         )
 
 
-def _near(conn: str) -> bool:
+def _is_local(conn: str) -> bool:
     """Whether the database runs on this machine: by its host, or through a socket."""
     parts = parse_address(conn)
     if parts is not None:

@@ -21,7 +21,7 @@ def _check(checkout: Checkout) -> Iterator[CheckResult]:
     for store, stacks in stores.items():
         names = sorted({_environment(stack) for stack in stacks})
         if len(names) > 1 and any(stack.name in chosen for stack in stacks):
-            yield _mixed(store[-1], stacks, names)
+            yield _finding(store[-1], stacks, names)
 
 
 def _store(backend: BackendView) -> tuple[str, ...] | None:
@@ -36,7 +36,7 @@ def _environment(stack: CheckedStack) -> str:
     return stack.stack.environment or "(unclear)"
 
 
-def _mixed(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str]) -> Finding:
+def _finding(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str]) -> Finding:
     production = [stack for stack in stacks if stack.stack.production and not stack.stack.environment_unclear]
     guest = next((stack for stack in stacks if not stack.stack.production), stacks[-1])
     host = next((stack for stack in stacks if _environment(stack) != _environment(guest)), stacks[0])

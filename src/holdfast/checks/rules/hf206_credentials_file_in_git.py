@@ -60,7 +60,7 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
         return None
     for known in _FILES:
         if known.path.search(path):
-            return _of_a_program(known, content)
+            return _program_file(known, content)
     name = path.rpartition("/")[2]
     if not _ENV.search(path) or _MODEL.search(name.removeprefix(".env")):
         return None
@@ -69,7 +69,7 @@ def _judge(path: str, content: Content | None) -> Suspect | None:
     return _environment(name, content() or b"")
 
 
-def _of_a_program(known: _Known, content: Content | None) -> Suspect | None:
+def _program_file(known: _Known, content: Content | None) -> Suspect | None:
     if known.inside is None:
         return Suspect(known.what)
     if content is None:

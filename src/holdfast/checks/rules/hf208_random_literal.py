@@ -9,20 +9,20 @@ from holdfast.checks.secrets.suspicion import SecretKind, SuspiciousText
 
 
 def _module(module: Module) -> Iterator[Finding]:
-    return _found(literals.in_module(module))
+    return _random_texts(literals.in_module(module))
 
 
 def _variables(file: VariablesFile) -> Iterator[Finding]:
-    return _found(literals.in_variables(file))
+    return _random_texts(literals.in_variables(file))
 
 
 def _repository(checkout: Checkout) -> Iterator[CheckResult]:
     found = texts.in_documents(checkout)
     yield from (text for text in found if isinstance(text, Skipped))
-    yield from _found(text for text in found if isinstance(text, SuspiciousText))
+    yield from _random_texts(text for text in found if isinstance(text, SuspiciousText))
 
 
-def _found(every: Iterable[SuspiciousText]) -> Iterator[Finding]:
+def _random_texts(every: Iterable[SuspiciousText]) -> Iterator[Finding]:
     for text in every:
         if text.kind is SecretKind.RANDOM:
             message = (

@@ -24,11 +24,13 @@ def _module(module: Module) -> Iterator[CheckResult]:
             continue
         found = secret_in(value.expression, scope_of(module, block))
         if found is not None:
-            message, severity = _said(name, found, root=bool(module.roots) or not _called(module))
+            message, severity = _message_and_severity(
+                name, found, root=bool(module.roots) or not _called(module)
+            )
             yield finding(block, message, address=f"output.{name}", severity=severity)
 
 
-def _said(name: str, found: CarriedSecret, *, root: bool) -> tuple[str, Severity | None]:
+def _message_and_severity(name: str, found: CarriedSecret, *, root: bool) -> tuple[str, Severity | None]:
     if found.unmasked:
         return f"`{name}` shows {found.source} in plain text: `nonsensitive` removes its mark", None
     if not found.masked:

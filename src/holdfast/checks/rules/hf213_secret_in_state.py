@@ -11,8 +11,8 @@ _MOST = 6
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
-    for held in secrets_in_plan(plan.plan):
-        yield _found(held, "the plan and the next state contain")
+    for secrets in secrets_in_plan(plan.plan):
+        yield _finding(secrets, "the plan and the next state contain")
 
 
 def _state(state: CheckedState) -> Iterator[CheckResult]:
@@ -20,25 +20,25 @@ def _state(state: CheckedState) -> Iterator[CheckResult]:
         yield Skipped(reason=state.contents.unseen)
         return
     reported: set[tuple[str, tuple[str, ...]]] = set()
-    for held in secrets_in_state(state.resources):
-        if (held.address, held.paths) not in reported:
-            reported.add((held.address, held.paths))
-            yield _found(held, "the state contains")
+    for secrets in secrets_in_state(state.resources):
+        if (secrets.address, secrets.paths) not in reported:
+            reported.add((secrets.address, secrets.paths))
+            yield _finding(secrets, "the state contains")
 
 
-def _found(held: StoredSecrets, where: str) -> Finding:
-    shown = ", ".join(f"`{path}`" for path in held.paths[:_MOST])
-    more = f" and {len(held.paths) - _MOST} more" if len(held.paths) > _MOST else ""
+def _finding(secrets: StoredSecrets, where: str) -> Finding:
+    shown = ", ".join(f"`{path}`" for path in secrets.paths[:_MOST])
+    more = f" and {len(secrets.paths) - _MOST} more" if len(secrets.paths) > _MOST else ""
     also = (
-        f"; not marked sensitive: {', '.join(f'`{path}`' for path in held.unmarked[:_MOST])}"
-        if held.unmarked
+        f"; not marked sensitive: {', '.join(f'`{path}`' for path in secrets.unmarked[:_MOST])}"
+        if secrets.unmarked
         else ""
     )
     return Finding(
         message=f"{where} {shown}{more} in plain text{also}",
-        address=held.address,
-        hint=secret_facts.remedy(held.mode, held.type, held.paths),
-        severity=Severity.ERROR if held.unmarked else None,
+        address=secrets.address,
+        hint=secret_facts.remedy(secrets.mode, secrets.type, secrets.paths),
+        severity=Severity.ERROR if secrets.unmarked else None,
     )
 
 

@@ -26,7 +26,7 @@ def _check(module: Module) -> Iterator[CheckResult]:
                 None,
             ):
                 continue
-            yield _found(resource, "creates a secret that is stored in the state")
+            yield _finding(resource, "creates a secret that is stored in the state")
         elif (
             resource.mode == "data" and resource.type in secret_facts.ephemeral_types() and _is_read(resource)
         ):
@@ -34,7 +34,7 @@ def _check(module: Module) -> Iterator[CheckResult]:
                 reason = f"`with_decryption` of {resource.address} is computed"
                 yield Skipped(reason=reason, file=resource.place.file)
             else:
-                yield _found(resource, "copies a secret into the state")
+                yield _finding(resource, "copies a secret into the state")
 
 
 def _is_read(resource: Resource) -> bool:
@@ -48,7 +48,7 @@ def _is_read(resource: Resource) -> bool:
     return sensitive and all(value(resource.body, name) is not False for name in _UNASKED)
 
 
-def _found(resource: Resource, what: str) -> CheckResult:
+def _finding(resource: Resource, what: str) -> CheckResult:
     return finding(
         resource.block,
         f"`{resource.address}` {what}",

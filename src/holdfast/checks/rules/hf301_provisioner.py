@@ -14,19 +14,19 @@ _DOES = {
 }
 
 
-def _does(kind: str) -> str:
+def _message(kind: str) -> str:
     return f"`{kind}` {_DOES.get(kind, 'does something that no plan shows')}"
 
 
-def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
+def _provisioners(module: Module) -> Iterator[tuple[Block, str, str]]:
     for resource in module.resources(mode="managed"):
         if b"provisioner" not in (module.checkout.content(resource.block.file) or b""):
             continue
         for block in resource.body.blocks_of("provisioner"):
-            yield block, resource.address, _does(block.labels[0] if block.labels else "")
+            yield block, resource.address, _message(block.labels[0] if block.labels else "")
     for removed in module.blocks("removed"):
         for block in removed.body.blocks_of("provisioner"):
-            yield block, _from(removed), _does(block.labels[0] if block.labels else "")
+            yield block, _from(removed), _message(block.labels[0] if block.labels else "")
 
 
 def _from(removed: Block) -> str:
@@ -37,11 +37,11 @@ def _from(removed: Block) -> str:
 
 
 def _source(module: Module) -> Iterator[CheckResult]:
-    return findings_in_shared(module, _found(module))
+    return findings_in_shared(module, _provisioners(module))
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
-    found = ((address, _does(kind)) for address, kinds in plan.plan.provisioners.items() for kind in kinds)
+    found = ((address, _message(kind)) for address, kinds in plan.plan.provisioners.items() for kind in kinds)
     return findings_outside_repository(plan, found)
 
 

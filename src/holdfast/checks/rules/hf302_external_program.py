@@ -18,27 +18,27 @@ _RESOURCES = ("shell_script", "shell_sensitive_script")
 _ACTIONS = ("local_command",)
 
 
-def _says(address: str) -> str:
+def _message(address: str) -> str:
     return f"`{address}` runs a program on the machine that runs Terraform"
 
 
-def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
+def _programs(module: Module) -> Iterator[tuple[Block, str, str]]:
     for block, address in data_sources(module, _DATA):
-        yield block, address, _says(address)
+        yield block, address, _message(address)
     for resource in module.resources(*_RESOURCES, mode="managed"):
-        yield resource.block, resource.address, _says(resource.address)
+        yield resource.block, resource.address, _message(resource.address)
     for block in module.blocks("action"):
         if block.labels[:1] and block.labels[0] in _ACTIONS:
             address = ".".join(("action", *block.labels))
-            yield block, address, _says(address)
+            yield block, address, _message(address)
 
 
 def _source(module: Module) -> Iterator[CheckResult]:
-    return findings_in_shared(module, _found(module))
+    return findings_in_shared(module, _programs(module))
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
-    found = ((address, _says(address)) for address in planned_data(plan, _DATA, _RESOURCES))
+    found = ((address, _message(address)) for address in planned_data(plan, _DATA, _RESOURCES))
     return findings_outside_repository(plan, found)
 
 

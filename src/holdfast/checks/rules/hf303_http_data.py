@@ -16,21 +16,21 @@ from holdfast.hcl.nodes import Block
 _TYPES = ("http", "terracurl_request")
 
 
-def _says(address: str) -> str:
+def _message(address: str) -> str:
     return f"`{address}` requests a URL in every plan"
 
 
-def _found(module: Module) -> Iterator[tuple[Block, str, str]]:
-    return ((block, address, _says(address)) for block, address in data_sources(module, _TYPES))
+def _requests(module: Module) -> Iterator[tuple[Block, str, str]]:
+    return ((block, address, _message(address)) for block, address in data_sources(module, _TYPES))
 
 
 def _source(module: Module) -> Iterator[CheckResult]:
-    return findings_in_shared(module, _found(module))
+    return findings_in_shared(module, _requests(module))
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
     return findings_outside_repository(
-        plan, ((address, _says(address)) for address in planned_data(plan, _TYPES))
+        plan, ((address, _message(address)) for address in planned_data(plan, _TYPES))
     )
 
 

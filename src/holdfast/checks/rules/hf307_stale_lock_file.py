@@ -35,10 +35,12 @@ def _check(module: Module) -> Iterator[CheckResult]:
                 )
             missing.add(provider.source)
         else:
-            yield from _outside(lock, provider, locked)
+            yield from _version_mismatch(lock, provider, locked)
 
 
-def _outside(lock: LockFile, provider: RequiredProvider, locked: LockedProvider) -> Iterator[CheckResult]:
+def _version_mismatch(
+    lock: LockFile, provider: RequiredProvider, locked: LockedProvider
+) -> Iterator[CheckResult]:
     if isinstance(provider.version, Unknown):
         reason = f"the version of the provider `{provider.name}` is not known"
         yield Skipped(reason=reason, file=provider.place.file)

@@ -22,10 +22,10 @@ def _check(module: Module) -> Iterator[CheckResult]:
                 severity=Severity.ERROR,
             )
         elif len(provider.package_hashes) < len(platforms):
-            yield _too_few(lock, provider, platforms)
+            yield _missing_hashes(lock, provider, platforms)
 
 
-def _too_few(lock: LockFile, provider: LockedProvider, platforms: tuple[str, ...]) -> CheckResult:
+def _missing_hashes(lock: LockFile, provider: LockedProvider, platforms: tuple[str, ...]) -> CheckResult:
     """An `h1:` hash covers one platform's package; `zh:` hashes cover the registry's archives of all."""
     there, from_registry = (
         len(provider.package_hashes),

@@ -16,7 +16,7 @@ def _check(checkout: Checkout) -> Iterator[Finding]:
         use = target.contract
         if use is None:
             continue
-        yield from _idle(checkout, target.name, use)
+        yield from _unmatched_patterns(checkout, target.name, use)
         contract = contract_of(checkout, use)
         if isinstance(contract, Broken) and use.schema not in reported:
             reported.add(use.schema)
@@ -26,7 +26,7 @@ def _check(checkout: Checkout) -> Iterator[Finding]:
                 )
 
 
-def _idle(checkout: Checkout, target: str, use: ContractUse) -> Iterator[Finding]:
+def _unmatched_patterns(checkout: Checkout, target: str, use: ContractUse) -> Iterator[Finding]:
     """A pattern that matches no stack would leave the intended one unchecked."""
     stacks = [
         stack for stack in checkout.all_stacks if stack.target is not None and stack.target.name == target

@@ -52,11 +52,11 @@ def _action(action: Node, statement: Statement) -> Iterator[Said]:
         for item in statement.resources.all:
             found = first_danger(pattern, table, str(item.content))
             if found is not None:
-                yield _said(action, item, found, grave=table is ESCALATING)
+                yield _issue(action, item, found, grave=table is ESCALATING)
                 return
 
 
-def _said(action: Node, resource: Node, found: tuple[str, str], *, grave: bool) -> Said:
+def _issue(action: Node, resource: Node, found: tuple[str, str], *, grave: bool) -> Said:
     pattern, (name, why) = str(action.content), found
     what = f"`{pattern}`" if pattern.lower() == name.lower() else f"`{pattern}` ({name})"
     whole = not str(resource.content).strip("*")

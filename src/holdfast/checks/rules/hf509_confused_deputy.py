@@ -36,7 +36,7 @@ def _judge(policy: Policy) -> Iterator[Said]:
         kind = _kind(policy.kind, statement)
         guards = (*_SENDER, *_SENDER_OF_KEYS) if kind is Kind.KEY else _SENDER
         if statement.allows and not statement.conditions.narrowed(*guards):
-            yield from _deputies(statement, kind)
+            yield from _services(statement, kind)
 
 
 def _kind(kind: Kind, statement: Statement) -> Kind:
@@ -47,7 +47,7 @@ def _kind(kind: Kind, statement: Statement) -> Kind:
     return Kind.TRUST if words and all(word.lower().startswith("sts:") for word in words) else Kind.RESOURCE
 
 
-def _deputies(statement: Statement, kind: Kind) -> Iterator[Said]:
+def _services(statement: Statement, kind: Kind) -> Iterator[Said]:
     for who in statement.principals:
         if who.type != "Service" or who.name in ("*", HOLE):
             continue

@@ -29,7 +29,7 @@ def _check(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
     for policy in policies.found:
         if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
             continue
-        issues = [issues for statement in policy.statements for issues in _strangers(statement, own)]
+        issues = [issues for statement in policy.statements for issues in _foreign_accounts(statement, own)]
         if issues and not own:
             reason = "your own accounts are not known: list them in `checks.accounts` in holdfast.yaml"
             yield Skipped(reason=reason, file=policy.file)
@@ -38,7 +38,7 @@ def _check(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
             yield found(policy, issue, Severity.WARNING)
 
 
-def _strangers(statement: Statement, own: frozenset[str]) -> Iterator[Said]:
+def _foreign_accounts(statement: Statement, own: frozenset[str]) -> Iterator[Said]:
     if not statement.allows or statement.acts("sts:AssumeRole") is None:
         return
     if statement.conditions.narrowed("sts:externalid", *_OWN):

@@ -66,7 +66,7 @@ def _allowed(who: Who, conditions: Conditions) -> Iterator[Said]:
     elif host in _APPLICATIONS and not any(test.key.rpartition(":")[2] in _WHICH for test in demands):
         yield Said(f"the users of any application of {host} are allowed: restrict `aud` to yours", who.at)
     else:
-        yield from _all_of_one(who, host, by_others)
+        yield from _single_tenant(who, host, by_others)
 
 
 def _names_owner(test: Comparison) -> bool:
@@ -74,7 +74,7 @@ def _names_owner(test: Comparison) -> bool:
     return not any(wild(word.partition(":")[2][:1]) for word in test.values.words)
 
 
-def _all_of_one(who: Who, host: str, by_others: list[Comparison]) -> Iterator[Said]:
+def _single_tenant(who: Who, host: str, by_others: list[Comparison]) -> Iterator[Said]:
     whole = next((whom for pattern, whom in _OF_ONE if fnmatch.fnmatchcase(host, pattern)), None)
     if whole is not None and not by_others:
         yield Said(f"{whole} is allowed: the audience does not restrict it", who.at, grave=False)

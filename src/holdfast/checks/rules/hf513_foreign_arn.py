@@ -16,7 +16,7 @@ from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import CheckedStack, VariablesFile
 
 
-class _Home(Struct, frozen=True):
+class _StackIdentity(Struct, frozen=True):
     account: str | None
     partition: str | None
     others: dict[str, str]
@@ -25,28 +25,28 @@ class _Home(Struct, frozen=True):
 
 def _in_stack(stack: CheckedStack) -> Iterator[CheckResult]:
     folders = dict.fromkeys(visited.folder for visited in stack.scopes if not visited.dormant)
-    home = _home(stack)
-    unseen = False
+    own = _identity_of(stack)
+    unknown = False
     for folder in folders:
-        for answer in _check(of_module(stack.checkout.module(folder)), home, stack):
-            unseen = unseen or isinstance(answer, Skipped)
+        for answer in _check(of_module(stack.checkout.module(folder)), own, stack):
+            unknown = unknown or isinstance(answer, Skipped)
             if not isinstance(answer, Skipped):
                 yield answer
-    if unseen:
-        yield _unseen(stack)
+    if unknown:
+        yield _account_unknown(stack)
 
 
 def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
     for stack in variables.stacks:
-        yield from _check(of_variables(variables), _home(stack), stack)
+        yield from _check(of_variables(variables), _identity_of(stack), stack)
 
 
-def _unseen(stack: CheckedStack) -> Skipped:
+def _account_unknown(stack: CheckedStack) -> Skipped:
     reason = "the stack's account id is not known: add it to `checks.accounts` in holdfast.yaml"
     return Skipped(reason=reason, stack=stack.name)
 
 
-def _home(stack: CheckedStack) -> _Home:
+def _identity_of(stack: CheckedStack) -> _StackIdentity:
     every, own = accounts_of_all(stack.checkout), stack.stack.environment
     others = {
         number: environment
@@ -55,62 +55,62 @@ def _home(stack: CheckedStack) -> _Home:
     }
     same = {number for environment, number in every if environment == own}
     region = stack.stack.region
-    return _Home(
+    return _StackIdentity(
         account_of_checked(stack),
         partition_of(region) if region else None,
         {number: name for number, name in others.items() if number not in same},
     )
 
 
-def _check(policies: Policies, home: _Home, stack: CheckedStack) -> Iterator[CheckResult]:
+def _check(policies: Policies, own: _StackIdentity, stack: CheckedStack) -> Iterator[CheckResult]:
     for policy in policies.found:
         for statement in policy.statements:
-            for answer in _statement(statement, home):
+            for answer in _statement(statement, own):
                 if answer is None:
-                    yield _unseen(stack)
+                    yield _account_unknown(stack)
                 else:
                     yield found(policy, answer, Severity.WARNING, stack.name)
 
 
-def _statement(statement: Statement, home: _Home) -> Iterator[Said | None]:
+def _statement(statement: Statement, own: _StackIdentity) -> Iterator[Said | None]:
     """None: the document names an account, but the stack's own is not known."""
     crossing = any(word.lower().startswith("sts:") for word in statement.actions.words)
     for item in statement.resources.all:
-        yield from _partition(item, home)
+        yield from _partition(item, own)
         account = _account(item)
-        if account is None or crossing or account == home.account or _is_published(item, account, home):
+        if account is None or crossing or account == own.account or _is_published(item, account, own):
             continue
-        if home.account is None:
+        if own.account is None:
             yield None
         else:
             yield Said(
-                f"`{shown(item.content)}` belongs to account {account}; the stack's is {home.account}", item
+                f"`{shown(item.content)}` belongs to account {account}; the stack's is {own.account}", item
             )
     for who in statement.principals:
-        yield from _partition(who.at, home)
+        yield from _partition(who.at, own)
         account = _account(who.at)
-        if statement.allows and account in home.others and account != home.account:
-            yield Said(f"`{shown(who.at.content)}` belongs to the environment {home.others[account]}", who.at)
+        if statement.allows and account in own.others and account != own.account:
+            yield Said(f"`{shown(who.at.content)}` belongs to the environment {own.others[account]}", who.at)
     for test in statement.conditions.tests:
         for item in test.values.all:
-            yield from _partition(item, home)
+            yield from _partition(item, own)
 
 
-def _partition(item: Node, home: _Home) -> Iterator[Said]:
+def _partition(item: Node, own: _StackIdentity) -> Iterator[Said]:
     arn = arn_of(str(item.content))
-    if arn is None or home.partition is None or arn.partition not in PARTITIONS:
+    if arn is None or own.partition is None or arn.partition not in PARTITIONS:
         return
-    if arn.partition != home.partition:
-        message = f"`{shown(item.content)}` is in partition {arn.partition}; the stack's is {home.partition}"
+    if arn.partition != own.partition:
+        message = f"`{shown(item.content)}` is in partition {arn.partition}; the stack's is {own.partition}"
         yield Said(message, item)
 
 
-def _is_published(item: Node, account: str, home: _Home) -> bool:
+def _is_published(item: Node, account: str, own: _StackIdentity) -> bool:
     """Lambda layers and images that others publish belong to their account."""
     arn = arn_of(str(item.content))
     layer = arn is not None and arn.service == "lambda" and arn.resource.startswith("layer:")
     image = arn is not None and arn.service == "ecr" and account in _IMAGES
-    return (layer or image) and account not in home.others
+    return (layer or image) and account not in own.others
 
 
 _IMAGES = frozenset(("602401143452", "763104351884"))

@@ -39,7 +39,7 @@ def _check(stack: CheckedStack) -> Iterator[CheckResult]:
             attribute = resource.body.attribute("tags")
             if attribute is None and not has_tags(resource.type):
                 continue
-            given = _given(attribute, visited.scope, defaults)
+            given = _effective_tags(attribute, visited.scope, defaults)
             if given is None or any(_is_hidden(given, name, pattern) for name, pattern in wanted.items()):
                 unknown_tags.append((resource.block.file, resource.address))
             if given is not None:
@@ -47,7 +47,7 @@ def _check(stack: CheckedStack) -> Iterator[CheckResult]:
     yield from known_at_run_time_only("the tags", unknown_tags)
 
 
-def _given(
+def _effective_tags(
     attribute: Attribute | None, scope: Scope, defaults: Mapping[str, object]
 ) -> Mapping[str, object] | None:
     found = evaluate(attribute.expression, scope) if attribute is not None else None

@@ -32,7 +32,7 @@ def _check(module: Module) -> Iterator[Finding | Skipped]:
         row = table.get(resource.type)
         if row is None:
             continue
-        answers = dict(_answers(module, resource, body, row))
+        answers = dict(_protections(module, resource, body, row))
         bare = [stack for stack, answer in answers.items() if answer is Protection.NO]
         unclear = [stack for stack, answer in answers.items() if answer is Protection.UNKNOWN]
         for stack in bare:
@@ -45,7 +45,7 @@ def _check(module: Module) -> Iterator[Finding | Skipped]:
             )
 
 
-def _answers(
+def _protections(
     module: Module, resource: Resource, body: Body, row: Stateful
 ) -> Iterator[tuple[str, Protection]]:
     """For each stack in production that creates it: the weakest protection of its instances."""
@@ -149,13 +149,13 @@ def _finding(resource: Resource, row: Stateful, stack: str) -> Finding:
         resource.block,
         f"`{resource.address}` {row.loss}, and its code does not protect it from deletion",
         address=resource.address,
-        hint=f"Set {_either(ways)}.",
+        hint=f"Set {_alternatives(ways)}.",
         severity=Severity.WARNING if row.holds in _SEVERE else Severity.NOTE,
         stack=stack,
     )
 
 
-def _either(ways: tuple[str, ...]) -> str:
+def _alternatives(ways: tuple[str, ...]) -> str:
     return ways[0] if len(ways) == 1 else f"{', '.join(ways[:-1])} or {ways[-1]}"
 
 

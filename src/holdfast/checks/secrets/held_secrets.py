@@ -38,49 +38,55 @@ def secrets_in_plan(plan: Plan) -> Iterator[StoredSecrets]:
             and change.has_effect
             and change.kind not in (ChangeKind.DELETE, ChangeKind.FORGET)
         ):
-            held = _of(change)
-            if held is not None:
-                yield held
+            secrets = _planned_secrets(change)
+            if secrets is not None:
+                yield secrets
 
 
-def _of(change: ResourceChange) -> StoredSecrets | None:
+def _planned_secrets(change: ResourceChange) -> StoredSecrets | None:
     found = change.change
     about, kind, after = change.address, (change.mode, change.type), _read(found.after)
     unknown = _read(found.after_unknown)
-    held = _held(about, kind, after, mask=_read(found.after_sensitive), unknown=unknown)
+    secrets = _stored_secrets(about, kind, after, mask=_read(found.after_sensitive), unknown=unknown)
     if (
-        held is None
+        secrets is None
         or change.importing is not None
         or change.kind not in (ChangeKind.UPDATE, ChangeKind.NO_OP)
     ):
-        return held
+        return secrets
     before = _read(found.before)
-    return _newly(held, after, _held(about, kind, before, mask=_read(found.before_sensitive)), before)
+    return _new_secrets(
+        secrets, after, _stored_secrets(about, kind, before, mask=_read(found.before_sensitive)), before
+    )
 
 
-def _newly(held: StoredSecrets, after: Any, old: StoredSecrets | None, before: Any) -> StoredSecrets | None:
+def _new_secrets(
+    secrets: StoredSecrets, after: Any, old: StoredSecrets | None, before: Any
+) -> StoredSecrets | None:
     """Secrets that are new: another value, or one that lost its mark."""
     if old is None:
-        return held
+        return secrets
 
     def is_new(path: str) -> bool:
-        if path not in old.paths or (path in held.unmarked and path not in old.unmarked):
+        if path not in old.paths or (path in secrets.unmarked and path not in old.unmarked):
             return True
         steps = tuple(path.split("."))
         return list(secret_facts.parts(after, steps)) != list(secret_facts.parts(before, steps))
 
-    paths = tuple(filter(is_new, held.paths))
-    unmarked = tuple(path for path in held.unmarked if path in paths)
-    return held._replace(paths=paths, unmarked=unmarked) if paths else None
+    paths = tuple(filter(is_new, secrets.paths))
+    unmarked = tuple(path for path in secrets.unmarked if path in paths)
+    return secrets._replace(paths=paths, unmarked=unmarked) if paths else None
 
 
 def secrets_in_state(resources: Iterable[StateResource]) -> Iterator[StoredSecrets]:
     """By address; deposed instances count with their address."""
     for resource in resources:
         marked = [_steps(path) for path in resource.sensitive_paths or ()]
-        held = _held(resource.address, (resource.mode, resource.type), resource.read(), marked=marked)
-        if held is not None:
-            yield held
+        secrets = _stored_secrets(
+            resource.address, (resource.mode, resource.type), resource.read(), marked=marked
+        )
+        if secrets is not None:
+            yield secrets
 
 
 def _steps(path: Any) -> tuple[str, ...]:
@@ -91,7 +97,7 @@ def _steps(path: Any) -> tuple[str, ...]:
     return tuple(key for key in keys if isinstance(key, str))
 
 
-def _held(
+def _stored_secrets(
     address: str,
     kind: tuple[str, str],
     value: Any,
@@ -104,16 +110,18 @@ def _held(
     listed = secret_facts.secret_attributes(mode, type_)
     found: dict[str, bool] = {}
     for one in listed:
-        if one.kind != secret_facts.SENSITIVE or (type_ == "aws_ssm_parameter" and _in_clear(value)):
+        if one.kind != secret_facts.SENSITIVE or (
+            type_ == "aws_ssm_parameter" and _is_plain_parameter(value)
+        ):
             continue
-        if any(_filled(part) for part in secret_facts.parts(value, one.steps)) or any(
+        if any(_is_set(part) for part in secret_facts.parts(value, one.steps)) or any(
             part is True for part in secret_facts.parts(unknown, one.steps)
         ):
             found[one.path] = True
-    for steps in (*(marked or ()), *_marked(value, mask)):
+    for steps in (*(marked or ()), *_marked_paths(value, mask)):
         path = ".".join(steps)
         known = any(secret_facts.overlaps(one.steps, steps) for one in listed if one.path in found)
-        if path and not known and any(_filled(part) for part in secret_facts.parts(value, steps)):
+        if path and not known and any(_is_set(part) for part in secret_facts.parts(value, steps)):
             found[path] = True
     for names, text in named_texts(value):
         steps = names or ("",)
@@ -126,7 +134,7 @@ def _held(
     return StoredSecrets(address, mode, type_, tuple(sorted(found)), tuple(sorted(unmarked)))
 
 
-def _in_clear(value: Any) -> bool:
+def _is_plain_parameter(value: Any) -> bool:
     return isinstance(value, Mapping) and value.get("type") in ("String", "StringList")
 
 
@@ -139,24 +147,26 @@ def _is_secret(listed: tuple[secret_facts.SecretAttribute, ...], steps: tuple[st
     return named and any(secret_facts.is_at_or_below(one.steps, steps) for one in possible)
 
 
-def _filled(value: object) -> bool:
+def _is_set(value: object) -> bool:
     """`{}` and `""` are empty."""
     if isinstance(value, Mapping):
-        return any(_filled(part) for part in value.values())
+        return any(_is_set(part) for part in value.values())
     if isinstance(value, list | tuple):
-        return any(_filled(part) for part in value)
+        return any(_is_set(part) for part in value)
     return value is not None and value != "" and not isinstance(value, bool)
 
 
-def _marked(value: Any, mask: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def _marked_paths(value: Any, mask: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     if mask is True:
         yield above
     elif isinstance(mask, dict):
         for name, part in mask.items():
-            yield from _marked(value.get(name) if isinstance(value, dict) else value, part, (*above, name))
+            yield from _marked_paths(
+                value.get(name) if isinstance(value, dict) else value, part, (*above, name)
+            )
     elif isinstance(mask, list):
         for part in mask:
-            yield from _marked(value, part, above)
+            yield from _marked_paths(value, part, above)
 
 
 def outputs_in_plan(plan: Plan) -> Iterator[str]:

@@ -34,7 +34,7 @@ def _in_module(module: Module) -> Iterator[SuspiciousText]:
             if place not in places and not found.is_first_only and not is_known(found.text):
                 yield found.suspicious
             places.add(place)
-    yield from _by_names(module.files, module.checkout, set(map(_spot, places)))
+    yield from _by_names(module.files, module.checkout, set(map(_line_of, places)))
 
 
 def in_variables(file: VariablesFile) -> tuple[SuspiciousText, ...]:
@@ -49,13 +49,13 @@ def _by_names(
     for file in files:
         here: list[SuspiciousText] = []
         if texts.may_name(file.path, checkout):
-            here += (text for text in _in_file(file, checkout.config) if _spot(text.place) not in reported)
+            here += (text for text in _in_file(file, checkout.config) if _line_of(text.place) not in reported)
         yield from here
-        lines = {_spot(text.place) for text in here} | reported
-        yield from (text for text in texts.in_code(file.path, checkout) if _spot(text.place) not in lines)
+        lines = {_line_of(text.place) for text in here} | reported
+        yield from (text for text in texts.in_code(file.path, checkout) if _line_of(text.place) not in lines)
 
 
-def _spot(place: Place) -> tuple[str, int]:
+def _line_of(place: Place) -> tuple[str, int]:
     """An argument's place is its name, the text's place is behind it: both have the same line."""
     return place.file, place.line or 0
 
@@ -71,7 +71,7 @@ def _in_file(file: File, config: Config) -> Iterator[SuspiciousText]:
 
 def _all_named(file: File) -> Iterator[tuple[str | None, str, Literal, str]]:
     for attribute in file.body.attributes:
-        for text in _named(attribute.name, attribute.expression):
+        for text in _named_texts(attribute.name, attribute.expression):
             yield None, *text
     for top in file.body.blocks:
         address = _address(top)
@@ -87,7 +87,7 @@ def _in_block(block: Block, top: Block) -> Iterator[tuple[str, Literal, str]]:
         if block is top and top.labels and (top.type, name) in (("variable", "default"), ("output", "value")):
             name = top.labels[0]
         if name not in _PUBLIC:
-            yield from _named(name, attribute.expression)
+            yield from _named_texts(name, attribute.expression)
     for inner in body.blocks:
         yield from _in_block(inner, top)
 
@@ -99,10 +99,10 @@ def _pair(body: Body) -> Iterator[tuple[str, Literal, str]]:
     if type_ is not None and names_a_store(type_.expression):
         return
     if entry is not None and value is not None:
-        yield from _named(entry, value.expression)
+        yield from _named_texts(entry, value.expression)
 
 
-def _named(name: str, expression: Expression) -> Iterator[tuple[str, Literal, str]]:
+def _named_texts(name: str, expression: Expression) -> Iterator[tuple[str, Literal, str]]:
     """The texts in an expression, each with the nearest name."""
     for steps, literal, text in texts_in(expression, (name,)):
         above = steps[-2] if len(steps) > 1 else ""

@@ -91,7 +91,7 @@ def secret_in(  # noqa: C901, PLR0911 - one row per kind of expression
         case Call():
             return _call(expression, deeper, steps)
         case Conditional():
-            return _first((expression.yes, expression.no), deeper, steps) or _hidden(
+            return _first((expression.yes, expression.no), deeper, steps) or _mark_only(
                 _first((expression.condition,), deeper, ())
             )
         case Binary() | Unary():
@@ -101,7 +101,7 @@ def secret_in(  # noqa: C901, PLR0911 - one row per kind of expression
         case Opaque():
             return _splat(expression, deeper, steps)
         case Tuple():
-            return _first(expression.items, deeper, _past_key(steps))
+            return _first(expression.items, deeper, _without_key(steps))
         case _:
             return _first(expression.parts(), deeper, steps)
 
@@ -112,7 +112,7 @@ def _first(expressions: tuple[Expression, ...], at: ModuleScope, steps: Steps) -
     )
 
 
-def _hidden(found: CarriedSecret | None) -> CarriedSecret | None:
+def _mark_only(found: CarriedSecret | None) -> CarriedSecret | None:
     """It is not revealed: only Terraform's mark is passed on, unless `nonsensitive` removed it."""
     return found if found is not None and found.masked and not found.unmasked else None
 
@@ -144,17 +144,17 @@ def _call(call: Call, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     if call.name in _UNMASKED:
         return None
     if call.name == "nonsensitive":
-        secrets = (_told(argument, at, steps) for argument in call.arguments)
+        secrets = (_revealed(argument, at, steps) for argument in call.arguments)
         found = next((secret for secret in secrets if secret is not None), None)
         if found is None or _plain_parameter(found.source):
             return None
         return found._replace(unmasked=True, masked=False)
     through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
     found = _first(call.arguments, at, through)
-    return _hidden(found) if call.name in _TELLS_NOTHING else found
+    return _mark_only(found) if call.name in _TELLS_NOTHING else found
 
 
-def _told(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
+def _revealed(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     """The secret that a value reveals. `length(…)` and `var.password != ""` reveal none."""
     match expression:
         case Call() if expression.name in _TELLS_NOTHING:
@@ -166,7 +166,7 @@ def _told(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecre
         case Conditional():
             return _first((expression.yes, expression.no), at, steps)
         case Template():
-            found = (_told(piece, at, ()) for piece in expression.pieces)
+            found = (_revealed(piece, at, ()) for piece in expression.pieces)
             return next((secret for secret in found if secret is not None), None)
         case _:
             return secret_in(expression, at, steps)
@@ -179,7 +179,7 @@ def _plain_parameter(source: str) -> bool:
 
 def _operation(expression: Binary | Unary, at: ModuleScope) -> CarriedSecret | None:
     found = _first(expression.parts(), at, ())
-    return _hidden(found) if expression.operator in (*_BOOLEAN, "!") else found
+    return _mark_only(found) if expression.operator in (*_BOOLEAN, "!") else found
 
 
 def _for(expression: For, at: ModuleScope) -> CarriedSecret | None:
@@ -219,27 +219,27 @@ def _traversal(expression: Traversal, at: ModuleScope, steps: Steps) -> CarriedS
             follow = _variable if expression.root == "var" else _local
             return follow(name, at, tuple(filter(None, rest)))
         case "module":
-            name, output, *rest = (*_of_object(expression.steps, 1, steps), "", "")
+            name, output, *rest = (*_steps_after_reference(expression.steps, 1, steps), "", "")
             return _output(name, output, at, tuple(filter(None, rest)))
         case "data":
-            type_, name, *rest = (*_of_object(expression.steps, 2, steps), "", "")
+            type_, name, *rest = (*_steps_after_reference(expression.steps, 2, steps), "", "")
             return _attribute("data", type_, name, tuple(filter(None, rest)))
         case root if "_" in root and secret_facts.secret_attributes("managed", root):
-            name, *rest = (*_of_object(expression.steps, 1, steps), "")
+            name, *rest = (*_steps_after_reference(expression.steps, 1, steps), "")
             return _attribute("managed", root, name, tuple(filter(None, rest)))
         case _:
             return None
 
 
-def _of_object(own: tuple[str | Expression, ...], named: int, steps: Steps) -> Steps:
+def _steps_after_reference(own: tuple[str | Expression, ...], named: int, steps: Steps) -> Steps:
     """The steps after a reference whose name has `named` steps; an instance key is not a step."""
     if len(own) > named and not isinstance(own[named], str):
         own = (*own[:named], *own[named + 1 :])
         return (*_names(own), *steps)
-    return (*_names(own), *(_past_key(steps) if len(own) == named else steps))
+    return (*_names(own), *(_without_key(steps) if len(own) == named else steps))
 
 
-def _past_key(steps: Steps) -> Steps:
+def _without_key(steps: Steps) -> Steps:
     return steps[1:] if steps[:1] == (_ANY,) else steps
 
 
@@ -281,7 +281,7 @@ def _output(call_name: str, output: str, at: ModuleScope, steps: Steps) -> Carri
 def _attribute(mode: str, type_: str, name: str, steps: Steps) -> CarriedSecret | None:
     prefix = "data." if mode == "data" else ""
     for listed in secret_facts.secret_attributes(mode, type_):
-        if not secret_facts.overlaps(listed.steps, steps) or _is_beside(listed.steps, steps):
+        if not secret_facts.overlaps(listed.steps, steps) or _is_sibling(listed.steps, steps):
             continue
         if listed.kind == secret_facts.SENSITIVE:
             return CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}")
@@ -290,7 +290,7 @@ def _attribute(mode: str, type_: str, name: str, steps: Steps) -> CarriedSecret 
     return None
 
 
-def _is_beside(listed: Steps, steps: Steps) -> bool:
+def _is_sibling(listed: Steps, steps: Steps) -> bool:
     """For `*.raw_key` only blocks count: `self_link` is an attribute next to them."""
     return listed[:1] == (_ANY,) and len(steps) == 1 and steps[0] != _ANY and not _BLOCK.search(steps[0])
 

@@ -52,7 +52,7 @@ def _in_documents(checkout: Checkout) -> Iterator[SuspiciousText | Skipped]:
         if len(checkout.content(path) or b"") > _LARGEST:
             yield Skipped(reason=f"larger than {_LARGEST // 1_000_000} MB", file=path)
         else:
-            yield from _in(path, checkout, code=False)
+            yield from _search(path, checkout, code=False)
 
 
 def _documents(checkout: Checkout) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _read_by_code(checkout: Checkout) -> set[str]:
 
 def in_code(path: str, checkout: Checkout) -> tuple[SuspiciousText, ...]:
     """Secrets in heredocs and quoted texts of a code or variables file, under names in these texts."""
-    return checkout.code.once(("texts in code", path), lambda: tuple(_in(path, checkout, code=True)))
+    return checkout.code.once(("texts in code", path), lambda: tuple(_search(path, checkout, code=True)))
 
 
 def may_name(path: str, checkout: Checkout) -> bool:
@@ -88,7 +88,7 @@ def may_name(path: str, checkout: Checkout) -> bool:
     return checkout.code.once(key, lambda: may_name_secrets(checkout.text(path) or "", words))
 
 
-def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[SuspiciousText]:
+def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[SuspiciousText]:
     text = checkout.text(path) or ""
     words, bits = checkout.config.redaction.words, checkout.config.redaction.entropy or entropy.BITS
     if len(text) > _LARGEST or '"sops"' in text:
@@ -96,7 +96,7 @@ def _in(path: str, checkout: Checkout, *, code: bool) -> Iterator[SuspiciousText
     if not may_have_passwords(text) and not may_name(path, checkout):
         return
     searched = _embedded_texts(text) if code else text
-    found = sorted({**dict(_random(searched, words, bits)), **dict(_typed(searched, words, bits))}.items())
+    found = sorted({**dict(_random(searched, words, bits)), **dict(_inline(searched, words, bits))}.items())
     if not found:
         return
     # Secrets of known formats have their own rule.
@@ -154,7 +154,7 @@ def _random(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[in
             yield start, (SecretKind.RANDOM, "")
 
 
-def _typed(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
+def _inline(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
     for password_ in inline_passwords(text):
         if password_.is_password or names_secret(password_.name, words):
             password = password_.is_password or ends_as_password(password_.name)
