@@ -129,7 +129,7 @@ def test_two_hundred_stacks_fit_a_comment_with_a_row_each(lines: int) -> None:
     assert text.count("<details>") == text.count("</details>") > 5
     if lines > 2:
         assert "Omitted to save space: all or part of the plan of " in text
-        assert "In full: [job summary](https://x)." in text
+        assert "Full report: [job summary](https://x)." in text
         assert characters(text) > 0.9 * COMMENT.size if COMMENT.size else False
 
 
@@ -143,7 +143,7 @@ def test_more_danger_than_room_is_counted_and_leaves_room_for_rows() -> None:
     assert characters(text) <= GITHUBS_LIMIT
     assert text.count("| ⛔ |") > 200
     assert "more action items**" in text
-    assert "In full: the job summary." in text
+    assert "Full report: the job summary." in text
 
 
 def test_a_text_as_long_as_a_comment_is_cut() -> None:
