@@ -88,7 +88,8 @@ def plan_file(before: dict[str, Any] = BEFORE) -> bytes:
     """As Terraform writes one, but for the plan itself: the state as it was stands in it without identity."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("tfstate-prev", json.dumps(before | {"serial": 0, "lineage": ""}))
+        entry = zipfile.ZipInfo("tfstate-prev", date_time=(2026, 1, 2, 3, 4, 6))
+        archive.writestr(entry, json.dumps(before | {"serial": 0, "lineage": ""}))
     return content.getvalue()
 
 

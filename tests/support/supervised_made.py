@@ -86,7 +86,7 @@ class Place:
         if run is not None:
             attend["journal"] = {"run": run, "spool": str(self.root / "spool")}
         if kept is not None:
-            attend["door"] = {"stack": "s", "run": run or "", "who": "ann", "why": "apply", **kept}
+            attend["state"] = {"stack": "s", "run": run or "", "who": "ann", "why": "apply", **kept}
         return Command(
             phase=phase,
             argv=argv,

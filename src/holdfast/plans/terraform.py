@@ -25,9 +25,9 @@ from holdfast.plans.events import Entered, Note
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
 from holdfast.plans.retry import Retrying, retried
 from holdfast.plans.stale_locks import held_by_dead_process, plan_marker
-from holdfast.plans.supervision import StateWriter, attend
 from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.stacks.stack import Stack
+from holdfast.supervisor.request import StateWriter, supervision_request
 from holdfast.system import files
 from holdfast.terraform import argv
 from holdfast.terraform.diagnostics import read_validation
@@ -111,7 +111,13 @@ class Terraform:
             seconds=limit,
             cancel_level=cancel_level,
             managed_state=prepared.home.managed,
-            supervision=attend(self.context.store, self.context.identity.who, prepared, writes),
+            supervision=supervision_request(
+                self.context.store,
+                prepared.stack.name,
+                self.context.identity.who,
+                writes,
+                managed=prepared.home.managed,
+            ),
         )
         if phase in {"init", "validate", "plan", "show", "apply"}:
             self.context.control.tell(Entered(stack=prepared.stack.name, phase=phase))

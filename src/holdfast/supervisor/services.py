@@ -1,6 +1,6 @@
-"""What the supervising process does beside Terraform: it keeps the run's journal and opens the state door.
+"""What the supervisor does beside Terraform: write the run's journal and heartbeat, serve the managed state.
 
-Part of a process that starts often: what is imported here is imported beside the first command.
+The process starts often, so this module loads no msgspec and is imported while the first command runs.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.backend.server import Refusal, StateServer
 from holdfast.terraform.engine.worker import NOT_STARTED, CommandObserver
 
-_ARRIVE_SECONDS = 60.0
-_PULSE_SECONDS = 10.0
+_SHIP_SECONDS = 60.0
+_HEARTBEAT_SECONDS = 10.0
 
 
 class SupervisorServices:
-    """One process's blob store, key and door; a command says which run and which state they stand for."""
+    """Blob store, key and local state backend of one process; each command names its run and state."""
 
-    def __init__(self, listening: int) -> None:
-        self._door: StateServer | None = None
-        if listening >= 0:
-            born = environment.read().variables
-            self._door = StateServer(
-                socket.socket(fileno=listening),
-                user=born["TF_HTTP_USERNAME"],
-                password=born["TF_HTTP_PASSWORD"],
+    def __init__(self, state_socket: int) -> None:
+        self._state_server: StateServer | None = None
+        if state_socket >= 0:
+            variables = environment.read().variables
+            self._state_server = StateServer(
+                socket.socket(fileno=state_socket),
+                user=variables["TF_HTTP_USERNAME"],
+                password=variables["TF_HTTP_PASSWORD"],
             )
-            self._door.open()
+            self._state_server.open()
         self._opened: tuple[str, BlobStore, Key] | None = None
 
-    def attention(self, message: dict[str, Any]) -> CommandObserver:
+    def observe(self, message: dict[str, Any]) -> CommandObserver:
         blobs, key = self._store(message["store"])
         encrypted = EncryptedBlobs(blobs, lambda: key)
         journal = None
         if "journal" in message:
             journal = JournalRecorder(blobs, key, message["journal"], Path(message["folder"]))
-        keeper = None
-        if "door" in message and self._door is not None:
-            keeper = StateKeeper(encrypted, **message["door"])
-        return RunObserver(journal, self._door, keeper)
+        state = None
+        if "state" in message and self._state_server is not None:
+            state = ManagedStateBackend(encrypted, **message["state"])
+        return RunObserver(journal, self._state_server, state)
 
     def _store(self, described: dict[str, Any]) -> tuple[BlobStore, Key]:
         text = json.dumps(described, sort_keys=True)
@@ -71,50 +71,53 @@ class SupervisorServices:
 
 class RunObserver(CommandObserver):
     def __init__(
-        self, journal: JournalRecorder | None, door: StateServer | None, keeper: StateKeeper | None
+        self,
+        journal: JournalRecorder | None,
+        state_server: StateServer | None,
+        state: ManagedStateBackend | None,
     ) -> None:
         self._journal = journal
-        self._door = door
-        self._keeper = keeper
+        self._state_server = state_server
+        self._state = state
 
     def begin(self) -> str | None:
         refused = self._journal.begin() if self._journal is not None else None
-        if self._door is not None:
-            self._door.serve_state(self._keeper if refused is None else None)
+        if self._state_server is not None:
+            self._state_server.serve_state(self._state if refused is None else None)
         return refused
 
     def buffer(self) -> str | None:
-        return self._journal.spill if self._journal is not None else None
+        return self._journal.output_buffer if self._journal is not None else None
 
     def record(self, chunk: bytes) -> bool:
         return self._journal.record(chunk) if self._journal is not None else True
 
     def end(self, code: int) -> dict[str, object]:
-        told: dict[str, object] = {}
-        if self._door is not None:
-            self._door.serve_state(None)
-            told["refusals"] = list(self._door.refusals)
-            self._door.refusals.clear()
+        report: dict[str, object] = {}
+        if self._state_server is not None:
+            self._state_server.serve_state(None)
+            report["refusals"] = list(self._state_server.refusals)
+            self._state_server.refusals.clear()
         if self._journal is not None:
-            told.update(self._journal.end(code))
-        return told
+            report.update(self._journal.end(code))
+        return report
 
 
 class JournalRecorder:
     """The journal of one run. When it cannot be written, Terraform is asked to stop, once and gracefully."""
 
-    def __init__(self, blobs: BlobStore, key: Key, wanted: dict[str, str], folder: Path) -> None:
+    def __init__(self, blobs: BlobStore, key: Key, request: dict[str, str], folder: Path) -> None:
         self._blobs = blobs
         self._key = key
-        self._run = wanted["run"]
-        self._spool = wanted.get("spool")
+        self._run = request["run"]
+        self._spool = request.get("spool")
         self._folder = folder
         self._writer: JournalWriter | None = None
         self._shipper: Shipper | None = None
-        self._pulse: Heartbeat | None = None
+        self._heartbeat: Heartbeat | None = None
         self._failure: str | None = None
-        self.spill = buffer_path(self._run)
-        """Where Terraform writes to; None where this machine has no room for it in memory: then a pipe."""
+        self.output_buffer = buffer_path(self._run)
+        """Where Terraform writes its output; None without room in memory: then it writes to a pipe."""
 
     def begin(self) -> str | None:
         try:
@@ -128,18 +131,18 @@ class JournalRecorder:
             files.private_folder(path.parent)
             self._writer = JournalWriter(str(path), self._key, self._run, on_write=on_write)
             process = process_table.this_process().document()
-            self._append(STARTED, {"process": process, "at": _now(), "spill": self.spill})
+            self._append(STARTED, {"process": process, "at": _now(), "spill": self.output_buffer})
         except (OSError, HoldfastError) as error:
-            return self._not_begun(f"the journal cannot be written: {error}")
+            return self._not_started(f"the journal cannot be written: {error}")
         if self._shipper is not None:
-            # Whoever finds no word of a start believes that there was none.
-            if not self._shipper.wait_until_shipped(_ARRIVE_SECONDS):
-                return self._not_begun("the journal cannot be written: the run store does not answer")
-            self._pulse = Heartbeat(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
+            # A journal without a start record means that Terraform was never started.
+            if not self._shipper.wait_until_shipped(_SHIP_SECONDS):
+                return self._not_started("the journal cannot be written: the run store does not answer")
+            self._heartbeat = Heartbeat(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
         return None
 
-    def _not_begun(self, why: str) -> str:
-        """Said in the journal too, as far as it can be: a run that never began must not look unknown."""
+    def _not_started(self, why: str) -> str:
+        """Recorded in the journal if possible: the outcome of a run that never started is not unknown."""
         if self._writer is not None:
             with contextlib.suppress(OSError):
                 self._append(ENDED, {"code": NOT_STARTED, "at": _now(), "unsaved": False})
@@ -153,8 +156,8 @@ class JournalRecorder:
         if self._writer is None or self._failure is not None:
             return True
         try:
-            if self.spill is not None:
-                require_space(self.spill)
+            if self.output_buffer is not None:
+                require_space(self.output_buffer)
             self._writer.append(LINES, chunk.rstrip(b"\n"))
         except OSError as error:
             self._failure = f"the journal cannot be written any more: {error}"
@@ -164,31 +167,31 @@ class JournalRecorder:
         return True
 
     def end(self, code: int) -> dict[str, object]:
-        """The exit record. That Terraform left a state it could not save is part of it."""
-        told: dict[str, object] = {}
+        """Write the exit record, with whether Terraform left a state that it could not save."""
+        report: dict[str, object] = {}
         unsaved = (self._folder / UNSAVED_FILE).exists()
         if self._writer is not None and self._failure is None:
             try:
                 self._append(ENDED, {"code": code, "at": _now(), "unsaved": unsaved})
             except OSError as error:
-                self._failure = f"the end could not be written into the journal: {error}"
+                self._failure = f"the exit record could not be written: {error}"
         if self._writer is not None:
             self._writer.close()
         if self._failure is not None:
-            told["journal_failed"] = self._failure
-        elif self.spill is not None:
-            remove_buffer(self.spill)
-        if self._pulse is not None:
-            self._pulse.stop()
+            report["journal_failed"] = self._failure
+        elif self.output_buffer is not None:
+            remove_buffer(self.output_buffer)
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         if self._shipper is not None:
-            if self._shipper.finish(_ARRIVE_SECONDS):
-                self._forget_spooled()
+            if self._shipper.finish(_SHIP_SECONDS):
+                self._remove_spooled()
             else:
-                told["unshipped"] = True
-        return told
+                report["unshipped"] = True
+        return report
 
-    def _forget_spooled(self) -> None:
-        """All of it has arrived."""
+    def _remove_spooled(self) -> None:
+        """All of it has arrived in the store."""
         path = self._spooled()
         with contextlib.suppress(OSError):
             path.unlink()
@@ -203,27 +206,27 @@ class JournalRecorder:
 
 
 class Heartbeat:
-    """Tells the store, while Terraform runs, that somebody is at work. That it cannot tell harms nothing."""
+    """Written to the run store while Terraform runs. A failed write is harmless."""
 
     def __init__(self, encrypted: EncryptedBlobs, run: str) -> None:
         self._records = RunRecords(encrypted)
         self._run = run
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         threading.Thread(target=self._beat, daemon=True).start()
 
     def stop(self) -> None:
-        self._over.set()
+        self._stopped.set()
 
     def _beat(self) -> None:
         while True:
             with contextlib.suppress(HoldfastError, OSError):
                 self._records.write(self._run, PULSE, _now().encode())
-            if self._over.wait(_PULSE_SECONDS):
+            if self._stopped.wait(_HEARTBEAT_SECONDS):
                 return
 
 
-class StateKeeper:
-    """The kept state of one stack, for the length of one command of one run."""
+class ManagedStateBackend:
+    """The managed state of one stack, for one command of one run."""
 
     def __init__(
         self, encrypted: EncryptedBlobs, *, stack: str, run: str, who: str, why: str, write: bool
@@ -247,7 +250,7 @@ class StateKeeper:
             raise Refusal(403, f"this command may not write the state of {self._stack}")
         claim = self._claims.of(self._stack)
         if claim is None or claim.run != self._run:
-            raise Refusal(409, f"the stack {self._stack} belongs to another run by now")
+            raise Refusal(409, f"the stack {self._stack} belongs to another run now")
         from holdfast.terraform.statefile.model import State, read_state  # noqa: PLC0415 - only an apply writes
 
         found = read_state(state)
@@ -256,11 +259,11 @@ class StateKeeper:
         new = StateSnapshot.of(state, found, run=self._run, who=self._who, why=self._why)
         version = self._states.add(self._stack, new, after=self._number)
         if version is None:
-            raise Refusal(409, f"somebody else wrote the state of {self._stack}")
+            raise Refusal(409, f"another run wrote the state of {self._stack}")
         self._number = version.number
 
     def lock(self, info: bytes) -> bytes | None:
-        """The stack was claimed by this run before Terraform started: nobody else can be here."""
+        """Always granted: this run claimed the stack before Terraform started."""
         del info
         return None
 

@@ -22,7 +22,7 @@ from holdfast.store.journal import Journal, read_journal
 from holdfast.store.run_records import RunRecords, journal_name
 from holdfast.store.states import ManagedStates
 from holdfast.supervisor import services
-from holdfast.supervisor.services import JournalRecorder, RunObserver, StateKeeper
+from holdfast.supervisor.services import JournalRecorder, ManagedStateBackend, RunObserver
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.backend.server import Refusal, StateServer
 from holdfast.terraform.engine.worker import NOT_STARTED
@@ -51,8 +51,8 @@ def _words_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def journalled(folder: Path, blobs: BlobStore | None = None) -> JournalRecorder:
     wanted = {"run": "r1", "spool": str(folder / "spool")}
     journal = JournalRecorder(blobs or FolderBlobs(folder / "store"), KEY, wanted, folder)
-    assert journal.spill is not None
-    Path(journal.spill).write_bytes(b"said\n")
+    assert journal.output_buffer is not None
+    Path(journal.output_buffer).write_bytes(b"said\n")
     return journal
 
 
@@ -74,8 +74,8 @@ def test_a_journal_has_a_beginning_words_and_an_end(tmp_path: Path) -> None:
     assert found.lines == (b"one", b"two")
     assert found.ended is not None
     assert (found.ended["code"], found.ended["unsaved"]) == (0, False)
-    assert journal.spill is not None
-    assert not Path(journal.spill).exists()
+    assert journal.output_buffer is not None
+    assert not Path(journal.output_buffer).exists()
 
 
 def test_a_state_that_could_not_be_saved_is_part_of_the_end(tmp_path: Path) -> None:
@@ -104,15 +104,15 @@ def test_without_room_in_memory_terraform_is_stopped_once(
     assert journal.record(b"two\n")
     assert "no room" in str(journal.end(1)["journal_failed"])
     assert read(tmp_path / "store" / journal_name("r1")).ended is None
-    assert journal.spill is not None
-    assert Path(journal.spill).exists()
+    assert journal.output_buffer is not None
+    assert Path(journal.output_buffer).exists()
 
 
 def test_terraform_is_not_begun_before_its_start_is_known_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever finds no word of a start believes that there was none; the journal here says the same."""
-    monkeypatch.setattr(services, "_ARRIVE_SECONDS", 0.0)
+    monkeypatch.setattr(services, "_SHIP_SECONDS", 0.0)
     blobs = Deaf()
     why = journalled(tmp_path, blobs).begin()
     blobs.open.set()
@@ -132,7 +132,7 @@ def test_a_journal_stays_on_this_machine_until_all_of_it_has_arrived(
     journal = journalled(tmp_path, blobs)
     assert journal.begin() is None
     blobs.open.clear()
-    monkeypatch.setattr(services, "_ARRIVE_SECONDS", 0.0)
+    monkeypatch.setattr(services, "_SHIP_SECONDS", 0.0)
     told = journal.end(0)
     kept = read(spooled(tmp_path))
     blobs.open.set()
@@ -187,8 +187,8 @@ def states(encrypted: EncryptedBlobs) -> ManagedStates:
     return ManagedStates(encrypted)
 
 
-def keeper(encrypted: EncryptedBlobs, *, run: str = "r1", write: bool = True) -> StateKeeper:
-    return StateKeeper(encrypted, stack="s", run=run, who="ann", why="apply", write=write)
+def keeper(encrypted: EncryptedBlobs, *, run: str = "r1", write: bool = True) -> ManagedStateBackend:
+    return ManagedStateBackend(encrypted, stack="s", run=run, who="ann", why="apply", write=write)
 
 
 def test_a_state_is_saved_behind_the_one_that_was_read(
@@ -207,7 +207,7 @@ def test_a_state_is_saved_behind_the_one_that_was_read(
     assert (version.serial, version.run, version.who, version.why) == (2, "r1", "ann", "apply")
 
 
-def refused(ours: StateKeeper, new: bytes) -> int:
+def refused(ours: ManagedStateBackend, new: bytes) -> int:
     with pytest.raises(Refusal) as caught:
         ours.write(new)
     return caught.value.status

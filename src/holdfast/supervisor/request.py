@@ -1,0 +1,39 @@
+"""What the caller tells the supervisor about a command: run store, managed state and journal."""
+
+from __future__ import annotations
+
+import base64
+from typing import NamedTuple
+
+from holdfast.store.place import describe
+from holdfast.store.run_store import RunStore
+
+
+class StateWriter(NamedTuple):
+    """A run whose command may write the state."""
+
+    run: str
+    why: str
+    journal: str | None = None
+    """The id of its journal; None for a command without one."""
+
+
+def supervision_request(
+    store: RunStore, stack: str, who: str, writer: StateWriter | None, *, managed: bool
+) -> dict[str, object] | None:
+    """None for a command that needs no supervision: a backend of the code, and nothing to record."""
+    if not managed and (writer is None or writer.journal is None):
+        return None
+    key = base64.b64encode(store.key.secret).decode()
+    request: dict[str, object] = {"store": {"place": describe(store.blobs), "key": key}}
+    if managed:
+        request["state"] = {
+            "stack": stack,
+            "run": writer.run if writer is not None else "",
+            "who": who,
+            "why": writer.why if writer is not None else "",
+            "write": writer is not None,
+        }
+    if writer is not None and writer.journal is not None:
+        request["journal"] = {"run": writer.journal, "spool": str(store.spool)}
+    return request
