@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.config.placeholders import Needs
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.secret_refs import Value
 from holdfast.config.settings import Config, Target
@@ -22,7 +22,7 @@ from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_locati
 from holdfast.stacks.listing import Listing, Tree, has_file
 from holdfast.stacks.pattern import compile_pattern, matching_paths
 from holdfast.stacks.scope import MissingValueError, PathError, PlaceholderScope, VariablesFiles, needs_of
-from holdfast.stacks.stack import Stack, name_from_path, name_problem, printable
+from holdfast.stacks.stack import Stack, name_problem, printable
 from holdfast.stacks.variables import ReadValues
 
 _CODE: Final = (".tf", ".tofu", ".tf.json", ".tofu.json")
@@ -82,45 +82,28 @@ class _Discovery:
 
     def _scopes(self, rule: StackRule) -> Iterator[PlaceholderScope]:
         """One per stack of the entry."""
-        if rule.pattern is None:
-            yield self._scope(rule, {}, None, None, needs_of(rule, ()))
+        pattern = compile_pattern(rule.pattern) if rule.pattern is not None else None
+        scope = partial(
+            PlaceholderScope,
+            rule=rule,
+            config=self._config,
+            needs=needs_of(rule, pattern.names if pattern is not None else ()),
+            files=self._files,
+            tree=self._tree,
+        )
+        if pattern is None:
+            yield scope(captured={}, path=None)
             return
-        pattern = compile_pattern(rule.pattern)
         folders = rule.kind is RuleKind.FOLDER
-        needs = needs_of(rule, pattern.names)
-        for path, captured in sorted(
-            matching_paths(pattern, self._tree, folders=folders), key=lambda pair: pair[0]
-        ):
-            if folders and not has_root_module(self._tree.listing(path)):
-                continue
-            if not folders and self._is_auto_loaded(path):
-                continue
-            name = path if folders else name_from_path(path)
-            yield self._scope(rule, captured, path, name, needs)
+        matches = matching_paths(pattern, self._tree, folders=folders)
+        for path, captured in sorted(matches, key=lambda pair: pair[0]):
+            if has_root_module(self._tree.listing(path)) if folders else not self._is_auto_loaded(path):
+                yield scope(captured=captured, path=path)
 
     def _is_auto_loaded(self, path: str) -> bool:
         """`terraform.tfvars` and `*.auto.tfvars` next to code belong to every stack of that code."""
         folder, _, name = path.rpartition("/")
         return is_auto_loaded(name) and has_root_module(self._tree.listing(folder or "."))
-
-    def _scope(
-        self,
-        rule: StackRule,
-        captured: Mapping[str, str],
-        path: str | None,
-        name: str | None,
-        needs: Needs,
-    ) -> PlaceholderScope:
-        return PlaceholderScope(
-            rule=rule,
-            config=self._config,
-            captured=captured,
-            path=path,
-            default_name=name,
-            needs=needs,
-            files=self._files,
-            tree=self._tree,
-        )
 
     def _draft(self, scope: PlaceholderScope) -> _Draft | None:
         before = len(self._problems)

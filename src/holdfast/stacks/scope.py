@@ -16,9 +16,11 @@ from holdfast.config.stack_rules import RuleKind, StackRule
 from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.stacks import environment
 from holdfast.stacks.listing import Tree, has_file, join_path
+from holdfast.stacks.stack import name_from_path
 from holdfast.stacks.variables import ReadValues, plain_text
 
 ENVIRONMENT_VARIABLES: Final = ("environment", "env")
+_TEXT_KEYS: Final = ("environment", "account", "region", "target", "name")
 _GLOB_CHARACTERS: Final = frozenset("*?[")
 
 template = lru_cache(maxsize=4096)(parse)
@@ -75,7 +77,6 @@ class PlaceholderScope:
         config: Config,
         captured: Mapping[str, str],
         path: str | None,
-        default_name: str | None,
         needs: Needs,
         files: VariablesFiles,
         tree: Tree,
@@ -85,7 +86,6 @@ class PlaceholderScope:
         self.captured = captured
         self.path = path
         """The path that matched the pattern."""
-        self._default_name = default_name
         self._needs = needs
         self._files = files
         self._tree = tree
@@ -129,29 +129,23 @@ class PlaceholderScope:
             return self.captured[name]
         if name.startswith(VAR):
             return self._variable(name.removeprefix(VAR))
-        value = self.config.company if name == "company" else self._derived(name)
+        value: str | None
+        if name == "company":
+            value = self.config.company
+        elif name == "environment":
+            value = self.environment.environment
+        else:
+            value = getattr(self, name)  # name, account, region or target: the reader rejects all others
         if value is None:
             raise MissingValueError(f"{{{name}}} has no value")
         return value
 
-    def _derived(self, name: str) -> str | None:
-        match name:
-            case "name":
-                return self.name
-            case "environment":
-                return self.environment.environment
-            case "account":
-                return self.account
-            case "region":
-                return self.region
-            case "target":
-                return self.target
-            case _:
-                raise ValueError(f"{name} is not a placeholder: the configuration reader should reject it")
-
     @cached_property
     def name(self) -> str:
-        return self.fill(self.rule.name) if self.rule.name is not None else self._default_name or ""
+        if self.rule.name is not None:
+            return self.fill(self.rule.name)
+        path = self.path or ""
+        return path if self.rule.kind is RuleKind.FOLDER else name_from_path(path)
 
     def _own(self, key: str, text: str | None) -> str | None:
         return self.fill(text) if text is not None else self.captured.get(key)
@@ -222,16 +216,7 @@ class PlaceholderScope:
 
 
 def needs_of(rule: StackRule, captured: tuple[str, ...]) -> Needs:
-    texts = {
-        key: (text,)
-        for key, text in (
-            ("environment", rule.environment),
-            ("account", rule.account),
-            ("region", rule.region),
-            ("target", rule.target),
-            ("name", rule.name),
-        )
-        if text is not None
-    }
+    """Which values of an entry depend on which placeholders."""
+    texts = {key: (text,) for key in _TEXT_KEYS if (text := getattr(rule, key)) is not None}
     files = (*rule.variables_files, *((rule.module,) if rule.module is not None else ()))
     return direct_needs({**texts, FILES: files}, captured)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.hcl.eval.functions import FUNCTIONS, PARTIAL
 from holdfast.hcl.eval.values import (
@@ -86,24 +87,10 @@ class Scope(Struct, frozen=True, kw_only=True):
     """Steps left for one evaluation: a few lines of code can require more work than there is time for."""
 
     def bind(self, names: Mapping[str, object]) -> Scope:
-        return self._with({**self.names, **names})
+        return replace(self, names={**self.names, **names})
 
     def unbound(self) -> Scope:
-        return self._with({})
-
-    def _with(self, names: Mapping[str, object]) -> Scope:
-        return Scope(
-            variables=self.variables,
-            locals=self.locals,
-            path_module=self.path_module,
-            cwd=self.cwd,
-            tree=self.tree,
-            workspace=self.workspace,
-            names=names,
-            listing=self.listing,
-            known_locals=self.known_locals,
-            steps=self.steps,
-        )
+        return replace(self, names={})
 
 
 def evaluate(expression: Expression, scope: Scope) -> object:
