@@ -84,7 +84,7 @@ def test_an_exception_is_a_skip_with_its_reason(tmp_path: Path) -> None:
     assert ("rego.main.deny_x", "excepted by the policy: no") in skipped(tool.check, about)
 
 
-def test_without_a_plan_that_is_said(tmp_path: Path) -> None:
+def test_without_a_plan_that_is_reported(tmp_path: Path) -> None:
     """Policies about plans looked at nothing."""
     about = asked("rego", {**CODE, "policy/a.rego": HEAD + "deny contains 1 if input.x\n"}, root=tmp_path)
     assert [id_ for id_, _ in skipped(tool.check, about)] == ["rego"]
@@ -318,7 +318,7 @@ def test_what_stays_too_large_is_an_error(tmp_path: Path) -> None:
 # Whether there is anything to ask, and anybody.
 
 
-def test_without_policies_nothing_is_said(tmp_path: Path) -> None:
+def test_without_policies_nothing_is_reported(tmp_path: Path) -> None:
     """Most repositories have none; one that wants them asked is told."""
     assert found(tool.check, asked("rego", CODE, root=tmp_path)) == []
     ((id_, _),) = found(tool.check, asked("rego", CODE, root=tmp_path, use=Use.ON))

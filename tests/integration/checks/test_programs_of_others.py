@@ -80,7 +80,7 @@ def test_an_evaluator_that_gives_no_answer_is_an_error(tmp_path: Path, name: str
     assert [id_ for id_, _ in found(tool.check, about)] == ["HF908"]
 
 
-def test_an_error_of_opa_is_told_with_its_place(tmp_path: Path) -> None:
+def test_an_error_of_opa_is_reported_with_its_place(tmp_path: Path) -> None:
     """A person must know which line to mend."""
     error = {"errors": [{"message": "unsafe var", "location": {"file": "policy/a.rego", "row": 3}}]}
     can = '{"builtins": [{"name": "count"}]}'
@@ -153,7 +153,7 @@ def test_checkov_that_saw_nothing_is_an_error(tmp_path: Path) -> None:
     ]
 
 
-def test_what_checkov_passes_over_is_told(tmp_path: Path) -> None:
+def test_what_checkov_passes_over_is_reported(tmp_path: Path) -> None:
     """A check that a comment in the code skips, and a file that it does not look at."""
     files = {**FILES, "b.tf": FILES["main.tf"]}
     about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))

@@ -64,7 +64,7 @@ STACKS = """\
     """
 
 
-def test_a_file_is_said_of_the_stacks_that_it_is_part_of() -> None:
+def test_a_file_is_reported_for_the_stacks_that_it_is_part_of() -> None:
     """One stack asks Terraform for the files of all: neither its name nor its environment counts for them."""
     call = 'module "m" {\n  source = "../m"\n}\n'
     files = {
@@ -95,7 +95,7 @@ def test_line_ends_count() -> None:
     assert len(messages(report, FORMAT)) == 1
 
 
-def test_a_waiver_counts_where_it_stands() -> None:
+def test_a_waiver_counts_in_its_place() -> None:
     """On the line that is not formatted."""
     waived = "locals {\n  a=1 # holdfast:ignore HF601 until=2027-01-01 reason=made by a program\n}\n"
     (one,) = of(asked({"main.tf": waived.replace("a=1", "a = 1").encode()}, code=waived), FORMAT)

@@ -99,7 +99,7 @@ def test_what_a_rule_finds_can_be_waived(rule: Rule, way: Way) -> None:
 
 
 @pytest.mark.parametrize("id_", ABOUT_WAIVERS)
-def test_what_is_said_of_waivers_is_not_waived(id_: str) -> None:
+def test_what_is_reported_about_waivers_is_not_waived(id_: str) -> None:
     """Else the end of a waiver could be waived away."""
     way = all_ways(RULES[id_], WAYS[id_])["fails"][0]
     words = "owner: me, reason: a test, until: 2027-01-01"

@@ -80,7 +80,7 @@ def show(name: str, what: Report = WHOLE, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_nothing_found_is_said_in_every_format(name: str) -> None:
+def test_nothing_found_is_reported_in_every_format(name: str) -> None:
     """An empty report is a whole document with a line end."""
     assert show(name, report()).endswith("\n")
 
@@ -119,7 +119,7 @@ def test_text_says_more_when_asked() -> None:
     assert " not fully evaluated\n        - HF702  no plan is at hand  (prod/x)\n" in said
 
 
-def test_what_to_do_is_said_once_of_all_that_a_rule_finds_in_a_file() -> None:
+def test_what_to_do_is_shown_once_for_all_that_a_rule_finds_in_a_file() -> None:
     """Twelve times the same sentence hides the thirteenth."""
     found = (one(line=1), one(line=2), one(line=3, hint="Mend it otherwise."), one(file="z.tf"))
     said = show("text", report(*found)).splitlines()
@@ -130,7 +130,7 @@ def test_what_to_do_is_said_once_of_all_that_a_rule_finds_in_a_file() -> None:
     ]
 
 
-def test_what_to_do_is_said_though_the_first_of_its_kind_is_waived() -> None:
+def test_what_to_do_is_shown_though_the_first_of_its_kind_is_waived() -> None:
     """Of a waived finding only the waiver is shown: the next one still needs the hint."""
     said = show("text", report(one(line=1, waiver=WAIVER), one(line=2)), verbose=True)
     assert said.count("Mend it.") == 1
@@ -312,7 +312,7 @@ def test_github_shows_ten_of_a_level() -> None:
     assert commands[-1].endswith("::21 more: run `holdfast check` to see all of them")
 
 
-def test_markdown_says_the_verdict_first_and_the_gravest_next() -> None:
+def test_markdown_says_the_counts_first_and_the_most_severe_next() -> None:
     """Then rows, then what is waived and what was not seen, folded."""
     said = show("markdown").splitlines()
     assert said[0] == "### ❌ Checks: 1 error, 2 warnings"
@@ -348,7 +348,7 @@ def test_markdown_fits_into_a_comment() -> None:
     assert len(re.findall(r"^- … and 29\d\d more$", text, re.MULTILINE)) == 2
 
 
-def test_an_id_of_another_tool_is_text_from_elsewhere() -> None:
+def test_an_id_of_another_tool_is_text_from_outside() -> None:
     """It makes no mention, no tag and no row of its own."""
     theirs = Rule(id="rego.a|<img>\n@team", title="T", why="", fix="", severity=Severity.ERROR)
     found = report(one(rule=theirs), skipped=(NotEvaluated(rule=theirs.id, reason="broken"),))

@@ -108,7 +108,7 @@ def test_a_stack_that_makes_none_of_a_shared_module_does_no_harm() -> None:
     assert len(of(check(WRITES, {**both, "argocd/main.tf": module}, config=STACKS), WRITES)) == 1
 
 
-def test_code_that_no_stack_uses_is_looked_at() -> None:
+def test_code_that_no_stack_uses_is_checked() -> None:
     """No stack, no exemption."""
     files = {"local/main.tf": "", "aws/main.tf": "", "old/main.tf": HELM}
     assert lines(check(WRITES, files, config=EXEMPT), WRITES) == [("old/main.tf", 1)]
@@ -219,7 +219,7 @@ def planned(files: dict[str, str], *changes: dict[str, Any], rule: Rule = WRITES
     return check(rule, made, inputs=CheckInputs(plans=Available(items=(plan,))))
 
 
-def test_a_plan_shows_what_modules_from_elsewhere_make() -> None:
+def test_a_plan_shows_what_modules_from_outside_make() -> None:
     """Their code is not in the repository: the finding has the address, once for all its instances."""
     made = [
         {**change("helm_release.a", "create"), "address": f"module.eks.helm_release.a[{index}]"}
@@ -231,7 +231,7 @@ def test_a_plan_shows_what_modules_from_elsewhere_make() -> None:
     ]
 
 
-def test_what_the_code_shows_is_not_said_again_by_the_plan() -> None:
+def test_what_the_code_shows_is_not_reported_again_by_the_plan() -> None:
     """Plan and code agree on the place: one finding, and a waiver on the line covers both."""
     files = {"main.tf": 'module "m" {\n  source = "./m"\n}\n', "m/main.tf": HELM}
     made = {**change("helm_release.a", "create"), "address": "module.m.helm_release.a"}
@@ -262,7 +262,7 @@ def test_a_read_that_is_left_to_the_apply_is_seen() -> None:
         (boundary("{ types: { 'kubernetes_*': terraform, 'tls_*': gitops } }"), ["module.eks.provider.tls"]),
     ],
 )
-def test_a_plan_shows_providers_that_modules_from_elsewhere_set_up(config: str, found: list[str]) -> None:
+def test_a_plan_shows_providers_that_modules_from_outside_set_up(config: str, found: list[str]) -> None:
     """Not those that are only asked for, nor those of code that is here: that has a line."""
     made = checkout({"local/main.tf": "", "aws/main.tf": CALL, "argocd/main.tf": ""}, config=config)
     kubernetes = {"name": "k", "full_name": "registry.terraform.io/hashicorp/kubernetes", "expressions": {}}

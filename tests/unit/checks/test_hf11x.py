@@ -121,7 +121,7 @@ def test_local_is_found_where_the_configuration_says_it() -> None:
     assert lines(report, LOCAL) == [("holdfast.yaml", 3)]
 
 
-def test_a_state_in_memory_is_for_nobody() -> None:
+def test_a_state_in_memory_is_never_shared() -> None:
     """It is lost in development too."""
     report = check(LOCAL, {"main.tf": block("inmem")}, config=one_stack("dev"))
     assert messages(report, LOCAL) == ["with the inmem backend the state is lost when Terraform exits"]
@@ -197,7 +197,7 @@ def test_backends_that_do_not_lock(type_: str, settings: str, line: int) -> None
     assert lines(check(LOCK, {"main.tf": block(type_, settings)}), LOCK) == [("main.tf", line)]
 
 
-def test_a_lock_that_is_computed_cannot_be_told() -> None:
+def test_a_lock_that_is_computed_is_not_known() -> None:
     """That is a skip with its reason."""
     for type_, name in (("s3", "use_lockfile"), ("consul", "lock")):
         report = check(LOCK, {"main.tf": block(type_, f"{name} = var.x")})
@@ -328,7 +328,7 @@ def test_what_the_environment_says_of_a_backend_counts(type_: str, env: str) -> 
     assert lines(check(CLEAR, files, config=entry(f"env: {{ {env} }}")), CLEAR) == [("holdfast.yaml", 3)]
 
 
-def test_an_address_that_is_kept_secret_or_computed_is_a_skip() -> None:
+def test_an_address_that_is_secret_or_computed_is_a_skip() -> None:
     """Nobody saw whether it has TLS."""
     files = {"main.tf": 'terraform {\n  backend "gcs" {}\n}\n'}
     given = "settings: { bucket: b, storage_custom_endpoint: { secret: 'env:A' } }"
@@ -343,7 +343,7 @@ def test_an_address_that_is_kept_secret_or_computed_is_a_skip() -> None:
     ]
 
 
-def test_consul_may_be_told_by_environment() -> None:
+def test_consul_may_be_set_by_environment() -> None:
     """That it speaks TLS, where the code does not say so."""
     files = {"main.tf": block("consul", 'address = "consul.example.com"')}
     assert messages(check(CLEAR, files, config=entry("env: { CONSUL_HTTP_SSL: 'true' }")), CLEAR) == []
@@ -410,7 +410,7 @@ def test_encrypt_without_a_key_of_ones_own_is_a_note() -> None:
         ("s3", 'insecure = true\n    endpoints = { s3 = "https://minio" }', Severity.ERROR),
     ],
 )
-def test_settings_that_make_a_backend_look_away(type_: str, settings: str, severity: Severity) -> None:
+def test_settings_that_disable_safety_checks(type_: str, settings: str, severity: Severity) -> None:
     """Each is found once; those that open the wire are errors."""
     report = check(GUARD, {"main.tf": block(type_, settings)})
     assert [one.severity for one in of(report, GUARD)] == [severity]
@@ -444,7 +444,7 @@ def orphan(rule: Rule, code: str) -> Report:
 
 
 @pytest.mark.parametrize("rule", JUDGES, ids=lambda rule: rule.id)
-def test_root_modules_that_no_stack_uses_are_looked_at(rule: Rule) -> None:
+def test_root_modules_that_no_stack_uses_are_checked(rule: Rule) -> None:
     """By what their code says; what it leaves open may come from elsewhere, and then that is a skip."""
     assert len(of(orphan(rule, block(*FOUND[rule.id])), rule)) == 1
     report = orphan(rule, 'terraform {\n  backend "s3" {}\n}\n')

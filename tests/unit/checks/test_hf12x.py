@@ -104,7 +104,7 @@ def test_what_only_looks_like_a_secret_is_not_found(type_: str, setting: str) ->
     assert messages(check(SECRET, {"main.tf": block(type_, setting)}), SECRET) == []
 
 
-def test_the_configuration_is_looked_at_too() -> None:
+def test_the_configuration_is_checked_too() -> None:
     """A secret in `settings` is found at the entry; a reference to one is right."""
     config = """
     version: 1
@@ -158,7 +158,7 @@ def test_a_token_in_a_cloud_block_is_found() -> None:
         assert lines(check(SECRET, {"main.tf": code}, config=config), SECRET) == [("main.tf", 4)]
 
 
-def test_the_config_of_a_remote_state_is_looked_at() -> None:
+def test_the_config_of_a_remote_state_is_checked() -> None:
     """With its address; and it can be waived there."""
     code = """\
     data "terraform_remote_state" "a" {
@@ -409,7 +409,7 @@ def test_a_state_whose_place_is_computed_is_a_skip() -> None:
     assert skips(report, TWICE) == ["the location of its state is not known"]
 
 
-def test_what_was_not_selected_is_not_told_about() -> None:
+def test_what_was_not_selected_is_not_reported() -> None:
     """But what was is compared with everything."""
     files = {f"{name}/main.tf": "locals {}\n" for name in "abc"}
     config = TWO.format(type="gcs", a="{ bucket: x, prefix: net }", b="{ bucket: x, prefix: net/ }")
@@ -546,7 +546,7 @@ def test_a_read_that_is_never_made_is_none() -> None:
     assert messages(reads(call, **{"m/main.tf": RIGHT})) == []
 
 
-def test_a_state_of_nobody_here_is_a_note() -> None:
+def test_a_state_of_another_repository_is_a_note() -> None:
     """Another key, another workspace, another repository."""
     for read in (
         remote('{ bucket = "b", key = "dns/terraform.tfstate" }'),
@@ -566,7 +566,7 @@ def test_a_state_of_nobody_here_is_a_note() -> None:
         'data "terraform_remote_state" "net" {}\n',
     ],
 )
-def test_a_read_that_cannot_be_told_is_a_skip(read: str) -> None:
+def test_a_read_that_is_not_known_is_a_skip(read: str) -> None:
     """With its address."""
     report = reads(read)
     assert messages(report) == []
@@ -590,7 +590,7 @@ def test_workspaces_of_a_cloud_are_compared_by_their_name() -> None:
     assert [one.severity for one in of(report, UNDECLARED)] == [Severity.NOTE]
 
 
-def test_production_is_not_read_from_elsewhere() -> None:
+def test_production_is_not_read_from_outside() -> None:
     """Declared or not; within production it is right, and a read of nobody's state says nothing."""
     report = reads(RIGHT, ", depends_on: [net]", app="dev")
     assert messages(report) == ["`app` is not production and reads the state of `net`, which is production"]

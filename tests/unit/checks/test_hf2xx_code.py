@@ -223,7 +223,7 @@ def test_an_argument_that_is_missing_or_has_no_twin_is_left_alone(body: str) -> 
     assert messages(check(TWIN, {"main.tf": f"resource {body}\n"})) == []
 
 
-def test_a_parameter_whose_type_is_not_known_is_said_to_be_unseen() -> None:
+def test_a_parameter_whose_type_is_not_known_is_reported_as_not_evaluated() -> None:
     """It may be a secret, and it may be a setting."""
     code = 'resource "aws_ssm_parameter" "a" {\n  type = var.type\n  value = var.x\n}\n'
     assert skips(check(TWIN, {"main.tf": code}), TWIN) == ["the type of aws_ssm_parameter.a is computed"]

@@ -127,7 +127,7 @@ def test_a_harmless_environment_file_is_only_a_warning() -> None:
     assert [one.severity for one in found] == [Severity.WARNING]
 
 
-def test_a_folder_is_said_once() -> None:
+def test_a_folder_is_reported_once() -> None:
     """A working folder holds thousands of files, and is one mistake."""
     files = {f"live/.terraform/modules/{number}.tf": "" for number in range(5)}
     found = of(check(the("HF203"), {**files, ".terraform/x": ""}, config=""), the("HF203"))
@@ -146,7 +146,7 @@ def test_a_file_that_git_does_not_keep_yet_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize("id_", FILES)
-def test_without_git_nobody_can_tell(id_: str) -> None:
+def test_without_git_nothing_is_known(id_: str) -> None:
     """A folder outside Git is not reported as fine: the rule says that it could not look."""
     made = checkout({"terraform.tfstate": STATE}, config="")
     made.tracked = None

@@ -121,7 +121,7 @@ def test_a_secret_that_nothing_marks_is_an_error() -> None:
     assert token not in other.message
 
 
-def test_what_a_state_marks_itself_counts_for_types_nobody_lists() -> None:
+def test_what_a_state_marks_itself_counts_for_types_no_table_lists() -> None:
     """A mark is the word of a provider or of whoever wrote the code."""
     marked = [[{"type": "get_attr", "value": "pin"}], [{"type": "get_attr", "value": "empty"}]]
     report = state("x_thing", {"pin": "1234", "empty": None, "name": "n"}, marked=marked)
@@ -136,7 +136,7 @@ def test_a_data_source_has_its_ephemeral_twin_for_a_remedy() -> None:
     assert 'ephemeral "aws_secretsmanager_secret_version"' in (found.hint or "")
 
 
-def test_a_state_that_nobody_can_look_into_is_not_fine() -> None:
+def test_a_state_that_cannot_be_read_is_not_fine() -> None:
     """An encrypted or broken state is skipped with its reason."""
     made = checkout(FILES)
     seen = Available(items=(state_of(made, b"{"),))
@@ -210,7 +210,7 @@ def test_a_plan_says_what_comes_anew_into_the_state(change: dict[str, Any]) -> N
     assert found == ("aws_db_instance.a", "the plan and the next state contain `password` in plain text")
 
 
-def test_a_secret_that_loses_its_mark_is_told_again() -> None:
+def test_a_secret_that_loses_its_mark_is_reported_again() -> None:
     """From then on Terraform shows it."""
     value = {"environment": [{"variables": {"API_TOKEN": SECRET}}]}
     marked = {"environment": [{"variables": {"API_TOKEN": True}}]}
@@ -276,7 +276,7 @@ def test_every_listed_type_has_a_remedy_and_readable_paths() -> None:
             assert all(all(one.steps) for one in secret_facts.secret_attributes(mode, type_)), type_
 
 
-def test_every_write_only_twin_stands_beside_a_listed_secret() -> None:
+def test_every_write_only_twin_is_next_to_a_listed_secret() -> None:
     """Both tables speak of the same arguments: a twin of something nobody lists would never be offered."""
     table = secret_facts._table("write-only")
     for type_ in table["arguments"]:

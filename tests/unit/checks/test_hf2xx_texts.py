@@ -127,7 +127,7 @@ def test_harmless_code_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(("id_", "text"), EXAMPLES, ids=[id_ for id_, _ in EXAMPLES])
-def test_every_format_is_found_and_never_said(id_: str, text: str) -> None:
+def test_every_format_is_found_and_never_shown(id_: str, text: str) -> None:
     """Each format the redactor knows is found in code; no word of the report holds the secret."""
     code = f"locals {{\n  a = <<-EOT\n{text}\n  EOT\n}}\n"
     found = of(check(the("HF207"), {"main.tf": code}), the("HF207"))
@@ -136,7 +136,7 @@ def test_every_format_is_found_and_never_said(id_: str, text: str) -> None:
     assert all(secret not in f"{one.message}{one.hint}{one.address}" for one in found)
 
 
-def test_a_known_secret_is_found_wherever_it_stands() -> None:
+def test_a_known_secret_is_found_anywhere() -> None:
     """In code, comments, variables files, JSON, YAML and scripts, with its line."""
     files = {
         "main.tf": f'# old: {GITHUB}\nlocals {{\n  a = "{GITHUB}"\n}}\n',
@@ -314,7 +314,7 @@ def test_the_line_is_shown_without_the_secret(id_: str) -> None:
     assert '"…"' in (found.source or "")
 
 
-def test_a_file_that_is_too_large_is_said_to_be_unseen() -> None:
+def test_a_file_that_is_too_large_is_reported_as_not_evaluated() -> None:
     """Nothing that was not looked at is reported as fine."""
     made = checkout({"main.tf": "", "dump.json": b" " * 5_000_001})
     assert skips(check(the("HF207"), made), the("HF207")) == ["larger than 5 MB", NO_HISTORY]

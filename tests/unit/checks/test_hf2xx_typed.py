@@ -86,7 +86,7 @@ passwordKey: admin-password9
 
 
 @pytest.mark.parametrize("line", TYPED)
-def test_what_is_typed_is_found_wherever_the_line_stands(line: str) -> None:
+def test_what_is_typed_is_found_anywhere(line: str) -> None:
     """In a heredoc, in a template, in a script; a weak one is a warning, a random one an error."""
     for password, found in (("Summer2024", WRITTEN), ("q7Rz2Lw9Xk4Tn8Vb3Md6", RANDOM)):
         text = line.format(password)
@@ -110,7 +110,7 @@ def test_what_a_shell_or_a_template_puts_in_is_not_typed() -> None:
     assert messages(check(TEXTS, files)) == []
 
 
-def test_what_terraform_fetched_is_not_looked_at_and_code_is_looked_at_once() -> None:
+def test_what_terraform_fetched_is_not_checked_and_code_is_checked_once() -> None:
     """Modules below `.terraform/` are other people's; JSON that is code is no document beside it."""
     script = "#!/bin/sh\nPGPASSWORD=Summer2024 psql\n"
     code = '{"locals": {"db_password": "Summer2024"}}\n'
@@ -170,14 +170,14 @@ def test_of_yaml_only_what_code_hands_on_is_searched() -> None:
     assert lines(check(TEXTS, files), RANDOM) == [("values/a.yaml", 2)]
 
 
-def test_an_address_with_a_password_is_told_by_its_format_alone() -> None:
+def test_an_address_with_a_password_is_reported_by_its_format_alone() -> None:
     """One line, one finding."""
     code = 'locals {\n  a = "curl -u app:Summer2024 https://app:Summer2024@db.acme.corp"\n}\n'
     assert [one.rule.id for one in check(TEXTS, {"main.tf": code}).findings] == ["HF207"]
 
 
 @pytest.mark.parametrize("found", [RANDOM, WRITTEN], ids=lambda one: one.id)
-def test_a_document_that_is_too_large_is_said_to_be_unseen(found: Rule) -> None:
+def test_a_document_that_is_too_large_is_reported_as_not_evaluated(found: Rule) -> None:
     """Nothing that was not looked at is reported as fine."""
     report = check(found, {"main.tf": "", "dump.json": b" " * 5_000_001})
     assert skips(report, found) == ["larger than 5 MB"]

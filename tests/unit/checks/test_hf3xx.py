@@ -106,7 +106,7 @@ def test_code_that_no_stack_uses_is_not_called_fine(id_: str) -> None:
 
 
 @pytest.mark.parametrize("id_", ["HF301", "HF302", "HF303"])
-def test_code_without_any_of_it_passes_without_a_word(id_: str) -> None:
+def test_code_without_any_of_it_passes_silently(id_: str) -> None:
     """There is nothing to tell, so nothing was left unlooked-at."""
     found = the(id_)
     report = check(found, {"main.tf": 'output "a" {\n  value = 1\n}\n'}, config="")
@@ -184,7 +184,7 @@ def planned(config: str | None, configuration: dict[str, Any] | None, *rules: Ru
     return check(rules, made, inputs=CheckInputs(plans=Available(items=(plan,))))
 
 
-def test_a_plan_shows_what_modules_from_elsewhere_do() -> None:
+def test_a_plan_shows_what_modules_from_outside_do() -> None:
     """What stands in the repository is told once, with its line; the rest by its address."""
     report = planned(None, CONFIGURATION, HF301, HF302, HF303)
     assert {(one.rule.id, one.address, one.line) for one in report.findings} == {
@@ -279,7 +279,7 @@ def test_a_module_that_is_not_pinned_is_found(source: str, version: str | None, 
     assert why in found
 
 
-def test_an_unpinned_module_is_told_at_its_source() -> None:
+def test_an_unpinned_module_is_reported_at_its_source() -> None:
     """With the line of the source, not of the block."""
     code = 'module "a" {\n  for_each = toset(["x"])\n  source   = "acme/vpc/aws"\n}\n'
     report = check(HF304, {"main.tf": code})
@@ -295,7 +295,7 @@ def test_a_module_without_a_source_is_terraforms_to_refuse() -> None:
     assert not report.skipped
 
 
-def test_a_source_with_variables_is_told_by_the_stack() -> None:
+def test_a_source_with_variables_is_reported_by_the_stack() -> None:
     """OpenTofu takes them; what they are stands in the stack's values."""
     code = """\
         variable "ref" {
@@ -452,7 +452,7 @@ def test_what_only_a_local_module_needs_has_to_be_locked() -> None:
     assert lines(check(HF306, files), HF306) == [("a/main.tf", 3)]
 
 
-def test_what_a_module_from_elsewhere_needs_is_not_called_nothing() -> None:
+def test_what_a_module_from_outside_needs_is_not_called_nothing() -> None:
     """Nobody has fetched it yet: no lock file, and nothing to say that none is needed."""
     call = 'module "a" {\n  source = "./a"\n}\n'
     files = {"main.tf": call, "a/main.tf": call.replace("./a", "acme/vpc/aws")}

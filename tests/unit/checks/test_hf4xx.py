@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_read_may_hold_the_output() -> None:
         CONFIG.replace("schema: contract.yaml", "stacks: [other]"),
     ],
 )
-def test_a_stack_that_nobody_holds_against_a_contract_is_not(config: str) -> None:
+def test_a_stack_that_without_a_contract_is_not(config: str) -> None:
     """Its target names none, it has no target, or it is not one of those that are named."""
     assert not of(source("", config=config), HF401)
 

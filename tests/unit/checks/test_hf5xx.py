@@ -57,7 +57,7 @@ JUDGES = [f"HF{number}" for number in (501, *range(503, 513))]
 
 @pytest.mark.parametrize("id_", JUDGES)
 @pytest.mark.parametrize("kind", sorted(ARGUMENTS))
-def test_nothing_is_said_about_what_is_not_known(id_: str, kind: str) -> None:
+def test_nothing_is_reported_about_what_is_not_known(id_: str, kind: str) -> None:
     """Every part of a statement may be a reference."""
     statement = allow(**UNKNOWN)
     if kind in ("identity", "role", "user", "group", "organization"):
@@ -69,7 +69,7 @@ def test_nothing_is_said_about_what_is_not_known(id_: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("id_", JUDGES)
-def test_nothing_is_said_where_there_is_no_policy(id_: str) -> None:
+def test_nothing_is_reported_where_there_is_no_policy(id_: str) -> None:
     """An argument that is missing is Terraform's to ask for."""
     text = "".join(f'resource "{type_}" "a" {{}}\n' for type_, _ in ARGUMENTS.values())
     assert found(id_, text) == []
@@ -97,7 +97,7 @@ def test_broken_json_has_a_place() -> None:
     assert lines(report, one) == [("main.tf", 4)]
 
 
-def test_conditions_are_told_with_what_was_meant_and_at_once() -> None:
+def test_conditions_are_reported_with_what_was_meant_and_at_once() -> None:
     """HF501: an operator that is nearly one; a number without end takes no time."""
     tests = {"StringEqual": {"aws:a": "b"}, "NumericEquals": {"aws:b": "1" * 100_000 + "x"}}
     one = rule("HF501")

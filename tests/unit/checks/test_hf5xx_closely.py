@@ -286,7 +286,7 @@ def test_a_beginning_is_not_the_whole_name() -> None:
     assert found("HF515", text, OWN + '  names: { "aws_*": acme-logs }\n') == [(WARNING, told)]
 
 
-def test_a_name_that_is_not_known_is_said_to_be_unseen() -> None:
+def test_a_name_that_is_not_known_is_reported_as_not_evaluated() -> None:
     """HF515 and HF516: with the addresses, once for a file."""
     text = "".join(
         f'resource "aws_s3_bucket" "{name}" {{\n  bucket = random_id.a.hex\n  tags = var.t\n}}\n'
@@ -316,7 +316,7 @@ stacks:
 PUBLIC = '{ Effect = "Allow", Principal = "*", Action = "sts:AssumeRole" }'
 
 
-def test_a_policy_that_is_an_object_of_a_variables_file_is_looked_at() -> None:
+def test_a_policy_that_is_an_object_of_a_variables_file_is_checked() -> None:
     """Whoever uses it encodes it."""
     one = rule("HF508")
     text = f'trust_policy = {{ Version = "2012-10-17", Statement = [{PUBLIC}] }}\n'
@@ -324,7 +324,7 @@ def test_a_policy_that_is_an_object_of_a_variables_file_is_looked_at() -> None:
     assert messages(report, one) == ["a trust policy allows everyone, and no condition restricts it"]
 
 
-def test_broken_json_in_a_variables_file_is_said() -> None:
+def test_broken_json_in_a_variables_file_is_reported() -> None:
     """In a variable that is called a policy, with its line."""
     one = rule("HF501")
     text = 'key_policy = <<EOF\n{\n  "Statement": [}\nEOF\n'
@@ -333,7 +333,7 @@ def test_broken_json_in_a_variables_file_is_said() -> None:
     assert "not valid JSON" in messages(report, one)[0]
 
 
-def test_a_template_beside_a_variables_file_is_said_to_be_unseen() -> None:
+def test_a_template_beside_a_variables_file_is_reported_as_not_evaluated() -> None:
     """It is no JSON before Terraform has filled it in."""
     one = rule("HF501")
     template = '{"Statement": [%{ if open }{"Effect": "Allow"}%{ endif }]}'

@@ -29,7 +29,7 @@ UNDECLARED, HF708, HF709 = the("HF703"), the("HF708"), the("HF709")
 DECLARED = 'variable "size" {\n  type = string\n}\n'
 
 
-def test_a_variable_is_set_that_nobody_declares() -> None:
+def test_a_variable_is_set_that_no_code_declares() -> None:
     """With the name that was probably meant; a declared one is fine."""
     report = check(UNDECLARED, {"main.tf": DECLARED, "terraform.tfvars": 'size = "a"\nsiez = "b"\n'})
     assert lines(report, UNDECLARED) == [("terraform.tfvars", 2)]
@@ -82,7 +82,7 @@ def database(inside: str) -> dict[str, str]:
         "count = 0",
     ],
 )
-def test_an_object_that_is_protected_passes(inside: str) -> None:
+def test_a_resource_that_is_protected_passes(inside: str) -> None:
     """By its provider, or by Terraform; and so does one that is not made at all."""
     report = unplanned(database(inside))
     assert not report.findings
@@ -100,7 +100,7 @@ def test_an_object_that_is_protected_passes(inside: str) -> None:
         "lifecycle {\n  create_before_destroy = true\n}",
     ],
 )
-def test_an_object_that_is_not_is_found(inside: str) -> None:
+def test_a_resource_that_is_not_is_found(inside: str) -> None:
     """A last snapshot is little where its provider could have refused."""
     report = unplanned(database(inside))
     assert lines(report, HF708) == [("main.tf", 1)]
@@ -192,7 +192,7 @@ def test_each_stack_in_production_gives_its_own_values() -> None:
     assert [one.stack for one in of(report, HF708)] == ["two"]
 
 
-def test_a_module_is_looked_at_as_its_caller_calls_it() -> None:
+def test_a_module_is_checked_as_its_caller_calls_it() -> None:
     """One caller protects, the other does not; one is not called at all."""
     files = {
         "main.tf": """\
@@ -298,7 +298,7 @@ def test_what_even_a_plan_does_not_know_is_skipped() -> None:
     assert not planned(COMPUTED, complete=True).skipped, "it is not made"
 
 
-def test_a_plan_says_nothing_of_what_the_code_told() -> None:
+def test_a_plan_says_nothing_of_what_the_code_shows() -> None:
     """That is found there, once; and what goes away needs no protection."""
     gone = {**main_database({}), "change": {"actions": ["delete"], "before": {}, "after": None}}
     for report in (
@@ -310,7 +310,7 @@ def test_a_plan_says_nothing_of_what_the_code_told() -> None:
         assert not report.skipped
 
 
-def test_an_object_of_a_module_from_elsewhere_is_looked_at_in_the_plan() -> None:
+def test_a_resource_of_a_module_from_outside_is_checked_in_the_plan() -> None:
     """Its provider's protection is seen. Without one nobody here can tell whether Terraform prevents it."""
     far = {**main_database({"deletion_protection": True}), "address": "module.m.aws_db_instance.main"}
     safe = planned(FAR, far)

@@ -10,7 +10,7 @@ from holdfast.checks.secrets.known_secrets import may_name_secrets, names_secret
 @pytest.mark.parametrize(
     "name", ["password", "DB_PASSWORD", "apiKey", "my-api-key", "clientSecret", "x_token"]
 )
-def test_what_holds_a_name_that_sounds_secret_is_looked_at(name: str) -> None:
+def test_what_holds_a_name_that_sounds_secret_is_checked(name: str) -> None:
     """However it is written."""
     assert names_secret(name)
     assert may_name_secrets(f'locals {{\n  {name} = "x"\n}}\n')

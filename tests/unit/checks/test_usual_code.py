@@ -140,7 +140,7 @@ def test_policies_of_other_clouds_are_not_held_against_the_grammar_of_aws(id_: s
     assert found(id_, {"main.tf": "locals {}\n", "policy.json": document}) == []
 
 
-def test_a_resource_that_nobody_knows_is_still_looked_into() -> None:
+def test_a_resource_that_no_table_lists_is_still_checked() -> None:
     """Whatever holds a policy of AWS is held against its grammar."""
     document = policy(Resource="a")
     said = found("HF501", f'resource "other_thing" "a" {{\n  policy = <<EOT\n{document}\nEOT\n}}\n')
@@ -189,7 +189,7 @@ def test_a_claim_that_every_token_has_is_never_missing(claim: str, severity: Sev
 # What a quick look passes over.
 
 
-def test_lines_are_told_of_blocks_by_their_numbers() -> None:
+def test_lines_are_matched_to_blocks_by_their_numbers() -> None:
     """The first and the last line count; in JSON, where blocks have no end, every line may be the block's."""
     text = b'a "b" {\n  c = 1\n}\n\nd {\n  # mark\n}\ne {\n} # mark\n'
     marked = lines_with(pattern(rb"mark"), text)

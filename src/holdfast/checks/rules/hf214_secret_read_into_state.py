@@ -59,7 +59,7 @@ def _finding(resource: Resource, what: str) -> CheckResult:
 
 RULE = Rule(
     id="HF214",
-    title="Secret is read or created in the state",
+    title="Secret that ends up in the state",
     why="A data source copies what it reads into every plan and state in plain text, and so does a resource "
     "that creates a secret. An ephemeral block reads or creates it for one run and stores nothing.",
     fix="Use the ephemeral block of the same name and a write-only argument, or pass on the name of the "

@@ -18,7 +18,7 @@ def settings(checks: str) -> CheckSettings:
     return configuration(f"version: 1\n{environments}\nchecks: {checks}\n").checks
 
 
-def test_without_a_word_the_rule_decides_and_the_finding_knows_better() -> None:
+def test_by_default_the_rule_decides_and_the_finding_knows_better() -> None:
     """A finding may be less grave than its rule; the configuration is heard before both."""
     assert severity_of(CheckSettings(), RULE) is Severity.WARNING
     assert severity_of(CheckSettings(), RULE, own=Severity.NOTE) is Severity.NOTE
@@ -127,7 +127,7 @@ def test_names_and_rules() -> None:
 
 
 @pytest.mark.parametrize("id_", ["HF905", "HF908"])
-def test_that_nobody_could_look_is_silenced_by_its_whole_id_only(id_: str) -> None:
+def test_missing_results_is_silenced_by_its_whole_id_only(id_: str) -> None:
     """`HF*: note` is for findings: a policy that broke must not be let through in passing."""
     unseen = Rule(id=id_, title="", why="", fix="", severity=Severity.ERROR)
     for said in (

@@ -53,7 +53,7 @@ def ran(rule: Rule, found: Checkout, at_hand: CheckInputs | None = None) -> Repo
     return check(rule, found, inputs=at_hand)
 
 
-def test_each_thing_is_looked_at_once() -> None:
+def test_each_thing_is_checked_once() -> None:
     """A module that two stacks share is one module; code that no stack uses counts too."""
     seen: list[str] = []
 
@@ -105,7 +105,7 @@ def test_a_selection_is_its_stacks_and_what_no_stack_uses() -> None:
     ]
 
 
-def test_what_is_not_at_hand_is_a_skip_with_its_reason() -> None:
+def test_what_is_not_that_are_available_is_a_skip_with_its_reason() -> None:
     """A plan, a state, the history and Terraform's word: each is missed by name, once for each rule."""
 
     def look(_: object) -> tuple[Finding, ...]:
@@ -122,7 +122,7 @@ def test_what_is_not_at_hand_is_a_skip_with_its_reason() -> None:
     assert report.exit(Severity.NOTE) is Exit.DONE
 
 
-def test_plans_and_states_at_hand_are_looked_at() -> None:
+def test_plans_and_states_that_are_available_are_checked() -> None:
     """With their stack, whose name the findings carry."""
     found = checkout({"main.tf": ""})
 

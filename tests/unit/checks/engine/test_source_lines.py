@@ -88,7 +88,7 @@ def test_of_other_files_with_a_secret_no_line_is_shown(path: str) -> None:
     assert source(path, f"{KEY}\n{SECRET}\n", 2, secret_line=1) is None
 
 
-def test_what_stands_in_a_longer_text_is_not_shown_where_the_file_has_a_secret() -> None:
+def test_part_of_a_longer_text_is_not_shown_where_the_file_has_a_secret() -> None:
     """A key in a heredoc begins on one line and is secret on all of them; so in a comment."""
     text = f"a = <<EOT\n{KEY}\n{SECRET}\nEOT\n/* {SECRET}\n{SECRET} */\nb = 1\n"
     assert [source("main.tf", text, line, secret_line=2) for line in (3, 6, 7)] == [None, None, "b = 1"]

@@ -133,7 +133,7 @@ def test_a_waiver_that_waives_nothing_is_a_finding() -> None:
     assert messages(report, NEEDLESS) == ["the waiver for HF700 (why) has no effect"]
 
 
-def test_a_waiver_is_needless_only_where_its_rule_looked() -> None:
+def test_a_waiver_is_needless_only_where_its_rule_was_evaluated() -> None:
     """A rule that was not asked, is off there, or could not look says nothing about its waivers."""
     code = {"main.tf": f"locals {{}} # {GOOD}\n"}
     unasked = {"main.tf": "locals {} # holdfast:ignore HF703 until=2027-01-31 reason=why\n"}
@@ -214,7 +214,7 @@ def test_a_waiver_without_a_path_waits_for_everything_its_rule_looks_at() -> Non
     assert of(report, NEEDLESS) == []
 
 
-def test_rules_that_do_not_exist_are_told() -> None:
+def test_rules_that_do_not_exist_are_reported() -> None:
     """In severities and waivers of the configuration; ids of other people's tools are theirs to know."""
     config = configured(f"{{ rule: HF799, {WORDS} }}\n    - {{ rule: CKV_AWS_20, {WORDS} }}") + (
         "  rules: { HF798: off, HF7*: note, HF8*: off, CKV2_X: off, CKV_*: off }\n"
@@ -227,7 +227,7 @@ def test_rules_that_do_not_exist_are_told() -> None:
     ]
 
 
-def test_what_is_said_of_waivers_cannot_be_waived() -> None:
+def test_what_is_reported_about_waivers_cannot_be_waived() -> None:
     """Else the end date of a waiver could be waived away."""
     code = {"main.tf": 'variable "a" {} # holdfast:ignore HF700,HF901 until=2026-01-01 reason=why\n'}
     report = check(UNUSED, code)
@@ -316,7 +316,7 @@ SHUT = OPEN.replace(
         },
     ],
 )
-def test_a_waiver_of_a_policy_file_is_needless_once_the_policy_is_mended(files: dict[str, str]) -> None:
+def test_a_waiver_of_a_policy_file_is_needless_once_the_policy_is_fixed(files: dict[str, str]) -> None:
     """Such a file is looked at because it lies there, or because the code or a variables file names it."""
     path = next(path for path, text in files.items() if text == "TEXT")
     config = configured(f"{{ rule: HF504, path: {path}, {WORDS} }}")

@@ -71,7 +71,7 @@ def test_what_is_no_secret_leaves_no_trace(path: str, content: bytes) -> None:
     assert looked(content, path=path).traces == []
 
 
-def test_a_secret_is_told_once_with_the_line_it_first_stood_on() -> None:
+def test_a_secret_is_reported_once_with_the_line_it_first_was_on() -> None:
     """However many versions of a file hold it; another one on a new line is told too."""
     first = f'a = 1\ntoken = "{TOKEN}"\n'
     second = f"# new\n{first}{'b = 2' * 3}\n" + "\n" * 20 + f'other = "{OTHER}"\n'
@@ -118,7 +118,7 @@ def test_a_secret_of_the_history_is_an_error_with_commit_and_line() -> None:
     assert TOKEN not in f"{one.message}{one.hint}"
 
 
-def test_a_secret_that_the_tree_still_holds_is_told_of_the_tree_alone() -> None:
+def test_a_secret_that_the_tree_still_holds_is_only_reported_there() -> None:
     """Once: with its line of now. In a file that the tree's rule passes over, the history tells it."""
     past = looked(f'token = "{TOKEN}"\n', path="old.tf")
     report = found("HF207", past, {"main.tf": f'locals {{\n  t = "{TOKEN}"\n}}\n'})
@@ -137,7 +137,7 @@ def test_a_secret_that_the_tree_still_holds_is_told_of_the_tree_alone() -> None:
         ("HF205", "server.key", f"{BEGIN}\n{BODY}\n".encode(), Severity.ERROR),
     ],
 )
-def test_files_that_were_kept_under_other_names_are_found(
+def test_files_that_were_committed_under_other_names_are_found(
     id_: str, path: str, content: bytes, severity: Severity
 ) -> None:
     """Each path once, by its own rule; not where the tree has it too, and tells it."""
@@ -150,7 +150,7 @@ def test_files_that_were_kept_under_other_names_are_found(
 
 
 @pytest.mark.parametrize("id_", ["HF201", "HF202", "HF205", "HF207"])
-def test_an_old_content_that_nobody_could_look_into_is_not_fine(id_: str) -> None:
+def test_an_old_content_that_cannot_be_searched_is_not_fine(id_: str) -> None:
     """The rules that look into contents say which, and why."""
     past = HistoryScanner()
     past.scan(AT, None, "it is larger than 5 MB")
