@@ -70,4 +70,6 @@ def checked(*stacks: StackReport, errors: int = 2, operation: str = "plan") -> C
         for number in range(1, errors + 1)
     )
     found = f"{errors} errors, 5 warnings" if errors else "5 warnings"
-    return ChangeReport(operation=operation, headline="", stacks=stacks, findings=findings, found=found)
+    return ChangeReport(
+        operation=operation, headline="", stacks=stacks, findings=findings, checks_summary=found
+    )

@@ -64,7 +64,7 @@ def change_report(
         warnings=tuple(
             _finding(one, plain) for one in own if one.severity is Severity.WARNING and one.file is None
         ),
-        found=summary_text(checked) if checked is not None else "",
+        checks_summary=summary_text(checked) if checked is not None else "",
     )
 
 

@@ -39,7 +39,7 @@ class CommandContext:
         if self._key is None:
             preconditions.require_store_key(self.repository)
             self._key = load_or_create_key(self.invocation.environment)
-            if self._key.made:
+            if self._key.created:
                 self.invocation.console.warn(
                     f"Created an encryption key in {self._key.file}. Back it up: "
                     "saved plans and states cannot be read without it."

@@ -88,20 +88,20 @@ def read_run(environment: Environment) -> tuple[ActionsRun, tuple[Problem, ...]]
 def pull_request_of(event: object) -> PullRequest | None:
     """The pull request of an event: opened or changed, commented on, or with finished checks."""
     match event:
-        case {"pull_request": {"number": int(number)} as found}:
-            return _pull_request(number, found)
+        case {"pull_request": {"number": int(number)} as details}:
+            return _pull_request(number, details)
         case {"issue": {"number": int(number), "pull_request": dict()}} if number > 0:
             return PullRequest(number=number)
-        case {"workflow_run": {"pull_requests": [{"number": int(number)} as found, *_]}}:
-            return _pull_request(number, found)
+        case {"workflow_run": {"pull_requests": [{"number": int(number)} as details, *_]}}:
+            return _pull_request(number, details)
         case _:
             return None
 
 
-def _pull_request(number: int, found: dict[str, object]) -> PullRequest | None:
+def _pull_request(number: int, details: dict[str, object]) -> PullRequest | None:
     if isinstance(number, bool) or number <= 0:
         return None
-    head, base = _side(found.get("head")), _side(found.get("base"))
+    head, base = _side(details.get("head")), _side(details.get("base"))
     return PullRequest(
         number=number, head=_matching(_SHA, head[0]), fork=head[1] is not None and head[1] != base[1]
     )
@@ -159,8 +159,8 @@ def _number(text: str | None) -> int:
 
 
 def _path(environment: Environment, name: str) -> Path | None:
-    found = environment.get(name)
-    return Path(found) if found is not None else None
+    path = environment.get(name)
+    return Path(path) if path is not None else None
 
 
 def same_origin(url: str, api: str) -> bool:

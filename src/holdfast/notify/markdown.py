@@ -124,9 +124,9 @@ def _table(page: Page, rows: list[str]) -> int:
 
 def _findings(page: Page, report: ChangeReport) -> int:
     """How many errors do not fit."""
-    if not report.found:
+    if not report.checks_summary:
         return 0
-    head = f"**Checks:** {report.found}"
+    head = f"**Checks:** {report.checks_summary}"
     lines = [_finding("⛔", finding) for finding in report.findings]
     lines = [*lines, *(_finding("⚠️", finding) for finding in report.warnings)][:_MAX_FINDINGS]
     while not page.add("\n\n".join(part for part in (head, "\n".join(lines)) if part)) and lines:

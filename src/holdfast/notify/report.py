@@ -97,7 +97,7 @@ class ChangeReport(Struct, frozen=True, kw_only=True):
     """Errors of the checks that the guard does not report."""
     warnings: tuple[Trouble, ...] = ()
     """Warnings about plans, which have no place in the code."""
-    found: str = ""
+    checks_summary: str = ""
     """A summary of the findings: `2 errors, 5 warnings`."""
 
     @property

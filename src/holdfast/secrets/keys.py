@@ -58,7 +58,7 @@ class LoadedKey(NamedTuple):
     source: KeySource
     """What outlives this machine needs a configured key: Holdfast's own key file stays here."""
     file: Path | None
-    made: bool
+    created: bool
     """Created just now: the user is told to back it up."""
 
 
@@ -80,13 +80,13 @@ def load_or_create_key(environment: Environment) -> LoadedKey:
     """From the variable, the named file, or a file (0600) in Holdfast's home that is created if missing."""
     if text := environment.get(VARIABLE):
         key = _parse(text, code="HF-KEY-1", what=VARIABLE, hint=f"It must be 32 bytes in base64. {_CREATE}")
-        return LoadedKey(key=key, source=KeySource.VARIABLE, file=None, made=False)
+        return LoadedKey(key=key, source=KeySource.VARIABLE, file=None, created=False)
     if name := environment.get(FILE_VARIABLE):
         named = Path(name).expanduser().absolute()
-        return LoadedKey(key=_read(named), source=KeySource.NAMED_FILE, file=named, made=False)
+        return LoadedKey(key=_read(named), source=KeySource.NAMED_FILE, file=named, created=False)
     file = environment.home / FILE_NAME
-    made = not _exists(file) and _create(file)
-    return LoadedKey(key=_read(file), source=KeySource.FILE, file=file, made=made)
+    created = not _exists(file) and _create(file)
+    return LoadedKey(key=_read(file), source=KeySource.FILE, file=file, created=created)
 
 
 def _exists(file: Path) -> bool:

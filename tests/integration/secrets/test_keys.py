@@ -22,7 +22,7 @@ def test_the_variable_wins_and_nothing_is_written(tmp_path: Path) -> None:
     """A configured key leaves no key file behind."""
     found = load_or_create_key(environment(tmp_path / "home", HOLDFAST_KEY=GIVEN))
     assert found.key.secret == bytes(range(32))
-    assert (found.source, found.made, found.file) == (KeySource.VARIABLE, False, None)
+    assert (found.source, found.created, found.file) == (KeySource.VARIABLE, False, None)
     assert not (tmp_path / "home").exists()
 
 
@@ -46,7 +46,7 @@ def test_a_named_file_is_a_configured_key(tmp_path: Path) -> None:
     named = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file))
     found = load_or_create_key(named)
     assert found.key.secret == bytes(range(32))
-    assert (found.source, found.made, found.file) == (KeySource.NAMED_FILE, False, file)
+    assert (found.source, found.created, found.file) == (KeySource.NAMED_FILE, False, file)
     assert not (tmp_path / "home").exists()
     other = base64.b64encode(bytes(32)).decode()
     both = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file), HOLDFAST_KEY=other)
@@ -75,12 +75,12 @@ def test_a_named_file_is_never_made_nor_guessed_around(tmp_path: Path) -> None:
 def test_a_key_is_made_once_and_found_again(tmp_path: Path) -> None:
     """The first use makes a private file and says so; the second finds the same key."""
     first = load_or_create_key(environment(tmp_path / "deep" / "home"))
-    assert (first.source, first.made) == (KeySource.FILE, True)
+    assert (first.source, first.created) == (KeySource.FILE, True)
     assert first.file is not None
     assert stat.S_IMODE(first.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(first.file.parent.stat().st_mode) == 0o700
     second = load_or_create_key(environment(tmp_path / "deep" / "home"))
-    assert not second.made
+    assert not second.created
     assert second.key.secret == first.key.secret
 
 
@@ -88,7 +88,7 @@ def test_many_at_once_agree_on_one_key(tmp_path: Path) -> None:
     """Of several first uses at the same time exactly one makes the key, and all get it."""
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: load_or_create_key(environment(tmp_path / "home")), range(16)))
-    assert sum(each.made for each in found) == 1
+    assert sum(each.created for each in found) == 1
     assert len({each.key.secret for each in found}) == 1
 
 

@@ -120,7 +120,7 @@ def test_errors_that_the_checks_found_are_told_once() -> None:
         Trouble(code="HF1", message="in the plan (a)"),
     )
     assert told_.warnings == (Trouble(code="HF1", message="mind (a, x.y)"),)
-    assert told_.found == "4 errors, 2 warnings · 1 waived · 1 rule was only partly evaluated"
+    assert told_.checks_summary == "4 errors, 2 warnings · 1 waived · 1 rule was only partly evaluated"
 
 
 def reported(**given: Any) -> ReportedFinding:

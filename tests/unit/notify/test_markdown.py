@@ -49,7 +49,7 @@ def test_what_only_plans_showed_is_told_even_where_it_only_warns() -> None:
         stacks=(ready("a"),),
         findings=(Trouble(code="HF1", message="bad"),) * 29,
         warnings=(warned,) * 2,
-        found="29 errors, 2 warnings",
+        checks_summary="29 errors, 2 warnings",
     )
     text = markdown(found)
     assert text.count("- ⛔ `HF1` `bad`") == 29

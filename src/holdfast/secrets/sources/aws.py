@@ -99,7 +99,7 @@ class AwsSecrets:
         # Only the type of an unexpected error: its text may quote what was sent.
         last = finished.err.decode(errors="replace").strip().rpartition("\n")[2].partition(":")[0]
         return result or {
-            "failed": {"kind": "broken", "said": f"the reader exited with {finished.code} {last}"}
+            "failed": {"kind": "broken", "detail": f"the reader exited with {finished.code} {last}"}
         }
 
     def _interpret(
@@ -135,35 +135,35 @@ def _describe_identity(identity: Mapping[str, Any], environment: Environment) ->
 
 
 def _error(ref: SecretRef, answer: Mapping[str, Any], by: str, timeouts: Timeouts) -> HoldfastError:
-    place, said = _NAMES[ref.scheme], errors.quote(answer.get("said"))
+    place, detail = _NAMES[ref.scheme], errors.quote(answer.get("detail"))
     error: HoldfastError
     match answer.get("kind"):
         case "answer":
-            error = _refused(ref, str(answer.get("code")), said, by)
+            error = _refused(ref, str(answer.get("code")), detail, by)
         case "library":
             error = errors.boto_missing(ref)
         case "identity":
-            error = errors.no_identity(ref, said=said or "no AWS credentials", hint=_LOGIN_HINT)
+            error = errors.no_identity(ref, detail=detail or "no AWS credentials", hint=_LOGIN_HINT)
         case "region":
             hint = "Set AWS_REGION, or add `?region=…` to the reference."
-            error = errors.invalid_setting(ref, said="no AWS region is set", hint=hint)
+            error = errors.invalid_setting(ref, detail="no AWS region is set", hint=hint)
         case "slow":
             error = errors.slow(ref, place=place, seconds=answer.get("seconds") or timeouts.request)
         case "unreachable":
-            error = errors.unreachable(ref, place=place, reason=said)
+            error = errors.unreachable(ref, place=place, reason=detail)
         case "binary":
             error = errors.unusable(ref, "is not UTF-8 text")
         case _:
-            error = errors.unexpected(ref, place=place, said=said)
+            error = errors.unexpected(ref, place=place, detail=detail)
     return error
 
 
-def _refused(ref: SecretRef, code: str, said: str, by: str) -> HoldfastError:
-    message = f"{code}: {said}"
-    if code in _NOT_FOUND or (code == _BEING_DELETED and "deletion" in said):
-        return errors.absent(ref, by=by, said=message)
+def _refused(ref: SecretRef, code: str, detail: str, by: str) -> HoldfastError:
+    message = f"{code}: {detail}"
+    if code in _NOT_FOUND or (code == _BEING_DELETED and "deletion" in detail):
+        return errors.absent(ref, by=by, detail=message)
     if code in _DENIED:
-        return errors.forbidden(ref, by=by, said=message, needs=_NEEDS[ref.scheme])
+        return errors.forbidden(ref, by=by, detail=message, needs=_NEEDS[ref.scheme])
     if code in _BUSY:
         return errors.unreachable(ref, place=_NAMES[ref.scheme], reason=message)
-    return errors.unexpected(ref, place=_NAMES[ref.scheme], said=message)
+    return errors.unexpected(ref, place=_NAMES[ref.scheme], detail=message)

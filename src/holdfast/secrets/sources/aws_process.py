@@ -129,13 +129,13 @@ class _AwsReader:
             work()
         except ClientError as error:
             details = error.response.get("Error", {})
-            return {"kind": "answer", "code": str(details.get("Code")), "said": str(details.get("Message"))}
+            return {"kind": "answer", "code": str(details.get("Code")), "detail": str(details.get("Message"))}
         except BotoCoreError as error:
-            return {"kind": _kind(type(error).__name__), "said": str(error)}
+            return {"kind": _kind(type(error).__name__), "detail": str(error)}
         except ResponseParserError:
-            return {"kind": "wrong", "said": "the answer is not one of AWS"}
+            return {"kind": "wrong", "detail": "the answer is not one of AWS"}
         except ValueError as error:
-            return {"kind": "identity", "said": str(error)}
+            return {"kind": "identity", "detail": str(error)}
         return None
 
 

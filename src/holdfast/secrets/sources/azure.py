@@ -64,19 +64,19 @@ class KeyVault:
             raise _refused(ref, token, answer, vault)
         value = json_body(answer).get("value")
         if not isinstance(value, str):
-            raise errors.unexpected(ref, place=f"the vault {vault}", said="the answer has no value")
+            raise errors.unexpected(ref, place=f"the vault {vault}", detail="the answer has no value")
         return ReadSecret(select_value(ref, value, locator.field), token.owner)
 
 
 def _refused(ref: SecretRef, token: AzureToken, answer: Response, vault: str) -> HoldfastError:
     error = json_body(answer).get("error")
     details = error if isinstance(error, dict) else {}
-    said = errors.quote(
+    detail = errors.quote(
         f"{details.get('code') or answer.status}: {details.get('message') or ''}", token.value
     )
-    said = said.rstrip(": ")
+    detail = detail.rstrip(": ")
     if answer.status == _NOT_FOUND:
-        return errors.absent(ref, by=token.owner, said=said)
+        return errors.absent(ref, by=token.owner, detail=detail)
     if answer.status in _DENIED:
-        return errors.forbidden(ref, by=token.owner, said=said, needs=_NEEDS)
-    return errors.unexpected(ref, place=f"the vault {vault}", said=f"{answer.status}, {said}")
+        return errors.forbidden(ref, by=token.owner, detail=detail, needs=_NEEDS)
+    return errors.unexpected(ref, place=f"the vault {vault}", detail=f"{answer.status}, {detail}")

@@ -116,8 +116,8 @@ class AzureLogin:
             return self._as_client(session, "with the token of this GitHub Actions job", self._actions_token)
         token = self._managed_identity(session) or self._az_token()
         if token is None:
-            said = "no service principal in the environment, no managed identity, no login with az"
-            raise errors.no_identity(session.ref, said=said, hint=_LOGIN_HINT)
+            detail = "no service principal in the environment, no managed identity, no login with az"
+            raise errors.no_identity(session.ref, detail=detail, hint=_LOGIN_HINT)
         return token
 
     def _get(self, name: str) -> str | None:
@@ -129,7 +129,7 @@ class AzureLogin:
         client, tenant = self._get("CLIENT_ID"), self._get("TENANT_ID")
         if client is None or tenant is None:
             missing = "AZURE_CLIENT_ID" if client is None else "AZURE_TENANT_ID"
-            raise errors.invalid_setting(session.ref, said=f"{missing} is not set", hint=_LOGIN_HINT)
+            raise errors.invalid_setting(session.ref, detail=f"{missing} is not set", hint=_LOGIN_HINT)
         proof = credentials(session)
         form = {
             "client_id": client,
@@ -155,7 +155,7 @@ class AzureLogin:
                 assertion = file.read(_MAX_BYTES).decode().strip()
         except (OSError, ValueError):
             raise errors.no_identity(
-                session.ref, said=f"cannot read the federated token {path}", hint=_LOGIN_HINT
+                session.ref, detail=f"cannot read the federated token {path}", hint=_LOGIN_HINT
             ) from None
         return {"client_assertion_type": _ASSERTION, "client_assertion": assertion}
 
@@ -166,9 +166,9 @@ class AzureLogin:
         answer = session.request("GET", joined, headers={"Authorization": f"Bearer {bearer}"})
         assertion = json_body(answer).get("value")
         if answer.status != _OK or not isinstance(assertion, str):
-            said = f"GitHub Actions issued no token for this job (status {answer.status})"
+            detail = f"GitHub Actions issued no token for this job (status {answer.status})"
             raise errors.no_identity(
-                session.ref, said=said, hint="Give the job the permission `id-token: write`."
+                session.ref, detail=detail, hint="Give the job the permission `id-token: write`."
             )
         return {"client_assertion_type": _ASSERTION, "client_assertion": assertion}
 
@@ -215,11 +215,11 @@ def _token_from(answer: Response, owner: str) -> AzureToken | None:
 
 def _refused(session: HttpSession, answer: Response, owner: str, proof: Mapping[str, str]) -> Failed:
     body = json_body(answer)
-    said = errors.quote(body.get("error_description") or body.get("error"), *proof.values())
+    detail = errors.quote(body.get("error_description") or body.get("error"), *proof.values())
     return errors.forbidden(
         session.ref,
         by=owner,
-        said=f"login failed with status {answer.status}{f': {said}' if said else ''}",
+        detail=f"login failed with status {answer.status}{f': {detail}' if detail else ''}",
         needs="Check AZURE_TENANT_ID, AZURE_CLIENT_ID and the secret, or the federated credential's subject.",
     )
 

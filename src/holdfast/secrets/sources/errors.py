@@ -12,16 +12,16 @@ from holdfast.kernel.errors import Failed, UsageError
 _MAX_QUOTED = 300
 
 
-def absent(ref: SecretRef, *, by: str, said: str) -> Failed:
+def absent(ref: SecretRef, *, by: str, detail: str) -> Failed:
     return Failed(
         "HF-SEC-10",
-        f"{ref} does not exist: {said} (read as {by})",
+        f"{ref} does not exist: {detail} (read as {by})",
         hint="Create the secret, or correct the reference. Is it in another account, region or namespace?",
     )
 
 
-def forbidden(ref: SecretRef, *, by: str, said: str, needs: str) -> Failed:
-    return Failed("HF-SEC-11", f"{by} may not read {ref}: {said}", hint=needs)
+def forbidden(ref: SecretRef, *, by: str, detail: str, needs: str) -> Failed:
+    return Failed("HF-SEC-11", f"{by} may not read {ref}: {detail}", hint=needs)
 
 
 def unreachable(ref: SecretRef, *, place: str, reason: str) -> Failed:
@@ -58,8 +58,8 @@ def missing_field(ref: SecretRef, *, field: str, names: Iterable[str] | None) ->
     )
 
 
-def no_identity(ref: SecretRef, *, said: str, hint: str) -> Failed:
-    return Failed("HF-SEC-15", f"no identity to read {ref} with: {said}", hint=hint)
+def no_identity(ref: SecretRef, *, detail: str, hint: str) -> Failed:
+    return Failed("HF-SEC-15", f"no identity to read {ref} with: {detail}", hint=hint)
 
 
 def unusable(ref: SecretRef, why: str) -> Failed:
@@ -68,16 +68,16 @@ def unusable(ref: SecretRef, why: str) -> Failed:
     )
 
 
-def unexpected(ref: SecretRef, *, place: str, said: str) -> Failed:
+def unexpected(ref: SecretRef, *, place: str, detail: str) -> Failed:
     return Failed(
         "HF-SEC-17",
-        f"{place} gave an unexpected answer for {ref}: {said}",
+        f"{place} gave an unexpected answer for {ref}: {detail}",
         hint="Is it the right address? If it is, check the service and try again.",
     )
 
 
-def invalid_setting(ref: SecretRef, *, said: str, hint: str) -> UsageError:
-    return UsageError("HF-SEC-18", f"cannot read {ref}: {said}", hint=hint)
+def invalid_setting(ref: SecretRef, *, detail: str, hint: str) -> UsageError:
+    return UsageError("HF-SEC-18", f"cannot read {ref}: {detail}", hint=hint)
 
 
 def boto_missing(ref: SecretRef) -> UsageError:

@@ -67,7 +67,7 @@ class Vault:
             if answer.status != _NOT_FOUND:
                 raise self._refused(session, token, answer)
         raise errors.absent(
-            ref, by=self._login.describe(session, token), said="Vault has no secret at this path"
+            ref, by=self._login.describe(session, token), detail="Vault has no secret at this path"
         )
 
     def _paths(self, session: HttpSession, token: VaultToken, name: str) -> tuple[_SecretPath, ...]:
@@ -98,20 +98,20 @@ class Vault:
         data = json_body(answer).get("data")
         fields = _mapping(data).get("data") if versioned else data
         if not isinstance(fields, dict):
-            raise errors.unexpected(ref, place=token.address, said="the answer has no fields")
+            raise errors.unexpected(ref, place=token.address, detail="the answer has no fields")
         return fields
 
     def _refused(self, session: HttpSession, token: VaultToken, answer: Response) -> HoldfastError:
-        ref, said = session.ref, quote_errors(answer, token.value)
+        ref, detail = session.ref, quote_errors(answer, token.value)
         if answer.status == _FORBIDDEN:
             by = self._login.describe(session, token)
-            return errors.forbidden(ref, by=by, said=said or "permission denied", needs=_NEEDS)
+            return errors.forbidden(ref, by=by, detail=detail or "permission denied", needs=_NEEDS)
         if answer.status == _SEALED:
-            return errors.unreachable(ref, place=token.address, reason=said or "it is sealed or not ready")
-        said = f"status {answer.status}{f': {said}' if said else ''}"
+            return errors.unreachable(ref, place=token.address, reason=detail or "it is sealed or not ready")
+        detail = f"status {answer.status}{f': {detail}' if detail else ''}"
         if "location" in answer.headers:
-            said += "; Holdfast does not follow its redirect: set VAULT_ADDR to that address"
-        return errors.unexpected(ref, place=token.address, said=said)
+            detail += "; Holdfast does not follow its redirect: set VAULT_ADDR to that address"
+        return errors.unexpected(ref, place=token.address, detail=detail)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -72,8 +72,8 @@ class VaultLogin:
 
         def given_token(value: str, origin: str) -> VaultToken:
             if not value.isprintable() or not value.isascii():
-                said = f"{origin} contains characters that no token has"
-                raise errors.no_identity(ref, said=said, hint=_LOGIN_HINT)
+                detail = f"{origin} contains characters that no token has"
+                raise errors.no_identity(ref, detail=detail, hint=_LOGIN_HINT)
             return VaultToken(address=address, value=value, namespace=namespace, description=f"{origin} {at}")
 
         if value := get("VAULT_TOKEN"):
@@ -89,7 +89,7 @@ class VaultLogin:
         home = get("HOME")
         if home and (Path(home) / ".vault-token").is_file():
             return given_token(_read_file(ref, Path(home) / ".vault-token"), "the token in ~/.vault-token")
-        raise errors.no_identity(ref, said="no Vault token is set", hint=_LOGIN_HINT)
+        raise errors.no_identity(ref, detail="no Vault token is set", hint=_LOGIN_HINT)
 
 
 def _log_in_as(
@@ -119,11 +119,11 @@ def _log_in_as(
             description=description,
             accessor=accessor if isinstance(accessor, str) else None,
         )
-    said = quote_errors(answer, *credentials.values())
+    detail = quote_errors(answer, *credentials.values())
     raise errors.forbidden(
         session.ref,
         by=description,
-        said=f"login at auth/{mount} failed with status {answer.status}{f': {said}' if said else ''}",
+        detail=f"login at auth/{mount} failed with status {answer.status}{f': {detail}' if detail else ''}",
         needs="Check the role and its secret; set VAULT_AUTH_MOUNT if the method is mounted elsewhere.",
     )
 
@@ -153,7 +153,7 @@ def _address(ref: SecretRef, address: str | None) -> str:
     if address is None:
         raise errors.invalid_setting(
             ref,
-            said="VAULT_ADDR is not set",
+            detail="VAULT_ADDR is not set",
             hint="Set it to Vault's address, such as https://vault.example:8200.",
         )
     return address.strip().rstrip("/")
@@ -168,4 +168,4 @@ def _read_file(ref: SecretRef, path: Path) -> str:
         with path.open("rb") as file:
             return file.read(_MAX_BYTES).decode().strip()
     except (OSError, ValueError):
-        raise errors.no_identity(ref, said=f"cannot read {path}", hint=_LOGIN_HINT) from None
+        raise errors.no_identity(ref, detail=f"cannot read {path}", hint=_LOGIN_HINT) from None
