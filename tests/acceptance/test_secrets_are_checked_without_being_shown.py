@@ -33,7 +33,7 @@ def test_secrets_are_checked_without_being_shown(holdfast: Program) -> None:
         assert f" ✓ vault:kv/a#token  by the token in VAULT_TOKEN at {server.url} (accessor" in ran.out
         assert " ✗ vault:kv/b#token  (b)\n" in ran.out
         assert "HF-SEC-10" in ran.out
-        assert "2 stacks: 2 secrets there, 1 missing" in ran.out
+        assert "2 stacks: 2 secrets readable, 1 missing" in ran.out
         document = holdfast.json("secrets", "check", "a", env=env)
     assert "hunter2" not in ran.text
     assert "token-of-vault" not in ran.text

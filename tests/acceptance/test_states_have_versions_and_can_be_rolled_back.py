@@ -152,7 +152,7 @@ def test_without_a_yes_nothing_moves_and_with_one_older_plans_are_void(
     holdfast.ok("plan", "--out", "bundle")
     ended, shown, _ = on_a_terminal(holdfast, ["state", "rollback", "a", "1", "--no-color"], answers=["y"])
     assert ended == 0
-    assert "only the record moved" in shown
+    assert "Only the state changed" in shown
     holdfast.ok("apply", "--plan", "bundle", code=3)
     now = pulled(holdfast)
     assert (now["serial"], now["outputs"]["value"]["value"]) == (3, "one")
