@@ -85,6 +85,18 @@ def _single_tenant(who: Who, host: str, by_others: list[Comparison]) -> Iterator
                 yield Said(f"`{value.content}`: pods of every namespace are allowed", value, grave=False)
 
 
+_BAD = """\
+data "aws_iam_policy_document" "trust" {
+  statement {
+    actions = ["sts:AssumeRoleWithWebIdentity"]
+    principals {
+      type        = "Federated"
+      identifiers = ["arn:aws:iam::111122223333:oidc-provider/gitlab.com"]
+    }
+  }
+}
+"""
+
 RULE = Rule(
     id="HF512",
     title="Identity provider trusted without conditions",
@@ -92,33 +104,12 @@ RULE = Rule(
     fix="Add a condition on its claims: `…:aud` and `…:sub` (OpenID Connect), or `SAML:aud`.",
     severity=Severity.ERROR,
     **for_policies(_judge, Severity.ERROR),
-    bad="""\
-data "aws_iam_policy_document" "trust" {
-  statement {
-    actions = ["sts:AssumeRoleWithWebIdentity"]
-    principals {
-      type        = "Federated"
-      identifiers = ["arn:aws:iam::111122223333:oidc-provider/gitlab.com"]
-    }
-  }
-}
-""",
-    good="""\
-data "aws_iam_policy_document" "trust" {
-  statement {
-    actions = ["sts:AssumeRoleWithWebIdentity"]
-    principals {
-      type        = "Federated"
-      identifiers = ["arn:aws:iam::111122223333:oidc-provider/gitlab.com"]
-    }
-    condition {
-      test     = "StringEquals"
-      variable = "gitlab.com:sub"
-      values   = ["project_path:acme/infrastructure:ref_type:branch:ref:main"]
-    }
-  }
-}
-""",
+    bad=_BAD,
+    good=_BAD.replace(
+        "    }\n  }\n",
+        '    }\n    condition {\n      test     = "StringEquals"\n      variable = "gitlab.com:sub"\n'
+        '      values   = ["project_path:acme/infrastructure:ref_type:branch:ref:main"]\n    }\n  }\n',
+    ),
     more="""\
 A condition counts if it must be true, identifies the caller, and does not match everything. How narrow it is
 is only checked for GitHub ([HF511](HF511.md)) and these providers:
