@@ -115,7 +115,7 @@ def test_a_plan_that_needs_approval_waits_for_it(holdfast: Program, tmp_path: Pa
     ada = {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "ada", "GITHUB_REPOSITORY": "acme/infra"}
     approved = holdfast.json("runs", "approve", run, "--reason", "looked at it", env=ada)
     assert approved["digest"] == digest_in(bundle)
-    assert "cannot be told" in approved["notes"][0]
+    assert "cannot check for self-approval" in approved["notes"][0]
     holdfast.ok("runs", "approve", run, "--reason", "and once more", env=ada)
     assert "1 approval is missing" in holdfast.ok("apply", "--plan", str(bundle), code=5).text
     holdfast.ok("runs", "approve", run, "--reason", "me too", env={**ada, "GITHUB_ACTOR": "bob"})

@@ -151,7 +151,7 @@ def test_a_throttled_update_is_followed_by_a_new_plan(with_lab: Program) -> None
         service.misbehave(Fault(operation="update", what="throttle", text=SLOW_DOWN))
         result = with_lab.results("apply", "--yes")["a"]
         assert result["status"] == "applied"
-        assert len(notes_about(result, "the apply failed (aws-throttled); a new plan follows")) == 1
+        assert len(notes_about(result, "the apply failed (aws-throttled); planning again")) == 1
         assert result["changes"]["update"] == 1
         assert names(service) == ["one", "two"]
         assert sorted(str(one["body"]) for one in service.objects().values()) == ["new", "y"]
@@ -187,7 +187,7 @@ def test_an_update_that_is_throttled_for_ever_is_given_up(with_lab: Program) -> 
         result = with_lab.results("apply", "--yes", code=1)["a"]
         assert result["status"] == "failed"
         assert result["error"]["code"] == "HF-TF-4"
-        assert len(notes_about(result, "a new plan follows")) == 2
+        assert len(notes_about(result, "planning again")) == 2
         assert len(service.calls("update")) == 3
 
 
@@ -263,6 +263,6 @@ def test_a_new_plan_that_would_do_more_is_not_applied(with_lab: Program) -> None
         service.release()
         results, _ = ended(process, code=1)
         assert results["a"]["status"] == "failed"
-        assert len(notes_about(results["a"], "would do more: lab_object.two")) == 1
+        assert len(notes_about(results["a"], "because it does more: lab_object.two")) == 1
         assert names(service) == ["one", "three"]
         assert len(service.calls("update")) == 2

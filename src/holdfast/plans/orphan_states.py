@@ -26,7 +26,7 @@ def refuse_leftovers(root: Path, store: RunStore, stack: Stack, home: StateHome)
         shown = ", ".join(str(path.relative_to(root)) for path in found[:3])
         raise Refused(
             "HF-STATE-1",
-            f"{stack.name}: its code names no backend, and a state lies beside it already: {shown}",
+            f"{stack.name}: its code names no backend, but there is a state next to it: {shown}",
             hint=f"Take it over: holdfast state adopt {stack.name} (the original is renamed, never deleted).",
         )
 
@@ -35,7 +35,7 @@ def strangers(root: Path, stack: Stack, home: StateHome) -> tuple[str, ...]:
     """States beside a module whose stack has one of its own: not used, and never passed over in silence."""
     found = states_beside(root / stack.module) if home.managed else ()
     return tuple(
-        f"{path.relative_to(root)} lies beside the code and is not this stack's state" for path in found
+        f"{path.relative_to(root)} is next to the code but is not the state of this stack" for path in found
     )
 
 
@@ -57,6 +57,6 @@ def refuse_unsaved(store: RunStore, stack: Stack) -> None:
     if store.errored(stack.name) is not None:
         raise UnknownOutcome(
             "HF-STATE-5",
-            f"{stack.name}: the last apply could not save its state; Holdfast keeps it, encrypted",
+            f"{stack.name}: the last apply could not save its state; Holdfast stored it encrypted",
             hint=f"Save it first: holdfast state push {stack.name}",
         )

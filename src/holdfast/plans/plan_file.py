@@ -135,7 +135,7 @@ async def from_saved_plan(
     if bundle.lock is not None and terraform.lock != bundle.lock:
         raise Refused(
             "HF-BUND-6",
-            f"{stack.name}: the providers of this plan cannot be had again exactly",
+            f"{stack.name}: the exact providers of this plan are not available",
             hint="Make a new plan.",
         )
     (ready.work.module / PLAN_FILE).write_bytes(bundle.plan)

@@ -88,7 +88,7 @@ class Retrying:
     async def wait(self, seconds: float, *, before: str) -> None:
         """Raises Cancelled when somebody asks to stop."""
         if not await pause(seconds, self._stop):
-            raise Cancelled("HF-RUN-2", f"{self.stack}: stopped while waiting to {before}, as asked")
+            raise Cancelled("HF-RUN-2", f"{self.stack}: stopped while waiting to {before}")
 
     async def run(self, phase: Phase, name: str, work: Callable[[], Awaitable[T]]) -> T:
         waits = self.schedule()
@@ -99,7 +99,7 @@ class Retrying:
                 row = reason((one.message for one in error.problems), phase, also=self._retries.also)
                 if row is None:
                     raise
-            self.note(f"{name} failed ({row}); try {number} of {len(waits)} follows in {seconds:.1f} s")
+            self.note(f"{name} failed ({row}); retry {number} of {len(waits)} in {seconds:.1f} s")
             await self.wait(seconds, before=f"try {name} again")
         return await work()
 

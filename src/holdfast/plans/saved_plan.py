@@ -168,7 +168,7 @@ def load(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
     if _any_of(folder, _NAMES):
         return (read(folder, key),)
     if folder.is_dir() and _folders_below(folder):
-        raise _changed(folder, f"{CHANGE} is not there, so nobody can say whether a bundle is missing")
+        raise _changed(folder, f"{CHANGE} is missing, so other files of the bundle may be missing too")
     raise UsageError(
         "HF-BUND-2", f"there is no bundle at {folder}", hint="Make one with: holdfast plan --out DIR"
     )
@@ -262,7 +262,7 @@ def _open(folder: Path, name: str, key: Key, context: str) -> bytes:
     except WrongKey:
         raise Refused(
             "HF-BUND-10",
-            f"{folder}: {name} was sealed with the key {key_id_of(sealed)}; the key at hand is {key.id}",
+            f"{folder}: {name} was encrypted with key {key_id_of(sealed)}; the current key is {key.id}",
             hint="Set HOLDFAST_KEY to the key of the plan, or restore its key file from the backup.",
         ) from None
     except HoldfastError:

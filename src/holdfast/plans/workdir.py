@@ -315,7 +315,7 @@ def _refuse_beyond(stack: Stack, reached: StackInputs) -> None:
         raise Refused(
             "HF-WORK-3",
             f"{stack.name}: {reached.broken[0]}",
-            hint="Put holdfast.yaml at the root, name the file by an absolute path, or mend the link.",
+            hint="Put holdfast.yaml at the root, name the file by an absolute path, or fix the link.",
         )
 
 

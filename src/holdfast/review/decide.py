@@ -164,7 +164,7 @@ def _way_to_approval(asked: str, run: str, saved: str | None) -> str:
 
 def _way_to_override(asked: str, code: str, digest: str, saved: str | None) -> str:
     if code == NOT_UNDERSTOOD:
-        return "Nobody can answer for what nobody can read: use a version of Holdfast that knows it."
+        return "This cannot be overridden: use a version of Holdfast that supports it."
     if code == REJECTED:
         return "Make another plan."
     if saved is None:

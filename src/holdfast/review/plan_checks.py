@@ -114,7 +114,7 @@ class PlanChecks:
             found += errors_for(await form, self._checked(stack))
         if self._control.stop.level and any(one.rule.id == NO_TOOL_ANSWER for one in found):
             # Whoever was asked was ended with everything else: that is no answer, and not its failure.
-            what = f"{stack.name}: stopped during the checks, as asked; this plan was not applied"
+            what = f"{stack.name}: stopped during the checks; this plan was not applied"
             raise Cancelled("HF-RUN-2", what)
         return tuple(dict.fromkeys(map(guard_finding, found)))
 

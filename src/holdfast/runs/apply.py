@@ -152,8 +152,8 @@ class ApplyFailed(TerraformFailed):
 
 def _may_exist(addresses: tuple[str, ...]) -> str:
     return (
-        f"These may have been made all the same: {', '.join(addresses)}. Look at the provider's side, "
-        "import what is there and not in the state, then plan again."
+        f"These may have been created anyway: {', '.join(addresses)}. Check with the provider, import "
+        "what exists and is not in the state, then plan again."
     )
 
 
@@ -200,9 +200,9 @@ def _unsaved(
     """Terraform could not write the state: this copy is all there is."""
     try:
         keep_unsaved(store, stack, left)
-        where = "Holdfast keeps it, encrypted"
+        where = "Holdfast stored it encrypted"
     except (HoldfastError, OSError) as error:
-        where = f"it lies in {left}, and could not be kept elsewhere: {error}"
+        where = f"it is in {left}, and Holdfast could not store it elsewhere: {error}"
     details = (
         *answer.report.refusals,
         *(" ".join(one.detail.split()) for one in heard.diagnostics if one.detail),
@@ -220,7 +220,7 @@ def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownO
     return UnknownOutcome(
         "HF-RUN-9",
         f"{stack}: {why}; Terraform was stopped, {watch.finished} of {watch.total} changes were made",
-        hint=f"Make room, then look at what is there: holdfast runs reconcile {run}",
+        hint=f"Free disk space, then see what is known: holdfast runs reconcile {run}",
     )
 
 
@@ -243,8 +243,8 @@ def _cannot_be_told(stack: str, run: str, error: OSError) -> UnknownOutcome:
     """The machine failed us while Terraform was at work, or before its end was written down."""
     return UnknownOutcome(
         "HF-RUN-6",
-        f"{stack}: how the apply ended cannot be told: {file_error(error).problem.message}",
-        hint=f"See what is known and settle it: holdfast runs reconcile {run}",
+        f"{stack}: the outcome of the apply is unknown: {file_error(error).problem.message}",
+        hint=f"See what is known and resolve it: holdfast runs reconcile {run}",
     )
 
 
@@ -252,6 +252,6 @@ def used(stack: str, mark: dict[str, object]) -> Refused:
     by = f"run {mark.get('run')} ({mark.get('who')}) at {mark.get('at')}"
     return Refused(
         "HF-BUND-4",
-        f"{stack}: this plan was used already, by {by}",
-        hint="A plan is applied at most once. Make a new plan.",
+        f"{stack}: this plan was already applied by {by}",
+        hint="A plan is applied at most once. Plan again.",
     )

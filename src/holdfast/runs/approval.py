@@ -44,7 +44,9 @@ async def record_approval(
     digest, stack = planned.digest, str(planned.stack)
     if digest is None:
         raise Refused(
-            "HF-APPR-2", f"{stack}: run {run} has no plan to speak about", hint="Plan it with --out first."
+            "HF-APPR-2",
+            f"{stack}: run {run} has no plan to approve or reject",
+            hint="Plan it with --out first.",
         )
     if (mark := context.store.used(digest)) is not None:
         raise Refused(
@@ -57,7 +59,7 @@ async def record_approval(
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was not saved, so nothing could be applied",
-            hint=f"Save it: holdfast plan {stack} --out DIR, and speak about that run.",
+            hint=f"Save it: holdfast plan {stack} --out DIR, then approve or reject that run.",
         )
     if any(one.kind is ApprovalKind.REJECTION for one in context.store.approvals.of(digest)):
         raise Refused(
@@ -76,13 +78,13 @@ async def record_approval(
 def require_not_own(me: Actor, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
     """Nobody approves what is their own. Where a name is not proved that cannot be told, and is said."""
     if not me.proved or not made.get("proved"):
-        who = "you are" if not me.proved else "its maker is"
-        return (f"whether this is your own plan cannot be told: who {who} is not proved",)
+        who = "your" if not me.proved else "the planner's"
+        return (f"cannot check for self-approval: {who} identity is not verified",)
     if (made.get("kind"), made.get("name")) == (me.kind, me.name):
         raise Refused(
             "HF-APPR-3",
-            f"{stack}: {me.name} made this plan, and nobody approves their own",
-            hint="Let somebody else approve it.",
+            f"{stack}: {me.name} made this plan and cannot approve it",
+            hint="Ask another person to approve it.",
         )
     return ()
 

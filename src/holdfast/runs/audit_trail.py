@@ -92,7 +92,7 @@ def with_break_glass(
     try:
         acts = open_break_glass(store, [result.stack.name for result in results])
     except (HoldfastError, OSError) as error:
-        tell(Note(stack="", text=f"whether a break-glass act is open cannot be told: {error}"))
+        tell(Note(stack="", text=f"cannot check for open break-glass actions: {error}"))
         return results
     if not acts:
         return results
@@ -126,4 +126,4 @@ def _told(tell: Listener, stack: str | None) -> Iterator[None]:
     try:
         yield
     except (HoldfastError, OSError) as error:
-        tell(Note(stack=stack or "", text=f"the audit log could not be written: {error}"))
+        tell(Note(stack=stack or "", text=f"could not write the audit log: {error}"))

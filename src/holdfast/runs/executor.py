@@ -174,7 +174,7 @@ class RunExecutor:
                 if rows is None or seconds is None:
                     raise
                 self._retrying.note(
-                    f"the apply failed ({'; '.join(rows)}); a new plan follows in {seconds:.1f} s, "
+                    f"the apply failed ({'; '.join(rows)}); planning again in {seconds:.1f} s, "
                     f"{number} of {len(waits)}"
                 )
                 ready = await self._followed(ready, failure, seconds)
@@ -198,7 +198,7 @@ class RunExecutor:
             raise failure from error
         more = extra_changes(before.plan, after.plan, done=failure.end.done)
         if more:
-            self._retrying.note(f"the new plan was not applied, because it would do more: {', '.join(more)}")
+            self._retrying.note(f"the new plan was not applied because it does more: {', '.join(more)}")
             raise failure
         try:
             decision = await decide(
@@ -323,12 +323,12 @@ class RunExecutor:
 
     def decline(self) -> None:
         """The person looked at the plan and said no."""
-        error = ResultError(code="HF-RUN-4", message=f"{self.stack.name}: not applied, as you answered")
+        error = ResultError(code="HF-RUN-4", message=f"{self.stack.name}: not applied: you declined")
         self._set(structs.replace(self.result, status=Status.CANCELLED, error=error))
 
     def _refuse_when_stopping(self) -> None:
         if self.context.control.stop.level:
-            raise Cancelled("HF-RUN-2", f"{self.stack.name}: not started, because the change was stopped")
+            raise Cancelled("HF-RUN-2", f"{self.stack.name}: not started: the change was stopped")
 
     def _failed(self, fault: HoldfastError | OSError) -> StackResult:
         error = file_error(fault) if isinstance(fault, OSError) else fault

@@ -181,7 +181,7 @@ def lane_busy(store: RunStore, lane: str, now: HeldByOther) -> Busy:
     if now.life is Liveness.UNKNOWN and clock.seconds_since(now.beat) > SILENT_SECONDS:
         claims = _claims(store, now.holder.change)
         named = claims[0].run if claims else now.holder.change
-        hint = f"If its machine is gone, say so: holdfast runs reconcile {named} --holder-dead --reason TEXT"
+        hint = f"If its machine is gone: holdfast runs reconcile {named} --holder-dead --reason TEXT"
     return Busy("HF-LOCK-4", _who_has(lane, now, _at_work(store, now.holder.change)), hint=hint)
 
 
@@ -189,9 +189,9 @@ def _who_has(lane: str, now: HeldByOther, at_work: tuple[Claim, ...] = ()) -> st
     holder = now.holder
     heard = f"alive {_words(clock.seconds_since(now.beat))} ago"
     if now.life is Liveness.DEAD:
-        heard = "its Holdfast is gone, and Terraform is still at work"
+        heard = "its Holdfast process is gone, but Terraform is still running"
     elif now.life is Liveness.UNKNOWN:
-        heard = f"last heard of {_words(clock.seconds_since(now.beat))} ago on {holder.process.host}"
+        heard = f"last heartbeat {_words(clock.seconds_since(now.beat))} ago on {holder.process.host}"
     runs = "".join(f"; on {claim.stack} now, run {claim.run}" for claim in at_work)
     return (
         f"lane `{lane}` is held by change {holder.change} ({holder.who}, {holder.what}, "

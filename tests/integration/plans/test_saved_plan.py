@@ -158,7 +158,7 @@ def test_a_whole_bundle_is_neither_taken_away_nor_exchanged_nor_added(tmp_path: 
 
     for name in ("change.json", "change.sealed"):
         (out / name).unlink()
-    with pytest.raises(Refused, match=r"change\.json is not there"):
+    with pytest.raises(Refused, match=r"change\.json is missing"):
         bundles.load(out, KEY)
 
 

@@ -128,7 +128,7 @@ def test_who_is_out_of_sight_keeps_the_lane_until_a_person_says_otherwise(tmp_pa
 
     with pytest.raises(Busy) as caught:
         asyncio.run(apply())
-    assert re.search(r"last heard of \d+ s ago on runner-7", caught.value.problem.message)
+    assert re.search(r"last heartbeat \d+ s ago on runner-7", caught.value.problem.message)
     assert lanes.declare_dead(ours.store, ours.identity, "01OTHER", "no") == ()
     assert lanes.holders(ours.store) == {"east": "01DEAD"}
     assert lanes.declare_dead(ours.store, ours.identity, "01DEAD", "the runner was shut down") == ("east",)
@@ -325,7 +325,9 @@ def test_a_dead_holder_keeps_its_lane_while_terraform_works(tmp_path: Path) -> N
     journal(path, (STARTED, {"process": ALIVE.document(), "spill": None}))
     with pytest.raises(Busy) as caught:
         asyncio.run(hold(ours, in_lane("a")))
-    assert "its Holdfast is gone, and Terraform is still at work; on a now, run 01RUN" in str(caught.value)
+    assert "its Holdfast process is gone, but Terraform is still running; on a now, run 01RUN" in str(
+        caught.value
+    )
     path.unlink()
     journal(path, (STARTED, {"process": DEAD.document(), "spill": None}))
     asyncio.run(hold(ours, in_lane("a")))

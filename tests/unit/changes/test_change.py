@@ -59,7 +59,7 @@ def test_a_plan_of_this_store_is_applied_once(opened: ChangeContext) -> None:
     assert change._require_store(opened.store, OF_CI, found) is None
     opened.store.mark_used(found.digest, run="01R", stack="a", who="bob")
     for store in (opened.store.id(), "another"):
-        with pytest.raises(Refused, match="used already, by run 01R") as caught:
+        with pytest.raises(Refused, match="already applied by run 01R") as caught:
             change._require_store(opened.store, PLAIN, of_store(store))
         assert caught.value.problem.code == "HF-BUND-4"
 

@@ -36,4 +36,4 @@ def test_another_proved_person_can() -> None:
 def test_what_is_not_proved_is_said(*, me: bool, maker: bool) -> None:
     """The rule cannot hold there, and nobody is left to think that it does."""
     (note,) = require_not_own(who("ada", proved=me), "db", who("ada", proved=maker).document())
-    assert "cannot be told" in note
+    assert "cannot check for self-approval" in note
