@@ -22,9 +22,18 @@ from moto.iam.exceptions import MalformedPolicyDocument
 from moto.iam.policy_validation import IAMPolicyDocumentValidator, IAMTrustPolicyDocumentValidator
 from msgspec import structs
 
-from holdfast.checks.iam.document import Either, Fields, Malformed, Node, is_list, plain, read_text
-from holdfast.checks.iam.grammar import grammar
-from holdfast.checks.iam.policy_types import Kind, guess, looks_like_policy
+from holdfast.checks.iam.document import (
+    Alternatives,
+    Fields,
+    Malformed,
+    Node,
+    is_list,
+    node_from_value,
+    read_document,
+)
+from holdfast.checks.iam.grammar import grammar_issues
+from holdfast.checks.iam.policy_types import PolicyKind as Kind
+from holdfast.checks.iam.policy_types import guess_use, looks_like_policy
 from holdfast.checks.iam.statements import statements
 from holdfast.hcl.reader import UNKNOWN
 
@@ -98,7 +107,7 @@ def documents(statement: st.SearchStrategy[dict[str, object]]) -> st.SearchStrat
 
 
 def read(text: str) -> Node:
-    found = read_text(text)
+    found = read_document(text)
     assert not isinstance(found, Malformed)
     return found
 
@@ -113,7 +122,7 @@ def refused_by_moto(text: str, kind: Kind) -> bool:
 
 
 def compare(text: str, kind: Kind) -> None:
-    said = [one.message for one in grammar(read(text), kind, text)]
+    said = [one.message for one in grammar_issues(read(text), kind, text)]
     refused = refused_by_moto(text, kind)
     if refused:
         assert said, text
@@ -161,8 +170,8 @@ def test_a_hole_never_makes_a_finding(text: str, at: int, kind: Kind) -> None:
     """What is not known can only silence what was said of it."""
     whole_one = read(text)
     partly, _ = holes(whole_one, at)
-    before = {one.message for one in grammar(whole_one, kind, "")}
-    assert {one.message for one in grammar(partly, kind, "")} <= before
+    before = {one.message for one in grammar_issues(whole_one, kind, "")}
+    assert {one.message for one in grammar_issues(partly, kind, "")} <= before
     statements(partly)
 
 
@@ -187,17 +196,17 @@ ANYTHING = st.recursive(
 def test_nothing_breaks_the_grammar(value: object, kind: Kind) -> None:
     """Any JSON at all is judged, guessed at and taken apart."""
     document = read(json.dumps({"Statement": value}))
-    assert list(grammar(document, kind, "")) is not None
+    assert list(grammar_issues(document, kind, "")) is not None
     statements(document)
     looks_like_policy(document)
-    guess("a", document)
+    guess_use("a", document)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(alphabet='{}[]",:\\ \n\ue000a1"', max_size=40))
 def test_nothing_breaks_the_reader(text: str) -> None:
     """Text that is no JSON is malformed, with a line."""
-    found = read_text(text)
+    found = read_document(text)
     assert found.line >= 1
 
 
@@ -205,10 +214,10 @@ def test_nothing_breaks_the_reader(text: str) -> None:
 @settings(deadline=None, max_examples=100)
 def test_a_way_among_others_hides_nothing(one: dict[str, object], other: dict[str, object]) -> None:
     """What is wrong with a statement, and what it allows, is found where it is only one side of a choice."""
-    first, second = plain(one), plain(other)
+    first, second = node_from_value(one), node_from_value(other)
     alone = Node(Fields(((Node("Statement"), Node((first,))),)))
-    among = Node(Fields(((Node("Statement"), Node((Node(Either(second, first)),))),)))
-    said = {item.message for item in grammar(alone, Kind.IDENTITY, "")}
-    assert said <= {item.message for item in grammar(among, Kind.IDENTITY, "")}
+    among = Node(Fields(((Node("Statement"), Node((Node(Alternatives(second, first)),))),)))
+    said = {item.message for item in grammar_issues(alone, Kind.IDENTITY, "")}
+    assert said <= {item.message for item in grammar_issues(among, Kind.IDENTITY, "")}
     made = [structs.replace(found, sure=True) for found in statements(among)]
     assert all(found in made for found in statements(alone))

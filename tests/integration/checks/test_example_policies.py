@@ -6,9 +6,9 @@ from pathlib import Path
 
 from checks_made import checkout
 
-from holdfast.checks.iam.collect import of_variables
-from holdfast.checks.iam.grammar import grammar
-from holdfast.checks.iam.policy_types import Kind
+from holdfast.checks.iam.collect import policies_of_variables
+from holdfast.checks.iam.grammar import grammar_issues
+from holdfast.checks.iam.policy_types import PolicyKind as Kind
 
 
 def test_the_policies_of_the_example_are_found_and_right() -> None:
@@ -20,8 +20,8 @@ def test_the_policies_of_the_example_are_found_and_right() -> None:
         if path.suffix in (".tf", ".tfvars", ".json", ".yaml") and ".holdfast" not in path.parts
     }
     made = checkout(files)
-    found = {one.file: one for file in made.variables_files for one in of_variables(file).found}
+    found = {one.file: one for file in made.variables_files for one in policies_of_variables(file).policies}
     assert len(found) == 4
     for one in found.values():
         assert one.kind is Kind.TRUST
-        assert list(grammar(one.document, one.kind, one.text)) == []
+        assert list(grammar_issues(one.document, one.kind, one.text)) == []

@@ -1,4 +1,4 @@
-"""Names of AWS's things, and the accounts and partitions in them."""
+"""ARNs, and the accounts and partitions in them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REGIONS: Final = (
 
 
 class Arn(Struct, frozen=True):
-    """`arn:partition:service:region:account:resource`; any part may hold wildcards or holes."""
+    """`arn:partition:service:region:account:resource`; any part may contain wildcards or unknown parts."""
 
     partition: str
     service: str
@@ -35,28 +35,28 @@ class Arn(Struct, frozen=True):
     resource: str
 
 
-def arn_of(text: str) -> Arn | None:
-    """None where it is not of that form, as far as it is known."""
+def parse_arn(text: str) -> Arn | None:
+    """None if the known part of the text is not an ARN."""
     parts = text.split(":", _PARTS - 1)
     if len(parts) != _PARTS or parts[0] != "arn":
         return None
     return Arn(*parts[1:])
 
 
-def wild(text: str) -> bool:
+def has_wildcard(text: str) -> bool:
     return "*" in text or "?" in text
 
 
-def sure(part: str) -> bool:
-    """Whether a part of a name says one thing: no wildcard, no hole, no variable of the policy."""
-    return not wild(part) and HOLE not in part and "${" not in part
+def is_literal(part: str) -> bool:
+    """Whether it has no wildcard, no unknown part and no policy variable."""
+    return not has_wildcard(part) and HOLE not in part and "${" not in part
 
 
 def account_in(text: str) -> str | None:
-    """The account of a principal or an ARN, where it names exactly one."""
+    """The account of a principal or an ARN, if it is exactly one."""
     if ACCOUNT.fullmatch(text):
         return text
-    arn = arn_of(text)
+    arn = parse_arn(text)
     return arn.account if arn is not None and ACCOUNT.fullmatch(arn.account) else None
 
 

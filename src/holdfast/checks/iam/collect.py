@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 from holdfast.checks.code.bodies import holds, lines_with
 from holdfast.checks.iam import data_source
-from holdfast.checks.iam.document import HOLE, Fields, Malformed, Node, compact, spread
-from holdfast.checks.iam.expressions import DATA_SOURCE, StateWriter, Untold, Written, names_data
-from holdfast.checks.iam.files import MARK, beside, has_statement, in_file, may_be_policy
-from holdfast.checks.iam.policies import Broken, Policies, Policy, policy_of
-from holdfast.checks.iam.policy_types import USES, Kind, Use, guess, looks_like_policy, together
-from holdfast.checks.iam.unknowns import unseen
-from holdfast.checks.iam.usage import boundaries, use_of
-from holdfast.checks.model.subjects import CheckedStack, Module, Resource, VariablesFile, bodies, nested
+from holdfast.checks.iam.document import HOLE, Fields, Issue, Malformed, Node, encode_json, flatten
+from holdfast.checks.iam.expressions import (
+    DATA_SOURCE,
+    StateWriter,
+    Unresolved,
+    WrittenDocument,
+    data_source_names,
+)
+from holdfast.checks.iam.files import (
+    MARK,
+    has_statement,
+    may_be_policy,
+    policies_in_file,
+    read_variables_policies,
+)
+from holdfast.checks.iam.policies import IamPolicy, MalformedPolicy, Policies, make_policy
+from holdfast.checks.iam.policy_types import (
+    BOUNDARY,
+    RESOURCE_CONTROL,
+    USES,
+    PolicyKind,
+    PolicyUse,
+    combine_uses,
+    guess_use,
+    looks_like_policy,
+)
+from holdfast.checks.iam.unknowns import has_relevant_unknowns
+from holdfast.checks.model.interface import CheckResult, Finding, Severity, finding
+from holdfast.checks.model.subjects import (
+    CheckedStack,
+    Module,
+    Resource,
+    VariablesFile,
+    bodies,
+    nested,
+    value,
+)
 from holdfast.hcl.nodes import (
     Attribute,
     Block,
@@ -23,8 +52,10 @@ from holdfast.hcl.nodes import (
     Literal,
     Object,
     Template,
+    references,
     walk,
 )
+from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
 
 _MARKS = pattern(rb"Statement|file\(")
@@ -39,42 +70,42 @@ _USES: Final = {
 }
 
 
-def of_module(module: Module) -> Policies:
+def policies_of_module(module: Module) -> Policies:
     made: Policies = module.checkout.code.once(("policies", module.folder), lambda: _Search(module).all())
     return made
 
 
-def of_variables(variables: VariablesFile) -> Policies:
+def policies_of_variables(variables: VariablesFile) -> Policies:
     key = ("policies of", variables.path)
-    made: Policies = variables.checkout.code.once(key, lambda: beside(variables))
+    made: Policies = variables.checkout.code.once(key, lambda: read_variables_policies(variables))
     return made
 
 
-def files_beside(subject: Module | VariablesFile | CheckedStack) -> Iterator[str]:
+def policy_files(subject: Module | VariablesFile | CheckedStack) -> Iterator[str]:
     """The JSON files in which documents were looked for, for rules that look at all of these."""
     match subject:
         case Module():
-            yield from of_module(subject).files
+            yield from policies_of_module(subject).files
         case VariablesFile():
-            yield from of_variables(subject).files
+            yield from policies_of_variables(subject).files
         case CheckedStack():
             for folder in subject.folders:
-                yield from of_module(subject.checkout.module(folder)).files
+                yield from policies_of_module(subject.checkout.module(folder)).files
 
 
 class _Search:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._writing = StateWriter(module)
-        self._found: list[Policy] = []
-        self._broken: list[Broken] = []
+        self._found: list[IamPolicy] = []
+        self._broken: list[MalformedPolicy] = []
         self._untold: list[tuple[str, str]] = []
         self._seen: set[tuple[str, int, int, str]] = set()
-        self._data: dict[str, list[Use]] = {}
+        self._data: dict[str, list[PolicyUse]] = {}
         self._files: set[str] = set()
 
     def all(self) -> Policies:
-        bounding = boundaries(self._module)
+        bounding = boundary_policies(self._module)
         for resource in self._module.resources(mode="managed"):
             if resource.type in _TYPES:
                 self._resource(resource, bounding=resource.address in bounding)
@@ -84,7 +115,7 @@ class _Search:
         partly = [
             (one.file, one.address or one.file)
             for one in self._found
-            if unseen(one.document, one.kind, one.statements)
+            if has_relevant_unknowns(one.document, one.kind, one.statements)
         ]
         return Policies(
             tuple(self._found),
@@ -96,7 +127,7 @@ class _Search:
 
     def _resource(self, resource: Resource, *, bounding: bool) -> None:
         for name, listed in _USES[resource.type]:
-            use = use_of(resource, listed, bounding=bounding)
+            use = resolve_use(resource, listed, bounding=bounding)
             block, _, inner = name.rpartition(".")
             bodies = [one.body for one in nested(resource.body, block)] if block else [resource.body]
             for body in bodies:
@@ -104,19 +135,23 @@ class _Search:
                 if attribute is not None:
                     self._used(attribute.expression, use, resource)
 
-    def _used(self, expression: Expression, use: Use, resource: Resource, *, part: bool = False) -> None:
+    def _used(
+        self, expression: Expression, use: PolicyUse, resource: Resource, *, part: bool = False
+    ) -> None:
         """`part`: another document brings it along, which may be all that has statements."""
-        for name in dict.fromkeys(names_data(expression)):
+        for name in dict.fromkeys(data_source_names(expression)):
             self._data.setdefault(name, []).append(use)
         file = resource.block.file
-        for way in self._writing.written(expression, file):
-            if isinstance(way, Written):
+        for way in self._writing.documents_in(expression, file):
+            if isinstance(way, WrittenDocument):
                 if not part or not _is_bare(way.document):
                     self._add(way, use, resource.address)
-            elif not names_data(way.expression):
+            elif not data_source_names(way.expression):
                 self._untold.append((file, resource.address))
 
-    def _add(self, written: Written, use: Use | None, address: str | None, name: str = "") -> None:
+    def _add(
+        self, written: WrittenDocument, use: PolicyUse | None, address: str | None, name: str = ""
+    ) -> None:
         key = (written.file, written.line, written.column, written.text)
         if key in self._seen:
             return
@@ -129,14 +164,14 @@ class _Search:
             if HOLE in written.text:
                 self._untold.append((written.file, address or written.file))
             elif use is not None and written.text.strip():
-                self._broken.append(Broken(document, written.file, address))
+                self._broken.append(MalformedPolicy(document, written.file, address))
         elif use is not None and _untold(document):
             self._untold.append((written.file, address or written.file))
-        elif (use is not None and use.kind is not Kind.ORGANIZATION) or looks_like_policy(document):
-            used = guess(f"{name} {written.file}", document) if written.one_of_many else use
-            if used is None or (use is not None and used.kind in (use.kind, Kind.UNCLEAR)):
-                used = use or guess(name, document)
-            self._found.append(policy_of(document, used, written.text, written.file, address))
+        elif (use is not None and use.kind is not PolicyKind.ORGANIZATION) or looks_like_policy(document):
+            used = guess_use(f"{name} {written.file}", document) if written.one_of_many else use
+            if used is None or (use is not None and used.kind in (use.kind, PolicyKind.UNCLEAR)):
+                used = use or guess_use(name, document)
+            self._found.append(make_policy(document, used, written.text, written.file, address))
 
     def _data_sources(self) -> None:
         """With their uses; a document that another one brings along is used as that one is."""
@@ -144,8 +179,8 @@ class _Search:
         waiting = list(self._data)
         while waiting:
             name = waiting.pop()
-            for expression in data_source.merged(sources[name].body) if name in sources else ():
-                for other in names_data(expression):
+            for expression in data_source.merged_documents(sources[name].body) if name in sources else ():
+                for other in data_source_names(expression):
                     more = [use for use in self._data[name] if use not in self._data.setdefault(other, [])]
                     self._data[other].extend(more)
                     waiting.extend([other] if more else [])
@@ -154,14 +189,14 @@ class _Search:
 
     def _data_source(self, resource: Resource) -> None:
         line, column = resource.block.line, resource.block.column
-        document = data_source.document_of(resource.body, self._writing, line, column)
+        document = data_source.document_from_data_source(resource.body, self._writing, line, column)
         uses = self._data.get(resource.name)
-        use = together(uses) if uses else guess(resource.name, document)
+        use = combine_uses(uses) if uses else guess_use(resource.name, document)
         listed = document.fields.get("Statement")
         if listed is not None and listed.items:
-            text = compact(document)
-            self._found.append(policy_of(document, use, text, resource.place.file, resource.address))
-        for expression in data_source.merged(resource.body):
+            text = encode_json(document)
+            self._found.append(make_policy(document, use, text, resource.place.file, resource.address))
+        for expression in data_source.merged_documents(resource.body):
             self._used(expression, use, resource, part=True)
 
     def _elsewhere(self) -> None:
@@ -182,10 +217,10 @@ class _Search:
         address = _address(block, attribute.name)
         for part in walk(attribute.expression):
             if isinstance(part, Object) and has_statement(part):
-                self._add(self._writing.plainly(part, file), None, address, name)
+                self._add(self._writing.object_document(part, file), None, address, name)
             elif _may_be_document(part):
-                for way in self._writing.written(part, file):
-                    if isinstance(way, Untold):
+                for way in self._writing.documents_in(part, file):
+                    if isinstance(way, Unresolved):
                         continue
                     self._add(way, None, address, f"{name} {way.file}" if way.own_file else name)
 
@@ -195,10 +230,10 @@ class _Search:
             path = tree.join(folder, name)
             if path not in self._files and may_be_policy(path):
                 self._files.add(path)
-                held = in_file(self._module.checkout, path)
-                self._found.extend(held.found)
-                self._broken.extend(held.broken)
-                self._untold.extend(held.untold)
+                held = policies_in_file(self._module.checkout, path)
+                self._found.extend(held.policies)
+                self._broken.extend(held.malformed)
+                self._untold.extend(held.unresolved)
 
 
 def _is_bare(document: Node | Malformed) -> bool:
@@ -212,9 +247,9 @@ def _untold(document: Node) -> bool:
     """Whether nothing of its statements is known."""
     listed = document.fields.get("Statement")
     if listed is None:
-        return not document.told or document.fields.more
-    items = tuple(spread(listed))
-    return bool(items) and not any(item.told for item in items)
+        return not document.exists or document.fields.more
+    items = tuple(flatten(listed))
+    return bool(items) and not any(item.exists for item in items)
 
 
 def _may_be_document(part: Expression) -> bool:
@@ -250,3 +285,88 @@ def _address(block: Block, name: str) -> str | None:
             return f"{'var' if kind == 'variable' else kind}.{label}"
         case _:
             return None
+
+
+# What a resource uses its document as, if its type alone does not tell
+
+_POLICY = "aws_iam_policy"
+_BOUNDARY = "permissions_boundary"
+
+
+def resolve_use(resource: Resource, listed: PolicyUse, *, bounding: bool) -> PolicyUse:
+    """`listed`: what the table of types says."""
+    if listed.kind is PolicyKind.ORGANIZATION and value(resource.body, "type") == "RESOURCE_CONTROL_POLICY":
+        return RESOURCE_CONTROL
+    return BOUNDARY if bounding else listed
+
+
+def boundary_policies(module: Module) -> frozenset[str]:
+    """The managed policies that bound what others allow, and are attached nowhere in sight.
+
+    They are called so, or a `permissions_boundary` of the module names them.
+    """
+    policies = {one.address: one for one in module.resources(_POLICY, mode="managed")}
+    if not policies or not _is_written(module, b"boundary"):
+        return frozenset()
+    called = {
+        address
+        for address, one in policies.items()
+        if "boundary" in f"{one.name} {value(one.body, 'name')}".lower()
+    }
+    bounding: set[str] = set()
+    attached: set[str] = set()
+    for resource in module.resources(mode="managed"):
+        for name, address in _named(resource):
+            (bounding if name == _BOUNDARY else attached).add(address)
+    return frozenset((called | bounding) & policies.keys() - attached)
+
+
+def _is_written(module: Module, word: bytes) -> bool:
+    return any(word in (module.checkout.content(file.path) or b"") for file in module.files)
+
+
+def _named(resource: Resource) -> Iterator[tuple[str, str]]:
+    """The managed policies that it refers to, each with the argument that does."""
+    for body in bodies(resource.block):
+        for attribute in body.attributes:
+            for one in references(attribute.expression):
+                if one.root == _POLICY and len(one.names) > 1:
+                    yield attribute.name, f"{_POLICY}.{one.names[1]}"
+
+
+# Rules about policy documents
+
+IssueFinder = Callable[[IamPolicy], Iterable[Issue]]
+_MILDER = {Severity.ERROR: Severity.WARNING, Severity.WARNING: Severity.NOTE, Severity.NOTE: Severity.NOTE}
+
+
+def policy_rule(judge: IssueFinder, severity: Severity) -> dict[str, Any]:
+    """The functions of a `Rule` about policy documents in code and variables files; `severity` is its own."""
+
+    def source(module: Module) -> Iterator[CheckResult]:
+        return findings_from_policies(policies_of_module(module), judge, severity)
+
+    def variables(file: VariablesFile) -> Iterator[CheckResult]:
+        return findings_from_policies(policies_of_variables(file), judge, severity)
+
+    return {"source": source, "variables": variables, "extra_files": policy_files}
+
+
+def findings_from_policies(policies: Policies, judge: IssueFinder, severity: Severity) -> Iterator[Finding]:
+    for policy in policies.policies:
+        for said in judge(policy):
+            yield finding_from_issue(policy, said, severity)
+
+
+def finding_from_issue(
+    policy: IamPolicy, said: Issue, severity: Severity, stack: str | None = None
+) -> Finding:
+    place = Place(file=policy.file, line=said.at.line or None, column=said.at.column or None)
+    return finding(
+        place,
+        said.message,
+        address=policy.address,
+        hint=said.hint,
+        severity=None if said.severe else _MILDER[severity],
+        stack=stack,
+    )

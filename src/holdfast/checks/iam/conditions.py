@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.document import Fields, Node, is_list
-from holdfast.checks.iam.issue import Said
+from holdfast.checks.iam.document import Fields, Issue, Node, is_list
 from holdfast.config.problems import did_you_mean
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.patterns import pattern
@@ -37,44 +36,44 @@ _EXTERNAL = pattern(r"[\w+=,.@:/-]{2,1224}", re.ASCII)
 _PATTERNS: Final = ("StringLike", "StringNotLike")
 
 
-def bare(operator: str) -> str:
+def base_operator(operator: str) -> str:
     """An operator without `ForAnyValue:`, `ForAllValues:` and `IfExists`."""
     for prefix in _PREFIXES:
         operator = operator.removeprefix(prefix)
     return operator.removesuffix(_IF_EXISTS)
 
 
-def conditions(value: Node | None) -> Iterator[Said]:
+def condition_issues(value: Node | None) -> Iterator[Issue]:
     if value is None or isinstance(value.content, Unknown):
         return
     if not isinstance(value.content, Fields):
-        yield Said("`Condition` is an object: operators, each with keys and values", value)
+        yield Issue("`Condition` is an object: operators, each with keys and values", value)
         return
     for operator, tests in value.fields.pairs:
         name = str(operator.content)
-        kind = bare(name)
+        kind = base_operator(name)
         if kind not in OPERATORS or name == f"Null{_IF_EXISTS}":
             near = next((one for one in OPERATORS if one.lower() == kind.lower()), None)
             hint = f"It is written `{near}`." if near and near != kind else did_you_mean(kind, OPERATORS)
-            yield Said(f"there is no condition operator `{name}`", operator, hint)
+            yield Issue(f"there is no condition operator `{name}`", operator, hint)
         elif not isinstance(tests.content, Fields | Unknown):
-            yield Said(f"`{name}` is an object: keys and the values they are compared with", tests)
+            yield Issue(f"`{name}` is an object: keys and the values they are compared with", tests)
         for key, given in tests.fields.pairs:
             yield from _values(kind, key, given)
 
 
-def _values(operator: str, key: Node, given: Node) -> Iterator[Said]:
+def _values(operator: str, key: Node, given: Node) -> Iterator[Issue]:
     if isinstance(given.content, Unknown):
         return
     if is_list(given) and not given.items and operator != "Null":
-        yield Said(f"the condition on `{key.content}` has no value", given)
+        yield Issue(f"the condition on `{key.content}` has no value", given)
     for item in given.items:
         if isinstance(item.content, Unknown):
             continue
         if isinstance(item.content, Fields | tuple) or item.content is None:
-            yield Said(f"the condition on `{key.content}` compares with text, or a list of texts", item)
+            yield Issue(f"the condition on `{key.content}` compares with text, or a list of texts", item)
         elif item.known and (wanted := _misfit(operator, item.content)) is not None:
-            yield Said(f"the condition on `{key.content}`: `{item.content}` is {wanted}", item)
+            yield Issue(f"the condition on `{key.content}`: `{item.content}` is {wanted}", item)
         elif str(key.content).lower() == _EXTERNAL_ID:
             yield from _external(operator, item)
 
@@ -104,10 +103,10 @@ def _is_range(text: str) -> bool:
     return True
 
 
-def _external(operator: str, item: Node) -> Iterator[Said]:
+def _external(operator: str, item: Node) -> Iterator[Issue]:
     text = item.text
     if text is None or "${" in text:
         return
     checked = re.sub(r"[*?]", "xx", text) if operator in _PATTERNS else text
     if operator.startswith("String") and not _EXTERNAL.fullmatch(checked):
-        yield Said("an external id has 2 to 1224 characters: letters, digits, and `+=,.@:/-_`", item)
+        yield Issue("an external id has 2 to 1224 characters: letters, digits, and `+=,.@:/-_`", item)

@@ -1,11 +1,11 @@
-"""Actions that hand out more than they say: with them on everything, an identity can become any other."""
+"""Actions that lead to more privileges or to secrets if they are allowed on every resource."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.checks.iam.arns import arn_of
+from holdfast.checks.iam.arns import parse_arn
 from holdfast.checks.iam.document import HOLE
 from holdfast.checks.iam.statements import covers
 
@@ -52,23 +52,25 @@ _OF: Final[Mapping[str, str]] = {
 _OF_IAM: Final = ("Role", "User", "Group", "Policy")
 
 
-def first_danger(pattern: str, table: Mapping[str, str], resource: str = "*") -> tuple[str, str] | None:
-    """The gravest action that a pattern covers, with what it leads to where it is allowed on this."""
+def most_dangerous_action(
+    pattern: str, table: Mapping[str, str], resource: str = "*"
+) -> tuple[str, str] | None:
+    """The most dangerous action that a pattern covers on this resource, and its consequence."""
     return next(
         (
             (action, why)
             for action, why in table.items()
-            if covers(pattern, action) and is_all_of(resource, action)
+            if covers(pattern, action) and covers_all_resources(resource, action)
         ),
         None,
     )
 
 
-def is_all_of(resource: str, action: str) -> bool:
-    """Whether it is everything that an action can be about: `*`, or `arn:aws:iam::111122223333:role/*`."""
+def covers_all_resources(resource: str, action: str) -> bool:
+    """Whether it covers every resource of an action: `*`, or `arn:aws:iam::111122223333:role/*`."""
     if not resource.strip("*"):
         return True
-    arn = arn_of(resource)
+    arn = parse_arn(resource)
     if arn is None or not arn.resource.endswith("*") or HOLE in arn.resource:
         return False
     service = action.partition(":")[0]
@@ -78,7 +80,7 @@ def is_all_of(resource: str, action: str) -> bool:
 
 
 def _kind(action: str) -> str:
-    """What a resource's ARN begins with, of those that an action is about."""
+    """The prefix of the ARNs of an action's resources."""
     service, _, name = action.partition(":")
     if service == "sts":
         return "role"

@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.checks.iam.document import Either, Fields, Node, fields_of, is_list, spread
+from holdfast.checks.iam.document import Alternatives, Fields, Node, fields_of, flatten, is_list
 from holdfast.checks.iam.expressions import StateWriter, unknown
-from holdfast.checks.iam.partial_eval import Filling
+from holdfast.checks.iam.partial_eval import PartialEvaluator
 from holdfast.hcl.eval.evaluate import evaluate
 from holdfast.hcl.eval.values import pairs
 from holdfast.hcl.nodes import Block, Body, Call, Expression, Object, Tuple
@@ -35,23 +35,23 @@ class _Part(Struct, frozen=True):
     """Type, inside, and whether there may be any number of it (a `dynamic` block)."""
     line: int
     column: int
-    filling: Filling
+    filling: PartialEvaluator
     """What names mean in it."""
 
     def of(self, type_: str) -> Iterator[tuple[_Part, bool]]:
         return ((part, many) for name, part, many in self.parts if name == type_)
 
 
-def document_of(body: Body, writing: StateWriter, line: int, column: int) -> Node:
+def document_from_data_source(body: Body, writing: StateWriter, line: int, column: int) -> Node:
     """Statements of other documents are not in it: `merged` says where those are."""
-    writing.begin()
+    writing.reset_budget()
     part = _from_body(body, writing, line, column)
     statements: list[Node] = []
     for inner, many in part.of("statement"):
         statement = _Made(inner.filling).statement(inner)
-        statements.append(Node(Either(statement), inner.line, inner.column) if many else statement)
+        statements.append(Node(Alternatives(statement), inner.line, inner.column) if many else statement)
     if any(name in part.attributes for name in _MERGED):
-        statements.append(Node(Either(), line, column))
+        statements.append(Node(Alternatives(), line, column))
     if "dynamic" in part.attributes:  # in JSON syntax
         statements.append(unknown(line, column))
     made = _Made(writing)
@@ -67,7 +67,7 @@ def document_of(body: Body, writing: StateWriter, line: int, column: int) -> Nod
     return Node(Fields(pairs=tuple(found)), line, column)
 
 
-def merged(body: Body) -> Iterator[Expression]:
+def merged_documents(body: Body) -> Iterator[Expression]:
     """The documents that it brings along, one by one as far as they are listed."""
     for name in _MERGED:
         attribute = body.attribute(name)
@@ -88,7 +88,7 @@ def _listed(expression: Expression) -> Iterator[Expression]:
 
 
 class _Made:
-    def __init__(self, filling: Filling) -> None:
+    def __init__(self, filling: PartialEvaluator) -> None:
         self._filling = filling
 
     def value(self, expression: Expression) -> Node:
@@ -144,10 +144,12 @@ class _Made:
                 more = True
                 continue
             listed = made.texts(who)
-            if type_.text == "*" and [item.content for item in spread(listed)] == ["*"]:
+            if type_.text == "*" and [item.content for item in flatten(listed)] == ["*"]:
                 everyone = Node("*", listed.line, listed.column)
-                return Node(Either(everyone, Node(UNKNOWN, *at)), *at) if many else everyone
-            items = (Node(Either(item), item.line, item.column) if many else item for item in listed.items)
+                return Node(Alternatives(everyone, Node(UNKNOWN, *at)), *at) if many else everyone
+            items = (
+                Node(Alternatives(item), item.line, item.column) if many else item for item in listed.items
+            )
             named.setdefault(type_.text, []).extend(items)
         if not named:
             return unknown(*at)
@@ -190,7 +192,7 @@ def _one_or_list(items: tuple[Node, ...], at: Node) -> Node:
     return items[0] if len(items) == 1 else Node(items, at.line, at.column)
 
 
-def _from_body(body: Body, filling: Filling, line: int, column: int) -> _Part:
+def _from_body(body: Body, filling: PartialEvaluator, line: int, column: int) -> _Part:
     attributes: dict[str, Expression] = {}
     parts: list[tuple[str, _Part, bool]] = []
     for attribute in body.attributes:
@@ -208,7 +210,7 @@ def _from_body(body: Body, filling: Filling, line: int, column: int) -> _Part:
 
 
 def _from_dynamic(
-    block: Block, filling: Filling, line: int, column: int
+    block: Block, filling: PartialEvaluator, line: int, column: int
 ) -> Iterator[tuple[str, _Part, bool]]:
     """One block for each element; where these are not known, one that may stand there."""
     name = block.labels[0] if block.labels else ""
@@ -220,18 +222,20 @@ def _from_dynamic(
     for content in block.body.blocks_of("content"):
         if elements is None or len(elements) > _MOST_BLOCKS:
             hole = collection if isinstance(collection, Unknown) else UNKNOWN
-            inner = filling.bound({iterator: {"key": hole, "value": hole}})
+            inner = filling.with_names({iterator: {"key": hole, "value": hole}})
             yield name, _from_body(content.body, inner, *place), True
             continue
         for key, value in elements:
-            inner = filling.bound({iterator: {"key": key, "value": value}})
+            inner = filling.with_names({iterator: {"key": key, "value": value}})
             yield name, _from_body(content.body, inner, *place), False
 
 
 _BLOCKS = ("statement", "principals", "not_principals", "condition")
 
 
-def _from_json(type_: str, expression: Expression, filling: Filling) -> Iterator[tuple[str, _Part, bool]]:
+def _from_json(
+    type_: str, expression: Expression, filling: PartialEvaluator
+) -> Iterator[tuple[str, _Part, bool]]:
     """JSON syntax has no blocks: there a block is an object, or a list of objects."""
     if isinstance(expression, Tuple):
         for item in expression.items:

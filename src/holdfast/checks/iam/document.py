@@ -1,8 +1,8 @@
-"""A policy document as it is written: JSON with positions, keys that stand twice, and holes.
+"""A policy document in the source: JSON with positions, duplicate keys and unknown parts.
 
-A hole is a part that only Terraform will know (`${var.bucket}`). It may be a whole value (`UNKNOWN`) or a
-part of a text (`HOLE` stands for it there). Nothing is ever said about what a hole may hold. Where it can
-only be one of a few values (`var.open ? "*" : "s3:Get*"`), these are kept: see `Either`.
+An unknown part is one that only Terraform knows (`${var.bucket}`): a whole value (`UNKNOWN`), or a part of a
+string (marked with `HOLE`). No rule reports anything about it. If it can only be one of a few values
+(`var.open ? "*" : "s3:Get*"`), these are kept as `Alternatives`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from json import JSONDecodeError
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from holdfast.hcl.jsontext import JsonValue, Members, parse_json
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
 from holdfast.kernel.patterns import pattern
 
 HOLE: Final = "\ue000"
-"""Stands in a text where something is not known. A character that AWS allows in no policy."""
+"""Marks an unknown part of a string. AWS does not allow this character in a policy."""
 
 BY_OBJECT: Final = "\ue001"
-"""Stands after a hole that an object of Terraform fills (`aws_iam_role.a.arn`), and not a variable."""
+"""Follows a `HOLE` that comes from a resource (`aws_iam_role.a.arn`) and not from a variable."""
 
 _QUOTED = json.JSONEncoder(ensure_ascii=False).encode
 _SPACE = pattern(r"[ \t\r\n]+")
@@ -29,42 +31,38 @@ _HOLES = pattern(f"[{HOLE}{BY_OBJECT}]+")
 _TEXT_OR_HOLE = pattern(rf'"(?:[^"\\]|\\.)*"|{HOLE}{BY_OBJECT}?', re.DOTALL)
 
 
-class Either(Unknown):
-    """One of a few values: which one, or whether any, only Terraform knows.
+class Alternatives(Unknown):
+    """One of a few values; only Terraform knows which, or whether any.
 
-    Whoever does not ask for its ways sees a hole. Without any, it is something that is looked at elsewhere.
+    Code that does not read its options treats it as unknown. Without options, it is checked elsewhere.
     """
 
-    __slots__ = ("ways",)
+    __slots__ = ("options",)
 
-    def __init__(self, *ways: Node) -> None:
+    def __init__(self, *options: Node) -> None:
         super().__init__("EITHER")
-        self.ways = ways
+        self.options = options
 
 
 class Fields(NamedTuple):
-    """An object: its keys in the order they are written, doubles included."""
+    """An object: its keys in source order, with duplicates."""
 
     pairs: tuple[tuple[Node, Node], ...]
     more: bool = False
-    """There may be keys that are not known."""
+    """There may be unknown keys."""
     partly: tuple[tuple[Node, Node], ...] = ()
-    """All of those keys, where a part of each is known: `${local.host}:sub`."""
+    """The keys of which only a part is known: `${local.host}:sub`."""
 
     def get(self, name: str) -> Node | None:
-        """Of a key that stands twice, the last one: so do readers of JSON."""
-        found = None
-        for key, value in self.pairs:
-            if key.content == name:
-                found = value
-        return found
+        """Of a duplicate key the last value, as JSON parsers do."""
+        return next((value for key, value in reversed(self.pairs) if key.content == name), None)
 
     def has(self, name: str) -> bool:
         return any(key.content == name for key, _ in self.pairs)
 
 
 class Node(NamedTuple):
-    """A value and where it stands. `line` 0: the place is not known."""
+    """A value and its place. `line` 0: unknown."""
 
     content: Content
     line: int = 0
@@ -72,19 +70,19 @@ class Node(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Known by itself; what is inside a list or an object may not be."""
+        """Whether it is known; the items of a list or an object may not be."""
         return not isinstance(self.content, Unknown) and not (
             isinstance(self.content, str) and HOLE in self.content
         )
 
     @property
-    def told(self) -> bool:
-        """Whether there is anything at all: what is not known may be null, and then not be there."""
+    def exists(self) -> bool:
+        """Whether there is a value: an unknown one may be null."""
         return not isinstance(self.content, Unknown)
 
     @property
     def text(self) -> str | None:
-        """A text that is known from end to end."""
+        """A string without unknown parts."""
         return self.content if isinstance(self.content, str) and HOLE not in self.content else None
 
     @property
@@ -93,7 +91,7 @@ class Node(NamedTuple):
 
     @property
     def items(self) -> tuple[Node, ...]:
-        """A list's items; of anything else, itself alone: policies allow one value for a list of one."""
+        """The items of a list, or the single value that policies allow instead of a list of one."""
         listed = isinstance(self.content, tuple) and not isinstance(self.content, Fields)
         return self.content if listed else (self,)  # type: ignore[return-value] # just asked
 
@@ -103,15 +101,25 @@ _NO_FIELDS = Fields(pairs=())
 
 
 class Malformed(NamedTuple):
-    """Text that is no JSON at all."""
+    """Text that is not JSON."""
 
     message: str
     line: int
     column: int
 
 
+class Issue(Struct, frozen=True):
+    """A problem at a place in a document. Rules turn it into a finding."""
+
+    message: str
+    at: Node
+    hint: str | None = None
+    severe: bool = True
+    """False: the finding is one step milder than the severity of the rule."""
+
+
 def is_heredoc(lines: Sequence[str], line: int, column: int) -> bool:
-    """Whether the text that begins here is one: what it says begins on the next line."""
+    """Whether a heredoc starts here, whose text starts on the next line."""
     return line <= len(lines) and lines[line - 1][column - 1 :].startswith("<<")
 
 
@@ -119,18 +127,18 @@ def is_list(node: Node) -> bool:
     return isinstance(node.content, tuple) and not isinstance(node.content, Fields)
 
 
-def spread(node: Node) -> Iterator[Node]:
-    """The items of a list, or the one value that stands for a list of one, in every way that they may be."""
+def flatten(node: Node) -> Iterator[Node]:
+    """The items of a list or a single value, with the options of every alternative."""
     for item in node.items:
-        if isinstance(item.content, Either):
-            for way in item.content.ways:
-                yield from spread(way)
+        if isinstance(item.content, Alternatives):
+            for way in item.content.options:
+                yield from flatten(way)
         else:
             yield item
 
 
 def fields_of(pairs: tuple[tuple[Node, Node], ...]) -> Fields:
-    """An object of which some keys may be holes."""
+    """An object of which some keys may be unknown."""
     sure = tuple((key, value) for key, value in pairs if key.text is not None)
     if len(sure) == len(pairs):
         return Fields(sure)
@@ -139,13 +147,13 @@ def fields_of(pairs: tuple[tuple[Node, Node], ...]) -> Fields:
     return Fields(sure, more=True, partly=unsure if partly else ())
 
 
-def shown(text: object) -> str:
-    """A text for people: holes are dots."""
+def display_text(text: object) -> str:
+    """Text for messages, with `…` for unknown parts."""
     return _HOLES.sub("…", str(text))
 
 
-def read_text(text: str, *, line: int = 1, columns: bool = True) -> Node | Malformed:
-    """JSON that begins on this line of its file. Without `columns` only lines are told."""
+def read_document(text: str, *, line: int = 1, columns: bool = True) -> Node | Malformed:
+    """Parses JSON that starts on this line of its file. Without `columns`, only lines are recorded."""
     try:
         return _from_json(parse_json(_filled(text)), line - 1, columns=columns)
     except JSONDecodeError as error:
@@ -156,7 +164,7 @@ def read_text(text: str, *, line: int = 1, columns: bool = True) -> Node | Malfo
 
 
 def _filled(text: str) -> str:
-    """A hole outside quotes is a value of its own: in quotes it can be read as one."""
+    """Puts an unknown part outside of strings in quotes, so that it can be parsed as a value."""
     if HOLE not in text:
         return text
     return _TEXT_OR_HOLE.sub(lambda found: f'"{found[0]}"' if found[0][0] == HOLE else found[0], text)
@@ -178,41 +186,43 @@ def _from_json(value: JsonValue, above: int, *, columns: bool) -> Node:
     return Node(COMPUTED if content == f"{HOLE}{BY_OBJECT}" else content, line, column)
 
 
-def plain(value: object, line: int = 0, column: int = 0) -> Node:
-    """A value that Terraform would make, all of it standing at one place."""
+def node_from_value(value: object, line: int = 0, column: int = 0) -> Node:
+    """A value that Terraform evaluates to, with one place for all of it."""
     if isinstance(value, Mapping):
         pairs = tuple(
-            (Node(str(key), line, column), plain(item, line, column)) for key, item in value.items()
+            (Node(str(key), line, column), node_from_value(item, line, column)) for key, item in value.items()
         )
         return Node(Fields(pairs=pairs), line, column)
     if isinstance(value, tuple | list):
-        return Node(tuple(plain(item, line, column) for item in value), line, column)
+        return Node(tuple(node_from_value(item, line, column) for item in value), line, column)
     if value is None or isinstance(value, str | int | float | bool | Unknown):
         return Node(value, line, column)
     return Node(UNKNOWN, line, column)
 
 
-def compact(node: Node) -> str:
-    """The document as `jsonencode` would write it, as far as it is known: holes are empty."""
+def encode_json(node: Node) -> str:
+    """The document as `jsonencode` writes it, with unknown parts empty."""
     content = node.content
     if isinstance(content, str):
         return _HOLES.sub("", _QUOTED(content))
     if isinstance(content, Fields):
-        return "{" + ",".join(f"{compact(key)}:{compact(value)}" for key, value in content.pairs) + "}"
+        return (
+            "{" + ",".join(f"{encode_json(key)}:{encode_json(value)}" for key, value in content.pairs) + "}"
+        )
     if isinstance(content, tuple):
-        return "[" + ",".join(compact(item) for item in content) + "]"
+        return "[" + ",".join(encode_json(item) for item in content) + "]"
     if isinstance(content, Unknown):
         return ""
     return _QUOTED(content)
 
 
-def size(text: str) -> int:
-    """How AWS counts: characters without white space."""
+def policy_size(text: str) -> int:
+    """In characters without white space, as AWS counts."""
     return len(_HOLES.sub("", _SPACE.sub("", text)))
 
 
-def doubles(node: Node) -> Iterator[tuple[Node, Node]]:
-    """Every key that stands twice in one object, at any depth: the first one and the other."""
+def duplicate_keys(node: Node) -> Iterator[tuple[Node, Node]]:
+    """Every duplicate key of an object, at any depth: the first and the other."""
     waiting = [node]
     while waiting:
         found = waiting.pop()
@@ -224,30 +234,30 @@ def doubles(node: Node) -> Iterator[tuple[Node, Node]]:
             waiting.append(value)
         if is_list(found):
             waiting.extend(found.items)
-        elif isinstance(found.content, Either):
-            waiting.extend(found.content.ways)
+        elif isinstance(found.content, Alternatives):
+            waiting.extend(found.content.options)
 
 
-def pinned(node: Node, line: int, column: int) -> Node:
-    """The same with all of it at one place."""
+def with_place(node: Node, line: int, column: int) -> Node:
+    """The same node with one place for all of it."""
     content = node.content
     if isinstance(content, Fields):
         pairs, partly = (
-            tuple((pinned(key, line, column), pinned(value, line, column)) for key, value in part)
+            tuple((with_place(key, line, column), with_place(value, line, column)) for key, value in part)
             for part in (content.pairs, content.partly)
         )
         return Node(Fields(pairs, content.more, partly), line, column)
     if isinstance(content, tuple):
-        return Node(tuple(pinned(item, line, column) for item in content), line, column)
-    if isinstance(content, Either):
-        return Node(Either(*(pinned(way, line, column) for way in content.ways)), line, column)
+        return Node(tuple(with_place(item, line, column) for item in content), line, column)
+    if isinstance(content, Alternatives):
+        return Node(Alternatives(*(with_place(way, line, column) for way in content.options)), line, column)
     return Node(content, line, column)
 
 
-def known_throughout(node: Node) -> bool:
+def is_fully_known(node: Node) -> bool:
     if isinstance(node.content, Fields):
-        whole = all(known_throughout(value) for _, value in node.content.pairs)
+        whole = all(is_fully_known(value) for _, value in node.content.pairs)
         return whole and not node.content.more
     if is_list(node):
-        return all(known_throughout(item) for item in node.items)
+        return all(is_fully_known(item) for item in node.items)
     return node.known

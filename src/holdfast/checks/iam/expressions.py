@@ -1,6 +1,6 @@
-"""From Terraform's expressions to documents: `jsonencode`, heredocs and quoted JSON, `file`, locals.
+"""Reads policy documents from Terraform expressions: `jsonencode`, heredocs, quoted JSON, `file`, locals.
 
-What an expression refers to is followed as far as it is constant; the rest is a hole.
+References are followed as far as they are constant; the rest is unknown.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from msgspec import Struct
 
 from holdfast.checks.iam.document import (
     HOLE,
-    Either,
+    Alternatives,
     Malformed,
     Node,
-    compact,
+    display_text,
+    encode_json,
     is_heredoc,
-    pinned,
-    read_text,
-    shown,
+    read_document,
+    with_place,
 )
-from holdfast.checks.iam.partial_eval import Filling
+from holdfast.checks.iam.partial_eval import PartialEvaluator
 from holdfast.checks.iam.policy_types import looks_like_policy
 from holdfast.hcl.eval.evaluate import evaluate
 from holdfast.hcl.nodes import Call, Conditional, Expression, Literal, Template, references
@@ -35,8 +35,8 @@ _DEEPEST: Final = 8
 _MOST_FILES: Final = 50
 
 
-class Written(Struct, frozen=True):
-    """A document where it is written, whatever it is used as."""
+class WrittenDocument(Struct, frozen=True):
+    """A document and its place in the source."""
 
     document: Node | Malformed
     text: str
@@ -44,76 +44,78 @@ class Written(Struct, frozen=True):
     line: int
     column: int
     own_file: bool = False
-    """The file holds this document and nothing else."""
+    """The file contains only this document."""
     one_of_many: bool = False
-    """It is one of the files that may be meant: a part of the name is not known."""
+    """One of several files that match, because a part of the name is unknown."""
 
 
-class Untold(Struct, frozen=True):
+class Unresolved(Struct, frozen=True):
     """An expression that cannot be followed to a document."""
 
     expression: Expression
 
 
-class StateWriter(Filling):
+class StateWriter(PartialEvaluator):
     """Reads the documents of one module."""
 
-    def written(self, expression: Expression, file: str, depth: int = 0) -> Iterator[Written | Untold]:
-        """Every document that an expression may be: one for each side of a condition."""
+    def documents_in(
+        self, expression: Expression, file: str, depth: int = 0
+    ) -> Iterator[WrittenDocument | Unresolved]:
+        """Every document that an expression may evaluate to: one for each side of a condition."""
         if depth == 0:
-            self.begin()
+            self.reset_budget()
         match expression:
             case _ if depth > _DEEPEST:
-                yield Untold(expression)
+                yield Unresolved(expression)
             case Conditional():
                 for side in (expression.yes, expression.no):
-                    yield from self.written(side, file, depth + 1)
+                    yield from self.documents_in(side, file, depth + 1)
             case Call():
                 yield from self._from_call(expression, file, depth)
             case Reference(root="local", steps=(str() as name,)) if name in self.locals:
                 place, attribute = self.locals[name]
-                yield from self.written(attribute.expression, place, depth + 1)
+                yield from self.documents_in(attribute.expression, place, depth + 1)
             case Literal(value=str()) | Template():
                 yield self._from_text(expression, file)
             case Literal(value=None):
                 return
             case _:
-                yield Untold(expression)
+                yield Unresolved(expression)
 
-    def _from_call(self, call: Call, file: str, depth: int) -> Iterator[Written | Untold]:
+    def _from_call(self, call: Call, file: str, depth: int) -> Iterator[WrittenDocument | Unresolved]:
         match call:
             case Call(name="jsonencode", arguments=(value,)):
                 yield from self._encoded(value, file)
             case Call(name="trimspace" | "tostring" | "sensitive" | "nonsensitive", arguments=(first,)):
-                yield from self.written(first, file, depth + 1)
+                yield from self.documents_in(first, file, depth + 1)
             case Call(name="try" | "coalesce", arguments=arguments):
                 for argument in arguments:
-                    yield from self.written(argument, file, depth + 1)
+                    yield from self.documents_in(argument, file, depth + 1)
             case Call(name="file" | "templatefile", arguments=(first, *given)):
                 found = tuple(self._from_files(first, given[0] if given else None))
-                yield from found or (Untold(call),)
+                yield from found or (Unresolved(call),)
             case _:
-                yield Untold(call)
+                yield Unresolved(call)
 
-    def _encoded(self, value: Expression, file: str) -> Iterator[Written]:
-        """A local that is encoded stands where the local does."""
+    def _encoded(self, value: Expression, file: str) -> Iterator[WrittenDocument]:
+        """The place of an encoded local is that of the local."""
         match value:
             case Reference(root="local", steps=(str() as name,)) if name in self.locals:
                 file, attribute = self.locals[name]
                 value = attribute.expression
         document = self.node(value)
-        ways = document.content.ways if isinstance(document.content, Either) else (document,)
+        ways = document.content.options if isinstance(document.content, Alternatives) else (document,)
         for way in ways:
-            yield Written(way, compact(way), file, value.line, value.column)
+            yield WrittenDocument(way, encode_json(way), file, value.line, value.column)
 
-    def plainly(self, expression: Expression, file: str) -> Written:
-        """An object that is a document before anybody encodes it."""
-        self.begin()
+    def object_document(self, expression: Expression, file: str) -> WrittenDocument:
+        """An object that is a document and is encoded elsewhere."""
+        self.reset_budget()
         document = self.node(expression)
-        return Written(document, compact(document), file, expression.line, expression.column)
+        return WrittenDocument(document, encode_json(document), file, expression.line, expression.column)
 
-    def _from_files(self, argument: Expression, given: Expression | None) -> Iterator[Written]:
-        """The file of that name. Where a part of the name is not known, each policy that it may be."""
+    def _from_files(self, argument: Expression, given: Expression | None) -> Iterator[WrittenDocument]:
+        """The file with that name, or every policy that matches if a part of the name is unknown."""
         path = self.text(argument)
         if path.startswith("/"):
             return
@@ -124,16 +126,18 @@ class StateWriter(Filling):
                 text = self._template(text, given)
             if text is None:
                 continue
-            document = read_text(text)
+            document = read_document(text)
             if not many or (isinstance(document, Node) and looks_like_policy(document)):
-                yield Written(document, text, found, 1, 1, own_file=True, one_of_many=many)
+                yield WrittenDocument(document, text, found, 1, 1, own_file=True, one_of_many=many)
 
     def _paths(self, path: str) -> Iterator[str]:
         if HOLE not in path:
             yield path
             return
         folder, _, name = path.rpartition("/")
-        known = shown(name).replace("[", "[[]").replace("*", "[*]").replace("?", "[?]").replace("…", "*")
+        known = (
+            display_text(name).replace("[", "[[]").replace("*", "[*]").replace("?", "[?]").replace("…", "*")
+        )
         if HOLE in folder:
             return
         tree = self.module.checkout.code.tree
@@ -143,7 +147,7 @@ class StateWriter(Filling):
                 yield tree.join(folder or ".", one)
 
     def _template(self, text: str, given: Expression) -> str | None:
-        """None where lines of it stand in `%{ if }` or `%{ for }`."""
+        """None if the template has directives."""
         if "%{" in text:
             return None
         if "${" not in text:
@@ -155,35 +159,35 @@ class StateWriter(Filling):
         values = evaluate(given, self.scope)
         if isinstance(values, Mapping):
             names.update(values)
-        return self.bound(names).text(template)
+        return self.with_names(names).text(template)
 
-    def _from_text(self, expression: Expression, file: str) -> Written:
+    def _from_text(self, expression: Expression, file: str) -> WrittenDocument:
         text = self.text(expression)
         line, column = expression.line, expression.column
         if is_heredoc(self.module.checkout.lines(file), line, column):
-            document = read_text(text, line=line + 1, columns=False)
+            document = read_document(text, line=line + 1, columns=False)
         else:
-            document = read_text(text)
+            document = read_document(text)
             document = (
                 document._replace(line=line, column=column)
                 if isinstance(document, Malformed)
-                else pinned(document, line, column)
+                else with_place(document, line, column)
             )
-        return Written(document, text, file, line, column)
+        return WrittenDocument(document, text, file, line, column)
 
-    def decoded(self, argument: Expression) -> Node:
-        """`jsondecode` of a document. One of a data source is looked at where that stands."""
+    def decode_json(self, argument: Expression) -> Node:
+        """`jsondecode` of a document. That of a data source is checked with the data source."""
         line, column = argument.line, argument.column
         ways: list[Node] = []
-        for way in self.written(argument, "", depth=1):
-            if isinstance(way, Written) and isinstance(way.document, Node):
-                ways.append(pinned(way.document, line, column))
-            elif isinstance(way, Written) or not names_data(way.expression):
+        for way in self.documents_in(argument, "", depth=1):
+            if isinstance(way, WrittenDocument) and isinstance(way.document, Node):
+                ways.append(with_place(way.document, line, column))
+            elif isinstance(way, WrittenDocument) or not data_source_names(way.expression):
                 ways.append(unknown(line, column))
-        return ways[0] if len(ways) == 1 else Node(Either(*ways), line, column)
+        return ways[0] if len(ways) == 1 else Node(Alternatives(*ways), line, column)
 
 
-def names_data(expression: Expression) -> tuple[str, ...]:
+def data_source_names(expression: Expression) -> tuple[str, ...]:
     """The data sources of documents that an expression refers to."""
     named = (one.names for one in references(expression))
     return tuple(names[2] for names in named if len(names) > 2 and names[:2] == ("data", DATA_SOURCE))  # noqa: PLR2004 - data, type, name

@@ -1,4 +1,4 @@
-"""Policies in JSON files of their own, and those that variables files hold, name or stand beside."""
+"""Policies in JSON files, and those in, named by or beside variables files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import posixpath
 import re
 from typing import Final
 
-from holdfast.checks.iam.document import Malformed, Node, compact, is_heredoc, plain, read_text
-from holdfast.checks.iam.policies import Broken, Policies, policy_of
-from holdfast.checks.iam.policy_types import guess, looks_like_policy
+from holdfast.checks.iam.document import (
+    Malformed,
+    Node,
+    encode_json,
+    is_heredoc,
+    node_from_value,
+    read_document,
+)
+from holdfast.checks.iam.policies import MalformedPolicy, Policies, make_policy
+from holdfast.checks.iam.policy_types import guess_use, looks_like_policy
 from holdfast.checks.model.subjects import Checkout, VariablesFile
 from holdfast.hcl.nodes import Expression, Literal, Object, walk
 from holdfast.hcl.reader import constant
@@ -17,7 +24,7 @@ from holdfast.kernel.patterns import pattern
 MARK: Final = b"Statement"
 _NOT_POLICIES: Final = (".tf.json", ".tofu.json", ".tfvars.json")
 _FOREIGN: Final = (b'"acs:', b".aliyuncs.com", b'"qcs:', b'"trn:')
-"""Policies of Alibaba, Tencent and Volcengine have a grammar of their own."""
+"""Policies of Alibaba, Tencent and Volcengine have another grammar."""
 _CALLED_POLICY = pattern(r"policy|policies|trust|assume.?role", re.IGNORECASE)
 
 
@@ -25,25 +32,29 @@ def may_be_policy(path: str) -> bool:
     return path.endswith(".json") and not path.endswith(_NOT_POLICIES)
 
 
-def in_file(checkout: Checkout, path: str, name: str = "") -> Policies:
-    """What a JSON file is: a policy by what it holds, or one by its name (or `name`) that cannot be read."""
+def policies_in_file(checkout: Checkout, path: str, name: str = "") -> Policies:
+    """The policy in a JSON file, by its content; a malformed one by its name or `name`."""
     content = checkout.content(path) if may_be_policy(path) else None
     called = f"{name} {path.rpartition('/')[2]}"
     named = _CALLED_POLICY.search(called) is not None
     if content is None or not (named or MARK in content) or any(one in content for one in _FOREIGN):
         return Policies()
     text = checkout.text(path) or ""
-    document = checkout.code.once(("policy file", path), lambda: read_text(text))
+    document = checkout.code.once(("policy file", path), lambda: read_document(text))
     if isinstance(document, Node):
         fits = MARK in content and looks_like_policy(document)
-        return Policies((policy_of(document, guess(called, document), text, path),)) if fits else Policies()
+        return (
+            Policies((make_policy(document, guess_use(called, document), text, path),))
+            if fits
+            else Policies()
+        )
     if "${" in text or "%{" in text:
-        return Policies(untold=((path, path),)) if MARK in content else Policies()
-    return Policies(broken=(Broken(document, path),)) if named else Policies()
+        return Policies(unresolved=((path, path),)) if MARK in content else Policies()
+    return Policies(malformed=(MalformedPolicy(document, path),)) if named else Policies()
 
 
-def beside(variables: VariablesFile) -> Policies:
-    """Those that it holds, those in JSON files that it names, and those beside it."""
+def read_variables_policies(variables: VariablesFile) -> Policies:
+    """Those in it, in the JSON files that it names, and beside it."""
     checkout, tree = variables.checkout, variables.checkout.code.tree
     found: list[Policies] = []
     paths: dict[str, str] = {}
@@ -59,11 +70,11 @@ def beside(variables: VariablesFile) -> Policies:
     folder = posixpath.dirname(variables.path) or "."
     for name in tree.names(folder):
         paths.setdefault(tree.join(folder, name), "")
-    found.extend(in_file(checkout, path, name) for path, name in paths.items())
+    found.extend(policies_in_file(checkout, path, name) for path, name in paths.items())
     return Policies(
-        tuple(policy for one in found for policy in one.found),
-        tuple(broken for one in found for broken in one.broken),
-        tuple(untold for one in found for untold in one.untold),
+        tuple(policy for one in found for policy in one.policies),
+        tuple(broken for one in found for broken in one.malformed),
+        tuple(untold for one in found for untold in one.unresolved),
         files=tuple(sorted(filter(may_be_policy, paths))),
     )
 
@@ -74,28 +85,28 @@ def has_statement(part: Object) -> bool:
 
 def _inline(variables: VariablesFile, name: str, text: str, at: Expression) -> Policies:
     below = is_heredoc(variables.checkout.lines(variables.path), at.line, at.column)
-    document = read_text(text, line=at.line + 1 if below else at.line, columns=False)
+    document = read_document(text, line=at.line + 1 if below else at.line, columns=False)
     address = f"var.{name}"
     if isinstance(document, Malformed):
-        broken = Broken(document, variables.path, address)
-        return Policies(broken=(broken,)) if _CALLED_POLICY.search(name) else Policies()
+        broken = MalformedPolicy(document, variables.path, address)
+        return Policies(malformed=(broken,)) if _CALLED_POLICY.search(name) else Policies()
     return _held(variables, name, document, text)
 
 
 def _object(variables: VariablesFile, name: str, part: Object) -> Policies:
-    """One that whoever uses it will encode."""
-    document = plain(constant(part), part.line, part.column)
-    return _held(variables, name, document, compact(document))
+    """An object that is encoded where it is used."""
+    document = node_from_value(constant(part), part.line, part.column)
+    return _held(variables, name, document, encode_json(document))
 
 
 def _held(variables: VariablesFile, name: str, document: Node, text: str) -> Policies:
     if not looks_like_policy(document):
         return Policies()
-    return Policies((policy_of(document, guess(name, document), text, variables.path, f"var.{name}"),))
+    return Policies((make_policy(document, guess_use(name, document), text, variables.path, f"var.{name}"),))
 
 
 def _named(variables: VariablesFile, text: str) -> str | None:
-    """The JSON file that a value names: from its own folder, from a root module's, from the root."""
+    """The JSON file that a value names, relative to its folder, a root module or the root."""
     if not text.endswith(".json") or text.endswith(_NOT_POLICIES) or len(text) > 1000:  # noqa: PLR2004 - no path
         return None
     folders = (

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from holdfast.checks.iam.document import HOLE, shown
+from holdfast.checks.iam.document import HOLE, display_text
 from holdfast.kernel.patterns import pattern
 
 HOST: Final = "token.actions.githubusercontent.com"
@@ -32,18 +32,18 @@ _WHOSE = pattern(
 """A claim that says whose repository it is, with a value that no other owner can have."""
 
 
-class Width(NamedTuple):
+class SubjectScope(NamedTuple):
     """How wide a subject is: why it is too wide or never matches; None where it is neither."""
 
-    grave: str | None = None
+    severe: str | None = None
     mild: str | None = None
     never: str | None = None
 
 
-_FINE = Width()
+_FINE = SubjectScope()
 
 
-def host_of(principals: Iterable[str], keys: Iterable[str]) -> str | None:
+def github_host(principals: Iterable[str], keys: Iterable[str]) -> str | None:
     """GitHub's own host, or that of an enterprise: by the provider; where that is a reference, by the keys
     of the conditions.
     """
@@ -54,74 +54,78 @@ def host_of(principals: Iterable[str], keys: Iterable[str]) -> str | None:
     return next((key.rpartition(":")[0] for key in keys if key.startswith((f"{HOST}:", f"{HOST}/"))), None)
 
 
-def width(subject: str, *, patterns: bool) -> Width:
+def subject_scope(subject: str, *, patterns: bool) -> SubjectScope:
     """`patterns`: `*` and `?` are wildcards here. Of what has holes only what stands before them counts."""
     if HOLE in subject:
         return _width_with_holes(subject) if patterns else _FINE
     if ("*" in subject or "?" in subject) and not patterns:
         why = "holds a wildcard, which only StringLike understands: nothing matches it"
-        return Width(never=f"`{subject}` {why}")
+        return SubjectScope(never=f"`{subject}` {why}")
     if not subject.startswith("repo:"):
         return _not_a_repository(subject)
     found = _SUBJECT.fullmatch(subject)
     if found is None:
-        return Width(never=f"`{subject}` is no subject of GitHub")
+        return SubjectScope(never=f"`{subject}` is no subject of GitHub")
     owner, repository, rest = found[1], found[2], found[3]
     return _owner(subject, owner, repository) or _repository(subject, owner, repository, rest) or _FINE
 
 
-def _width_with_holes(subject: str) -> Width:
+def _width_with_holes(subject: str) -> SubjectScope:
     """A hole stands for a name that is written out; what is wrong without it is not known."""
-    seen = shown(subject)
+    seen = display_text(subject)
     filled = seen if "/" in seen else seen.replace("…", "…/…")
-    found = width(filled, patterns=True)
+    found = subject_scope(filled, patterns=True)
     if found.never is not None:
         return _FINE
-    return Width(*(None if one is None else one.replace(filled, seen) for one in found))
+    return SubjectScope(*(None if one is None else one.replace(filled, seen) for one in found))
 
 
-def _not_a_repository(subject: str) -> Width:
+def _not_a_repository(subject: str) -> SubjectScope:
     if not subject.strip("*?"):
-        return Width(f"`{subject}` lets in every repository of GitHub")
+        return SubjectScope(f"`{subject}` lets in every repository of GitHub")
     if subject[0] in "*?" or re.match(r"(?:r|re|rep|repo)[*?]", subject):
-        return Width(f"`{subject}` begins with a wildcard: anybody's repository can match it")
+        return SubjectScope(f"`{subject}` begins with a wildcard: anybody's repository can match it")
     if _NO_REPO.fullmatch(subject) and ":" not in subject.partition("/")[0]:
-        return Width(never=f"`{subject}` never matches: a subject begins with `repo:`")
+        return SubjectScope(never=f"`{subject}` never matches: a subject begins with `repo:`")
     # An organization may choose claims of its own for the subject, and so may everybody else.
     if _WHOSE.search(subject):
         return _FINE
-    return Width(f"`{subject}` does not say whose repository it is: anybody can have such a subject")
+    return SubjectScope(f"`{subject}` does not say whose repository it is: anybody can have such a subject")
 
 
-def _owner(subject: str, owner: str, repository: str | None) -> Width | None:
+def _owner(subject: str, owner: str, repository: str | None) -> SubjectScope | None:
     name, at, id_ = owner.partition("@")
     if not name or "*" in name or "?" in name:
-        return Width(f"`{subject}` lets in repositories of other owners: anyone can take a name that matches")
+        return SubjectScope(
+            f"`{subject}` lets in repositories of other owners: anyone can take a name that matches"
+        )
     if repository is None or not repository.partition("@")[0]:
-        return Width(never=f"`{subject}` names no repository")
+        return SubjectScope(never=f"`{subject}` names no repository")
     if at and not _ID.fullmatch(id_):
-        return Width(never=f"`{subject}` never matches: `{id_}` is no number of an owner")
+        return SubjectScope(never=f"`{subject}` never matches: `{id_}` is no number of an owner")
     numbered = "@" in repository
     if bool(at) is not numbered and "*" not in repository:
-        return Width(
+        return SubjectScope(
             never=f"`{subject}` never matches: either both names carry their number, or neither does"
         )
     return None
 
 
-def _repository(subject: str, owner: str, repository: str, rest: str | None) -> Width | None:
+def _repository(subject: str, owner: str, repository: str, rest: str | None) -> SubjectScope | None:
     name, at, id_ = repository.partition("@")
     if "*" in name or "?" in name:
-        return Width(None, f"`{subject}` lets in more than one repository of {owner.partition('@')[0]}")
+        return SubjectScope(
+            None, f"`{subject}` lets in more than one repository of {owner.partition('@')[0]}"
+        )
     if at and not _ID.fullmatch(id_):
-        return Width(never=f"`{subject}` never matches: `{id_}` is no number of a repository")
+        return SubjectScope(never=f"`{subject}` never matches: `{id_}` is no number of a repository")
     if rest is None:
-        return Width(
+        return SubjectScope(
             never=f"`{subject}` never matches: it says neither branch, tag, environment nor pull request"
         )
     if rest and not rest.strip("*?"):
-        return Width(None, f"`{subject}` lets in every branch, tag and pull request of the repository")
+        return SubjectScope(None, f"`{subject}` lets in every branch, tag and pull request of the repository")
     if _MISTAKEN.match(rest) or not rest:
         forms = "`ref:refs/heads/…`, `ref:refs/tags/…`, `environment:…` or `pull_request`"
-        return Width(never=f"`{subject}` never matches: after the repository GitHub writes {forms}")
+        return SubjectScope(never=f"`{subject}` never matches: after the repository GitHub writes {forms}")
     return None

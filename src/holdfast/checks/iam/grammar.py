@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from holdfast.checks.iam.arns import PARTITIONS, arn_of, sure, wild
-from holdfast.checks.iam.conditions import conditions
-from holdfast.checks.iam.document import Either, Fields, Node, doubles, is_list, shown, spread
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policy_types import Kind
-from holdfast.checks.iam.principals import principals
+from holdfast.checks.iam.arns import PARTITIONS, has_wildcard, is_literal, parse_arn
+from holdfast.checks.iam.conditions import condition_issues
+from holdfast.checks.iam.document import (
+    Alternatives,
+    Fields,
+    Issue,
+    Node,
+    display_text,
+    duplicate_keys,
+    flatten,
+    is_list,
+)
+from holdfast.checks.iam.policy_types import PolicyKind
+from holdfast.checks.iam.principals import principal_issues
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.patterns import pattern
 
@@ -48,83 +56,83 @@ _ACTION = _Pair("Action", "NotAction")
 _RESOURCE = _Pair("Resource", "NotResource")
 
 
-def grammar(document: Node, kind: Kind, text: str) -> Iterator[Said]:
+def grammar_issues(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
     """Everything in a document that is against the grammar. `text`: the document as AWS is given it."""
     said = {(one.message, one.at.line, one.at.column): one for one in _grammar(document, kind, text)}
     return iter(said.values())
 
 
-def _grammar(document: Node, kind: Kind, text: str) -> Iterator[Said]:
+def _grammar(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
     if not isinstance(document.content, Fields):
         if not isinstance(document.content, Unknown):
-            yield Said("a policy document is one JSON object", document)
+            yield Issue("a policy document is one JSON object", document)
         return
-    for first, again in doubles(document):
+    for first, again in duplicate_keys(document):
         where = f" (first on line {first.line})" if first.line and first.line != again.line else ""
-        yield Said(f"the key `{again.content}` stands twice in one object{where}", again)
+        yield Issue(f"the key `{again.content}` stands twice in one object{where}", again)
     yield from _characters(document, kind, text)
     yield from _keys(document.fields, _TOP, "a policy document")
     yield from _top(document, kind)
     yield from _statements(document, kind)
 
 
-def _characters(document: Node, kind: Kind, text: str) -> Iterator[Said]:
-    found = _NOT_ALLOWED.search(shown(text).replace("…", "")) if kind.strict_text else None
+def _characters(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
+    found = _NOT_ALLOWED.search(display_text(text).replace("…", "")) if kind.strict_text else None
     if found is not None:
         code = f"U+{ord(found[0]):04X}"
-        yield Said(
+        yield Issue(
             f"the character {code} may not stand in {kind}: only tab, line ends and U+0020 to U+00FF may",
             document,
         )
 
 
-def _keys(fields: Fields, known: tuple[str, ...], where: str) -> Iterator[Said]:
+def _keys(fields: Fields, known: tuple[str, ...], where: str) -> Iterator[Issue]:
     for key, _ in fields.pairs:
         if key.content not in known:
             near = next((one for one in known if one.lower() == str(key.content).lower()), None)
             hint = f"It is written `{near}`." if near else f"There are: {', '.join(known)}."
-            yield Said(f"`{key.content}` is no key of {where}", key, hint)
+            yield Issue(f"`{key.content}` is no key of {where}", key, hint)
 
 
-def _top(document: Node, kind: Kind) -> Iterator[Said]:
+def _top(document: Node, kind: PolicyKind) -> Iterator[Issue]:
     fields = document.fields
     version, id_ = fields.get("Version"), fields.get("Id")
     if version is not None and version.known and version.content not in VERSIONS:
-        yield Said(f"`Version` is `{_shown(version)}`: there are only {' and '.join(VERSIONS)}", version)
-    if id_ is not None and kind is Kind.IDENTITY:
-        yield Said("`Id` has no place in an identity policy", id_, grave=False)
+        yield Issue(f"`Version` is `{_shown(version)}`: there are only {' and '.join(VERSIONS)}", version)
+    if id_ is not None and kind is PolicyKind.IDENTITY:
+        yield Issue("`Id` has no place in an identity policy", id_, severe=False)
     elif id_ is not None and id_.known and not isinstance(id_.content, str):
-        yield Said("`Id` is text", id_)
+        yield Issue("`Id` is text", id_)
 
 
-def _statements(document: Node, kind: Kind) -> Iterator[Said]:
+def _statements(document: Node, kind: PolicyKind) -> Iterator[Issue]:
     listed = document.fields.get("Statement")
     if listed is None:
         if not document.fields.more:
-            yield Said("`Statement` is missing", document)
+            yield Issue("`Statement` is missing", document)
         return
     if is_list(listed) and not listed.items:
-        yield Said("`Statement` is empty", listed)
+        yield Issue("`Statement` is empty", listed)
     seen: set[str] = set()
     for statement in listed.items:
-        either = isinstance(statement.content, Either)
-        for way in spread(statement):
+        either = isinstance(statement.content, Alternatives)
+        for way in flatten(statement):
             if not (either and way.content is None):
                 yield from _statement(way, kind)
         sid = statement.fields.get("Sid")
         name = sid.text if sid is not None else None
         if sid is not None and name:
             if name in seen:
-                yield Said(f"two statements have the Sid `{name}`", sid)
+                yield Issue(f"two statements have the Sid `{name}`", sid)
             seen.add(name)
 
 
-def _statement(statement: Node, kind: Kind) -> Iterator[Said]:
+def _statement(statement: Node, kind: PolicyKind) -> Iterator[Issue]:
     if isinstance(statement.content, Unknown):
         return
     fields = statement.fields
     if not isinstance(statement.content, Fields):
-        yield Said("a statement is an object", statement)
+        yield Issue("a statement is an object", statement)
         return
     yield from _keys(fields, _STATEMENT, "a statement")
     yield from _sid(fields.get("Sid"), kind)
@@ -138,125 +146,129 @@ def _statement(statement: Node, kind: Kind) -> Iterator[Said]:
     for name in _RESOURCE:
         yield from _resources(fields.get(name), name, kind)
     for name in _PRINCIPAL:
-        yield from principals(fields.get(name), name, kind)
-    yield from conditions(fields.get("Condition"))
+        yield from principal_issues(fields.get(name), name, kind)
+    yield from condition_issues(fields.get("Condition"))
 
 
-def _sid(sid: Node | None, kind: Kind) -> Iterator[Said]:
+def _sid(sid: Node | None, kind: PolicyKind) -> Iterator[Issue]:
     if sid is None or not sid.known:
         return
     if not isinstance(sid.content, str):
-        yield Said("`Sid` is text", sid)
+        yield Issue("`Sid` is text", sid)
     elif kind.strict_text and not _SID.fullmatch(sid.content):
-        yield Said(f"the Sid `{sid.content}` may only hold letters and digits in {kind}", sid)
+        yield Issue(f"the Sid `{sid.content}` may only hold letters and digits in {kind}", sid)
 
 
-def _effect(statement: Node) -> Iterator[Said]:
+def _effect(statement: Node) -> Iterator[Issue]:
     effect = statement.fields.get("Effect")
     if effect is None:
         if not statement.fields.more:
-            yield Said("`Effect` is missing", statement)
+            yield Issue("`Effect` is missing", statement)
     elif effect.known and effect.content not in _EFFECTS:
         near = next((one for one in _EFFECTS if one.lower() == str(effect.content).lower()), None)
         hint = f"It is written `{near}`." if near else None
-        yield Said(f"`Effect` is `{_shown(effect)}`: there are only Allow and Deny", effect, hint)
+        yield Issue(f"`Effect` is `{_shown(effect)}`: there are only Allow and Deny", effect, hint)
 
 
-def _one_of(statement: Node, pair: _Pair, *, needed: bool, where: Kind | None = None) -> Iterator[Said]:
+def _one_of(
+    statement: Node, pair: _Pair, *, needed: bool, where: PolicyKind | None = None
+) -> Iterator[Issue]:
     fields = statement.fields
     one, other = fields.get(pair.one), fields.get(pair.other)
-    if one is not None and other is not None and one.told and other.told:
-        yield Said(f"a statement has `{pair.one}` or `{pair.other}`, not both", other)
+    if one is not None and other is not None and one.exists and other.exists:
+        yield Issue(f"a statement has `{pair.one}` or `{pair.other}`, not both", other)
     elif needed and one is None and other is None and not fields.more:
         whose = f" of {where}" if where else ""
-        yield Said(f"a statement{whose} needs `{pair.one}` or `{pair.other}`", statement)
+        yield Issue(f"a statement{whose} needs `{pair.one}` or `{pair.other}`", statement)
 
 
-def _out_of_place(fields: Fields, kind: Kind) -> Iterator[Said]:
+def _out_of_place(fields: Fields, kind: PolicyKind) -> Iterator[Issue]:
     wrong: tuple[str, ...] = ()
     if kind.names_principals is False:
         wrong = _PRINCIPAL
-    elif kind is Kind.TRUST:
+    elif kind is PolicyKind.TRUST:
         wrong = _RESOURCE
     for key, value in fields.pairs:
-        if key.content in wrong and value.told:
-            yield Said(f"`{key.content}` has no place in {kind}", key)
+        if key.content in wrong and value.exists:
+            yield Issue(f"`{key.content}` has no place in {kind}", key)
 
 
-def _texts(value: Node | None, name: str) -> Iterator[Said | Node]:
+def _texts(value: Node | None, name: str) -> Iterator[Issue | Node]:
     """The items of a value that is text or a list of texts, and what is wrong with it otherwise."""
     if value is None or isinstance(value.content, Unknown):
         return
     if is_list(value) and not value.items:
-        yield Said(f"`{name}` is empty", value)
+        yield Issue(f"`{name}` is empty", value)
     for item in value.items:
         if isinstance(item.content, Unknown):
             continue
-        yield item if isinstance(item.content, str) else Said(f"`{name}` is text, or a list of texts", item)
+        yield (
+            item if isinstance(item.content, str) else Issue(f"`{name}` is text, or a list of texts", item)
+        )
 
 
-def _actions(value: Node | None, name: str, kind: Kind) -> Iterator[Said]:
+def _actions(value: Node | None, name: str, kind: PolicyKind) -> Iterator[Issue]:
     for item in _texts(value, name):
-        if isinstance(item, Said):
+        if isinstance(item, Issue):
             yield item
             continue
         action = item.text
-        if action is None or (action == "*" and kind is not Kind.TRUST):
+        if action is None or (action == "*" and kind is not PolicyKind.TRUST):
             continue
         yield from _action(action, item, kind)
 
 
-def _action(action: str, item: Node, kind: Kind) -> Iterator[Said]:
+def _action(action: str, item: Node, kind: PolicyKind) -> Iterator[Issue]:
     vendor, colon, what = action.partition(":")
     if action == "*":
-        yield Said("the actions of a trust policy are those of `sts:`", item)
+        yield Issue("the actions of a trust policy are those of `sts:`", item)
     elif not colon:
-        yield Said(f"the action `{action}` names no service", item, "Write `service:Action`.")
+        yield Issue(f"the action `{action}` names no service", item, "Write `service:Action`.")
     elif ":" in what:
-        yield Said(f"the action `{action}` has more than one colon", item)
+        yield Issue(f"the action `{action}` has more than one colon", item)
     elif vendor != "*" and not _VENDOR.fullmatch(vendor):
-        yield Said(f"the action `{action}`: `{vendor}` is no name of a service", item)
+        yield Issue(f"the action `{action}`: `{vendor}` is no name of a service", item)
     elif not _ACTION_NAME.fullmatch(what):
-        yield Said(f"the action `{action}`: `{what}` is no name of an action", item)
-    elif kind is Kind.TRUST and vendor.lower() != "sts":
-        yield Said(f"the action `{action}` has no place in a trust policy: only those of `sts:` do", item)
-    elif kind is Kind.BUCKET and vendor != "*" and vendor.lower() not in _BUCKET_SERVICES:
-        yield Said(f"the action `{action}` has no place in a bucket policy: only those of `s3:` do", item)
+        yield Issue(f"the action `{action}`: `{what}` is no name of an action", item)
+    elif kind is PolicyKind.TRUST and vendor.lower() != "sts":
+        yield Issue(f"the action `{action}` has no place in a trust policy: only those of `sts:` do", item)
+    elif kind is PolicyKind.BUCKET and vendor != "*" and vendor.lower() not in _BUCKET_SERVICES:
+        yield Issue(f"the action `{action}` has no place in a bucket policy: only those of `s3:` do", item)
 
 
-def _resources(value: Node | None, name: str, kind: Kind) -> Iterator[Said]:
+def _resources(value: Node | None, name: str, kind: PolicyKind) -> Iterator[Issue]:
     for item in _texts(value, name):
-        if isinstance(item, Said):
+        if isinstance(item, Issue):
             yield item
-        elif item.text is not None and not (wild(item.text) and not item.text.strip("*")):
+        elif item.text is not None and not (has_wildcard(item.text) and not item.text.strip("*")):
             yield from _resource(item.text, item, kind)
 
 
-def _resource(text: str, item: Node, kind: Kind) -> Iterator[Said]:
-    arn = arn_of(text)
+def _resource(text: str, item: Node, kind: PolicyKind) -> Iterator[Issue]:
+    arn = parse_arn(text)
     if arn is None:
-        if kind is not Kind.UNCLEAR and not _may_be_resource(text, kind):
+        if kind is not PolicyKind.UNCLEAR and not _may_be_resource(text, kind):
             hint = "arn:partition:service:region:account:resource"
-            yield Said(f"the resource `{text}` is neither `*` nor an ARN", item, f"An ARN is `{hint}`.")
+            yield Issue(f"the resource `{text}` is neither `*` nor an ARN", item, f"An ARN is `{hint}`.")
         return
-    if sure(arn.partition) and arn.partition not in PARTITIONS:
-        yield Said(f"the resource `{text}`: there is no partition `{arn.partition}`", item)
+    if is_literal(arn.partition) and arn.partition not in PARTITIONS:
+        yield Issue(f"the resource `{text}`: there is no partition `{arn.partition}`", item)
     elif not arn.service:
-        yield Said(f"the resource `{text}` names no service", item)
-    elif arn.service == "iam" and sure(arn.region) and arn.region:
-        yield Said(f"the resource `{text}`: what is IAM's has no region", item)
-    elif arn.service == "s3" and sure(arn.region) and arn.region and not arn.account:
-        yield Said(f"the resource `{text}`: a bucket's ARN has no region", item)
-    elif arn.service == "iam" and sure(arn.resource) and not arn.resource.startswith(_IAM_PATHS):
-        yield Said(f"the resource `{text}`: IAM has nothing called `{arn.resource}`", item)
-    elif kind is Kind.BUCKET and sure(arn.service) and arn.service not in _BUCKET_SERVICES:
-        yield Said(f"the resource `{text}` is no bucket and nothing in one", item)
+        yield Issue(f"the resource `{text}` names no service", item)
+    elif arn.service == "iam" and is_literal(arn.region) and arn.region:
+        yield Issue(f"the resource `{text}`: what is IAM's has no region", item)
+    elif arn.service == "s3" and is_literal(arn.region) and arn.region and not arn.account:
+        yield Issue(f"the resource `{text}`: a bucket's ARN has no region", item)
+    elif arn.service == "iam" and is_literal(arn.resource) and not arn.resource.startswith(_IAM_PATHS):
+        yield Issue(f"the resource `{text}`: IAM has nothing called `{arn.resource}`", item)
+    elif kind is PolicyKind.BUCKET and is_literal(arn.service) and arn.service not in _BUCKET_SERVICES:
+        yield Issue(f"the resource `{text}` is no bucket and nothing in one", item)
 
 
-def _may_be_resource(text: str, kind: Kind) -> bool:
+def _may_be_resource(text: str, kind: PolicyKind) -> bool:
     """Not an ARN to the end, and still taken: by variables, by wildcards, or by an API's own short form."""
-    short = kind is Kind.RESOURCE and text.startswith("execute-api:/")
-    return short or "${" in text or (text.startswith("arn:") and wild(text))
+    short = kind is PolicyKind.RESOURCE and text.startswith("execute-api:/")
+    return short or "${" in text or (text.startswith("arn:") and has_wildcard(text))
 
 
 def _shown(node: Node) -> str:

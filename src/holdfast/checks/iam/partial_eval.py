@@ -11,14 +11,14 @@ from typing import Final
 from holdfast.checks.iam.document import (
     BY_OBJECT,
     HOLE,
-    Either,
+    Alternatives,
     Fields,
     Node,
     fields_of,
+    is_fully_known,
     is_list,
-    known_throughout,
-    pinned,
-    plain,
+    node_from_value,
+    with_place,
 )
 from holdfast.checks.model.subjects import Module
 from holdfast.checks.model.subjects import value as value_of
@@ -52,7 +52,7 @@ _THE_SAME: Final = frozenset(
 _FIRST_OF: Final = frozenset(("try", "coalesce", "coalescelist"))
 
 
-class Filling:
+class PartialEvaluator:
     """Fills in the expressions of one module."""
 
     def __init__(self, module: Module) -> None:
@@ -67,7 +67,7 @@ class Filling:
         self._within: frozenset[str] = frozenset()
         """The locals that are being followed: one that refers to itself ends there."""
 
-    def begin(self) -> None:
+    def reset_budget(self) -> None:
         """From here on one document is filled in: a few lines can ask for more than there is time."""
         self._left[0] = _MOST_STEPS
 
@@ -75,7 +75,7 @@ class Filling:
         self._left[0] -= steps
         return self._left[0] >= 0
 
-    def bound(self, names: Mapping[str, object]) -> Filling:
+    def with_names(self, names: Mapping[str, object]) -> PartialEvaluator:
         """The same where these names mean something: in a `for`, a `dynamic` block, a template."""
         other = copy.copy(self)
         other.scope = self.scope.bind(names)
@@ -130,14 +130,14 @@ class Filling:
             case Template():
                 return Node(self.text(expression), line, column)
             case _:
-                return plain(evaluate(expression, self.scope), line, column)
+                return node_from_value(evaluate(expression, self.scope), line, column)
 
     def _sides(self, expression: Conditional) -> Node:
         decided = evaluate(expression.condition, self.scope)
         if isinstance(decided, bool):
             return self.node(expression.yes if decided else expression.no)
         ways = (self.node(expression.yes), self.node(expression.no))
-        return Node(Either(*ways), expression.line, expression.column)
+        return Node(Alternatives(*ways), expression.line, expression.column)
 
     def _repeated(self, expression: For) -> Iterator[Node]:
         """One value for each element; where these are not known, one that may stand there."""
@@ -148,7 +148,7 @@ class Filling:
             names = dict.fromkeys(
                 (expression.value_name, expression.key_name or expression.value_name), unknown
             )
-            yield _maybe(self.bound(names).node(expression.value))
+            yield _maybe(self.with_names(names).node(expression.value))
             return
         for scope in scopes:
             if not self._may_go_on():
@@ -156,7 +156,7 @@ class Filling:
                 return
             wanted = True if expression.condition is None else evaluate(expression.condition, scope)
             if wanted is not False:
-                made = self.bound(scope.names).node(expression.value)
+                made = self.with_names(scope.names).node(expression.value)
                 yield made if wanted is True else _maybe(made)
 
     def _call(self, call: Call) -> Node:  # noqa: PLR0911 - one line for each function
@@ -172,12 +172,12 @@ class Filling:
             case "format", (Literal(value=str() as form), *given) if form.count("%") == form.count("%s"):
                 return self._format(form, given, call)
             case "jsondecode", (first,):
-                return self.decoded(first)
+                return self.decode_json(first)
             case _, (first,) if name in _THE_SAME:
                 return self.node(first)
-        found = plain(evaluate(call, self.scope), line, column)
-        if name in _FIRST_OF and not known_throughout(found):
-            return Node(Either(*map(self.node, call.arguments)), line, column)
+        found = node_from_value(evaluate(call, self.scope), line, column)
+        if name in _FIRST_OF and not is_fully_known(found):
+            return Node(Alternatives(*map(self.node, call.arguments)), line, column)
         return found
 
     def _arguments(self, call: Call) -> Iterator[Node]:
@@ -196,7 +196,7 @@ class Filling:
         made = "".join(f"{piece}{text}" for piece, text in zip(pieces, [*texts, ""], strict=True))
         return Node(made, call.line, call.column)
 
-    def decoded(self, argument: Expression) -> Node:
+    def decode_json(self, argument: Expression) -> Node:
         """`jsondecode`: nothing, for who only fills in."""
         return Node(UNKNOWN, argument.line, argument.column)
 
@@ -208,36 +208,36 @@ class Filling:
             found = found.fields.get(step) or Node(UNKNOWN, expression.line, expression.column)
         else:
             return found
-        told_elsewhere = isinstance(found.content, Either) and not found.content.ways
+        told_elsewhere = isinstance(found.content, Alternatives) and not found.content.options
         return (
             found
             if told_elsewhere
-            else plain(evaluate(expression, self.scope), expression.line, expression.column)
+            else node_from_value(evaluate(expression, self.scope), expression.line, expression.column)
         )
 
     def _local(self, expression: Reference, name: str) -> Node:
         value = evaluate(expression, self.scope)
         if not self._may_go_on(parts_of(value, _MOST_STEPS)):
             return Node(UNKNOWN, expression.line, expression.column)
-        found = plain(value, expression.line, expression.column)
-        if name in self._within or known_throughout(found):
+        found = node_from_value(value, expression.line, expression.column)
+        if name in self._within or is_fully_known(found):
             return found
         other = copy.copy(self)
         other.scope = self.scope.unbound().bind(_providers(self.module, self.scope))
         other._within = self._within | {name}  # noqa: SLF001 - its own copy
         made = other.node(self.locals[name][1].expression)
-        return pinned(made, expression.line, expression.column)
+        return with_place(made, expression.line, expression.column)
 
 
 def _maybe(node: Node) -> Node:
-    return Node(Either(node), node.line, node.column)
+    return Node(Alternatives(node), node.line, node.column)
 
 
 def _joined(lists: Iterable[Node]) -> Iterator[Node]:
     """The items of lists put together; a list that is not known is one hole."""
     for one in lists:
-        if isinstance(one.content, Either) and one.content.ways:
-            for way in one.content.ways:
+        if isinstance(one.content, Alternatives) and one.content.options:
+            for way in one.content.options:
                 yield from (_maybe(item) for item in way.items if item.content is not None)
         else:
             yield from one.items
@@ -248,8 +248,8 @@ def _flat(node: Node) -> Iterator[Node]:
     for item in _joined((node,)):
         if is_list(item):
             yield from _flat(item)
-        elif isinstance(item.content, Either) and any(is_list(way) for way in item.content.ways):
-            yield from (_maybe(inner) for way in item.content.ways for inner in _flat(way))
+        elif isinstance(item.content, Alternatives) and any(is_list(way) for way in item.content.options):
+            yield from (_maybe(inner) for way in item.content.options for inner in _flat(way))
         else:
             yield item
 
@@ -258,13 +258,13 @@ def _merged(objects: Iterable[Node], line: int, column: int) -> Node:
     """Objects put together, in every way that they may be: of a key that several have, the last counts."""
     ways = [Fields(())]
     for one in objects:
-        options = one.content.ways if isinstance(one.content, Either) else (one,)
+        options = one.content.options if isinstance(one.content, Alternatives) else (one,)
         if len(ways) * len(options) > _MOST_WAYS:
             ways = [way._replace(more=True) for way in ways]
         else:
             ways = [_over(way, option) for way in ways for option in options]
     nodes = tuple(Node(way, line, column) for way in ways)
-    return nodes[0] if len(nodes) == 1 else Node(Either(*nodes), line, column)
+    return nodes[0] if len(nodes) == 1 else Node(Alternatives(*nodes), line, column)
 
 
 def _over(first: Fields, last: Node) -> Fields:

@@ -1,47 +1,49 @@
-"""Policy documents that were found, with what each is used as."""
+"""The policy documents of a module or variables file, and what each is used as."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from holdfast.checks.iam.document import Malformed, Node
-from holdfast.checks.iam.policy_types import Kind, Use
+from holdfast.checks.iam.policy_types import PolicyKind, PolicyUse
 from holdfast.checks.iam.statements import Statement, statements
 
 
-class Policy(Struct, frozen=True):
-    """A document that was found."""
+class IamPolicy(Struct, frozen=True):
+    """A policy document and where it is."""
 
     document: Node
-    use: Use
+    use: PolicyUse
     text: str
     file: str
     address: str | None
     statements: tuple[Statement, ...]
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> PolicyKind:
         return self.use.kind
 
 
-def policy_of(document: Node, use: Use, text: str, file: str, address: str | None = None) -> Policy:
-    return Policy(document, use, text, file, address, statements(document))
+def make_policy(
+    document: Node, use: PolicyUse, text: str, file: str, address: str | None = None
+) -> IamPolicy:
+    return IamPolicy(document, use, text, file, address, statements(document))
 
 
-class Broken(Struct, frozen=True):
-    """What is meant as a document and is no JSON."""
+class MalformedPolicy(Struct, frozen=True):
+    """A policy document that is not valid JSON."""
 
-    malformed: Malformed
+    error: Malformed
     file: str
     address: str | None = None
 
 
 class Policies(Struct, frozen=True):
-    found: tuple[Policy, ...] = ()
-    broken: tuple[Broken, ...] = ()
-    untold: tuple[tuple[str, str], ...] = ()
-    """File and address of what only Terraform knows."""
-    partly: tuple[tuple[str, str], ...] = ()
-    """File and address of what has holes in which anything may stand."""
+    policies: tuple[IamPolicy, ...] = ()
+    malformed: tuple[MalformedPolicy, ...] = ()
+    unresolved: tuple[tuple[str, str], ...] = ()
+    """File and address of documents whose content only Terraform knows."""
+    partial: tuple[tuple[str, str], ...] = ()
+    """File and address of documents with unknown parts that may matter to a rule."""
     files: tuple[str, ...] = ()
-    """The JSON files that were looked into, whatever they turned out to hold."""
+    """The JSON files that were searched, with or without a policy."""

@@ -8,11 +8,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.checks.iam.document import Node, known_throughout, spread
+from holdfast.checks.iam.document import Node, flatten, is_fully_known
 from holdfast.kernel.patterns import pattern
 
 
-class Kind(StrEnum):
+class PolicyKind(StrEnum):
     IDENTITY = "an identity policy"
     BOUNDARY = "a permissions boundary"
     TRUST = "a trust policy"
@@ -27,54 +27,59 @@ class Kind(StrEnum):
     @property
     def names_principals(self) -> bool | None:
         """Whether each statement must say who: None where that is not known."""
-        if self is Kind.UNCLEAR:
+        if self is PolicyKind.UNCLEAR:
             return None
-        return self not in (Kind.IDENTITY, Kind.BOUNDARY, Kind.ORGANIZATION)
+        return self not in (PolicyKind.IDENTITY, PolicyKind.BOUNDARY, PolicyKind.ORGANIZATION)
 
     @property
     def needs_resource(self) -> bool:
-        return self not in (Kind.TRUST, Kind.RESOURCE, Kind.ENDPOINT, Kind.UNCLEAR)
+        return self not in (PolicyKind.TRUST, PolicyKind.RESOURCE, PolicyKind.ENDPOINT, PolicyKind.UNCLEAR)
 
     @property
     def bounds(self) -> bool:
         """Whether what it allows is only a bound on what others allow."""
-        return self in (Kind.BOUNDARY, Kind.ENDPOINT, Kind.ORGANIZATION, Kind.RESOURCE_CONTROL)
+        return self in (
+            PolicyKind.BOUNDARY,
+            PolicyKind.ENDPOINT,
+            PolicyKind.ORGANIZATION,
+            PolicyKind.RESOURCE_CONTROL,
+        )
 
     @property
     def strict_text(self) -> bool:
         """Whether IAM's own bounds on characters hold: those of other services are not as narrow."""
-        return self in (Kind.IDENTITY, Kind.BOUNDARY, Kind.TRUST)
+        return self in (PolicyKind.IDENTITY, PolicyKind.BOUNDARY, PolicyKind.TRUST)
 
 
-class Use(Struct, frozen=True):
+class PolicyUse(Struct, frozen=True):
     """What a document is used as, and how large it may be there."""
 
-    kind: Kind
+    kind: PolicyKind
     limit: int | None = None
     """In characters without white space, where this one document alone can reach it."""
     hard: int | None = None
     """Where the limit can be raised: the most that it can be raised to."""
 
 
-MANAGED: Final = Use(Kind.IDENTITY, 6144)
-BOUNDARY: Final = Use(Kind.BOUNDARY, 6144)
-TRUST: Final = Use(Kind.TRUST, 2048, 8192)
-KEY: Final = Use(Kind.KEY, 32768)
-BUCKET: Final = Use(Kind.BUCKET, 20480)
-RESOURCE: Final = Use(Kind.RESOURCE)
-RESOURCE_CONTROL: Final = Use(Kind.RESOURCE_CONTROL, 5120)
-_ENDPOINT: Final = Use(Kind.ENDPOINT, 20480)
-_QUEUE: Final = Use(Kind.RESOURCE, 8192)
-_ROLE: Final = Use(Kind.IDENTITY, 10240)
+MANAGED: Final = PolicyUse(PolicyKind.IDENTITY, 6144)
+BOUNDARY: Final = PolicyUse(PolicyKind.BOUNDARY, 6144)
+TRUST: Final = PolicyUse(PolicyKind.TRUST, 2048, 8192)
+KEY: Final = PolicyUse(PolicyKind.KEY, 32768)
+BUCKET: Final = PolicyUse(PolicyKind.BUCKET, 20480)
+RESOURCE: Final = PolicyUse(PolicyKind.RESOURCE)
+RESOURCE_CONTROL: Final = PolicyUse(PolicyKind.RESOURCE_CONTROL, 5120)
+_ENDPOINT: Final = PolicyUse(PolicyKind.ENDPOINT, 20480)
+_QUEUE: Final = PolicyUse(PolicyKind.RESOURCE, 8192)
+_ROLE: Final = PolicyUse(PolicyKind.IDENTITY, 10240)
 
-USES: Final[Mapping[tuple[str, str], Use]] = {
+USES: Final[Mapping[tuple[str, str], PolicyUse]] = {
     ("aws_iam_role", "assume_role_policy"): TRUST,
     ("aws_iam_role", "inline_policy.policy"): _ROLE,
     ("aws_iam_role_policy", "policy"): _ROLE,
-    ("aws_iam_user_policy", "policy"): Use(Kind.IDENTITY, 2048),
-    ("aws_iam_group_policy", "policy"): Use(Kind.IDENTITY, 5120),
+    ("aws_iam_user_policy", "policy"): PolicyUse(PolicyKind.IDENTITY, 2048),
+    ("aws_iam_group_policy", "policy"): PolicyUse(PolicyKind.IDENTITY, 5120),
     ("aws_iam_policy", "policy"): MANAGED,
-    ("aws_ssoadmin_permission_set_inline_policy", "inline_policy"): Use(Kind.IDENTITY, 32768),
+    ("aws_ssoadmin_permission_set_inline_policy", "inline_policy"): PolicyUse(PolicyKind.IDENTITY, 32768),
     ("aws_kms_key", "policy"): KEY,
     ("aws_kms_key_policy", "policy"): KEY,
     ("aws_kms_external_key", "policy"): KEY,
@@ -84,11 +89,11 @@ USES: Final[Mapping[tuple[str, str], Use]] = {
     ("aws_s3_bucket_policy", "policy"): BUCKET,
     ("aws_vpc_endpoint", "policy"): _ENDPOINT,
     ("aws_vpc_endpoint_policy", "policy"): _ENDPOINT,
-    ("aws_organizations_policy", "content"): Use(Kind.ORGANIZATION, 5120),
-    ("aws_iot_policy", "policy"): Use(Kind.IDENTITY),
-    ("aws_rolesanywhere_profile", "session_policy"): Use(Kind.BOUNDARY),
-    ("aws_transfer_access", "policy"): Use(Kind.BOUNDARY),
-    ("aws_transfer_user", "policy"): Use(Kind.BOUNDARY),
+    ("aws_organizations_policy", "content"): PolicyUse(PolicyKind.ORGANIZATION, 5120),
+    ("aws_iot_policy", "policy"): PolicyUse(PolicyKind.IDENTITY),
+    ("aws_rolesanywhere_profile", "session_policy"): PolicyUse(PolicyKind.BOUNDARY),
+    ("aws_transfer_access", "policy"): PolicyUse(PolicyKind.BOUNDARY),
+    ("aws_transfer_user", "policy"): PolicyUse(PolicyKind.BOUNDARY),
     ("aws_sqs_queue", "policy"): _QUEUE,
     ("aws_sqs_queue_policy", "policy"): _QUEUE,
     **dict.fromkeys(
@@ -155,62 +160,66 @@ _ENDPOINT_NAME = pattern(r"endpoint")
 _BOUNDARY_NAME = pattern(r"boundary|boundaries")
 
 
-def guess(name: str, document: Node) -> Use:  # noqa: PLR0911 - one line for each kind
+def guess_use(name: str, document: Node) -> PolicyUse:  # noqa: PLR0911 - one line for each kind
     """What a document is that nothing uses in sight: by its name, then by its form."""
     lowered = name.lower()
     form = _form(document)
-    if _TRUST_NAME.search(lowered) and (form is not Kind.IDENTITY or "trust" in lowered):
+    if _TRUST_NAME.search(lowered) and (form is not PolicyKind.IDENTITY or "trust" in lowered):
         return TRUST
     plainly = _FILE_NAME.fullmatch(lowered)
-    if form is not Kind.IDENTITY or plainly:
+    if form is not PolicyKind.IDENTITY or plainly:
         for use, pattern in ((KEY, _KEY_NAME), (BUCKET, _BUCKET_NAME)):
             if pattern.search(plainly[1] if plainly else lowered):
-                return use if use is KEY or plainly or _is_about(document, "s3") else Use(form)
-    if _BOUNDARY_NAME.search(lowered) and form is Kind.IDENTITY:
+                return use if use is KEY or plainly or _is_about(document, "s3") else PolicyUse(form)
+    if _BOUNDARY_NAME.search(lowered) and form is PolicyKind.IDENTITY:
         return BOUNDARY
-    if _RESOURCE_CONTROL_NAME.search(lowered) and form is Kind.RESOURCE:
+    if _RESOURCE_CONTROL_NAME.search(lowered) and form is PolicyKind.RESOURCE:
         return RESOURCE_CONTROL
-    if _ORGANIZATION_NAME.search(lowered) and form in (Kind.IDENTITY, Kind.UNCLEAR):
-        return Use(Kind.ORGANIZATION)
-    if _ENDPOINT_NAME.search(lowered) and form is Kind.RESOURCE:
+    if _ORGANIZATION_NAME.search(lowered) and form in (PolicyKind.IDENTITY, PolicyKind.UNCLEAR):
+        return PolicyUse(PolicyKind.ORGANIZATION)
+    if _ENDPOINT_NAME.search(lowered) and form is PolicyKind.RESOURCE:
         return _ENDPOINT
-    return Use(form)
+    return PolicyUse(form)
 
 
 def _is_about(document: Node, service: str) -> bool:
     """Whether no known action is another service's."""
     listed = document.fields.get("Statement")
-    actions = (one.fields.get("Action") for one in (spread(listed) if listed is not None else ()))
-    texts = (item.text for action in actions if action is not None for item in spread(action))
+    actions = (one.fields.get("Action") for one in (flatten(listed) if listed is not None else ()))
+    texts = (item.text for action in actions if action is not None for item in flatten(action))
     return all(text is None or text == "*" or text.lower().startswith(f"{service}:") for text in texts)
 
 
-def together(uses: list[Use]) -> Use:
+def combine_uses(uses: list[PolicyUse]) -> PolicyUse:
     """What a document is that is used in several ways: only what holds for all of them is asked of it."""
     kinds = dict.fromkeys(use.kind for use in uses)
     limits = [use.limit for use in uses if use.limit is not None]
     if len(kinds) == 1:
         return min(uses, key=lambda use: use.limit or max(limits, default=0) + 1)
-    if set(kinds) <= {Kind.IDENTITY, Kind.BOUNDARY}:
-        return Use(Kind.IDENTITY, min(limits, default=None))
-    if set(kinds) <= {Kind.KEY, Kind.BUCKET, Kind.RESOURCE}:
+    if set(kinds) <= {PolicyKind.IDENTITY, PolicyKind.BOUNDARY}:
+        return PolicyUse(PolicyKind.IDENTITY, min(limits, default=None))
+    if set(kinds) <= {PolicyKind.KEY, PolicyKind.BUCKET, PolicyKind.RESOURCE}:
         return RESOURCE
-    return Use(Kind.UNCLEAR)
+    return PolicyUse(PolicyKind.UNCLEAR)
 
 
-def _form(document: Node) -> Kind:
+def _form(document: Node) -> PolicyKind:
     """Which kind the statements look like. One that fits several is none of them."""
     listed = document.fields.get("Statement")
-    statements = [item.fields for item in spread(listed)] if listed is not None else []
+    statements = [item.fields for item in flatten(listed)] if listed is not None else []
     if not statements or not all(one.pairs for one in statements) or any(one.more for one in statements):
-        return Kind.UNCLEAR
+        return PolicyKind.UNCLEAR
     who = [one.has("Principal") or one.has("NotPrincipal") for one in statements]
     what = [one.has("Resource") or one.has("NotResource") for one in statements]
     if not any(who) and all(what):
-        return Kind.IDENTITY
+        return PolicyKind.IDENTITY
     if all(who) and not any(what):
-        return Kind.TRUST if all(_assumes(one.get("Action")) for one in statements) else Kind.RESOURCE
-    return Kind.RESOURCE if all(who) and all(what) else Kind.UNCLEAR
+        return (
+            PolicyKind.TRUST
+            if all(_assumes(one.get("Action")) for one in statements)
+            else PolicyKind.RESOURCE
+        )
+    return PolicyKind.RESOURCE if all(who) and all(what) else PolicyKind.UNCLEAR
 
 
 def _assumes(action: Node | None) -> bool:
@@ -222,6 +231,6 @@ def looks_like_policy(document: Node) -> bool:
     listed = document.fields.get("Statement")
     if listed is None:
         return False
-    if document.fields.has("Version") and not known_throughout(listed):
+    if document.fields.has("Version") and not is_fully_known(listed):
         return True
-    return any(item.fields.has("Effect") or item.fields.has("Action") for item in spread(listed))
+    return any(item.fields.has("Effect") or item.fields.has("Action") for item in flatten(listed))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.arns import ACCOUNT, arn_of, wild
-from holdfast.checks.iam.document import HOLE, Fields, Node, is_list
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policy_types import Kind
+from holdfast.checks.iam.arns import ACCOUNT, has_wildcard, parse_arn
+from holdfast.checks.iam.document import HOLE, Fields, Issue, Node, is_list
+from holdfast.checks.iam.policy_types import PolicyKind
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.patterns import pattern
 
@@ -20,36 +19,36 @@ _FEDERATED = pattern(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+(?:/.*)?")
 _OF_AWS: Final = ("iam", "sts")
 
 
-def principals(value: Node | None, name: str, kind: Kind) -> Iterator[Said]:
+def principal_issues(value: Node | None, name: str, kind: PolicyKind) -> Iterator[Issue]:
     if value is None or isinstance(value.content, Unknown) or kind.names_principals is False:
         return
     if not isinstance(value.content, Fields):
         if value.content != "*" and not (isinstance(value.content, str) and HOLE in value.content):
-            yield Said(f"`{name}` is `*` or an object with {', '.join(TYPES)}", value)
+            yield Issue(f"`{name}` is `*` or an object with {', '.join(TYPES)}", value)
         return
     if not value.fields.pairs and not value.fields.more:
-        yield Said(f"`{name}` names nobody", value)
+        yield Issue(f"`{name}` names nobody", value)
     for key, who in value.fields.pairs:
         if key.content not in TYPES:
-            yield Said(f"`{key.content}` is no type of principal", key, f"There are: {', '.join(TYPES)}.")
+            yield Issue(f"`{key.content}` is no type of principal", key, f"There are: {', '.join(TYPES)}.")
             continue
-        if key.content == "CanonicalUser" and kind in (Kind.TRUST, Kind.KEY):
-            yield Said(f"`CanonicalUser` has no place in {kind}: only buckets know such users", key)
+        if key.content == "CanonicalUser" and kind in (PolicyKind.TRUST, PolicyKind.KEY):
+            yield Issue(f"`CanonicalUser` has no place in {kind}: only buckets know such users", key)
         yield from _named(str(key.content), who, name)
 
 
-def _named(type_: str, who: Node, name: str) -> Iterator[Said]:
+def _named(type_: str, who: Node, name: str) -> Iterator[Issue]:
     if isinstance(who.content, Unknown):
         return
     if is_list(who) and not who.items:
-        yield Said(f"`{name}.{type_}` names nobody", who)
+        yield Issue(f"`{name}.{type_}` names nobody", who)
     for item in who.items:
         if isinstance(item.content, Unknown):
             continue
         if not isinstance(item.content, str):
-            yield Said(f"`{name}.{type_}` is text, or a list of texts", item)
+            yield Issue(f"`{name}.{type_}` is text, or a list of texts", item)
         elif item.text is not None and (wrong := _wrong(type_, item.text)) is not None:
-            yield Said(wrong, item)
+            yield Issue(wrong, item)
 
 
 def _wrong(type_: str, text: str) -> str | None:
@@ -69,10 +68,10 @@ def _wrong(type_: str, text: str) -> str | None:
 def _wrong_aws(text: str) -> str | None:
     if text == "*" or ACCOUNT.fullmatch(text) or _UNIQUE_ID.fullmatch(text) or "${" in text:
         return None
-    arn = arn_of(text)
+    arn = parse_arn(text)
     if arn is None or arn.service not in _OF_AWS:
         return f"`{text}` is no principal of AWS: that is `*`, an account, or an ARN of IAM or STS"
-    if wild(text):
+    if has_wildcard(text):
         return f"`{text}`: the ARN of a principal may hold no wildcard; a condition on aws:PrincipalArn may"
     if not ACCOUNT.fullmatch(arn.account) and arn.account != "cloudfront":
         return f"`{text}`: `{arn.account}` is no account, which has twelve digits"
@@ -82,7 +81,7 @@ def _wrong_aws(text: str) -> str | None:
 def _wrong_federated(text: str) -> str | None:
     if text == "*" or "${" in text or _FEDERATED.fullmatch(text):
         return None
-    arn = arn_of(text)
+    arn = parse_arn(text)
     fine = arn is not None and arn.service == "iam" and arn.resource.startswith(_PROVIDERS)
     shown = "the ARN of an `oidc-provider/` or a `saml-provider/`, or a provider's domain"
     return None if fine else f"`{text}` is no identity provider: that is {shown}"

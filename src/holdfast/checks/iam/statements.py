@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from holdfast.checks.iam.condition_scope import narrow
-from holdfast.checks.iam.conditions import OPERATORS, bare
-from holdfast.checks.iam.document import HOLE, Either, Fields, Node, spread
+from holdfast.checks.iam.condition_scope import is_narrow
+from holdfast.checks.iam.conditions import OPERATORS, base_operator
+from holdfast.checks.iam.document import HOLE, Alternatives, Fields, Node, flatten
 from holdfast.hcl.reader import Unknown
 
 
-class Texts(Struct, frozen=True):
+class TextValues(Struct, frozen=True):
     """The texts of one key that are known."""
 
     known: tuple[Node, ...] = ()
@@ -36,29 +36,29 @@ class Texts(Struct, frozen=True):
         return (*self.known, *self.partly)
 
 
-class Comparison(Struct, frozen=True):
+class ConditionTest(Struct, frozen=True):
     """One key of a condition with what it is compared with."""
 
     operator: str
     """As it is written."""
     key: str
     """In small letters: AWS does not tell them apart. It may have holes."""
-    values: Texts
+    values: TextValues
     at: Node
 
     @property
-    def bare(self) -> str:
-        return bare(self.operator)
+    def base_operator(self) -> str:
+        return base_operator(self.operator)
 
     @property
     def demands(self) -> bool:
         """Whether the request must have this key, with one of these values."""
-        positive = not self.negative and self.bare in OPERATORS and self.bare != "Null"
+        positive = not self.negative and self.base_operator in OPERATORS and self.base_operator != "Null"
         return positive and not self.holds_without
 
     @property
     def negative(self) -> bool:
-        return "Not" in self.bare
+        return "Not" in self.base_operator
 
     @property
     def holds_without(self) -> bool:
@@ -68,19 +68,21 @@ class Comparison(Struct, frozen=True):
     @property
     def patterns(self) -> bool:
         """Whether `*` and `?` in the values are wildcards."""
-        return self.bare in ("StringLike", "ArnLike", "ArnEquals")
+        return self.base_operator in ("StringLike", "ArnLike", "ArnEquals")
 
 
 class Conditions(Struct, frozen=True):
-    tests: tuple[Comparison, ...] = ()
+    tests: tuple[ConditionTest, ...] = ()
     unsure: bool = False
 
-    def narrowed(self, *keys: str) -> bool:
+    def restricts(self, *keys: str) -> bool:
         """Whether a test on one of these keys must hold and says something; unsure counts as yes."""
         if self.unsure:
             return True
         found = (test for test in self.tests if is_one_of(test.key, keys) or HOLE in test.key)
-        return any(test.demands and narrow(test.key, test.bare, test.values.words) for test in found)
+        return any(
+            test.demands and is_narrow(test.key, test.base_operator, test.values.words) for test in found
+        )
 
 
 def is_one_of(key: str, keys: Iterable[str]) -> bool:
@@ -88,7 +90,7 @@ def is_one_of(key: str, keys: Iterable[str]) -> bool:
     return any(key == one or (one[-1] == "*" and key.startswith(one[:-1])) for one in keys)
 
 
-class Who(Struct, frozen=True):
+class PrincipalName(Struct, frozen=True):
     """A principal: `*` for everybody has no type."""
 
     type: str
@@ -101,9 +103,9 @@ class Statement(Struct, frozen=True):
     node: Node
     allows: bool
     """True where it may; false where nothing is known about the effect."""
-    actions: Texts
-    resources: Texts
-    principals: tuple[Who, ...]
+    actions: TextValues
+    resources: TextValues
+    principals: tuple[PrincipalName, ...]
     conditions: Conditions
     not_action: Node | None = None
     not_resource: Node | None = None
@@ -117,16 +119,16 @@ class Statement(Struct, frozen=True):
         effect = self.node.fields.get("Effect")
         return effect if effect is not None and effect.line else self.node
 
-    def acts(self, action: str) -> Node | None:
+    def matching_action(self, action: str) -> Node | None:
         """The known text among its actions that covers an action."""
         return next((item for item in self.actions.known if covers(str(item.content), action)), None)
 
     @property
-    def on_everything(self) -> Node | None:
+    def any_resource(self) -> Node | None:
         return next((item for item in self.resources.known if not str(item.content).strip("*")), None)
 
     @property
-    def by_everyone(self) -> bool:
+    def allows_everyone(self) -> bool:
         return any(who.name == "*" and who.type in ("", "AWS") for who in self.principals)
 
 
@@ -143,7 +145,7 @@ def statements(document: Node) -> tuple[Statement, ...]:
     return tuple(
         made
         for item in items
-        for one in spread(item)
+        for one in flatten(item)
         if isinstance(one.content, Fields)
         for made in _statement(one, sure=one is item)
     )
@@ -155,10 +157,10 @@ def _statement(node: Node, *, sure: bool) -> Iterator[Statement]:
     effect = fields.get("Effect")
     condition = fields.get("Condition")
     either = condition.content if condition is not None else None
-    for given in either.ways if isinstance(either, Either) and either.ways else (condition,):
+    for given in either.options if isinstance(either, Alternatives) and either.options else (condition,):
         yield Statement(
             node=node,
-            allows=effect is not None and any(one.content == "Allow" for one in spread(effect)),
+            allows=effect is not None and any(one.content == "Allow" for one in flatten(effect)),
             actions=_texts(fields.get("Action")),
             resources=_texts(fields.get("Resource")),
             principals=tuple(_principals(fields.get("Principal"))),
@@ -172,22 +174,22 @@ def _statement(node: Node, *, sure: bool) -> Iterator[Statement]:
 
 def _told(value: Node | None) -> Node | None:
     """What is there, or may be."""
-    if value is None or not isinstance(value.content, Either):
-        return value if value is not None and value.told else None
-    return next((way for way in value.content.ways if way.told and way.content is not None), None)
+    if value is None or not isinstance(value.content, Alternatives):
+        return value if value is not None and value.exists else None
+    return next((way for way in value.content.options if way.exists and way.content is not None), None)
 
 
-def _texts(value: Node | None) -> Texts:
+def _texts(value: Node | None) -> TextValues:
     if value is None:
-        return Texts()
-    whole = not isinstance(value.content, Either) and not any(
-        isinstance(item.content, Either) for item in value.items
+        return TextValues()
+    whole = not isinstance(value.content, Alternatives) and not any(
+        isinstance(item.content, Alternatives) for item in value.items
     )
-    found = _sorted(spread(value))
-    return found if whole else Texts(found.known, found.partly, unsure=True)
+    found = _sorted(flatten(value))
+    return found if whole else TextValues(found.known, found.partly, unsure=True)
 
 
-def _sorted(items: Iterable[Node]) -> Texts:
+def _sorted(items: Iterable[Node]) -> TextValues:
     known: list[Node] = []
     partly: list[Node] = []
     unsure = False
@@ -201,28 +203,28 @@ def _sorted(items: Iterable[Node]) -> Texts:
             known.append(item)
         elif isinstance(item.content, bool | int | float):
             known.append(Node(str(item.content).lower(), item.line, item.column))
-    return Texts(tuple(known), tuple(partly), unsure)
+    return TextValues(tuple(known), tuple(partly), unsure)
 
 
-def _principals(value: Node | None) -> Iterator[Who]:
-    for way in spread(value) if value is not None else ():
+def _principals(value: Node | None) -> Iterator[PrincipalName]:
+    for way in flatten(value) if value is not None else ():
         if way.content == "*":
-            yield Who("", "*", way)
+            yield PrincipalName("", "*", way)
         for key, named in way.fields.pairs:
-            for item in spread(named):
+            for item in flatten(named):
                 if isinstance(item.content, str | Unknown):
                     name = item.content if isinstance(item.content, str) else HOLE
-                    yield Who(str(key.content), name, item)
+                    yield PrincipalName(str(key.content), name, item)
 
 
 def _conditions(value: Node | None, *, more: bool) -> Conditions:
     if value is None or value.content is None:
         return Conditions(unsure=more and value is None)
     unsure = isinstance(value.content, Unknown) or value.fields.more
-    found: list[Comparison] = []
+    found: list[ConditionTest] = []
     for operator, tests in value.fields.pairs:
         fields = tests.fields
         unsure = unsure or isinstance(tests.content, Unknown) or (fields.more and not fields.partly)
         for key, given in (*fields.pairs, *fields.partly):
-            found.append(Comparison(str(operator.content), str(key.content).lower(), _texts(given), key))
+            found.append(ConditionTest(str(operator.content), str(key.content).lower(), _texts(given), key))
     return Conditions(tuple(found), unsure)

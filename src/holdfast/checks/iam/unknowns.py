@@ -6,20 +6,20 @@ never `*`. A variable may be anything.
 
 from __future__ import annotations
 
-from holdfast.checks.iam.danger import ESCALATING, REVEALING, first_danger
-from holdfast.checks.iam.document import HOLE, Fields, Node, spread
+from holdfast.checks.iam.danger import ESCALATING, REVEALING, most_dangerous_action
+from holdfast.checks.iam.document import HOLE, Fields, Node, flatten
 from holdfast.checks.iam.github import ASSUMES
-from holdfast.checks.iam.policy_types import Kind
+from holdfast.checks.iam.policy_types import PolicyKind
 from holdfast.checks.iam.statements import Statement
 from holdfast.hcl.reader import COMPUTED, Unknown
 
 
-def unseen(document: Node, kind: Kind, statements: tuple[Statement, ...]) -> bool:
+def has_relevant_unknowns(document: Node, kind: PolicyKind, statements: tuple[Statement, ...]) -> bool:
     fields = document.fields
     listed = fields.get("Statement")
     if listed is None or fields.more:
         return fields.more
-    if any(_is_hole(item) for item in spread(listed)):
+    if any(_is_hole(item) for item in flatten(listed)):
         return True
     of_principals = kind.names_principals is not False
     return not kind.bounds and any(_statement(one, of_principals=of_principals) for one in statements)
@@ -32,7 +32,7 @@ def _is_hole(node: Node) -> bool:
 def _statement(statement: Statement, *, of_principals: bool) -> bool:
     fields = statement.node.fields
     effect = fields.get("Effect")
-    if fields.more or (effect is not None and any(_is_hole(one) for one in spread(effect))):
+    if fields.more or (effect is not None and any(_is_hole(one) for one in flatten(effect))):
         return True
     if not statement.allows:
         return False
@@ -44,7 +44,7 @@ def _statement(statement: Statement, *, of_principals: bool) -> bool:
 
 def _items(fields: Fields, name: str) -> tuple[Node, ...]:
     value = fields.get(name)
-    return tuple(spread(value)) if value is not None else ()
+    return tuple(flatten(value)) if value is not None else ()
 
 
 def _may_be_any_action(item: Node) -> bool:
@@ -55,20 +55,22 @@ def _may_be_anyone(principal: Node) -> bool:
     if _is_hole(principal):
         return principal.content is not COMPUTED
     pairs = principal.fields.pairs
-    named = (item for type_, who in pairs if type_.content != "Federated" for item in spread(who))
+    named = (item for type_, who in pairs if type_.content != "Federated" for item in flatten(who))
     return principal.fields.more or any(_is_hole(item) and item.content is not COMPUTED for item in named)
 
 
 def _decided_elsewhere(statement: Statement) -> bool:
     """Whether a condition, a resource or a provider that is not known decides if it is a finding."""
     dangerous = any(
-        first_danger(word, table) for word in statement.actions.words for table in (ESCALATING, REVEALING)
+        most_dangerous_action(word, table)
+        for word in statement.actions.words
+        for table in (ESCALATING, REVEALING)
     )
     if dangerous and not statement.principals:
         hidden = (one for one in _items(statement.node.fields, "Resource") if _is_hole(one))
         on_hidden = any(one.content is not COMPUTED for one in hidden)
-        return on_hidden or (statement.on_everything is not None and statement.conditions.unsure)
-    web = statement.acts(ASSUMES) is not None and not any(
+        return on_hidden or (statement.any_resource is not None and statement.conditions.unsure)
+    web = statement.matching_action(ASSUMES) is not None and not any(
         test.key.endswith(":sub") for test in statement.conditions.tests
     )
     if web and any(who.name == HOLE and who.type == "Federated" for who in statement.principals):

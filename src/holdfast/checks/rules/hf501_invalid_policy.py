@@ -2,41 +2,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.iam.collect import files_beside, of_module, of_variables
-from holdfast.checks.iam.grammar import grammar
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policies import Policies, Policy
-from holdfast.checks.iam.to_findings import judged
+from holdfast.checks.iam.collect import (
+    findings_from_policies,
+    policies_of_module,
+    policies_of_variables,
+    policy_files,
+)
+from holdfast.checks.iam.document import Issue
+from holdfast.checks.iam.grammar import grammar_issues
+from holdfast.checks.iam.policies import IamPolicy, Policies
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding, known_at_run_time_only
 from holdfast.checks.model.subjects import Module, VariablesFile
 from holdfast.kernel.errors import Place
 
 
-def _judge(policy: Policy) -> Iterable[Said]:
-    return grammar(policy.document, policy.kind, policy.text)
+def _judge(policy: IamPolicy) -> Iterable[Issue]:
+    return grammar_issues(policy.document, policy.kind, policy.text)
 
 
 def _all(policies: Policies) -> Iterator[CheckResult]:
-    yield from judged(policies, _judge, Severity.ERROR)
-    for wrong in policies.broken:
-        place = Place(
-            file=wrong.file, line=wrong.malformed.line or None, column=wrong.malformed.column or None
-        )
-        yield finding(
-            place, f"this policy is not valid JSON: {wrong.malformed.message}", address=wrong.address
-        )
-    whole = frozenset(policies.untold)
-    parts = [place for place in policies.partly if place not in whole]
-    yield from known_at_run_time_only("the policy", policies.untold, "; no HF5 rule checks it")
+    yield from findings_from_policies(policies, _judge, Severity.ERROR)
+    for wrong in policies.malformed:
+        place = Place(file=wrong.file, line=wrong.error.line or None, column=wrong.error.column or None)
+        yield finding(place, f"this policy is not valid JSON: {wrong.error.message}", address=wrong.address)
+    whole = frozenset(policies.unresolved)
+    parts = [place for place in policies.partial if place not in whole]
+    yield from known_at_run_time_only("the policy", policies.unresolved, "; no HF5 rule checks it")
     yield from known_at_run_time_only("part of the policy", parts, "; no HF5 rule checks the rest")
 
 
 def _in_code(module: Module) -> Iterator[CheckResult]:
-    yield from _all(of_module(module))
+    yield from _all(policies_of_module(module))
 
 
 def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
-    yield from _all(of_variables(variables))
+    yield from _all(policies_of_variables(variables))
 
 
 _BAD = """\
@@ -61,7 +61,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=_in_code,
     variables=_in_variables,
-    extra_files=files_beside,
+    extra_files=policy_files,
     bad=_BAD,
     good=_BAD.replace('"allow"', '"Allow"'),
     more="""\

@@ -2,21 +2,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.to_findings import for_policies
+from holdfast.checks.iam.collect import policy_rule
+from holdfast.checks.iam.document import Issue
+from holdfast.checks.iam.policies import IamPolicy
 from holdfast.checks.model.interface import Rule, Severity
 
 
-def _judge(policy: Policy) -> Iterator[Said]:
+def _judge(policy: IamPolicy) -> Iterator[Issue]:
     fields = policy.document.fields
     version = fields.get("Version")
     lost = " (`${…}` is not expanded)" if "${aws:" in policy.text else ""
     if version is None:
         if fields.has("Statement") and not fields.more:
-            yield Said(f"a policy without `Version` uses version 2008-10-17{lost}", policy.document)
+            yield Issue(f"a policy without `Version` uses version 2008-10-17{lost}", policy.document)
     elif version.content == "2008-10-17":
-        yield Said(f"the policy uses version 2008-10-17{lost}", version)
+        yield Issue(f"the policy uses version 2008-10-17{lost}", version)
 
 
 _BAD = """\
@@ -40,7 +40,7 @@ RULE = Rule(
     "statement allows or denies something else than it says.",
     fix='Set `"Version": "2012-10-17"`.',
     severity=Severity.WARNING,
-    **for_policies(_judge, Severity.WARNING),
+    **policy_rule(_judge, Severity.WARNING),
     bad=_BAD,
     good=_BAD.replace("2008-10-17", "2012-10-17"),
 )

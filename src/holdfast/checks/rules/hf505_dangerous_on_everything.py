@@ -3,22 +3,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.condition_scope import narrow
-from holdfast.checks.iam.danger import ESCALATING, REVEALING, first_danger
-from holdfast.checks.iam.document import Node, shown
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.policy_types import Kind
-from holdfast.checks.iam.statements import Comparison, Statement
-from holdfast.checks.iam.to_findings import for_policies
+from holdfast.checks.iam.collect import policy_rule
+from holdfast.checks.iam.condition_scope import is_narrow
+from holdfast.checks.iam.danger import ESCALATING, REVEALING, most_dangerous_action
+from holdfast.checks.iam.document import Issue, Node, display_text
+from holdfast.checks.iam.policies import IamPolicy
+from holdfast.checks.iam.policy_types import PolicyKind
+from holdfast.checks.iam.statements import ConditionTest, Statement
 from holdfast.checks.model.interface import Rule, Severity
 
 _NO_BOUND: Final = ("aws:securetransport", "aws:requestedregion")
 _ALWAYS_THERE: Final = ("iam:passedtoservice",)
 
 
-def _judge(policy: Policy) -> Iterator[Said]:
-    if policy.kind not in (Kind.IDENTITY, Kind.UNCLEAR):
+def _judge(policy: IamPolicy) -> Iterator[Issue]:
+    if policy.kind not in (PolicyKind.IDENTITY, PolicyKind.UNCLEAR):
         return
     for statement in policy.statements:
         if statement.allows and not _bounded(statement):
@@ -38,30 +37,34 @@ def _bounded(statement: Statement) -> bool:
     )
 
 
-def _bounds(test: Comparison) -> bool:
+def _bounds(test: ConditionTest) -> bool:
     if test.key in _NO_BOUND or (test.holds_without and test.key not in _ALWAYS_THERE):
         return False
-    return test.negative or test.bare == "Null" or narrow(test.key, test.bare, test.values.words)
+    return (
+        test.negative
+        or test.base_operator == "Null"
+        or is_narrow(test.key, test.base_operator, test.values.words)
+    )
 
 
-def _action(action: Node, statement: Statement) -> Iterator[Said]:
+def _action(action: Node, statement: Statement) -> Iterator[Issue]:
     pattern = str(action.content)
     if pattern in ("*", "*:*"):
         return
     for table in (ESCALATING, REVEALING):
         for item in statement.resources.all:
-            found = first_danger(pattern, table, str(item.content))
+            found = most_dangerous_action(pattern, table, str(item.content))
             if found is not None:
-                yield _issue(action, item, found, grave=table is ESCALATING)
+                yield _issue(action, item, found, severe=table is ESCALATING)
                 return
 
 
-def _issue(action: Node, resource: Node, found: tuple[str, str], *, grave: bool) -> Said:
+def _issue(action: Node, resource: Node, found: tuple[str, str], *, severe: bool) -> Issue:
     pattern, (name, why) = str(action.content), found
     what = f"`{pattern}`" if pattern.lower() == name.lower() else f"`{pattern}` ({name})"
     whole = not str(resource.content).strip("*")
-    where = "every resource" if whole else f"`{shown(resource.content)}`"
-    return Said(f"{what} is allowed on {where}: {why}", action, grave=grave)
+    where = "every resource" if whole else f"`{display_text(resource.content)}`"
+    return Issue(f"{what} is allowed on {where}: {why}", action, severe=severe)
 
 
 RULE = Rule(
@@ -71,7 +74,7 @@ RULE = Rule(
     "example, by starting an instance with an administrator role.",
     fix="Restrict `Resource` to the roles, keys or secrets that are needed, or add a condition.",
     severity=Severity.ERROR,
-    **for_policies(_judge, Severity.ERROR),
+    **policy_rule(_judge, Severity.ERROR),
     bad="""\
 resource "aws_iam_role_policy" "deploy" {
   role = "deploy"

@@ -2,22 +2,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.to_findings import for_policies
+from holdfast.checks.iam.collect import policy_rule
+from holdfast.checks.iam.document import Issue
+from holdfast.checks.iam.policies import IamPolicy
 from holdfast.checks.model.interface import Rule, Severity
 
 
-def _judge(policy: Policy) -> Iterator[Said]:
+def _judge(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds:
         return
     for statement in policy.statements:
         if not statement.allows:
             continue
         if statement.not_action is not None:
-            yield Said("every action except those listed is allowed (`NotAction`)", statement.not_action)
+            yield Issue("every action except those listed is allowed (`NotAction`)", statement.not_action)
         if statement.not_resource is not None:
-            yield Said(
+            yield Issue(
                 "every resource except those listed is covered (`NotResource`)", statement.not_resource
             )
 
@@ -38,7 +38,7 @@ RULE = Rule(
     fix="List what is allowed in `Action` and `Resource`; use `NotAction` and `NotResource` only with "
     "`Deny`.",
     severity=Severity.WARNING,
-    **for_policies(_judge, Severity.WARNING),
+    **policy_rule(_judge, Severity.WARNING),
     bad=_BAD,
     good=_BAD.replace("statement {\n", 'statement {\n    effect      = "Deny"\n'),
 )

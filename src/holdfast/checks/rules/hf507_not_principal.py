@@ -2,16 +2,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.to_findings import for_policies
+from holdfast.checks.iam.collect import policy_rule
+from holdfast.checks.iam.document import Issue
+from holdfast.checks.iam.policies import IamPolicy
 from holdfast.checks.model.interface import Rule, Severity
 
 
-def _judge(policy: Policy) -> Iterator[Said]:
+def _judge(policy: IamPolicy) -> Iterator[Issue]:
     for statement in policy.statements:
         if statement.allows and statement.not_principal is not None:
-            yield Said("everyone except those listed is allowed (`NotPrincipal`)", statement.not_principal)
+            yield Issue("everyone except those listed is allowed (`NotPrincipal`)", statement.not_principal)
 
 
 _BAD = """\
@@ -33,7 +33,7 @@ RULE = Rule(
     why="Everyone except the listed principals is allowed, including people without an AWS account.",
     fix="List who is allowed in `Principal`.",
     severity=Severity.ERROR,
-    **for_policies(_judge, Severity.ERROR),
+    **policy_rule(_judge, Severity.ERROR),
     bad=_BAD,
     good=_BAD.replace("not_principals", "principals").replace("guest", "reader"),
 )

@@ -3,11 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.condition_scope import narrow
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.statements import Comparison, Statement, covers, is_one_of
-from holdfast.checks.iam.to_findings import for_policies
+from holdfast.checks.iam.collect import policy_rule
+from holdfast.checks.iam.condition_scope import is_narrow
+from holdfast.checks.iam.document import Issue
+from holdfast.checks.iam.policies import IamPolicy
+from holdfast.checks.iam.statements import ConditionTest, Statement, covers, is_one_of
 from holdfast.checks.model.interface import Rule, Severity
 
 NARROWING: Final = (
@@ -26,39 +26,39 @@ _OF_SERVICES: Final = ("aws:principalisawsservice", "aws:viaawsservice")
 _EVERYONE: Final = ("", "AWS", "CanonicalUser", "Service")
 
 
-def _judge(policy: Policy) -> Iterator[Said]:
+def _judge(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds or policy.kind.names_principals is False:
         return
     for statement in policy.statements:
-        if not statement.allows or statement.conditions.narrowed(*NARROWING):
+        if not statement.allows or statement.conditions.restricts(*NARROWING):
             continue
         if any(_revokes(other, statement) for other in policy.statements):
             continue
         for who in statement.principals:
             if who.name == "*" and who.type in _EVERYONE:
-                yield Said(f"{policy.kind} allows everyone, and no condition restricts it", who.at)
+                yield Issue(f"{policy.kind} allows everyone, and no condition restricts it", who.at)
 
 
 def _revokes(other: Statement, allowed: Statement) -> bool:
     """Whether a `Deny` revokes what is allowed, except for callers named in its conditions."""
     denies = not other.allows and other.sure and other.node.fields.get("Effect") is not None
-    if not (denies and other.by_everyone and other.conditions.tests) or other.conditions.unsure:
+    if not (denies and other.allows_everyone and other.conditions.tests) or other.conditions.unsure:
         return False
     tests = [test for test in other.conditions.tests if test.key not in _OF_SERVICES]
     return bool(tests) and all(map(_excepts, tests)) and _covers(other, allowed)
 
 
-def _excepts(test: Comparison) -> bool:
+def _excepts(test: ConditionTest) -> bool:
     """Whether it is true for everyone except identified callers or networks."""
     whom = test.negative and ":" not in test.operator and is_one_of(test.key, NARROWING)
-    return whom and narrow(test.key, test.bare.replace("Not", ""), test.values.words)
+    return whom and is_narrow(test.key, test.base_operator.replace("Not", ""), test.values.words)
 
 
 def _covers(other: Statement, allowed: Statement) -> bool:
     actions, resources = allowed.actions, allowed.resources
-    if actions.unsure or not all(map(other.acts, actions.words)) or allowed.not_action is not None:
+    if actions.unsure or not all(map(other.matching_action, actions.words)) or allowed.not_action is not None:
         return False
-    if other.on_everything is not None:
+    if other.any_resource is not None:
         return True
     patterns = [str(item.content) for item in other.resources.all]
     return all(any(covers(pattern, str(item.content)) for pattern in patterns) for item in resources.all)
@@ -87,7 +87,7 @@ RULE = Rule(
     fix="List the accounts or roles, or add a condition on `aws:PrincipalOrgID`, `aws:SourceArn` or "
     "`aws:SourceVpce`.",
     severity=Severity.ERROR,
-    **for_policies(_judge, Severity.ERROR),
+    **policy_rule(_judge, Severity.ERROR),
     bad=_BAD,
     good=_BAD.replace(
         '/*"\n', '/*"\n      Condition = { StringEquals = { "aws:PrincipalOrgID" = "o-a1b2c3d4e5" } }\n'

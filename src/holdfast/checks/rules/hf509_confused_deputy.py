@@ -3,12 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.document import HOLE, shown
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.policy_types import Kind
-from holdfast.checks.iam.statements import Statement, Who
-from holdfast.checks.iam.to_findings import for_policies
+from holdfast.checks.iam.collect import policy_rule
+from holdfast.checks.iam.document import HOLE, Issue, display_text
+from holdfast.checks.iam.policies import IamPolicy
+from holdfast.checks.iam.policy_types import PolicyKind
+from holdfast.checks.iam.statements import PrincipalName, Statement
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.kernel.patterns import pattern
 
@@ -29,36 +28,42 @@ _LOGS_OF_BALANCERS: Final = "logdelivery.elasticloadbalancing."
 _OF_ONE_ACCOUNT = pattern(rf".*/AWSLogs/(?:[0-9]{{12}}|{HOLE}.*?)/.*")
 
 
-def _judge(policy: Policy) -> Iterator[Said]:
+def _judge(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds or policy.kind.names_principals is False:
         return
     for statement in policy.statements:
         kind = _kind(policy.kind, statement)
-        guards = (*_SENDER, *_SENDER_OF_KEYS) if kind is Kind.KEY else _SENDER
-        if statement.allows and not statement.conditions.narrowed(*guards):
+        guards = (*_SENDER, *_SENDER_OF_KEYS) if kind is PolicyKind.KEY else _SENDER
+        if statement.allows and not statement.conditions.restricts(*guards):
             yield from _services(statement, kind)
 
 
-def _kind(kind: Kind, statement: Statement) -> Kind:
+def _kind(kind: PolicyKind, statement: Statement) -> PolicyKind:
     """If the kind of a policy is unclear, each statement determines its own."""
-    if kind is not Kind.UNCLEAR:
+    if kind is not PolicyKind.UNCLEAR:
         return kind
     words = statement.actions.words
-    return Kind.TRUST if words and all(word.lower().startswith("sts:") for word in words) else Kind.RESOURCE
+    return (
+        PolicyKind.TRUST
+        if words and all(word.lower().startswith("sts:") for word in words)
+        else PolicyKind.RESOURCE
+    )
 
 
-def _services(statement: Statement, kind: Kind) -> Iterator[Said]:
+def _services(statement: Statement, kind: PolicyKind) -> Iterator[Issue]:
     for who in statement.principals:
         if who.type != "Service" or who.name in ("*", HOLE):
             continue
-        sent = kind is not Kind.TRUST or who.name.partition(".")[0] in _SENT
+        sent = kind is not PolicyKind.TRUST or who.name.partition(".")[0] in _SENT
         if sent and not _writes_own_logs(who, statement):
-            yield Said(
-                f"`{shown(who.name)}` is allowed for every account", who.at, grave=kind is not Kind.TRUST
+            yield Issue(
+                f"`{display_text(who.name)}` is allowed for every account",
+                who.at,
+                severe=kind is not PolicyKind.TRUST,
             )
 
 
-def _writes_own_logs(who: Who, statement: Statement) -> bool:
+def _writes_own_logs(who: PrincipalName, statement: Statement) -> bool:
     """Load balancers only write logs below their own account id."""
     places = statement.resources.all
     return who.name.startswith(_LOGS_OF_BALANCERS) and all(
@@ -88,7 +93,7 @@ RULE = Rule(
     "write to this bucket, send to this queue or use this key.",
     fix="Add a condition on `aws:SourceArn` or `aws:SourceAccount`.",
     severity=Severity.WARNING,
-    **for_policies(_judge, Severity.WARNING),
+    **policy_rule(_judge, Severity.WARNING),
     bad=_BAD,
     good=_BAD.replace(
         '"*"\n', '"*"\n      Condition = { StringEquals = { "aws:SourceAccount" = "111122223333" } }\n'

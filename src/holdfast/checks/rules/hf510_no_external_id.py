@@ -3,13 +3,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.iam.arns import account_in
-from holdfast.checks.iam.collect import files_beside, of_module, of_variables
-from holdfast.checks.iam.issue import Said
+from holdfast.checks.iam.collect import (
+    finding_from_issue,
+    policies_of_module,
+    policies_of_variables,
+    policy_files,
+)
+from holdfast.checks.iam.document import Issue
 from holdfast.checks.iam.ownership import own_accounts
 from holdfast.checks.iam.policies import Policies
-from holdfast.checks.iam.policy_types import Kind
+from holdfast.checks.iam.policy_types import PolicyKind
 from holdfast.checks.iam.statements import Statement
-from holdfast.checks.iam.to_findings import found
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 
@@ -17,17 +21,17 @@ _OWN = ("aws:principalorgid", "aws:principalorgpaths")
 
 
 def _in_code(module: Module) -> Iterator[CheckResult]:
-    yield from _check(of_module(module), module.checkout)
+    yield from _check(policies_of_module(module), module.checkout)
 
 
 def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
-    yield from _check(of_variables(variables), variables.checkout)
+    yield from _check(policies_of_variables(variables), variables.checkout)
 
 
 def _check(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
     own = own_accounts(checkout)
-    for policy in policies.found:
-        if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
+    for policy in policies.policies:
+        if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
             continue
         issues = [issues for statement in policy.statements for issues in _foreign_accounts(statement, own)]
         if issues and not own:
@@ -35,18 +39,18 @@ def _check(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
             yield Skipped(reason=reason, file=policy.file)
             continue
         for issue in issues:
-            yield found(policy, issue, Severity.WARNING)
+            yield finding_from_issue(policy, issue, Severity.WARNING)
 
 
-def _foreign_accounts(statement: Statement, own: frozenset[str]) -> Iterator[Said]:
-    if not statement.allows or statement.acts("sts:AssumeRole") is None:
+def _foreign_accounts(statement: Statement, own: frozenset[str]) -> Iterator[Issue]:
+    if not statement.allows or statement.matching_action("sts:AssumeRole") is None:
         return
-    if statement.conditions.narrowed("sts:externalid", *_OWN):
+    if statement.conditions.restricts("sts:externalid", *_OWN):
         return
     for who in statement.principals:
         account = account_in(who.name) if who.type == "AWS" else None
         if account is not None and account not in own:
-            yield Said(f"the account {account} is not yours, and no external id is required", who.at)
+            yield Issue(f"the account {account} is not yours, and no external id is required", who.at)
 
 
 RULE = Rule(
@@ -59,7 +63,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=_in_code,
     variables=_in_variables,
-    extra_files=files_beside,
+    extra_files=policy_files,
     more="""\
 Your accounts are those of the stacks (`account`, the role in `credentials`, a variable `account_id`) and
 those listed in the configuration:

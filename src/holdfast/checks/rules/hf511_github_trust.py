@@ -3,14 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.arns import wild
-from holdfast.checks.iam.document import HOLE
-from holdfast.checks.iam.github import ASSUMES, AUDIENCES, HOST, host_of, width
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.policy_types import Kind
-from holdfast.checks.iam.statements import Comparison, Conditions, Statement
-from holdfast.checks.iam.to_findings import for_policies
+from holdfast.checks.iam.arns import has_wildcard
+from holdfast.checks.iam.collect import policy_rule
+from holdfast.checks.iam.document import HOLE, Issue
+from holdfast.checks.iam.github import ASSUMES, AUDIENCES, HOST, github_host, subject_scope
+from holdfast.checks.iam.policies import IamPolicy
+from holdfast.checks.iam.policy_types import PolicyKind
+from holdfast.checks.iam.statements import Conditions, ConditionTest, Statement
 from holdfast.checks.model.interface import Rule, Severity
 
 _REPOSITORY: Final = ("repository", "repository_id", "job_workflow_ref")
@@ -20,8 +19,8 @@ _ALWAYS: Final = ("aud", "iss")
 """Every token has them, and AWS compares them with the provider: such a condition adds little."""
 
 
-def _judge(policy: Policy) -> Iterator[Said]:
-    if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
+def _judge(policy: IamPolicy) -> Iterator[Issue]:
+    if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
         return
     for statement in policy.statements:
         host = _host(statement)
@@ -31,43 +30,43 @@ def _judge(policy: Policy) -> Iterator[Said]:
 
 def _host(statement: Statement) -> str | None:
     named = (who.name for who in statement.principals if who.type == "Federated")
-    return host_of(named, (test.key for test in statement.conditions.tests))
+    return github_host(named, (test.key for test in statement.conditions.tests))
 
 
-def _statement(statement: Statement, host: str) -> Iterator[Said]:
+def _statement(statement: Statement, host: str) -> Iterator[Issue]:
     actions = statement.actions
-    if actions.known and not actions.unsure and statement.acts(ASSUMES) is None:
-        yield Said(f"GitHub jobs need `{ASSUMES}`, which is not allowed", actions.known[0])
+    if actions.known and not actions.unsure and statement.matching_action(ASSUMES) is None:
+        yield Issue(f"GitHub jobs need `{ASSUMES}`, which is not allowed", actions.known[0])
     tests = _claims(statement.conditions, host)
     for claim, test in tests:
         if test.holds_without:
             message = f"`{test.operator}` on `{host}:{claim}` is also true if the token has no such claim"
-            yield Said(message, test.at, grave=claim not in _ALWAYS)
+            yield Issue(message, test.at, severe=claim not in _ALWAYS)
     yield from _audience(statement, tests, host)
     yield from _subject(statement, tests, host)
 
 
-def _claims(conditions: Conditions, host: str) -> list[tuple[str, Comparison]]:
+def _claims(conditions: Conditions, host: str) -> list[tuple[str, ConditionTest]]:
     """The conditions on the token; a key with an unknown prefix (`${local.host}:sub`) counts too."""
     found = ((*test.key.rpartition(":"), test) for test in conditions.tests)
     return [(claim, test) for start, _, claim, test in found if start == host or HOLE in start]
 
 
-Claims = list[tuple[str, Comparison]]
+Claims = list[tuple[str, ConditionTest]]
 
 
-def _audience(statement: Statement, tests: Claims, host: str) -> Iterator[Said]:
+def _audience(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
     asked = [test for claim, test in tests if claim == "aud"]
     if not asked and not statement.conditions.unsure:
-        yield Said(f"no condition on `{host}:aud`", statement.at, grave=False)
+        yield Issue(f"no condition on `{host}:aud`", statement.at, severe=False)
     for test in asked:
         for value in test.values.known if test.demands else ():
             text = str(value.content)
             if text not in AUDIENCES and not ("://" in text and "*" not in text):
-                yield Said(f"the audience is `{text}`, not `sts.amazonaws.com`", value, grave=False)
+                yield Issue(f"the audience is `{text}`, not `sts.amazonaws.com`", value, severe=False)
 
 
-def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Said]:
+def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
     asked = [test for claim, test in tests if claim == "sub"]
     demanded = [test for test in asked if test.demands]
     by_repository = any(claim in _REPOSITORY and _is_bound(test) for claim, test in tests)
@@ -77,31 +76,33 @@ def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Said]:
         yield _unrestricted(statement, asked, host, by_owner=by_owner)
     for test in demanded:
         for value in test.values.all:
-            grave, mild, never = width(str(value.content), patterns=test.patterns)
-            if grave is not None or never is not None:
-                yield Said(grave or never or "", value)
+            severe, mild, never = subject_scope(str(value.content), patterns=test.patterns)
+            if severe is not None or never is not None:
+                yield Issue(severe or never or "", value)
             elif mild is not None and not by_repository:
-                yield Said(mild, value, grave=False)
+                yield Issue(mild, value, severe=False)
 
 
-def _unrestricted(statement: Statement, asked: list[Comparison], host: str, *, by_owner: bool) -> Said:
+def _unrestricted(statement: Statement, asked: list[ConditionTest], host: str, *, by_owner: bool) -> Issue:
     if by_owner:
-        return Said("every repository of the owner can assume this role", statement.at, grave=False)
+        return Issue("every repository of the owner can assume this role", statement.at, severe=False)
     if host != HOST:
         whose = f"every repository of the enterprise {host.rpartition('/')[2]}"
-        return Said(f"no condition on `{host}:sub`: {whose} can assume this role", statement.at, grave=False)
+        return Issue(
+            f"no condition on `{host}:sub`: {whose} can assume this role", statement.at, severe=False
+        )
     if asked:
         message = (
             f"`{asked[0].operator}` on `{host}:sub` restricts nothing: any repository can assume this role"
         )
-        return Said(message, asked[0].at)
-    return Said(f"no condition on `{host}:sub`: any GitHub repository can assume this role", statement.at)
+        return Issue(message, asked[0].at)
+    return Issue(f"no condition on `{host}:sub`: any GitHub repository can assume this role", statement.at)
 
 
-def _is_bound(test: Comparison) -> bool:
+def _is_bound(test: ConditionTest) -> bool:
     """Whether it must be true and names the owner of the repository."""
     whose = (word.partition("/")[0] for word in test.values.words)
-    return test.demands and not (test.patterns and any(wild(owner) for owner in whose))
+    return test.demands and not (test.patterns and any(has_wildcard(owner) for owner in whose))
 
 
 RULE = Rule(
@@ -113,7 +114,7 @@ RULE = Rule(
     fix="Add `StringEquals` on `token.actions.githubusercontent.com:aud` (`sts.amazonaws.com`) and `…:sub` "
     "(`repo:OWNER/REPO:environment:NAME`, for newer repositories `repo:OWNER@ID/REPO@ID:…`).",
     severity=Severity.ERROR,
-    **for_policies(_judge, Severity.ERROR),
+    **policy_rule(_judge, Severity.ERROR),
     bad="""\
 resource "aws_iam_role" "deploy" {
   assume_role_policy = jsonencode({

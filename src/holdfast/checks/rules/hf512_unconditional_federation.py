@@ -4,15 +4,14 @@ import fnmatch
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.iam.arns import wild
-from holdfast.checks.iam.condition_scope import narrow
-from holdfast.checks.iam.document import HOLE
-from holdfast.checks.iam.github import host_of
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.policies import Policy
-from holdfast.checks.iam.policy_types import Kind
-from holdfast.checks.iam.statements import Comparison, Conditions, Who
-from holdfast.checks.iam.to_findings import for_policies
+from holdfast.checks.iam.arns import has_wildcard
+from holdfast.checks.iam.collect import policy_rule
+from holdfast.checks.iam.condition_scope import is_narrow
+from holdfast.checks.iam.document import HOLE, Issue
+from holdfast.checks.iam.github import github_host
+from holdfast.checks.iam.policies import IamPolicy
+from holdfast.checks.iam.policy_types import PolicyKind
+from holdfast.checks.iam.statements import Conditions, ConditionTest, PrincipalName
 from holdfast.checks.model.interface import Rule, Severity
 
 _MULTI_TENANT: Final = ("agent.buildkite.com", "app.terraform.io", "gitlab.com")
@@ -36,53 +35,55 @@ _ANONYMOUS: Final = (
 _PODS: Final = "system:serviceaccount:"
 
 
-def _judge(policy: Policy) -> Iterator[Said]:
-    if policy.kind not in (Kind.TRUST, Kind.UNCLEAR):
+def _judge(policy: IamPolicy) -> Iterator[Issue]:
+    if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
         return
     for statement in policy.statements:
         if not statement.allows or statement.conditions.unsure:
             continue
         keys = [test.key for test in statement.conditions.tests]
         for who in statement.principals:
-            of_github = host_of((who.name,), keys if HOLE in who.name else ()) is not None
+            of_github = github_host((who.name,), keys if HOLE in who.name else ()) is not None
             if who.type == "Federated" and not of_github:
                 yield from _allowed(who, statement.conditions)
 
 
-def _allowed(who: Who, conditions: Conditions) -> Iterator[Said]:
+def _allowed(who: PrincipalName, conditions: Conditions) -> Iterator[Issue]:
     demands = [
         test
         for test in conditions.tests
-        if test.demands and test.key not in _ANONYMOUS and narrow(test.key, test.bare, test.values.words)
+        if test.demands
+        and test.key not in _ANONYMOUS
+        and is_narrow(test.key, test.base_operator, test.values.words)
     ]
     host = who.name.rpartition("oidc-provider/")[2].lower()
     by_others = [test for test in demands if test.key.rpartition(":")[2] != "aud"]
     if not demands:
-        yield Said("everyone known to this provider is allowed: no condition restricts it", who.at)
+        yield Issue("everyone known to this provider is allowed: no condition restricts it", who.at)
     elif host in _MULTI_TENANT and not any(_names_owner(test) for test in by_others):
-        yield Said(
+        yield Issue(
             f"every pipeline of {host}, of any company, is allowed: no condition names the owner", who.at
         )
     elif host in _APPLICATIONS and not any(test.key.rpartition(":")[2] in _WHICH for test in demands):
-        yield Said(f"the users of any application of {host} are allowed: restrict `aud` to yours", who.at)
+        yield Issue(f"the users of any application of {host} are allowed: restrict `aud` to yours", who.at)
     else:
         yield from _single_tenant(who, host, by_others)
 
 
-def _names_owner(test: Comparison) -> bool:
+def _names_owner(test: ConditionTest) -> bool:
     """`project_path:acme/*` does, `project_path:*` and `organization:*:project:infra` do not."""
-    return not any(wild(word.partition(":")[2][:1]) for word in test.values.words)
+    return not any(has_wildcard(word.partition(":")[2][:1]) for word in test.values.words)
 
 
-def _single_tenant(who: Who, host: str, by_others: list[Comparison]) -> Iterator[Said]:
+def _single_tenant(who: PrincipalName, host: str, by_others: list[ConditionTest]) -> Iterator[Issue]:
     whole = next((whom for pattern, whom in _OF_ONE if fnmatch.fnmatchcase(host, pattern)), None)
     if whole is not None and not by_others:
-        yield Said(f"{whole} is allowed: the audience does not restrict it", who.at, grave=False)
+        yield Issue(f"{whole} is allowed: the audience does not restrict it", who.at, severe=False)
     for test in by_others:
         for value in test.values.known:
             namespace = str(value.content).removeprefix(_PODS)
-            if test.patterns and namespace != value.content and wild(namespace[:1]):
-                yield Said(f"`{value.content}`: pods of every namespace are allowed", value, grave=False)
+            if test.patterns and namespace != value.content and has_wildcard(namespace[:1]):
+                yield Issue(f"`{value.content}`: pods of every namespace are allowed", value, severe=False)
 
 
 _BAD = """\
@@ -103,7 +104,7 @@ RULE = Rule(
     why="A provider issues tokens for all its users, pods or pipelines, often also for other companies.",
     fix="Add a condition on its claims: `…:aud` and `…:sub` (OpenID Connect), or `SAML:aud`.",
     severity=Severity.ERROR,
-    **for_policies(_judge, Severity.ERROR),
+    **policy_rule(_judge, Severity.ERROR),
     bad=_BAD,
     good=_BAD.replace(
         "    }\n  }\n",

@@ -4,14 +4,17 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from holdfast.checks.iam.arns import ACCOUNT, PARTITIONS, arn_of, partition_of
-from holdfast.checks.iam.collect import files_beside, of_module, of_variables
-from holdfast.checks.iam.document import Node, shown
-from holdfast.checks.iam.issue import Said
-from holdfast.checks.iam.ownership import account_of_checked, accounts_of_all
+from holdfast.checks.iam.arns import ACCOUNT, PARTITIONS, parse_arn, partition_of
+from holdfast.checks.iam.collect import (
+    finding_from_issue,
+    policies_of_module,
+    policies_of_variables,
+    policy_files,
+)
+from holdfast.checks.iam.document import Issue, Node, display_text
+from holdfast.checks.iam.ownership import checked_stack_account, environment_accounts
 from holdfast.checks.iam.policies import Policies
 from holdfast.checks.iam.statements import Statement
-from holdfast.checks.iam.to_findings import found
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import CheckedStack, VariablesFile
 
@@ -28,7 +31,7 @@ def _in_stack(stack: CheckedStack) -> Iterator[CheckResult]:
     own = _identity_of(stack)
     unknown = False
     for folder in folders:
-        for answer in _check(of_module(stack.checkout.module(folder)), own, stack):
+        for answer in _check(policies_of_module(stack.checkout.module(folder)), own, stack):
             unknown = unknown or isinstance(answer, Skipped)
             if not isinstance(answer, Skipped):
                 yield answer
@@ -38,7 +41,7 @@ def _in_stack(stack: CheckedStack) -> Iterator[CheckResult]:
 
 def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
     for stack in variables.stacks:
-        yield from _check(of_variables(variables), _identity_of(stack), stack)
+        yield from _check(policies_of_variables(variables), _identity_of(stack), stack)
 
 
 def _account_unknown(stack: CheckedStack) -> Skipped:
@@ -47,7 +50,7 @@ def _account_unknown(stack: CheckedStack) -> Skipped:
 
 
 def _identity_of(stack: CheckedStack) -> _StackIdentity:
-    every, own = accounts_of_all(stack.checkout), stack.stack.environment
+    every, own = environment_accounts(stack.checkout), stack.stack.environment
     others = {
         number: environment
         for environment, number in every
@@ -56,23 +59,23 @@ def _identity_of(stack: CheckedStack) -> _StackIdentity:
     same = {number for environment, number in every if environment == own}
     region = stack.stack.region
     return _StackIdentity(
-        account_of_checked(stack),
+        checked_stack_account(stack),
         partition_of(region) if region else None,
         {number: name for number, name in others.items() if number not in same},
     )
 
 
 def _check(policies: Policies, own: _StackIdentity, stack: CheckedStack) -> Iterator[CheckResult]:
-    for policy in policies.found:
+    for policy in policies.policies:
         for statement in policy.statements:
             for answer in _statement(statement, own):
                 if answer is None:
                     yield _account_unknown(stack)
                 else:
-                    yield found(policy, answer, Severity.WARNING, stack.name)
+                    yield finding_from_issue(policy, answer, Severity.WARNING, stack.name)
 
 
-def _statement(statement: Statement, own: _StackIdentity) -> Iterator[Said | None]:
+def _statement(statement: Statement, own: _StackIdentity) -> Iterator[Issue | None]:
     """None: the document names an account, but the stack's own is not known."""
     crossing = any(word.lower().startswith("sts:") for word in statement.actions.words)
     for item in statement.resources.all:
@@ -83,31 +86,36 @@ def _statement(statement: Statement, own: _StackIdentity) -> Iterator[Said | Non
         if own.account is None:
             yield None
         else:
-            yield Said(
-                f"`{shown(item.content)}` belongs to account {account}; the stack's is {own.account}", item
+            yield Issue(
+                f"`{display_text(item.content)}` belongs to account {account}; the stack's is {own.account}",
+                item,
             )
     for who in statement.principals:
         yield from _partition(who.at, own)
         account = _account(who.at)
         if statement.allows and account in own.others and account != own.account:
-            yield Said(f"`{shown(who.at.content)}` belongs to the environment {own.others[account]}", who.at)
+            yield Issue(
+                f"`{display_text(who.at.content)}` belongs to the environment {own.others[account]}", who.at
+            )
     for test in statement.conditions.tests:
         for item in test.values.all:
             yield from _partition(item, own)
 
 
-def _partition(item: Node, own: _StackIdentity) -> Iterator[Said]:
-    arn = arn_of(str(item.content))
+def _partition(item: Node, own: _StackIdentity) -> Iterator[Issue]:
+    arn = parse_arn(str(item.content))
     if arn is None or own.partition is None or arn.partition not in PARTITIONS:
         return
     if arn.partition != own.partition:
-        message = f"`{shown(item.content)}` is in partition {arn.partition}; the stack's is {own.partition}"
-        yield Said(message, item)
+        message = (
+            f"`{display_text(item.content)}` is in partition {arn.partition}; the stack's is {own.partition}"
+        )
+        yield Issue(message, item)
 
 
 def _is_published(item: Node, account: str, own: _StackIdentity) -> bool:
     """Lambda layers and images that others publish belong to their account."""
-    arn = arn_of(str(item.content))
+    arn = parse_arn(str(item.content))
     layer = arn is not None and arn.service == "lambda" and arn.resource.startswith("layer:")
     image = arn is not None and arn.service == "ecr" and account in _IMAGES
     return (layer or image) and account not in own.others
@@ -119,7 +127,7 @@ _IMAGES = frozenset(("602401143452", "763104351884"))
 
 def _account(item: Node) -> str | None:
     text = str(item.content)
-    arn = arn_of(text)
+    arn = parse_arn(text)
     account = arn.account if arn is not None else text
     return account if ACCOUNT.fullmatch(account) else None
 
@@ -134,7 +142,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     stack=_in_stack,
     variables=_in_variables,
-    extra_files=files_beside,
+    extra_files=policy_files,
     more="""\
 The stack's account is its `account` if that is a number, otherwise its entry in `checks.accounts`, the
 account of the role in `credentials`, or a variable `account_id`. The partition is that of its region.

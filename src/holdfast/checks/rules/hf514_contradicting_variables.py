@@ -3,14 +3,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.iam.arns import ACCOUNT
-from holdfast.checks.iam.ownership import VARIABLES, account_of
+from holdfast.checks.iam.ownership import VARIABLES, stack_account
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.kernel.errors import Place
 
 
 def _check(stack: CheckedStack) -> Iterator[Finding]:
-    number = account_of(stack.checkout, stack.stack)
+    number = stack_account(stack.checkout, stack.stack)
     expected = {
         "account": stack.stack.account,
         "aws_account": stack.stack.account,

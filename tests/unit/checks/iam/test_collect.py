@@ -7,11 +7,12 @@ import json
 import pytest
 from checks_made import checkout
 
-from holdfast.checks.iam.collect import of_module, of_variables
-from holdfast.checks.iam.document import Node, known_throughout, spread
-from holdfast.checks.iam.grammar import grammar
-from holdfast.checks.iam.policies import Policies, Policy
-from holdfast.checks.iam.policy_types import Kind, guess
+from holdfast.checks.iam.collect import policies_of_module, policies_of_variables
+from holdfast.checks.iam.document import Node, flatten, is_fully_known
+from holdfast.checks.iam.grammar import grammar_issues
+from holdfast.checks.iam.policies import IamPolicy, Policies
+from holdfast.checks.iam.policy_types import PolicyKind as Kind
+from holdfast.checks.iam.policy_types import guess_use
 
 HEREDOC = """\
 resource "aws_iam_role" "a" {
@@ -40,15 +41,15 @@ TRUST = (
 
 def policies(code: str, **files: str) -> Policies:
     made = checkout({"main.tf": code, **{name.replace("__", "."): text for name, text in files.items()}})
-    return of_module(made.module("."))
+    return policies_of_module(made.module("."))
 
 
-def only(found: Policies) -> Policy:
-    (one,) = found.found
+def only(found: Policies) -> IamPolicy:
+    (one,) = found.policies
     return one
 
 
-def statement(policy: Policy, index: int = 0) -> Node:
+def statement(policy: IamPolicy, index: int = 0) -> Node:
     listed = policy.document.fields.get("Statement")
     assert listed is not None
     return listed.items[index]
@@ -66,8 +67,8 @@ def test_a_heredoc_has_its_own_lines_and_holes() -> None:
     assert condition is not None
     assert effect.line == 7
     assert not action.known
-    assert known_throughout(condition)
-    assert list(grammar(policy.document, policy.kind, policy.text)) == []
+    assert is_fully_known(condition)
+    assert list(grammar_issues(policy.document, policy.kind, policy.text)) == []
 
 
 def test_jsonencode_keeps_the_places_of_its_parts() -> None:
@@ -107,7 +108,7 @@ def test_both_sides_of_a_condition_are_looked_at() -> None:
         'resource "aws_iam_policy" "a" {\n  policy = var.b ? jsonencode({ Statement = [] }) : '
         "jsonencode({ Statement = [{}] })\n}\n"
     )
-    assert len(policies(code).found) == 2
+    assert len(policies(code).policies) == 2
 
 
 def test_a_file_is_found_by_its_use_and_not_again_by_its_name() -> None:
@@ -141,7 +142,7 @@ def test_a_template_file_has_holes() -> None:
 def test_what_only_terraform_knows_is_said_to_be_unseen(expression: str) -> None:
     """Never a finding, never silence."""
     found = policies(f'resource "aws_iam_role_policy" "a" {{\n  policy = {expression}\n}}\n')
-    assert found == Policies(untold=(("main.tf", "aws_iam_role_policy.a"),))
+    assert found == Policies(unresolved=(("main.tf", "aws_iam_role_policy.a"),))
 
 
 def test_an_argument_that_is_missing_or_null_is_nothing() -> None:
@@ -155,9 +156,9 @@ def test_an_argument_that_is_missing_or_null_is_nothing() -> None:
 def test_text_that_is_no_json_is_broken_unless_a_hole_may_be_why() -> None:
     """A hole may hold anything, half an object too."""
     code = 'resource "aws_iam_policy" "a" {\n  policy = "{ %s"\n}\n'
-    (wrong,) = policies(code % "oops").broken
-    assert wrong.malformed.line == 2
-    assert policies(code % "${var.a}").broken == ()
+    (wrong,) = policies(code % "oops").malformed
+    assert wrong.error.line == 2
+    assert policies(code % "${var.a}").malformed == ()
 
 
 DATA = """\
@@ -200,7 +201,7 @@ def test_a_data_source_is_the_document_that_it_makes() -> None:
     assert resource is not None
     assert (effect.text, action.text, action.line) == ("Allow", "s3:GetObject", 4)
     assert resource.text == "arn:aws:s3:::a/${aws:username}/*"
-    (dynamic,) = spread(statement(policy, 1))
+    (dynamic,) = flatten(statement(policy, 1))
     made = dynamic.fields.get("Action")
     assert made is not None
     assert not made.known
@@ -217,7 +218,7 @@ def test_a_data_source_in_json_syntax_is_the_same() -> None:
         }
     }
     made = checkout({"main.tf.json": json.dumps(code)})
-    fields = statement(only(of_module(made.module(".")))).fields
+    fields = statement(only(policies_of_module(made.module(".")))).fields
     action, who = fields.get("Action"), fields.get("Principal")
     assert action is not None
     assert who is not None
@@ -246,8 +247,8 @@ def test_json_beside_a_variables_file_and_named_by_it() -> None:
         },
         config=CONFIG,
     )
-    found = of_variables(made.variables_files[0])
-    assert {one.file: one.kind for one in found.found} == {
+    found = policies_of_variables(made.variables_files[0])
+    assert {one.file: one.kind for one in found.policies} == {
         "policies/one.json": Kind.TRUST,
         "modules/role/two.json": Kind.IDENTITY,
         "live/beside-trust.json": Kind.TRUST,
@@ -258,7 +259,7 @@ def test_a_policy_in_a_variables_file_itself() -> None:
     """A heredoc there has its own lines too."""
     text = f"key_policy = <<EOF\n{TRUST}\nEOF\n"
     made = checkout({"live/a.tfvars": text, "modules/role/main.tf": ""}, config=CONFIG)
-    policy = only(of_variables(made.variables_files[0]))
+    policy = only(policies_of_variables(made.variables_files[0]))
     assert (policy.kind, policy.address, statement(policy).line) == (Kind.KEY, "var.key_policy", 2)
 
 
@@ -273,15 +274,15 @@ def test_a_file_called_a_policy_that_is_no_json_is_broken() -> None:
         },
         config=CONFIG,
     )
-    (wrong,) = of_variables(made.variables_files[0]).broken
-    assert (wrong.file, wrong.malformed.line) == ("live/trust-policy.json", 2)
+    (wrong,) = policies_of_variables(made.variables_files[0]).malformed
+    assert (wrong.file, wrong.error.line) == ("live/trust-policy.json", 2)
 
 
 @pytest.mark.parametrize("content", [b"{", '{"Statement": []}'.encode("utf-16"), b'{"Statement": "\xff"'])
 def test_a_broken_policy_beside_the_code_is_found_too(content: bytes) -> None:
     """Whatever its bytes; a template is no JSON before it is rendered."""
     made = checkout({"main.tf": "", "key-policy.json": content, "policy.json": "{ ${a} }", "b.json": "{"})
-    assert [one.file for one in of_module(made.modules[0]).broken] == ["key-policy.json"]
+    assert [one.file for one in policies_of_module(made.modules[0]).malformed] == ["key-policy.json"]
 
 
 @pytest.mark.parametrize(
@@ -304,8 +305,8 @@ def test_a_broken_policy_beside_the_code_is_found_too(content: bytes) -> None:
 def test_a_kind_is_guessed_by_name_and_by_form(name: str, text: str, kind: Kind) -> None:
     """A name that may mean two things gives way to the form."""
     made = checkout({"live/a.tfvars": "", f"live/{name}": text, "modules/role/main.tf": ""}, config=CONFIG)
-    policy = only(of_variables(made.variables_files[0]))
-    assert guess(name, policy.document).kind is policy.kind is kind
+    policy = only(policies_of_variables(made.variables_files[0]))
+    assert guess_use(name, policy.document).kind is policy.kind is kind
 
 
 def test_what_is_null_in_a_data_source_is_not_there() -> None:
@@ -337,4 +338,4 @@ resource "aws_iam_policy" "a" {
 """
     policy = only(policies(code))
     assert policy.kind is Kind.IDENTITY
-    assert list(grammar(policy.document, policy.kind, policy.text)) == []
+    assert list(grammar_issues(policy.document, policy.kind, policy.text)) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.checks.iam.condition_scope import narrow
+from holdfast.checks.iam.condition_scope import is_narrow
 
 NARROW = (
     ("aws:principalorgid", "StringEquals", "o-a1b2c3d4e5"),
@@ -39,15 +39,15 @@ WIDE = (
 @pytest.mark.parametrize(("key", "operator", "word"), NARROW)
 def test_a_value_that_names_somebody_is_narrow(key: str, operator: str, word: str) -> None:
     """An account, an organization, a bucket, a network."""
-    assert narrow(key, operator, [word])
+    assert is_narrow(key, operator, [word])
 
 
 @pytest.mark.parametrize(("key", "operator", "word"), WIDE)
 def test_a_value_that_everybody_has_is_not_narrow(key: str, operator: str, word: str) -> None:
     """Nor is a list with one such value in it."""
-    assert not narrow(key, operator, ["111122223333", word])
+    assert not is_narrow(key, operator, ["111122223333", word])
 
 
 def test_what_is_not_known_is_taken_for_narrow() -> None:
     """No value is known: nothing is said."""
-    assert narrow("aws:sourcearn", "ArnLike", [])
+    assert is_narrow("aws:sourcearn", "ArnLike", [])

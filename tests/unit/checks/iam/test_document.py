@@ -8,17 +8,17 @@ from holdfast.checks.iam.document import (
     HOLE,
     Malformed,
     Node,
-    compact,
-    known_throughout,
-    plain,
-    read_text,
-    size,
+    encode_json,
+    is_fully_known,
+    node_from_value,
+    policy_size,
+    read_document,
 )
 from holdfast.hcl.reader import UNKNOWN
 
 
 def read(text: str) -> Node:
-    found = read_text(text)
+    found = read_document(text)
     assert isinstance(found, Node)
     return found
 
@@ -33,19 +33,19 @@ def test_every_value_knows_its_place() -> None:
 
 def test_a_document_inside_a_file_counts_from_where_it_begins() -> None:
     """The lines of a heredoc are those of the file."""
-    found = read_text('{\n"a": 1}', line=10, columns=False)
+    found = read_document('{\n"a": 1}', line=10, columns=False)
     assert isinstance(found, Node)
     assert found.fields.get("a") == Node(1, 11, 0)
 
 
 def test_what_is_no_json_has_a_place() -> None:
     """Not a stop."""
-    assert read_text('{\n  "a": 1,,\n}') == Malformed("expecting a key in double quotes", 2, 10)
+    assert read_document('{\n  "a": 1,,\n}') == Malformed("expecting a key in double quotes", 2, 10)
 
 
 def test_nesting_without_end_is_no_stop() -> None:
     """However deep."""
-    assert isinstance(read_text("[" * 100_000), Malformed)
+    assert isinstance(read_document("[" * 100_000), Malformed)
 
 
 def test_a_hole_outside_quotes_is_a_value_that_is_not_known() -> None:
@@ -55,7 +55,7 @@ def test_a_hole_outside_quotes_is_a_value_that_is_not_known() -> None:
     resource = found.fields.get("Resource")
     assert resource is not None
     assert resource.text is None
-    assert not known_throughout(found)
+    assert not is_fully_known(found)
 
 
 def test_a_key_with_a_hole_may_be_any_key() -> None:
@@ -68,10 +68,10 @@ def test_a_key_with_a_hole_may_be_any_key() -> None:
 @pytest.mark.parametrize(("text", "counted"), [("{ }", 2), ('{"a": "b c"}', 10), (f'"{HOLE}x"\r\n\t', 3)])
 def test_white_space_does_not_count(text: str, counted: int) -> None:
     """Nor does what is not known."""
-    assert size(text) == counted
+    assert policy_size(text) == counted
 
 
 def test_compact_is_what_jsonencode_writes() -> None:
     """Without white space, and with other letters as they are."""
-    made = plain({"a": ("é", 1, True, None, UNKNOWN), "b": {"c": 1.5}})
-    assert compact(made) == '{"a":["é",1,true,null,],"b":{"c":1.5}}'
+    made = node_from_value({"a": ("é", 1, True, None, UNKNOWN), "b": {"c": 1.5}})
+    assert encode_json(made) == '{"a":["é",1,true,null,],"b":{"c":1.5}}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.checks.iam.document import HOLE
-from holdfast.checks.iam.github import HOST, Width, host_of, width
+from holdfast.checks.iam.github import HOST, SubjectScope, github_host, subject_scope
 
 FINE = (
     "repo:octo/app:environment:production",
@@ -26,13 +26,13 @@ FINE = (
 @pytest.mark.parametrize("subject", FINE)
 def test_a_subject_that_names_one_repository_is_fine(subject: str) -> None:
     """Both formats, with an environment, a branch, a tag or a pull request; and claims of one's own."""
-    assert width(subject, patterns=False) == Width()
+    assert subject_scope(subject, patterns=False) == SubjectScope()
 
 
 @pytest.mark.parametrize("subject", ["repo:octo/app:ref:refs/heads/*", "repo:octo@1/app@2:ref:refs/tags/v*"])
 def test_wildcards_in_a_branch_are_fine(subject: str) -> None:
     """The repository is still one."""
-    assert width(subject, patterns=True) == Width()
+    assert subject_scope(subject, patterns=True) == SubjectScope()
 
 
 GRAVE = (
@@ -67,8 +67,8 @@ GRAVE = (
 @pytest.mark.parametrize(("subject", "words"), GRAVE)
 def test_a_subject_that_strangers_or_nobody_matches_is_grave(subject: str, words: str) -> None:
     """Too far to the left, or of a form that no job has."""
-    found = width(subject, patterns=True)
-    assert words in f"{found.grave} {found.never}"
+    found = subject_scope(subject, patterns=True)
+    assert words in f"{found.severe} {found.never}"
 
 
 HOLES = (
@@ -82,8 +82,8 @@ HOLES = (
 @pytest.mark.parametrize(("subject", "words"), HOLES)
 def test_a_wildcard_beside_a_hole_is_seen(subject: str, words: str) -> None:
     """Whatever the name will be, the wildcard stands where it stands."""
-    found = width(subject, patterns=True)
-    assert words in f"{found.grave} {found.mild}"
+    found = subject_scope(subject, patterns=True)
+    assert words in f"{found.severe} {found.mild}"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_wildcard_beside_a_hole_is_seen(subject: str, words: str) -> None:
 )
 def test_nothing_is_said_about_a_hole(subject: str) -> None:
     """It may hold what is missing."""
-    assert width(subject, patterns=False) == Width()
+    assert subject_scope(subject, patterns=False) == SubjectScope()
 
 
 @pytest.mark.parametrize(
@@ -106,21 +106,21 @@ def test_nothing_is_said_about_a_hole(subject: str) -> None:
 )
 def test_a_subject_that_is_wide_at_home_is_mild(subject: str, words: str) -> None:
     """One's own repositories, but more of them than needed."""
-    found = width(subject, patterns=True)
-    assert found.grave is None
+    found = subject_scope(subject, patterns=True)
+    assert found.severe is None
     assert words in (found.mild or "")
 
 
 def test_a_wildcard_needs_a_pattern() -> None:
     """StringEquals compares the star itself."""
-    assert "only StringLike" in (width("repo:octo/app:*", patterns=False).never or "")
+    assert "only StringLike" in (subject_scope("repo:octo/app:*", patterns=False).never or "")
 
 
 def test_the_provider_is_known_by_its_end() -> None:
     """Whatever stands before it: an account, a hole, nothing; by its conditions where it is a reference."""
     provider = f"arn:aws:iam::111122223333:oidc-provider/{HOST}"
-    assert host_of([provider], []) == HOST
-    assert host_of([HOST], []) == HOST
-    assert host_of([f"{provider}/octo"], []) == f"{HOST}/octo"
-    assert host_of([HOLE], [f"{HOST}:aud"]) == HOST
-    assert host_of(["arn:aws:iam::111122223333:oidc-provider/gitlab.com"], ["gitlab.com:sub"]) is None
+    assert github_host([provider], []) == HOST
+    assert github_host([HOST], []) == HOST
+    assert github_host([f"{provider}/octo"], []) == f"{HOST}/octo"
+    assert github_host([HOLE], [f"{HOST}:aud"]) == HOST
+    assert github_host(["arn:aws:iam::111122223333:oidc-provider/gitlab.com"], ["gitlab.com:sub"]) is None

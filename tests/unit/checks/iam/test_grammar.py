@@ -6,21 +6,21 @@ import json
 
 import pytest
 
-from holdfast.checks.iam.document import Malformed, Node, read_text
-from holdfast.checks.iam.grammar import grammar
-from holdfast.checks.iam.policy_types import Kind
+from holdfast.checks.iam.document import Malformed, Node, read_document
+from holdfast.checks.iam.grammar import grammar_issues
+from holdfast.checks.iam.policy_types import PolicyKind as Kind
 
 GITHUB = "token.actions.githubusercontent.com"
 
 
 def read(text: str) -> Node:
-    found = read_text(text)
+    found = read_document(text)
     assert not isinstance(found, Malformed)
     return found
 
 
 def said(text: str, kind: Kind) -> list[str]:
-    return [one.message for one in grammar(read(text), kind, text)]
+    return [one.message for one in grammar_issues(read(text), kind, text)]
 
 
 def policy(*statements: object, **more: object) -> str:
@@ -46,7 +46,10 @@ def without(statement: dict[str, object], *keys: str) -> dict[str, object]:
 RIGHT = {
     "a list of objects in a bucket": (Kind.IDENTITY, policy(identity())),
     "one statement without its list": (Kind.IDENTITY, json.dumps({"Statement": identity()})),
-    "the old version": (Kind.IDENTITY, json.dumps({"Version": "2008-10-17", "Statement": [identity()]})),
+    "the old version": (
+        Kind.IDENTITY,
+        json.dumps({"Version": "2008-10-17", "Statement": [identity()]}),
+    ),
     "all but one service": (
         Kind.IDENTITY,
         policy(without(identity(NotAction="iam:*", Resource="*"), "Action")),
@@ -91,7 +94,10 @@ RIGHT = {
         Kind.IDENTITY,
         policy(identity(Resource=["arn:aws-cn:s3:::a", "arn:aws-us-gov:s3:::a", "arn:*:s3:::a"])),
     ),
-    "a service takes on a role": (Kind.TRUST, policy(trust(Principal={"Service": "ec2.amazonaws.com"}))),
+    "a service takes on a role": (
+        Kind.TRUST,
+        policy(trust(Principal={"Service": "ec2.amazonaws.com"})),
+    ),
     "another account with an external id": (
         Kind.TRUST,
         policy(trust(Condition={"StringEquals": {"sts:ExternalId": "12345"}})),
@@ -197,26 +203,74 @@ WRONG = {
         json.dumps({"Version": "2012-10-18", "Statement": [identity()]}),
         "`Version` is `2012-10-18`",
     ),
-    "a key of its own": (Kind.IDENTITY, policy(identity(), Comment="a"), "`Comment` is no key of a policy"),
-    "a key in small letters": (Kind.IDENTITY, policy(identity(effect="Allow")), "`effect` is no key of a"),
+    "a key of its own": (
+        Kind.IDENTITY,
+        policy(identity(), Comment="a"),
+        "`Comment` is no key of a policy",
+    ),
+    "a key in small letters": (
+        Kind.IDENTITY,
+        policy(identity(effect="Allow")),
+        "`effect` is no key of a",
+    ),
     "an id where there is none": (Kind.IDENTITY, policy(identity(), Id="a"), "`Id` has no place"),
     "an id that is a number": (Kind.BUCKET, policy(bucket(), Id=1), "`Id` is text"),
     "a Sid with a space": (Kind.IDENTITY, policy(identity(Sid="a b")), "only hold letters and digits"),
-    "a Sid with a dash in a trust policy": (Kind.TRUST, policy(trust(Sid="a-b")), "only hold letters and"),
-    "one Sid twice": (Kind.BUCKET, policy(bucket(Sid="a"), bucket(Sid="a")), "two statements have the Sid"),
+    "a Sid with a dash in a trust policy": (
+        Kind.TRUST,
+        policy(trust(Sid="a-b")),
+        "only hold letters and",
+    ),
+    "one Sid twice": (
+        Kind.BUCKET,
+        policy(bucket(Sid="a"), bucket(Sid="a")),
+        "two statements have the Sid",
+    ),
     "no effect": (Kind.IDENTITY, policy(without(identity(), "Effect")), "`Effect` is missing"),
-    "an effect in small letters": (Kind.IDENTITY, policy(identity(Effect="allow")), "`Effect` is `allow`"),
-    "no action": (Kind.IDENTITY, policy(without(identity(), "Action")), "needs `Action` or `NotAction`"),
+    "an effect in small letters": (
+        Kind.IDENTITY,
+        policy(identity(Effect="allow")),
+        "`Effect` is `allow`",
+    ),
+    "no action": (
+        Kind.IDENTITY,
+        policy(without(identity(), "Action")),
+        "needs `Action` or `NotAction`",
+    ),
     "both of Action": (Kind.IDENTITY, policy(identity(NotAction="s3:*")), "or `NotAction`, not both"),
     "no actions": (Kind.IDENTITY, policy(identity(Action=[])), "`Action` is empty"),
     "an action that is a number": (Kind.IDENTITY, policy(identity(Action=[1])), "`Action` is text"),
-    "an action without a service": (Kind.IDENTITY, policy(identity(Action="GetObject")), "names no service"),
-    "an action with two colons": (Kind.IDENTITY, policy(identity(Action="s3:Get:Object")), "than one colon"),
-    "a service with a space": (Kind.IDENTITY, policy(identity(Action="s 3:Get")), "no name of a service"),
-    "an action with a space": (Kind.IDENTITY, policy(identity(Action="s3:Get Object")), "name of an action"),
+    "an action without a service": (
+        Kind.IDENTITY,
+        policy(identity(Action="GetObject")),
+        "names no service",
+    ),
+    "an action with two colons": (
+        Kind.IDENTITY,
+        policy(identity(Action="s3:Get:Object")),
+        "than one colon",
+    ),
+    "a service with a space": (
+        Kind.IDENTITY,
+        policy(identity(Action="s 3:Get")),
+        "no name of a service",
+    ),
+    "an action with a space": (
+        Kind.IDENTITY,
+        policy(identity(Action="s3:Get Object")),
+        "name of an action",
+    ),
     "no resource": (Kind.IDENTITY, policy(without(identity(), "Resource")), "needs `Resource` or"),
-    "both of Resource": (Kind.IDENTITY, policy(identity(NotResource="*")), "or `NotResource`, not both"),
-    "a resource that is a name": (Kind.IDENTITY, policy(identity(Resource="bucket")), "neither `*` nor"),
+    "both of Resource": (
+        Kind.IDENTITY,
+        policy(identity(NotResource="*")),
+        "or `NotResource`, not both",
+    ),
+    "a resource that is a name": (
+        Kind.IDENTITY,
+        policy(identity(Resource="bucket")),
+        "neither `*` nor",
+    ),
     "a partition that is none": (
         Kind.IDENTITY,
         policy(identity(Resource="arn:awz:s3:::a")),
@@ -257,12 +311,28 @@ WRONG = {
         policy(without(trust(), "Principal")),
         "of a trust policy needs `Principal`",
     ),
-    "a bucket policy of nobody": (Kind.BUCKET, policy(identity()), "of a bucket policy needs `Principal`"),
+    "a bucket policy of nobody": (
+        Kind.BUCKET,
+        policy(identity()),
+        "of a bucket policy needs `Principal`",
+    ),
     "a key policy of nobody": (Kind.KEY, policy(identity()), "of a key policy needs `Principal`"),
-    "a resource in a trust policy": (Kind.TRUST, policy(trust(Resource="*")), "`Resource` has no place in"),
+    "a resource in a trust policy": (
+        Kind.TRUST,
+        policy(trust(Resource="*")),
+        "`Resource` has no place in",
+    ),
     "every action in a trust policy": (Kind.TRUST, policy(trust(Action="*")), "those of `sts:`"),
-    "another action in a trust policy": (Kind.TRUST, policy(trust(Action="s3:GetObject")), "only those of"),
-    "another action in a bucket policy": (Kind.BUCKET, policy(bucket(Action="ec2:Run*")), "only those of"),
+    "another action in a trust policy": (
+        Kind.TRUST,
+        policy(trust(Action="s3:GetObject")),
+        "only those of",
+    ),
+    "another action in a bucket policy": (
+        Kind.BUCKET,
+        policy(bucket(Action="ec2:Run*")),
+        "only those of",
+    ),
     "another resource in a bucket policy": (
         Kind.BUCKET,
         policy(bucket(Resource="arn:aws:sqs:eu-west-1:111122223333:a")),
@@ -277,8 +347,16 @@ WRONG = {
     "a principal that is a list": (Kind.TRUST, policy(trust(Principal=["*"])), "is `*` or an object"),
     "no principals": (Kind.TRUST, policy(trust(Principal={})), "names nobody"),
     "no principals of a type": (Kind.TRUST, policy(trust(Principal={"AWS": []})), "names nobody"),
-    "a principal that is a number": (Kind.TRUST, policy(trust(Principal={"AWS": 111122223333})), "is text"),
-    "a type of principal that is none": (Kind.TRUST, policy(trust(Principal={"User": "a"})), "no type of"),
+    "a principal that is a number": (
+        Kind.TRUST,
+        policy(trust(Principal={"AWS": 111122223333})),
+        "is text",
+    ),
+    "a type of principal that is none": (
+        Kind.TRUST,
+        policy(trust(Principal={"User": "a"})),
+        "no type of",
+    ),
     "a principal's wildcard": (
         Kind.TRUST,
         policy(trust(Principal={"AWS": "arn:aws:iam::111122223333:role/*"})),
@@ -299,7 +377,11 @@ WRONG = {
         policy(trust(Principal={"AWS": "arn:aws:sqs:eu-west-1:111122223333:a"})),
         "is no principal of AWS",
     ),
-    "a service without its domain": (Kind.TRUST, policy(trust(Principal={"Service": "ec2"})), "no service"),
+    "a service without its domain": (
+        Kind.TRUST,
+        policy(trust(Principal={"Service": "ec2"})),
+        "no service",
+    ),
     "a provider that is a role": (
         Kind.TRUST,
         policy(trust(Principal={"Federated": "arn:aws:iam::111122223333:role/a"})),
@@ -315,7 +397,11 @@ WRONG = {
         policy(bucket(Principal={"CanonicalUser": "me"})),
         "64 hexadecimal",
     ),
-    "a condition that is a list": (Kind.IDENTITY, policy(identity(Condition=[])), "`Condition` is an object"),
+    "a condition that is a list": (
+        Kind.IDENTITY,
+        policy(identity(Condition=[])),
+        "`Condition` is an object",
+    ),
     "an operator that is none": (
         Kind.IDENTITY,
         policy(identity(Condition={"StringIs": {"a:b": "c"}})),
@@ -394,7 +480,7 @@ def test_a_key_that_stands_twice_is_noticed_at_any_depth() -> None:
         '{"Version": "2012-10-17",\n "Statement": [{"Effect": "Deny",\n "Effect": "Allow", "Action": "a:b",\n'
     )
     text += ' "Resource": "*", "Condition": {"Bool": {"a:b": "true",\n "a:b": "false"}}}]}'
-    found = list(grammar(read(text), Kind.IDENTITY, text))
+    found = list(grammar_issues(read(text), Kind.IDENTITY, text))
     assert [(one.message, one.at.line, one.at.column) for one in found] == [
         ("the key `Effect` stands twice in one object (first on line 2)", 3, 2),
         ("the key `a:b` stands twice in one object (first on line 4)", 5, 2),

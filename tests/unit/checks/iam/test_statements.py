@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.checks.iam.document import plain
+from holdfast.checks.iam.document import node_from_value
 from holdfast.checks.iam.statements import Statement, covers, statements
 from holdfast.hcl.reader import UNKNOWN
 
 
 def one(**statement: object) -> Statement:
-    (found,) = statements(plain({"Statement": [{"Effect": "Allow", **statement}]}))
+    (found,) = statements(node_from_value({"Statement": [{"Effect": "Allow", **statement}]}))
     return found
 
 
@@ -51,12 +51,12 @@ def test_actions_are_patterns(pattern: str, action: str, *, expected: bool) -> N
 )
 def test_a_condition_narrows_only_if_it_must_hold(condition: object, *, narrowed: bool) -> None:
     """What is not known may narrow: nothing is said about it."""
-    assert one(Condition=condition).conditions.narrowed("aws:sourceaccount") is narrowed
+    assert one(Condition=condition).conditions.restricts("aws:sourceaccount") is narrowed
 
 
 def test_a_statement_without_conditions_is_not_narrowed() -> None:
     """Nothing there is nothing."""
-    assert not one(Action="*").conditions.narrowed("aws:sourceaccount")
+    assert not one(Action="*").conditions.restricts("aws:sourceaccount")
 
 
 def test_an_effect_that_is_not_known_allows_nothing() -> None:
@@ -66,4 +66,4 @@ def test_an_effect_that_is_not_known_allows_nothing() -> None:
 
 def test_a_statement_that_is_a_hole_is_left_out() -> None:
     """The others are still read."""
-    assert len(statements(plain({"Statement": [UNKNOWN, {"Effect": "Deny"}]}))) == 1
+    assert len(statements(node_from_value({"Statement": [UNKNOWN, {"Effect": "Deny"}]}))) == 1

@@ -6,8 +6,8 @@ import pytest
 from checks_made import check, checkout, of, skips
 
 from holdfast.checks.engine import catalogue
-from holdfast.checks.iam.collect import of_module
-from holdfast.checks.iam.policy_types import Kind
+from holdfast.checks.iam.collect import policies_of_module
+from holdfast.checks.iam.policy_types import PolicyKind as Kind
 from holdfast.checks.model.interface import Rule
 
 ALL = '{ Effect = "Allow", Action = "*", Resource = "*" }'
@@ -220,7 +220,7 @@ def test_a_document_that_is_brought_along_is_of_the_kind_of_the_whole() -> None:
         "source_policy_documents = [data.aws_iam_policy_document.b.json]",
         other('["*"]'),
     ).replace('"aws_iam_policy" "a" {\n  policy', '"aws_organizations_policy" "a" {\n  content')
-    found = of_module(checkout({"main.tf": code}).module(".")).found
+    found = policies_of_module(checkout({"main.tf": code}).module(".")).policies
     assert {one.kind for one in found} == {Kind.ORGANIZATION}
     assert of(check(rule("HF504"), {"main.tf": code}), rule("HF504")) == []
 
@@ -238,12 +238,12 @@ def test_files_of_which_one_is_meant_are_each_of_their_own_kind() -> None:
         "policies/a-trust.json": TRUST,
         "policies/b.json": "{}",
     }
-    found = of_module(checkout(files).module("."))
-    assert {(one.file, one.kind) for one in found.found} == {
+    found = policies_of_module(checkout(files).module("."))
+    assert {(one.file, one.kind) for one in found.policies} == {
         ("policies/a.json", Kind.IDENTITY),
         ("policies/a-trust.json", Kind.TRUST),
     }
-    assert found.untold == ()
+    assert found.unresolved == ()
 
 
 def test_a_provider_is_known_by_the_address_it_is_made_with() -> None:
@@ -275,8 +275,8 @@ def test_a_few_lines_do_not_make_a_document_without_end() -> None:
         + statements("flatten(local.a0)")
         + statements(f"flatten({nested})").replace('"a"', '"b"')
     )
-    made = of_module(checkout({"main.tf": code}).module("."))
-    assert {address for _, address in (*made.untold, *made.partly)} == {
+    made = policies_of_module(checkout({"main.tf": code}).module("."))
+    assert {address for _, address in (*made.unresolved, *made.partial)} == {
         "aws_iam_policy.a",
         "aws_iam_policy.b",
     }
