@@ -54,7 +54,7 @@ class FakeTerraform:
     def __init__(self, folder: Path, *, kept: bool) -> None:
         module = folder / "module"
         module.mkdir(parents=True)
-        self.prepared = SimpleNamespace(
+        self.workdir = SimpleNamespace(
             stack=STACK,
             home=StateHome(type="http", managed=kept, place="http://there/a"),
             work=SimpleNamespace(folder=folder, module=module),
@@ -97,7 +97,7 @@ def ready_plan(
     folder: Path, *, kept: bool = False, ephemeral: bool = False
 ) -> tuple[PlanFile, FakeTerraform]:
     terraform = FakeTerraform(folder, kept=kept)
-    (terraform.prepared.work.module / PLAN_FILE).write_bytes(plan_file())
+    (terraform.workdir.work.module / PLAN_FILE).write_bytes(plan_file())
     parts = DigestParts(
         plan=sha256(plan_file()), lineage="l", serial=3, lock=None, inputs="i", made="m", policy="p"
     )

@@ -222,7 +222,7 @@ async def _validity(terraform: Terraform) -> _Validity:
     except TerraformFailed as error:
         return _Validity(problems=error.problems)
     said = [
-        (one.is_error, problem_from_diagnostic(terraform.prepared, "HF-TF-2", one))
+        (one.is_error, problem_from_diagnostic(terraform.workdir, "HF-TF-2", one))
         for one in found.diagnostics
     ]
     errors, warnings = (
@@ -288,7 +288,7 @@ def _write_back(root: Path, before: Mapping[str, bytes], after: Mapping[str, byt
 
 def _require_end(terraform: Terraform, answer: CommandResult, command: str) -> None:
     """It ended by itself."""
-    name = terraform.prepared.stack.name
+    name = terraform.workdir.stack.name
     if answer.timed_out:
         raise Failed("HF-TIME-1", f"{name}: {command} took longer than its time limit and was stopped")
     if answer.interrupted:

@@ -49,21 +49,21 @@ class InitResult(Struct, frozen=True, kw_only=True):
     """Every provider was probed to speak without plugin TLS."""
 
 
-def decides(code: Code, prepared: StackWorkdir) -> str:
+def decides(code: Code, workdir: StackWorkdir) -> str:
     """A digest of what decides init: providers and modules asked for, backend, engine; not the other code.
 
     Folders count as they lie to the root module: that is all that init writes down of them.
     """
-    identity = prepared.engine.identity
+    identity = workdir.engine.identity
     parts: list[object] = [
         identity.product,
         identity.version,
-        prepared.home.override,
+        workdir.home.override,
     ]
-    for folder in sorted(prepared.modules):
+    for folder in sorted(workdir.modules):
         module = code.module(folder)
         parts += [
-            posixpath.relpath(folder, prepared.work.module_path),
+            posixpath.relpath(folder, workdir.work.module_path),
             sorted((name, repr(value)) for name, value in module.required_providers.items()),
             sorted(
                 (call.name, repr(call.source), repr(call.block.body.attribute("version")))
@@ -75,7 +75,7 @@ def decides(code: Code, prepared: StackWorkdir) -> str:
             ),
             sorted(block.labels[0] for block in module.blocks("provider") if block.labels),
         ]
-    backend = code.module(prepared.work.module_path).backend
+    backend = code.module(workdir.work.module_path).backend
     parts.append(
         (backend.type, sorted((k, repr(v)) for k, v in backend.settings.items())) if backend else None
     )
@@ -115,20 +115,20 @@ def starts_no_program(modules: Iterable[ModuleCode], cli_config: str | None) -> 
 class InitCache:
     """For one prepared stack: look, link, and remember."""
 
-    def __init__(self, context: ChangeContext, prepared: StackWorkdir) -> None:
+    def __init__(self, context: ChangeContext, workdir: StackWorkdir) -> None:
         self._context = context
-        self._prepared = prepared
-        self._module = prepared.work.module
+        self._workdir = workdir
+        self._module = workdir.work.module
         self._mirror = Mirror(context.project.environment.home / "providers")
-        self._decides = decides(context.project.code, prepared)
-        self._record = prepared.work.folder / "init.json"
+        self._decides = decides(context.project.code, workdir)
+        self._record = workdir.work.folder / "init.json"
         self._templates = context.project.environment.home / "templates"
 
     # What need not be done again
 
     def lookup(self) -> InitResult | None:
         """An init that was done here before, or one that can be put together from what is known."""
-        lock = files.content_of(self._prepared.work.lock_file)
+        lock = files.content_of(self._workdir.work.lock_file)
         found = self._here_before(lock) or self._from_template(lock)
         if found is None:
             return None
@@ -136,7 +136,7 @@ class InitCache:
         return found
 
     def _key(self, lock: bytes | None) -> str:
-        settings = json.dumps(self._prepared.home.settings, sort_keys=True, default=str)
+        settings = json.dumps(self._workdir.home.settings, sort_keys=True, default=str)
         return hashlib.sha256(f"{self._decides}\0{lock!r}\0{settings}".encode()).hexdigest()
 
     def _here_before(self, lock: bytes | None) -> InitResult | None:
@@ -150,11 +150,11 @@ class InitCache:
     @property
     def _reusable(self) -> bool:
         """Where a secret had to go by file nothing was kept, and a workspace is chosen anew each time."""
-        return not self._prepared.home.secret_on_disk and self._prepared.stack.workspace == "default"
+        return not self._workdir.home.secret_on_disk and self._workdir.stack.workspace == "default"
 
     def _from_template(self, lock: bytes | None) -> InitResult | None:
         """Stacks that Holdfast keeps differ in nothing that init writes down."""
-        if not self._prepared.home.managed:
+        if not self._workdir.home.managed:
             return None
         template = _read(self._templates / f"{self._template_key(lock)}.json")
         if template is None:
@@ -199,7 +199,7 @@ class InitCache:
 
     def _link_known(self) -> bool:
         """Whether everything that the lock file names is linked."""
-        content = files.content_of(self._prepared.work.lock_file)
+        content = files.content_of(self._workdir.work.lock_file)
         if content is None:
             return not self._asks_for_providers()
         links = [self._link(one) for one in read_lock(content)]
@@ -207,12 +207,12 @@ class InitCache:
 
     def _asks_for_providers(self) -> bool:
         return asks_for_providers(
-            self._context.project.code.module(folder) for folder in self._prepared.modules
+            self._context.project.code.module(folder) for folder in self._workdir.modules
         )
 
     def store(self, source_lock: bytes | None) -> InitResult:
         """After a real init: take packages into the mirror, and remember what need not be done again."""
-        lock = files.content_of(self._prepared.work.lock_file)
+        lock = files.content_of(self._workdir.work.lock_file)
         found = self._linked(lock)
         if found is None:
             self._harvest()
@@ -225,14 +225,14 @@ class InitCache:
 
     def _harvest(self) -> None:
         """Take what init installed into the mirror: verified against the lock file, probed once."""
-        content = files.content_of(self._prepared.work.lock_file)
+        content = files.content_of(self._workdir.work.lock_file)
         for one in read_lock(content) if content is not None else ():
             place = self._place(one)
             if self._mirror.find(one) is None and place.is_dir() and one.package_hashes:
                 plain = supports_plaintext(
                     place,
                     scratch=self._context.engines.scratch,
-                    path=self._prepared.environment.get("PATH", ""),
+                    path=self._workdir.environment.get("PATH", ""),
                 )
                 self._mirror.add(place.resolve(), one.package_hashes, plain=plain)
 
@@ -265,7 +265,7 @@ class InitCache:
 
     def _write_lock(self, lock: bytes | None) -> None:
         if lock is not None:
-            self._prepared.work.lock_file.write_text(lock_text_without_hashes(read_lock(lock)))
+            self._workdir.work.lock_file.write_text(lock_text_without_hashes(read_lock(lock)))
 
     def _remember(self, source_lock: bytes | None, found: InitResult) -> None:
         left = [str(path) for path in (_BACKEND, _MODULES) if (self._module / path).exists()]
@@ -274,7 +274,7 @@ class InitCache:
 
     def _keep_template(self, source_lock: bytes | None, found: InitResult) -> None:
         backend = _read(self._module / _BACKEND)
-        if not self._prepared.home.managed or backend is None or self._fetches_modules():
+        if not self._workdir.home.managed or backend is None or self._fetches_modules():
             return
         modules = files.content_of(self._module / _MODULES)
         template = {

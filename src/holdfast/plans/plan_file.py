@@ -54,23 +54,23 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
 
     def require_intact(self, stack: str, digest: str) -> None:
         """The last moment: what lies in the work directory is what was planned and approved."""
-        file = self.terraform.prepared.work.module / PLAN_FILE
+        file = self.terraform.workdir.work.module / PLAN_FILE
         if sha256(file.read_bytes()) != self.parts.plan or self.digest != digest:
             raise Refused("HF-BUND-3", f"{stack}: the plan changed after it was shown")
 
 
 async def create_plan(
-    context: ChangeContext, stack: Stack, ready: StackWorkdir, options: PlanOptions, retrying: Retrying
+    context: ChangeContext, stack: Stack, workdir: StackWorkdir, options: PlanOptions, retrying: Retrying
 ) -> PlanFile:
     """Init, validate, plan, show; and a look whether the state is the one this stack had."""
     last_seen = context.store.last_seen(stack.name)
-    state_continuity.require_readable(stack, ready.home, last_seen)
-    terraform = Terraform(context, ready, retrying)
+    state_continuity.require_readable(stack, workdir.home, last_seen)
+    terraform = Terraform(context, workdir, retrying)
     await terraform.init()
-    lock_note = _lock_note(ready, terraform.lock)
+    lock_note = _lock_note(workdir, terraform.lock)
     await terraform.validate()
     made = await _planned(context, stack, terraform, options, last_seen)
-    return structs.replace(made, notes=(*ready.notes, *lock_note, *terraform.warnings))
+    return structs.replace(made, notes=(*workdir.notes, *lock_note, *terraform.warnings))
 
 
 async def replan(context: ChangeContext, stack: Stack, before: PlanFile, options: PlanOptions) -> PlanFile:
@@ -87,8 +87,8 @@ async def _planned(
     options: PlanOptions,
     last_seen: StateRecord | None,
 ) -> PlanFile:
-    ready = terraform.prepared
-    state_continuity.require_readable(stack, ready.home, last_seen)
+    workdir = terraform.workdir
+    state_continuity.require_readable(stack, workdir.home, last_seen)
     try:
         code = await terraform.plan(options)
     except TerraformFailed:
@@ -97,8 +97,8 @@ async def _planned(
     plan, plan_json = await terraform.show()
     _register_secrets(context.redactor, plan)
     prior = await _prior(terraform)
-    state_continuity.require_same_place(stack, ready.home, last_seen, prior)
-    state_continuity.record(context.store, stack.name, ready.home, prior, known=last_seen)
+    state_continuity.require_same_place(stack, workdir.home, last_seen, prior)
+    state_continuity.record(context.store, stack.name, workdir.home, prior, known=last_seen)
     lock = terraform.lock
     seen = state_continuity.identity(prior)
     return PlanFile(
@@ -106,11 +106,11 @@ async def _planned(
         plan=plan,
         json=plan_json,
         parts=DigestParts(
-            plan=sha256((ready.work.module / PLAN_FILE).read_bytes()),
+            plan=sha256((workdir.work.module / PLAN_FILE).read_bytes()),
             lineage=seen.lineage,
             serial=seen.serial,
             lock=sha256(lock) if lock is not None else None,
-            inputs=ready.inputs,
+            inputs=workdir.inputs,
             made=clock.new_id(),
             policy=policy_digest(context.project, stack),
         ),
@@ -123,14 +123,14 @@ async def _planned(
 
 
 async def from_saved_plan(
-    context: ChangeContext, stack: Stack, ready: StackWorkdir, bundle: SavedPlan, retrying: Retrying
+    context: ChangeContext, stack: Stack, workdir: StackWorkdir, bundle: SavedPlan, retrying: Retrying
 ) -> PlanFile:
     """Bring a bundle's plan into a work directory, as if it had just been made there."""
-    state_continuity.require_readable(stack, ready.home, context.store.last_seen(stack.name))
-    _require_same(stack, bundle, ready, policy=policy_digest(context.project, stack))
-    terraform = Terraform(context, ready, retrying)
+    state_continuity.require_readable(stack, workdir.home, context.store.last_seen(stack.name))
+    _require_same(stack, bundle, workdir, policy=policy_digest(context.project, stack))
+    terraform = Terraform(context, workdir, retrying)
     if bundle.lock is not None:
-        ready.work.lock_file.write_bytes(bundle.lock)
+        workdir.work.lock_file.write_bytes(bundle.lock)
     await terraform.init()
     if bundle.lock is not None and terraform.lock != bundle.lock:
         raise Refused(
@@ -138,9 +138,9 @@ async def from_saved_plan(
             f"{stack.name}: the exact providers of this plan are not available",
             hint="Make a new plan.",
         )
-    (ready.work.module / PLAN_FILE).write_bytes(bundle.plan)
+    (workdir.work.module / PLAN_FILE).write_bytes(bundle.plan)
     if bundle.made is not None:
-        restore_files(ready.work, bundle.made)
+        restore_files(workdir.work, bundle.made)
     plan = read_plan(bundle.json)
     _register_secrets(context.redactor, plan)
     return PlanFile(
@@ -158,7 +158,7 @@ async def from_saved_plan(
 
 def to_saved_plan(
     store: RunStore,
-    ready: PlanFile,
+    plan_file: PlanFile,
     result: StackResult,
     *,
     dependencies: dict[str, StateIdentity],
@@ -167,16 +167,16 @@ def to_saved_plan(
     """What `plan --out` writes; None when there is no plan."""
     if result.digest is None or result.engine is None or result.run is None:
         return None
-    stack, prepared = result.stack, ready.terraform.prepared
+    stack, workdir = result.stack, plan_file.terraform.workdir
     return SavedPlan(
         stack=stack.name,
         run=result.run,
         digest=result.digest,
-        parts=ready.parts,
+        parts=plan_file.parts,
         store=store.id(),
         engine={"product": result.engine.product.value, "version": result.engine.version},
         module=stack.module,
-        place=prepared.home.place,
+        place=workdir.home.place,
         workspace=stack.workspace,
         dependencies=dependencies,
         selection=selection,
@@ -184,19 +184,19 @@ def to_saved_plan(
         environment=stack.environment,
         production=stack.production,
         changes=result.status is not Status.UNCHANGED,
-        ephemeral=ready.ephemeral,
-        destroy=ready.destroy,
-        targeted=ready.targeted,
-        plan=(prepared.work.module / PLAN_FILE).read_bytes(),
-        json=ready.json,
-        lock=ready.terraform.lock,
-        made=archive_new_files(prepared.work, prepared.laid_out),
+        ephemeral=plan_file.ephemeral,
+        destroy=plan_file.destroy,
+        targeted=plan_file.targeted,
+        plan=(workdir.work.module / PLAN_FILE).read_bytes(),
+        json=plan_file.json,
+        lock=plan_file.terraform.lock,
+        made=archive_new_files(workdir.work, workdir.laid_out),
     )
 
 
-def _require_same(stack: Stack, bundle: SavedPlan, ready: StackWorkdir, *, policy: str) -> None:
+def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, policy: str) -> None:
     """The stack, the engine and the inputs the plan was made for, or no apply."""
-    identity = ready.engine.identity
+    identity = workdir.engine.identity
     if bundle.engine != {"product": identity.product.value, "version": identity.version}:
         raise Refused(
             "HF-BUND-5",
@@ -209,8 +209,8 @@ def _require_same(stack: Stack, bundle: SavedPlan, ready: StackWorkdir, *, polic
         for what, then, now in (
             ("its module", bundle.module, stack.module),
             ("its workspace", bundle.workspace, stack.workspace),
-            ("the place of its state", bundle.place, ready.home.place),
-            ("its code, variables or files", bundle.parts.inputs, ready.inputs),
+            ("the place of its state", bundle.place, workdir.home.place),
+            ("its code, variables or files", bundle.parts.inputs, workdir.inputs),
             ("the rules of the guard", bundle.parts.policy, policy),
         )
         if then != now
@@ -226,16 +226,16 @@ def _require_same(stack: Stack, bundle: SavedPlan, ready: StackWorkdir, *, polic
 async def _prior(terraform: Terraform) -> StateFile:
     """The state the plan was made against: it lies in the plan file, or, encrypted, in the backend."""
     try:
-        with zipfile.ZipFile(terraform.prepared.work.module / PLAN_FILE) as archive:
+        with zipfile.ZipFile(terraform.workdir.work.module / PLAN_FILE) as archive:
             return read_state(archive.read("tfstate"))
     except (zipfile.BadZipFile, KeyError):
         return read_state(await terraform.state_pull())
 
 
-def _lock_note(ready: StackWorkdir, now: bytes | None) -> tuple[str, ...]:
-    if now is None or now == ready.source_lock:
+def _lock_note(workdir: StackWorkdir, now: bytes | None) -> tuple[str, ...]:
+    if now is None or now == workdir.source_lock:
         return ()
-    what = "is missing in the source" if ready.source_lock is None else "would change"
+    what = "is missing in the source" if workdir.source_lock is None else "would change"
     return (f"the dependency lock file {what}; `holdfast plan --lockfile update` writes it back",)
 
 
@@ -251,7 +251,7 @@ def _register_secrets(redactor: Redactor, plan: Plan) -> None:
 async def _register_state(context: ChangeContext, terraform: Terraform) -> None:
     """A plan that failed may quote the state. That this cannot be read must not hide why the plan failed."""
     with contextlib.suppress(HoldfastError, OSError):
-        content = state_at_hand(context.store, terraform.prepared)
+        content = state_at_hand(context.store, terraform.workdir)
         if content is None:
             content = await terraform.state_pull()
         context.redactor.register_all(sensitive_in_state(read_state(content)))

@@ -19,16 +19,16 @@ _SKEW = timedelta(seconds=5)
 
 
 @contextlib.contextmanager
-def plan_marker(store: RunStore, prepared: StackWorkdir) -> Iterator[None]:
+def plan_marker(store: RunStore, workdir: StackWorkdir) -> Iterator[None]:
     """A note that goes with the plan, unless Terraform was killed: then its lock may be there still.
 
     A kept state is not locked, and a local lock dies with its process.
     """
-    if prepared.home.managed or prepared.home.file is not None:
+    if workdir.home.managed or workdir.home.file is not None:
         yield
         return
     encrypted = store.encrypted
-    name = f"{_folder(prepared.stack.name)}/{clock.new_id()}"
+    name = f"{_folder(workdir.stack.name)}/{clock.new_id()}"
     note: dict[str, object] = {
         "process": process_table.this_process().document(),
         "began": clock.now().isoformat(),

@@ -70,12 +70,12 @@ class Terraform:
     """The commands of one stack, in the order a run needs them."""
 
     def __init__(
-        self, context: ChangeContext, prepared: StackWorkdir, retrying: Retrying | None = None
+        self, context: ChangeContext, workdir: StackWorkdir, retrying: Retrying | None = None
     ) -> None:
         self.context = context
-        self.prepared = prepared
-        self.retrying = retrying or context.retrying(prepared.stack.name)
-        self.identity = prepared.engine.identity
+        self.workdir = workdir
+        self.retrying = retrying or context.retrying(workdir.stack.name)
+        self.identity = workdir.engine.identity
         self.warnings: tuple[str, ...] = ()
         """Of the plan, in words."""
         self.lock: bytes | None = None
@@ -98,31 +98,31 @@ class Terraform:
         writes: StateWriter | None = None,
     ) -> CommandResult:
         """One command. With `heard`, its lines are read as they come; one that writes says for whom."""
-        prepared = self.prepared
+        workdir = self.workdir
         limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
         if self.identity.product is Product.TOFU and Version.parse(self.identity.version) >= _EARLY_SINCE:
-            words = argv.with_variables(words, prepared.variables_files)
+            words = argv.with_variables(words, workdir.variables_files)
         command = Command(
             phase=phase,
             argv=words,
-            folder=prepared.work.module,
+            folder=workdir.work.module,
             environment=self._environment,
             providers=providers,
             seconds=limit,
             cancel_level=cancel_level,
-            managed_state=prepared.home.managed,
+            managed_state=workdir.home.managed,
             supervision=supervision_request(
                 self.context.store,
-                prepared.stack.name,
+                workdir.stack.name,
                 self.context.identity.who,
                 writes,
-                managed=prepared.home.managed,
+                managed=workdir.home.managed,
             ),
         )
         if phase in {"init", "validate", "plan", "show", "apply"}:
-            self.context.control.tell(Entered(stack=prepared.stack.name, phase=phase))
+            self.context.control.tell(Entered(stack=workdir.stack.name, phase=phase))
         listen = heard.line if heard is not None else None
-        return await prepared.engine.run(command, stop=self.context.control.stop, listen=listen)
+        return await workdir.engine.run(command, stop=self.context.control.stop, listen=listen)
 
     @property
     def _environment(self) -> Mapping[str, str]:
@@ -130,7 +130,7 @@ class Terraform:
 
         Init starts no provider, so that it can share a process with what comes after it.
         """
-        environment = dict(self.prepared.environment)
+        environment = dict(self.workdir.environment)
         if self._plain and self.context.project.config.engine.plugin_tls != "always":
             environment["TF_DISABLE_PLUGIN_TLS"] = "1"
         if self._alone and self.providers == NO_PROVIDERS:
@@ -141,24 +141,24 @@ class Terraform:
     @functools.cached_property
     def _alone(self) -> bool:
         """By its code and the CLI configuration, the stack starts no program but the engine."""
-        config = self.prepared.environment.get("TF_CLI_CONFIG_FILE")
+        config = self.workdir.environment.get("TF_CLI_CONFIG_FILE")
         content = files.content_of(Path(config)) if config is not None else None
         text = content.decode(errors="replace") if content is not None else None
-        return starts_no_program(map(self.context.project.code.module, self.prepared.modules), text)
+        return starts_no_program(map(self.context.project.code.module, self.workdir.modules), text)
 
     async def init(self) -> None:
         """Make the work directory ready, without Terraform where what decides it is known already."""
-        self._laid_lock = files.content_of(self.prepared.work.lock_file)
-        known = InitCache(self.context, self.prepared).lookup()
+        self._laid_lock = files.content_of(self.workdir.work.lock_file)
+        known = InitCache(self.context, self.workdir).lookup()
         if known is None:
             await self._init_for_real()
         else:
             self._take(known, skipped=True)
 
     async def _init_for_real(self) -> None:
-        initialiser = InitCache(self.context, self.prepared)
+        initialiser = InitCache(self.context, self.workdir)
         if self._laid_lock is not None:
-            self.prepared.work.lock_file.write_bytes(self._laid_lock)
+            self.workdir.work.lock_file.write_bytes(self._laid_lock)
         async with initialiser.filling():
             # While this run waited for the mirror, another may have done what was needed.
             known = None if self._skipped else initialiser.lookup()
@@ -171,7 +171,7 @@ class Terraform:
 
     async def _init_with_settings(self) -> None:
         """The backend's settings lie in a private file as long as init reads it, and no longer."""
-        work, settings = self.prepared.work, self.prepared.home.settings
+        work, settings = self.workdir.work, self.workdir.home.settings
         try:
             if settings:
                 work.private_file(argv.BACKEND_FILE, json.dumps(settings))
@@ -193,20 +193,20 @@ class Terraform:
         answer = await self._run(
             "init",
             argv.init(
-                backend_file=bool(self.prepared.home.settings),
+                backend_file=bool(self.workdir.home.settings),
                 json=as_json,
-                reconfigure=self.prepared.home.type != "cloud",
-                backend=not self.prepared.bare,
+                reconfigure=self.workdir.home.type != "cloud",
+                backend=not self.workdir.bare,
             ),
             heard=heard if as_json else None,
         )
         if answer.code != 0:
-            raise command_error(self.prepared, "init", answer, heard)
-        workspace = self.prepared.stack.workspace
+            raise command_error(self.workdir, "init", answer, heard)
+        workspace = self.workdir.stack.workspace
         if workspace != "default":
             chosen = await self._run("init", argv.select_workspace(workspace))
             if chosen.code != 0:
-                raise command_error(self.prepared, "init", chosen, CommandOutput())
+                raise command_error(self.workdir, "init", chosen, CommandOutput())
 
     async def _with_init(self, command: Callable[[], Awaitable[T]]) -> T:
         """A command that answers "init needed" when init was skipped gets one real init, and a second try."""
@@ -224,7 +224,7 @@ class Terraform:
 
     async def _validate_once(self) -> None:
         engine = f"{self.identity.product} {self.identity.version}"
-        key = hashlib.sha256(f"{engine} {self.providers} {self.prepared.code_digest}".encode()).hexdigest()
+        key = hashlib.sha256(f"{engine} {self.providers} {self.workdir.code_digest}".encode()).hexdigest()
         known = self.context.project.environment.home / "validated" / key
         if known.exists():
             return
@@ -257,15 +257,15 @@ class Terraform:
             heard.diagnostics.extend(read_validation(answer.out).diagnostics)
         except EngineError:
             heard.noise.append(answer.out.decode(errors="replace"))
-        raise command_error(self.prepared, "validate", answer, heard)
+        raise command_error(self.workdir, "validate", answer, heard)
 
     async def plan(self, options: argv.PlanOptions) -> int:
         """Exit code 0 or 2; the plan lies in the work directory."""
-        with plan_marker(self.context.store, self.prepared):
+        with plan_marker(self.context.store, self.workdir):
             try:
                 return await self._with_init(lambda: self._plan(options))
             except StateLocked as error:
-                name = self.prepared.stack.name
+                name = self.workdir.stack.name
                 if error.lock is None or not held_by_dead_process(self.context.store, name, error.lock):
                     raise
                 await self.force_unlock(error.lock.id)
@@ -281,9 +281,9 @@ class Terraform:
             "plan",
             argv.plan(
                 options,
-                variables_files=self.prepared.variables_files,
+                variables_files=self.workdir.variables_files,
                 lock_seconds=self.context.control.wait,
-                lock=not self.prepared.home.managed,
+                lock=not self.workdir.home.managed,
             ),
             heard=heard,
             providers=self.providers,
@@ -291,14 +291,14 @@ class Terraform:
         # Terraform 1.15 plans with defaults when a variables file cannot be read: its exit code says nothing.
         faulty = any(one.is_error for one in heard.diagnostics)
         if answer.code not in (0, 2) or answer.interrupted or faulty:
-            raise command_error(self.prepared, "plan", answer, heard)
+            raise command_error(self.workdir, "plan", answer, heard)
         self.warnings = self._warnings(heard)
         return answer.code
 
     def _warnings(self, heard: CommandOutput) -> tuple[str, ...]:
         """What Terraform warns of, each once, with its place in the source."""
         found = [
-            problem_from_diagnostic(self.prepared, "", one) for one in heard.diagnostics if not one.is_error
+            problem_from_diagnostic(self.workdir, "", one) for one in heard.diagnostics if not one.is_error
         ]
         texts = [
             f"warning: {one.message}{f' ({one.place})' if one.place is not None else ''}" for one in found
@@ -311,7 +311,7 @@ class Terraform:
     async def show(self) -> tuple[Plan, bytes]:
         answer = await self._run("show", argv.show_plan(), providers=self.providers)
         if answer.code != 0:
-            raise command_error(self.prepared, "show", answer, CommandOutput())
+            raise command_error(self.workdir, "show", answer, CommandOutput())
         return read_plan(answer.out), answer.out
 
     async def apply(
@@ -329,26 +329,26 @@ class Terraform:
     async def outputs(self) -> bytes:
         answer = await self._run("output", argv.output())
         if answer.code != 0:
-            raise command_error(self.prepared, "output", answer, CommandOutput())
+            raise command_error(self.workdir, "output", answer, CommandOutput())
         return answer.out
 
     @retried(Phase.PLAN, "state pull")
     async def state_pull(self, *, cancel_level: int = 1) -> bytes:
         answer = await self._run("state", argv.state_pull(), cancel_level=cancel_level)
         if answer.code != 0:
-            raise command_error(self.prepared, "state", answer, CommandOutput())
+            raise command_error(self.workdir, "state", answer, CommandOutput())
         return b"" if is_blank_state(answer.out) else answer.out
 
     async def state_push(self, file: str, run: str) -> None:
         answer = await self._run("state", argv.state_push(file), writes=StateWriter(run=run, why="push"))
         if answer.code != 0:
-            raise command_error(self.prepared, "state push", answer, CommandOutput())
+            raise command_error(self.workdir, "state push", answer, CommandOutput())
 
     async def force_unlock(self, lock: str) -> None:
         """Of a lock whose holder is proved or declared dead; Terraform compares the id."""
         answer = await self._run("state", argv.force_unlock(lock))
         if answer.code != 0:
-            raise command_error(self.prepared, "state", answer, CommandOutput())
+            raise command_error(self.workdir, "state", answer, CommandOutput())
 
     async def read(self, words: argv.Argv) -> CommandResult:
         return await self._run("read", words, providers=self.providers)

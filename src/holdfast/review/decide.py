@@ -30,24 +30,24 @@ _READS = re.compile(r"""\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\[\s*"(?P<key>[^
 
 
 def plan_context(
-    project: Project, stack: Stack, ready: PlanFile, findings: tuple[StackFinding, ...] = ()
+    project: Project, stack: Stack, plan_file: PlanFile, findings: tuple[StackFinding, ...] = ()
 ) -> PlanContext:
-    removed = any(output.removed for output in ready.plan.outputs)
+    removed = any(output.removed for output in plan_file.plan.outputs)
     return PlanContext(
         stack=stack.name,
         environment=stack.environment,
         production=stack.production,
         now=clock.now(),
-        destroy=ready.destroy,
-        targeted=ready.targeted,
-        read_outputs=frozenset(_read_outputs(project, stack, ready)) if removed else frozenset(),
+        destroy=plan_file.destroy,
+        targeted=plan_file.targeted,
+        read_outputs=frozenset(_read_outputs(project, stack, plan_file)) if removed else frozenset(),
         findings=findings,
     )
 
 
-def _read_outputs(project: Project, stack: Stack, ready: PlanFile) -> Iterator[str]:
+def _read_outputs(project: Project, stack: Stack, plan_file: PlanFile) -> Iterator[str]:
     """Outputs that stacks which depend on this one read. One that takes them all together reads them all."""
-    names = [output.name for output in ready.plan.outputs]
+    names = [output.name for output in plan_file.plan.outputs]
     for other in project.stacks.values():
         if stack.name not in other.depends_on:
             continue
@@ -63,7 +63,7 @@ async def decide(
     store: RunStore,
     checks: PlanChecks,
     stack: Stack,
-    ready: PlanFile,
+    plan_file: PlanFile,
     *,
     digest: str,
     saved: bool = False,
@@ -73,9 +73,9 @@ async def decide(
     Only about a saved plan can anybody have spoken. A rejection counts also where nothing else speaks against
     the plan any more.
     """
-    found = await checks.of(stack, ready)
+    found = await checks.of(stack, plan_file)
     decision = evaluate_plan(
-        ready.plan, policy_of(project.config, stack), plan_context(project, stack, ready, found)
+        plan_file.plan, policy_of(project.config, stack), plan_context(project, stack, plan_file, found)
     )
     return (
         with_recorded_approvals(store, decision, digest)
@@ -98,8 +98,10 @@ def _now() -> str:
     return clock.now().isoformat()
 
 
-def deletions_in(project: Project, stack: Stack, ready: PlanFile) -> StackDeletions:
-    return stack_deletions(ready.plan, policy_of(project.config, stack), plan_context(project, stack, ready))
+def deletions_in(project: Project, stack: Stack, plan_file: PlanFile) -> StackDeletions:
+    return stack_deletions(
+        plan_file.plan, policy_of(project.config, stack), plan_context(project, stack, plan_file)
+    )
 
 
 def with_change_budget(

@@ -84,14 +84,14 @@ class PlanChecks:
 
     # What a stack's run asks
 
-    async def of(self, stack: Stack, ready: PlanFile) -> tuple[StackFinding, ...]:
+    async def of(self, stack: Stack, plan_file: PlanFile) -> tuple[StackFinding, ...]:
         """The errors that the guard must know of before it judges this plan.
 
         It fails closed: a plan that nobody could look at is not one without findings.
         """
         self._control.tell(Entered(stack=stack.name, phase="checks"))
         try:
-            return await self._errors(stack, ready)
+            return await self._errors(stack, plan_file)
         except HoldfastError:
             raise
         except Exception as error:
@@ -101,15 +101,15 @@ class PlanChecks:
                 hint="This plan was not applied. Please report it.",
             ) from error
 
-    async def _errors(self, stack: Stack, ready: PlanFile) -> tuple[StackFinding, ...]:
+    async def _errors(self, stack: Stack, plan_file: PlanFile) -> tuple[StackFinding, ...]:
         code = self._begin_code()
-        self._begin_format(ready)
-        report = self._plans[stack.name] = await self._planned(stack, ready)
+        self._begin_format(plan_file)
+        report = self._plans[stack.name] = await self._planned(stack, plan_file)
         found = [one for one in report.unwaived if one.severity is Severity.ERROR]
         decides = policy_of(self._project.config, stack).findings in _HOLD_UP
         if code is not None and (decides or self._asks_policies):
             found += errors_for(await code, self._checked(stack))
-        form = self._formats.get(ready.terraform.identity)
+        form = self._formats.get(plan_file.terraform.identity)
         if form is not None and decides and self._form_may_be_an_error:
             found += errors_for(await form, self._checked(stack))
         if self._control.stop.level and any(one.rule.id == NO_TOOL_ANSWER for one in found):
@@ -190,17 +190,17 @@ class PlanChecks:
         )
         return run_checks(checkout, _rules(), CheckInputs(tool_results=said), targets=_CODE)
 
-    def _begin_format(self, ready: PlanFile) -> None:
+    def _begin_format(self, plan_file: PlanFile) -> None:
         """One stack of each engine asks for the files of all: `fmt` needs no stack, only an engine."""
-        engine = ready.terraform.identity
+        engine = plan_file.terraform.identity
         if self._with_form and engine not in self._formats:
-            self._formats[engine] = asyncio.ensure_future(self._formatted(engine, ready))
+            self._formats[engine] = asyncio.ensure_future(self._formatted(engine, plan_file))
 
-    async def _formatted(self, engine: EngineId, ready: PlanFile) -> Report:
+    async def _formatted(self, engine: EngineId, plan_file: PlanFile) -> Report:
         every = self._checkout.stacks
         stacks = [one for one in every if self._engine_of(one.stack) == engine] or list(every)
         try:
-            said = await format_of(ready.terraform, paths_to_format(stacks, engine), fix=False)
+            said = await format_of(plan_file.terraform, paths_to_format(stacks, engine), fix=False)
             unformatted, formatted = said.why_not, said.formatted
         except (HoldfastError, OSError) as error:
             unformatted, formatted = str(error), {}
@@ -234,13 +234,13 @@ class PlanChecks:
 
     # A plan
 
-    async def _planned(self, stack: Stack, ready: PlanFile) -> Report:
+    async def _planned(self, stack: Stack, plan_file: PlanFile) -> Report:
         checked = self._checked(stack)
-        plan = CheckedPlan(stack=checked, plan=ready.plan, document=ready.json)
+        plan = CheckedPlan(stack=checked, plan=plan_file.plan, document=plan_file.json)
         said = await self._questions.check(plan)
         at_hand = CheckInputs(plans=Available(items=(plan,)), tool_results=said)
         look = functools.partial(run_checks, self._bare((checked,)), _plan_rules(), at_hand, targets=_PLAN)
-        return await asyncio.to_thread(look) if len(ready.json) > _LARGE else look()
+        return await asyncio.to_thread(look) if len(plan_file.json) > _LARGE else look()
 
     # What they share
 

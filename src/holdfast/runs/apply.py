@@ -44,7 +44,9 @@ from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.tables.refused_creates import RefusedCreate, shipped_refused
 
 
-async def apply_plan(context: ChangeContext, run: Run, planned: StackResult, ready: PlanFile) -> StackResult:
+async def apply_plan(
+    context: ChangeContext, run: Run, planned: StackResult, plan_file: PlanFile
+) -> StackResult:
     """Apply exactly this plan. Raises what went wrong; the caller makes it the stack's result.
 
     The stack is claimed, with what the run is about to do, before anything happens. The claim is released
@@ -57,19 +59,19 @@ async def apply_plan(context: ChangeContext, run: Run, planned: StackResult, rea
     await take_claim(
         context.store,
         context.control,
-        apply_claim(context.store, context.identity, run, stack.name, digest, ready),
+        apply_claim(context.store, context.identity, run, stack.name, digest, plan_file),
     )
     try:
         # Each of these waits for the disk; other stacks continue meanwhile.
         secrets = tuple(context.redactor.registered())
         await asyncio.to_thread(
-            _prepare_apply, context.store, context.identity.who, run.id, ready, digest, secrets
+            _prepare_apply, context.store, context.identity.who, run.id, plan_file, digest, secrets
         )
     except BaseException:
         context.store.claims.release(stack.name, run.id)
         raise
     try:
-        done = await _apply_marked(context, planned, ready, run.id)
+        done = await _apply_marked(context, planned, plan_file, run.id)
     except NotStarted:
         context.store.claims.release(stack.name, run.id)
         raise
@@ -93,15 +95,15 @@ def _failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
 
 
 def _prepare_apply(
-    store: RunStore, who: str, run: str, ready: PlanFile, digest: str, secrets: tuple[str, ...]
+    store: RunStore, who: str, run: str, plan_file: PlanFile, digest: str, secrets: tuple[str, ...]
 ) -> None:
     """The last checks and records before Terraform starts.
 
     The journal will hold Terraform's output: the secrets that later readers must hide are stored beside it.
     """
-    stack = ready.terraform.prepared.stack.name
-    ready.require_intact(stack, digest)
-    write_backup(store, who, run, ready)
+    stack = plan_file.terraform.workdir.stack.name
+    plan_file.require_intact(stack, digest)
+    write_backup(store, who, run, plan_file)
     if secrets:
         store_run_secrets(store, run, secrets)
     if not store.mark_used(digest, run=run, stack=stack, who=who):
@@ -109,14 +111,14 @@ def _prepare_apply(
 
 
 async def _apply_marked(
-    context: ChangeContext, planned: StackResult, ready: PlanFile, run: str
+    context: ChangeContext, planned: StackResult, plan_file: PlanFile, run: str
 ) -> StackResult:
-    stack, terraform = planned.stack, ready.terraform
-    watch = ApplyWatch(context.control.tell, stack.name, ready.plan)
+    stack, terraform = planned.stack, plan_file.terraform
+    watch = ApplyWatch(context.control.tell, stack.name, plan_file.plan)
     heard = CommandOutput(on_event=watch.event)
-    given = terraform.prepared.variables_files if ready.ephemeral else ()
+    given = terraform.workdir.variables_files if plan_file.ephemeral else ()
     answer = await terraform.apply(given, heard, run)
-    left = terraform.prepared.work.module / UNSAVED_FILE
+    left = terraform.workdir.work.module / UNSAVED_FILE
     if left.exists():
         raise _unsaved(context.store, stack, left, heard, answer)
     if answer.killed:
@@ -127,7 +129,7 @@ async def _apply_marked(
         raise provider_crashed(stack.name, run, watch.unfinished)
     notes = await _record_after(context, stack, terraform)
     if answer.code != 0:
-        raise _failure(context.project.config, ready, answer, heard, watch, run)
+        raise _failure(context.project.config, plan_file, answer, heard, watch, run)
     return structs.replace(
         planned,
         status=Status.APPLIED,
@@ -165,13 +167,13 @@ def refused_creates(config: Config) -> tuple[RefusedCreate, ...]:
 
 def _failure(
     config: Config,
-    ready: PlanFile,
+    plan_file: PlanFile,
     answer: CommandResult,
     heard: CommandOutput,
     watch: ApplyWatch,
     run: str,
 ) -> HoldfastError:
-    name = ready.terraform.prepared.stack.name
+    name = plan_file.terraform.workdir.stack.name
     done = f"{watch.finished} of {watch.total} changes were made and saved"
     if answer.timed_out and answer.force_cancelled and watch.unfinished:
         return apply_timed_out(name, run, watch.unfinished, done)
@@ -187,11 +189,11 @@ def _failure(
         return Cancelled(
             "HF-RUN-2", f"{name}: stopped as asked; {done}", hint="Plan again to see what is left."
         )
-    said = terraform_error(ready.terraform.prepared, "apply", answer, heard)
+    said = terraform_error(plan_file.terraform.workdir, "apply", answer, heard)
     if not isinstance(said, TerraformFailed):
         return said
     end = watch.end(one for one in heard.diagnostics if one.is_error)
-    return ApplyFailed(said, end, creates_in_doubt(end, ready.plan, refused_creates(config)))
+    return ApplyFailed(said, end, creates_in_doubt(end, plan_file.plan, refused_creates(config)))
 
 
 def _unsaved(
@@ -227,8 +229,8 @@ def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownO
 async def _record_after(context: ChangeContext, stack: Stack, terraform: Terraform) -> tuple[str, ...]:
     """What the state is now. That it cannot be read must not hide how the apply ended."""
     try:
-        home = terraform.prepared.home
-        content = state_at_hand(context.store, terraform.prepared)
+        home = terraform.workdir.home
+        content = state_at_hand(context.store, terraform.workdir)
         if content is None:
             content = await terraform.state_pull(cancel_level=2)
     except (OSError, HoldfastError) as error:

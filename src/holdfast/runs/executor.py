@@ -61,7 +61,7 @@ class RunExecutor:
         """Where its bundle is or will be, for messages."""
         self.run = self._new_run()
         self._held = contextlib.AsyncExitStack()
-        self._ready: PlanFile | None = None
+        self._plan_file: PlanFile | None = None
         self._notes: tuple[str, ...] = ()
         self._previous: tuple[str, ...] = ()
         """Notes on the previous run of the stack, which was finished from its journal."""
@@ -101,11 +101,15 @@ class RunExecutor:
 
     async def apply(self) -> StackResult:
         """Apply the plan. A result without a plan that may be applied stays as it is."""
-        planned, ready = self.result, self._ready
-        if planned.status is not Status.PLANNED or not isinstance(planned.decision, Allow) or ready is None:
+        planned, plan_file = self.result, self._plan_file
+        if (
+            planned.status is not Status.PLANNED
+            or not isinstance(planned.decision, Allow)
+            or plan_file is None
+        ):
             return planned
         self.run = self.run.to(Status.APPLYING)
-        await self._finish_with(self._apply(planned, ready))
+        await self._finish_with(self._apply(planned, plan_file))
         if self.result.plan is None:
             self._set(_with_plan(self.result, planned))
         self.context.control.tell(Ended(result=self.result))
@@ -140,23 +144,23 @@ class RunExecutor:
         place = await self._held.enter_async_context(open_workdir(self.context, self.stack))
         self._notes = place.notes
         self._options = options
-        self._ready = await create_plan(self.context, self.stack, place, options, self._retrying)
-        return await self._judged(self._ready)
+        self._plan_file = await create_plan(self.context, self.stack, place, options, self._retrying)
+        return await self._judged(self._plan_file)
 
     async def _restore(self, bundle: SavedPlan) -> StackResult:
         self._refuse_when_stopping()
         await self._require_previous_finished()
         place = await self._held.enter_async_context(open_workdir(self.context, self.stack))
-        self._ready = await from_saved_plan(self.context, self.stack, place, bundle, self._retrying)
-        return await self._judged(self._ready)
+        self._plan_file = await from_saved_plan(self.context, self.stack, place, bundle, self._retrying)
+        return await self._judged(self._plan_file)
 
-    async def _apply(self, planned: StackResult, ready: PlanFile) -> StackResult:
+    async def _apply(self, planned: StackResult, plan_file: PlanFile) -> StackResult:
         self._refuse_when_stopping()
-        done = await self._apply_and_follow(planned, ready)
+        done = await self._apply_and_follow(planned, plan_file)
         self._checks.applied(self.stack, done.outputs)
         return done
 
-    async def _apply_and_follow(self, planned: StackResult, ready: PlanFile) -> StackResult:
+    async def _apply_and_follow(self, planned: StackResult, plan_file: PlanFile) -> StackResult:
         """After a clean, transient failure a new plan follows, if it does no more than the one before.
 
         The result is told with the first plan: that is what was shown, and all of it is done in the end.
@@ -165,24 +169,24 @@ class RunExecutor:
         waits = self._retrying.schedule() if self._options is not None else ()
         for number, seconds in enumerate((*waits, None), start=1):
             try:
-                done = await apply_plan(self.context, run, now, ready)
+                done = await apply_plan(self.context, run, now, plan_file)
                 # After an automatic replan the record covers all applies, not only the last one.
                 self._recorded = number == 1
                 return structs.replace(done, plan=planned.plan, digest=planned.digest, run=self.run.id)
             except ApplyFailed as failure:
-                rows = may_replan(failure.end, ready.plan, refused_creates(self.context.project.config))
+                rows = may_replan(failure.end, plan_file.plan, refused_creates(self.context.project.config))
                 if rows is None or seconds is None:
                     raise
                 self._retrying.note(
                     f"the apply failed ({'; '.join(rows)}); planning again in {seconds:.1f} s, "
                     f"{number} of {len(waits)}"
                 )
-                ready = await self._followed(ready, failure, seconds)
+                plan_file = await self._followed(plan_file, failure, seconds)
             # Each apply has its own run and journal.
             run = self._new_run().to(Status.APPLYING)
-            now = structs.replace(await self._judged(ready), run=run.id)
+            now = structs.replace(await self._judged(plan_file), run=run.id)
             if now.status is Status.UNCHANGED:
-                return await self._nothing_left(planned, ready)
+                return await self._nothing_left(planned, plan_file)
         raise AssertionError("the last round returns or raises")
 
     async def _followed(self, before: PlanFile, failure: ApplyFailed, seconds: float) -> PlanFile:
@@ -212,29 +216,29 @@ class RunExecutor:
             raise failure
         return after
 
-    async def _nothing_left(self, planned: StackResult, ready: PlanFile) -> StackResult:
+    async def _nothing_left(self, planned: StackResult, plan_file: PlanFile) -> StackResult:
         """The change that failed was made all the same, as the new plan has seen."""
         self._retrying.note("the new plan has nothing left to do")
-        found = await ready.terraform.outputs()
+        found = await plan_file.terraform.outputs()
         self.context.redactor.register_all(sensitive_in_outputs(found))
         return structs.replace(
             planned,
             status=Status.APPLIED,
             outputs=read_outputs(found),
-            notes=(*ready.notes, *self._retrying.notes),
+            notes=(*plan_file.notes, *self._retrying.notes),
         )
 
-    async def _judged(self, ready: PlanFile) -> StackResult:
+    async def _judged(self, plan_file: PlanFile) -> StackResult:
         """What the guard makes of a plan, be it new or from a bundle."""
         result = StackResult(
             stack=self.stack,
-            status=Status.PLANNED if ready.changes else Status.UNCHANGED,
-            engine=ready.terraform.identity,
+            status=Status.PLANNED if plan_file.changes else Status.UNCHANGED,
+            engine=plan_file.terraform.identity,
             run=self.run.id,
-            digest=ready.digest,
-            plan=ready.plan,
+            digest=plan_file.digest,
+            plan=plan_file.plan,
             saved=self._saved is not None,
-            notes=(*self._previous, *ready.notes, *self._retrying.notes),
+            notes=(*self._previous, *plan_file.notes, *self._retrying.notes),
         )
         saved = self._options is None
         decision = await decide(
@@ -242,8 +246,8 @@ class RunExecutor:
             self.context.store,
             self._checks,
             self.stack,
-            ready,
-            digest=ready.digest,
+            plan_file,
+            digest=plan_file.digest,
             saved=saved,
         )
         return self._decided(result, decision)
@@ -277,7 +281,9 @@ class RunExecutor:
     def losses(self) -> StackDeletions | None:
         """What its plan would lose; None without a plan."""
         return (
-            deletions_in(self.context.project, self.stack, self._ready) if self._ready is not None else None
+            deletions_in(self.context.project, self.stack, self._plan_file)
+            if self._plan_file is not None
+            else None
         )
 
     def override_reason(self) -> str | None:
@@ -297,20 +303,20 @@ class RunExecutor:
         self, *, dependencies: dict[str, StateIdentity], selection: tuple[str, ...]
     ) -> SavedPlan | None:
         """What `plan --out` writes; None when there is no plan."""
-        if self._ready is None:
+        if self._plan_file is None:
             return None
         return to_saved_plan(
-            self.context.store, self._ready, self.result, dependencies=dependencies, selection=selection
+            self.context.store, self._plan_file, self.result, dependencies=dependencies, selection=selection
         )
 
     @property
     def state_seen(self) -> StateIdentity | None:
-        return self._ready.prior if self._ready else None
+        return self._plan_file.prior if self._plan_file else None
 
     @property
     def lock_file(self) -> bytes | None:
         """The dependency lock file as init left it; None before that."""
-        return self._ready.terraform.lock if self._ready else None
+        return self._plan_file.terraform.lock if self._plan_file else None
 
     # Ends without Terraform
 
@@ -346,7 +352,7 @@ class RunExecutor:
             problems=problems,
             notes=(
                 *self._previous,
-                *(self._ready.notes if self._ready is not None else self._notes),
+                *(self._plan_file.notes if self._plan_file is not None else self._notes),
                 *self._retrying.notes,
             ),
         )

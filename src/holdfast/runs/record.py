@@ -26,19 +26,19 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def apply_claim(
-    store: RunStore, identity: Identity, run: Run, stack: str, digest: str, ready: PlanFile
+    store: RunStore, identity: Identity, run: Run, stack: str, digest: str, plan_file: PlanFile
 ) -> Claim:
     """Everything that recovery needs if this process is gone."""
-    prepared, engine = ready.terraform.prepared, ready.terraform.identity
+    workdir, engine = plan_file.terraform.workdir, plan_file.terraform.identity
     plan = PlanIntent(
         digest=digest,
-        lineage=ready.prior.lineage,
-        serial=ready.prior.serial,
-        place=prepared.home.place,
+        lineage=plan_file.prior.lineage,
+        serial=plan_file.prior.serial,
+        place=workdir.home.place,
         engine={"kind": engine.kind.value, "product": engine.product.value, "version": engine.version},
-        work=str(prepared.work.folder),
-        backup=_current_version(store, ready),
-        changes=planned_changes(ready.plan),
+        work=str(workdir.work.folder),
+        backup=_current_version(store, plan_file),
+        changes=planned_changes(plan_file.plan),
     )
     intent = Intent(
         operation=str(run.operation),
@@ -51,41 +51,41 @@ def apply_claim(
     return Claim(stack=stack, run=run.id, intent=intent)
 
 
-def _current_version(store: RunStore, ready: PlanFile) -> str | None:
+def _current_version(store: RunStore, plan_file: PlanFile) -> str | None:
     """A managed state is its own backup: its versions never change."""
-    if not ready.terraform.prepared.home.managed:
+    if not plan_file.terraform.workdir.home.managed:
         return None
-    numbers = store.states.numbers(ready.terraform.prepared.stack.name)
+    numbers = store.states.numbers(plan_file.terraform.workdir.stack.name)
     return str(numbers[-1]) if numbers else None
 
 
-def write_backup(store: RunStore, who: str, run: str, ready: PlanFile) -> None:
+def write_backup(store: RunStore, who: str, run: str, plan_file: PlanFile) -> None:
     """The state before the apply, from the plan itself: Terraform applies it to no other state."""
-    prepared = ready.terraform.prepared
-    if prepared.home.managed or not ready.prior.lineage:
+    workdir = plan_file.terraform.workdir
+    if workdir.home.managed or not plan_file.prior.lineage:
         return
-    content = _state_in_plan(ready)
+    content = _state_in_plan(plan_file)
     state = read_state(content) if content is not None else None
     if content is None or not isinstance(state, State):
         return
     store.backups.add(
-        prepared.stack.name,
+        workdir.stack.name,
         StateSnapshot.of(content, state, run=run, who=who, why="before an apply"),
         name=run,
     )
 
 
-def _state_in_plan(ready: PlanFile) -> bytes | None:
+def _state_in_plan(plan_file: PlanFile) -> bytes | None:
     """`tfstate-prev` is the backend's state without serial and lineage, which Terraform leaves out there.
 
     None where OpenTofu encrypted the plan.
     """
     try:
-        with zipfile.ZipFile(ready.terraform.prepared.work.module / PLAN_FILE) as archive:
+        with zipfile.ZipFile(plan_file.terraform.workdir.work.module / PLAN_FILE) as archive:
             fields = _FIELDS.decode(archive.read("tfstate-prev"))
     except (zipfile.BadZipFile, KeyError, msgspec.DecodeError):
         return None
-    identity = {"serial": ready.prior.serial, "lineage": ready.prior.lineage}
+    identity = {"serial": plan_file.prior.serial, "lineage": plan_file.prior.lineage}
     return msgspec.json.encode({**fields, **identity})
 
 

@@ -70,7 +70,7 @@ class Case:
         identity = EngineId(
             kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="1.15.5", path="/lib"
         )
-        self.prepared: dict[str, Any] = {
+        self.workdir: dict[str, Any] = {
             "engine": SimpleNamespace(identity=identity),
             "home": StateHome(type="http", place="kept"),
             "inputs": "i",
@@ -80,7 +80,7 @@ class Case:
         self.stack = STACK
 
     def from_saved_plan(self) -> PlanFile:
-        ready = cast("StackWorkdir", SimpleNamespace(**self.prepared))
+        ready = cast("StackWorkdir", SimpleNamespace(**self.workdir))
         retrying = self.context.retrying("a")
         return asyncio.run(from_saved_plan(self.context, self.stack, ready, self.bundle, retrying))
 
@@ -143,7 +143,7 @@ def test_a_plan_without_a_lock_file_needs_none(case: Case, monkeypatch: pytest.M
 
 def test_a_local_state_that_is_gone_is_noticed_before_anything_else(case: Case, tmp_path: Path) -> None:
     """It held something when it was last seen."""
-    case.prepared["home"] = StateHome(type="local", place="kept", file=tmp_path / "gone.tfstate")
+    case.workdir["home"] = StateHome(type="local", place="kept", file=tmp_path / "gone.tfstate")
     seen = StateRecord(place="kept", lineage="l", serial=7, resources=2, seen="2026-01-01")
     case.context.store.record("a", seen)
     error = case.refused()

@@ -156,7 +156,7 @@ def test_variables_that_no_plan_holds_are_given_again(tmp_path: Path, *, ephemer
 
 
 def _other_bytes(case: Case) -> None:
-    (case.terraform.prepared.work.module / PLAN_FILE).write_bytes(b"another plan")
+    (case.terraform.workdir.work.module / PLAN_FILE).write_bytes(b"another plan")
 
 
 def _other_digest(case: Case) -> None:
@@ -214,7 +214,7 @@ def test_a_machine_that_fails_in_the_middle_is_an_unknown_outcome(case: Case) ->
 
 def test_a_state_that_was_not_saved_is_kept(case: Case) -> None:
     """Whatever the exit code says: the only copy is sealed, and the outcome is unknown."""
-    left = case.terraform.prepared.work.module / UNSAVED_FILE
+    left = case.terraform.workdir.work.module / UNSAVED_FILE
     case.terraform.at_work = lambda: left.write_bytes(b"the only copy") and None
     assert case.unknown() == "HF-STATE-5"
     assert case.store.errored(NAME) == b"the only copy"

@@ -77,7 +77,7 @@ class World:
         """The run and the digest of each apply."""
         self.told: list[tuple[str, bool]] = []
         patch.setattr(runs, "require_previous_finished", self._settled)
-        patch.setattr(runs, "open_workdir", self._prepared)
+        patch.setattr(runs, "open_workdir", self._workdir)
         patch.setattr(runs, "create_plan", self._make)
         patch.setattr(runs, "replan", self._make_again)
         patch.setattr(runs, "from_saved_plan", self._restore)
@@ -104,7 +104,7 @@ class World:
         return ()
 
     @contextlib.asynccontextmanager
-    async def _prepared(self, *_: object) -> AsyncIterator[Any]:
+    async def _workdir(self, *_: object) -> AsyncIterator[Any]:
         yield SimpleNamespace(notes=())
 
     async def _make(self, _: object, __: object, ___: object, options: PlanOptions, ____: object) -> PlanFile:
