@@ -2,7 +2,7 @@
 
 A worker starts with one environment and one set of provider versions and serves only those: Go reads
 the environment once, and Terraform's schema cache ignores provider versions. A worker runs one command
-at a time. With the binary engine a worker starts Terraform anew for each command; it keeps the journal
+at a time. With the binary engine a worker starts Terraform for each command; it keeps the journal
 and the local state backend, and outlives its caller.
 """
 
