@@ -172,7 +172,7 @@ def test_a_library_of_one_module(tmp_path: Path) -> None:
     assert started(tmp_path)[1] == {}
 
 
-def test_terragrunt_is_told_what_it_means(tmp_path: Path) -> None:
+def test_terragrunt_is_explained(tmp_path: Path) -> None:
     """Units of Terragrunt and their code are left alone; plain root modules beside them are stacks."""
     lay(
         tmp_path,
@@ -318,7 +318,7 @@ def test_a_file_that_is_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_other_ending_is_not_overlooked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`holdfast.yml` is somebody's work too: it is told of, not passed over."""
+    """An existing `holdfast.yml` is reported, not ignored."""
     lay(tmp_path, {"main.tf": CODE, "holdfast.yml": "version: 1\n"})
     monkeypatch.chdir(tmp_path)
     result = run()

@@ -50,7 +50,7 @@ def chosen(code: Code, *changed: str, old: dict[str, Stack] | None = None) -> di
 
 
 def test_a_stack_is_selected_with_its_reasons(code: Code) -> None:
-    """Each touched stack says why, in words, the most direct reason first."""
+    """Each affected stack has its reasons, the most direct one first."""
     assert chosen(code, "README.md") == {}
     assert chosen(code, "policies/a.json", "Accounts/a.tfvars") == {
         "a": ("variables file Accounts/a.tfvars changed", "refers to policies/a.json")
@@ -61,21 +61,21 @@ def test_a_stack_is_selected_with_its_reasons(code: Code) -> None:
     assert chosen(code, "common.tfvars").keys() == {"a", "b"}
 
 
-def test_the_configuration_touches_only_what_it_changed(code: Code) -> None:
-    """A changed configuration touches the stacks whose part of it differs; where it moved does not matter."""
+def test_the_configuration_affects_only_what_it_changed(code: Code) -> None:
+    """A changed configuration affects the stacks whose part of it differs, not those that only moved."""
     old = {"a": stack("a", line=9), "b": stack("b", region="eu-west-1")}
     assert chosen(code, "holdfast.yaml", old=old) == {"b": ("its part of holdfast.yaml changed",)}
     assert chosen(code, "holdfast.yaml", old={"a": stack("a")}) == {"b": ("new in holdfast.yaml",)}
     assert chosen(code, "README.md", old={}) == {}
 
 
-def test_an_unreadable_old_configuration_touches_all(code: Code) -> None:
-    """Where the old configuration cannot be read, every stack is touched."""
+def test_an_unreadable_old_configuration_affects_all(code: Code) -> None:
+    """Where the old configuration cannot be read, every stack is affected."""
     why = ("holdfast.yaml changed and its old version cannot be read",)
     assert chosen(code, "holdfast.yaml") == {"a": why, "b": why}
 
 
-def test_a_changed_contract_touches_the_stacks_that_are_held_against_it(code: Code) -> None:
+def test_a_changed_contract_affects_the_stacks_that_it_applies_to(code: Code) -> None:
     """Those of its target that it is for; a built-in contract is no file, and a gone one counts."""
     use = ContractUse(place=Place(file="holdfast.yaml"), schema="./contracts/outputs.yaml", stacks=("a*",))
     held = Target(name="aws", contract=use)
@@ -122,7 +122,7 @@ def test_a_folder_without_code_is_a_removed_stack(code: Code) -> None:
     ]
 
 
-def test_a_stack_that_the_configuration_gave_up_is_removed(code: Code) -> None:
+def test_a_stack_that_left_the_configuration_is_removed(code: Code) -> None:
     """A stack that only the old configuration gives is a removed stack."""
     old = {"a": stack("a"), "c": stack("c")}
     found = removed_stacks((stack("a"),), frozenset(("holdfast.yaml",)), code, of_path, old_stacks=old)

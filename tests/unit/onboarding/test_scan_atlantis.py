@@ -39,7 +39,7 @@ projects:
 
 
 @pytest.mark.parametrize("text", ["a: [", "projects: 7", "projects: [{name: x}]", "projects: [{dir: ../x}]"])
-def test_a_file_that_is_wrong_is_told(text: str) -> None:
+def test_an_invalid_file_is_reported(text: str) -> None:
     """What is wrong with the file is a sentence, never an exception."""
     found = read_atlantis(text, "atlantis.yaml")
     assert found.projects == ()

@@ -82,7 +82,7 @@ def test_a_state_that_exists_is_not_moved() -> None:
     assert "#  - variables: dev.tfvars" in made.text
 
 
-def test_a_state_that_speaks_of_nobody_is_nobodys() -> None:
+def test_a_state_named_after_no_stack_belongs_to_none() -> None:
     """A state that could belong to any of them is given to none."""
     fixed = CodeBackend(type="s3", settings={"bucket": "b", "key": "terraform.tfstate"})
     made, _ = made_for(seen(ScannedModule(folder=".", backend=fixed), files=("prod.tfvars", "dev.tfvars")))
@@ -108,14 +108,14 @@ def test_local_workspaces_with_states() -> None:
     assert {name: stack.workspace for name, stack in stacks.items()} == {"dev": "dev", "prod": "prod"}
 
 
-def test_a_local_state_is_nobodys() -> None:
+def test_a_shared_local_state_belongs_to_none() -> None:
     """One local state for several variables files is given to none of them."""
     module = ScannedModule(folder=".", backend=CodeBackend(type="local"), states=("terraform.tfstate",))
     made, _ = made_for(seen(module, files=("prod.tfvars", "dev.tfvars")))
     assert made.held_back == ("dev", "prod")
 
 
-def test_files_for_the_backend_are_believed() -> None:
+def test_backend_config_files_are_used() -> None:
     """Settings that lie ready for -backend-config say where the states are."""
     scan = seen(
         ScannedModule(folder=".", backend=S3),
@@ -133,7 +133,7 @@ def test_files_for_the_backend_are_believed() -> None:
     assert made.text.count("- variables:") == 1
 
 
-def test_scripts_are_believed_or_hold_back() -> None:
+def test_scripts_are_used_or_hold_stacks_back() -> None:
     """A script's key is taken over where it can be followed, and holds the stacks back where it cannot."""
     files = ("env/prod.tfvars", "env/dev.tfvars")
     bucket = BackendConfigOption(path="run.sh", line=1, setting="bucket", value="b")

@@ -86,7 +86,7 @@ def test_one_state_or_two(
 
 
 def test_a_computed_setting_is_not_judged() -> None:
-    """OpenTofu may compute the key: nobody is accused of what nobody can tell."""
+    """OpenTofu may compute the key: an unknown state is not reported as shared."""
     computed = CodeBackend(type="s3", settings={"bucket": "b"}, computed=("key",))
     assert state_location(stack(), computed) is None
     assert state_location(stack(settings={"key": "k"}), computed) is not None

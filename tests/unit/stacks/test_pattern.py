@@ -79,7 +79,7 @@ def test_walking_folders() -> None:
 
 
 class Watched:
-    """A tree that remembers where somebody looked."""
+    """A tree that records which folders were listed."""
 
     def __init__(self) -> None:
         self.tree = ListedTree(FILES)
