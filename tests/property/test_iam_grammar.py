@@ -39,8 +39,8 @@ from holdfast.hcl.reader import UNKNOWN
 
 MISSING = object()
 ONLY_OURS = (
-    *("may only hold letters and digits", "`Id` has no place", "has no place in an identity policy"),
-    *("needs `Principal`", "is no name of an action", "there is no condition operator"),
+    *("may only contain letters and digits", "`Id` is not allowed", "is not allowed in an identity policy"),
+    *("needs `Principal`", "is not an action name", "there is no condition operator"),
 )
 """What is said here and not by moto."""
 

@@ -105,7 +105,7 @@ def test_conditions_are_reported_with_what_was_meant_and_at_once() -> None:
         check(one, {"main.tf": code("identity", allow(Action="a:b", Resource="*", Condition=tests))}), one
     )
     assert "Did you mean `StringEquals`?" in [item.hint for item in said]
-    assert any(item.message.endswith("is no number") for item in said)
+    assert any(item.message.endswith("is not a number") for item in said)
 
 
 SIZES = [

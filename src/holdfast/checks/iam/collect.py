@@ -1,4 +1,4 @@
-"""Every policy document of a module and of a variables file, with what each is used as. Read once each."""
+"""Collects the policy documents of modules and variables files with their uses, once each."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def policies_of_variables(variables: VariablesFile) -> Policies:
 
 
 def policy_files(subject: Module | VariablesFile | CheckedStack) -> Iterator[str]:
-    """The JSON files in which documents were looked for, for rules that look at all of these."""
+    """The JSON files that were searched for documents."""
     match subject:
         case Module():
             yield from policies_of_module(subject).files
@@ -138,7 +138,7 @@ class _Search:
     def _used(
         self, expression: Expression, use: PolicyUse, resource: Resource, *, part: bool = False
     ) -> None:
-        """`part`: another document brings it along, which may be all that has statements."""
+        """`part`: it is included in another document, which may have all the statements."""
         for name in dict.fromkeys(data_source_names(expression)):
             self._data.setdefault(name, []).append(use)
         file = resource.block.file
@@ -165,7 +165,7 @@ class _Search:
                 self._untold.append((written.file, address or written.file))
             elif use is not None and written.text.strip():
                 self._broken.append(MalformedPolicy(document, written.file, address))
-        elif use is not None and _untold(document):
+        elif use is not None and _is_unresolved(document):
             self._untold.append((written.file, address or written.file))
         elif (use is not None and use.kind is not PolicyKind.ORGANIZATION) or looks_like_policy(document):
             used = guess_use(f"{name} {written.file}", document) if written.one_of_many else use
@@ -174,7 +174,7 @@ class _Search:
             self._found.append(make_policy(document, used, written.text, written.file, address))
 
     def _data_sources(self) -> None:
-        """With their uses; a document that another one brings along is used as that one is."""
+        """With their uses; an included document has the use of the one that includes it."""
         sources = {one.name: one for one in self._module.resources(DATA_SOURCE, mode="data")}
         waiting = list(self._data)
         while waiting:
@@ -200,7 +200,7 @@ class _Search:
             self._used(expression, use, resource, part=True)
 
     def _elsewhere(self) -> None:
-        """Documents in locals, arguments of modules and resources that are not in the table."""
+        """Documents in locals, module arguments, and resources that are not in the table."""
         for file in self._module.files:
             content = self._module.checkout.content(file.path) or b""
             if MARK not in content and b"file(" not in content:
@@ -243,8 +243,8 @@ def _is_bare(document: Node | Malformed) -> bool:
     return not document.fields.has("Statement") and not document.fields.more
 
 
-def _untold(document: Node) -> bool:
-    """Whether nothing of its statements is known."""
+def _is_unresolved(document: Node) -> bool:
+    """Whether all of its statements are unknown."""
     listed = document.fields.get("Statement")
     if listed is None:
         return not document.exists or document.fields.more
@@ -265,13 +265,13 @@ def _may_be_document(part: Expression) -> bool:
 
 
 def _is_read(block: Block) -> bool:
-    """A block whose documents were found by their use."""
+    """A block whose documents were already found by their use."""
     kind = (block.type, block.labels[0] if block.labels else "")
     return (kind[0] == "resource" and kind[1] in _TYPES) or kind == ("data", DATA_SOURCE)
 
 
 def _is_foreign(block: Block) -> bool:
-    """A resource of a cloud whose policies look like those of AWS, and have a grammar of their own."""
+    """A resource of a cloud with policies that look like those of AWS and have another grammar."""
     return block.type in ("resource", "data") and "".join(block.labels[:1]).partition("_")[0] in _CLOUDS
 
 
@@ -294,16 +294,16 @@ _BOUNDARY = "permissions_boundary"
 
 
 def resolve_use(resource: Resource, listed: PolicyUse, *, bounding: bool) -> PolicyUse:
-    """`listed`: what the table of types says."""
+    """`listed`: the use in the table of types."""
     if listed.kind is PolicyKind.ORGANIZATION and value(resource.body, "type") == "RESOURCE_CONTROL_POLICY":
         return RESOURCE_CONTROL
     return BOUNDARY if bounding else listed
 
 
 def boundary_policies(module: Module) -> frozenset[str]:
-    """The managed policies that bound what others allow, and are attached nowhere in sight.
+    """The managed policies that are permissions boundaries and are not attached in this module.
 
-    They are called so, or a `permissions_boundary` of the module names them.
+    Their name says so, or a `permissions_boundary` of the module refers to them.
     """
     policies = {one.address: one for one in module.resources(_POLICY, mode="managed")}
     if not policies or not _is_written(module, b"boundary"):
@@ -326,7 +326,7 @@ def _is_written(module: Module, word: bytes) -> bool:
 
 
 def _named(resource: Resource) -> Iterator[tuple[str, str]]:
-    """The managed policies that it refers to, each with the argument that does."""
+    """The managed policies that it refers to, each with the argument."""
     for body in bodies(resource.block):
         for attribute in body.attributes:
             for one in references(attribute.expression):

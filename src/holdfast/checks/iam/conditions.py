@@ -30,7 +30,7 @@ _DATE = pattern(
     r"(?:[Tt]\d{2}(?::\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?(?:[Zz]|[-+]\d{2}(?::?\d{2})?)?)?"
 )
 _LONGEST: Final = 100
-"""No number, date or range of addresses is longer."""
+"""No number, date or IP range is longer."""
 _EXTERNAL_ID: Final = "sts:externalid"
 _EXTERNAL = pattern(r"[\w+=,.@:/-]{2,1224}", re.ASCII)
 _PATTERNS: Final = ("StringLike", "StringNotLike")
@@ -47,17 +47,17 @@ def condition_issues(value: Node | None) -> Iterator[Issue]:
     if value is None or isinstance(value.content, Unknown):
         return
     if not isinstance(value.content, Fields):
-        yield Issue("`Condition` is an object: operators, each with keys and values", value)
+        yield Issue("`Condition` must be an object of operators with keys and values", value)
         return
     for operator, tests in value.fields.pairs:
         name = str(operator.content)
         kind = base_operator(name)
         if kind not in OPERATORS or name == f"Null{_IF_EXISTS}":
             near = next((one for one in OPERATORS if one.lower() == kind.lower()), None)
-            hint = f"It is written `{near}`." if near and near != kind else did_you_mean(kind, OPERATORS)
+            hint = f"Write `{near}`." if near and near != kind else did_you_mean(kind, OPERATORS)
             yield Issue(f"there is no condition operator `{name}`", operator, hint)
         elif not isinstance(tests.content, Fields | Unknown):
-            yield Issue(f"`{name}` is an object: keys and the values they are compared with", tests)
+            yield Issue(f"`{name}` must be an object of keys and values", tests)
         for key, given in tests.fields.pairs:
             yield from _values(kind, key, given)
 
@@ -71,7 +71,9 @@ def _values(operator: str, key: Node, given: Node) -> Iterator[Issue]:
         if isinstance(item.content, Unknown):
             continue
         if isinstance(item.content, Fields | tuple) or item.content is None:
-            yield Issue(f"the condition on `{key.content}` compares with text, or a list of texts", item)
+            yield Issue(
+                f"the condition on `{key.content}` must compare with a string or a list of strings", item
+            )
         elif item.known and (wanted := _misfit(operator, item.content)) is not None:
             yield Issue(f"the condition on `{key.content}`: `{item.content}` is {wanted}", item)
         elif str(key.content).lower() == _EXTERNAL_ID:
@@ -79,7 +81,7 @@ def _values(operator: str, key: Node, given: Node) -> Iterator[Issue]:
 
 
 def _misfit(operator: str, content: object) -> str | None:
-    """Why a value can never be compared by this operator; None where it can."""
+    """Why this operator can never match a value; None if it can."""
     text = content if isinstance(content, str) else str(content).lower()
     if "${" in text:
         return None
@@ -87,11 +89,11 @@ def _misfit(operator: str, content: object) -> str | None:
     if operator in ("Bool", "Null"):
         return None if text.lower() in ("true", "false") else "neither true nor false"
     if operator.startswith("Numeric"):
-        return None if _NUMBER.fullmatch(text) else "no number"
+        return None if _NUMBER.fullmatch(text) else "not a number"
     if operator.startswith("Date"):
-        return None if _DATE.fullmatch(text) else "no date"
+        return None if _DATE.fullmatch(text) else "not a date"
     if operator in ("IpAddress", "NotIpAddress"):
-        return None if _is_range(text) else "no range of addresses"
+        return None if _is_range(text) else "not an IP range"
     return None
 
 

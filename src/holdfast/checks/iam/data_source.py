@@ -1,4 +1,4 @@
-"""The data source `aws_iam_policy_document` as the document that it makes."""
+"""Builds the document of the data source `aws_iam_policy_document`."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ _MOST_BLOCKS: Final = 30
 
 
 class _Part(Struct, frozen=True):
-    """A block's inside, in either syntax: its attributes, and the blocks in it by type."""
+    """The content of a block in either syntax: its attributes, and its blocks by type."""
 
     attributes: dict[str, Expression]
     parts: tuple[tuple[str, _Part, bool], ...]
-    """Type, inside, and whether there may be any number of it (a `dynamic` block)."""
+    """Type, content, and whether there may be any number of them (a `dynamic` block)."""
     line: int
     column: int
     filling: PartialEvaluator
-    """What names mean in it."""
+    """With the names of `dynamic` blocks around it."""
 
     def of(self, type_: str) -> Iterator[tuple[_Part, bool]]:
         return ((part, many) for name, part, many in self.parts if name == type_)
 
 
 def document_from_data_source(body: Body, writing: StateWriter, line: int, column: int) -> Node:
-    """Statements of other documents are not in it: `merged` says where those are."""
+    """Without the statements of other documents: see `merged_documents`."""
     writing.reset_budget()
     part = _from_body(body, writing, line, column)
     statements: list[Node] = []
     for inner, many in part.of("statement"):
-        statement = _Made(inner.filling).statement(inner)
+        statement = _Builder(inner.filling).statement(inner)
         statements.append(Node(Alternatives(statement), inner.line, inner.column) if many else statement)
     if any(name in part.attributes for name in _MERGED):
         statements.append(Node(Alternatives(), line, column))
     if "dynamic" in part.attributes:  # in JSON syntax
         statements.append(unknown(line, column))
-    made = _Made(writing)
+    made = _Builder(writing)
     version = part.attributes.get("version")
     said = made.value(version) if version is not None else Node(None, line, column)
     found = [
@@ -68,7 +68,7 @@ def document_from_data_source(body: Body, writing: StateWriter, line: int, colum
 
 
 def merged_documents(body: Body) -> Iterator[Expression]:
-    """The documents that it brings along, one by one as far as they are listed."""
+    """The documents that it includes, one by one if they are listed."""
     for name in _MERGED:
         attribute = body.attribute(name)
         if attribute is not None:
@@ -87,7 +87,7 @@ def _listed(expression: Expression) -> Iterator[Expression]:
             yield expression
 
 
-class _Made:
+class _Builder:
     def __init__(self, filling: PartialEvaluator) -> None:
         self._filling = filling
 
@@ -137,7 +137,7 @@ class _Made:
         named: dict[str, list[Node]] = {}
         more = False
         for part, many in found:
-            made = _Made(part.filling)
+            made = _Builder(part.filling)
             type_ = made.attribute(part, "type")
             who = part.attributes.get("identifiers")
             if type_.text is None or who is None:
@@ -160,12 +160,12 @@ class _Made:
         return Node(Fields(pairs=pairs, more=more), *at)
 
     def _conditions(self, found: list[tuple[_Part, bool]]) -> Node:
-        """One that may be there any number of times is not known, nor what it would bound."""
+        """A condition in a `dynamic` block with unknown elements is unknown."""
         at = (found[0][0].line, found[0][0].column)
         tests: dict[str, dict[object, tuple[Node, Node]]] = {}
         more = False
         for part, many in found:
-            made = _Made(part.filling)
+            made = _Builder(part.filling)
             test, key = made.attribute(part, "test"), made.attribute(part, "variable")
             values = part.attributes.get("values")
             if many or test.text is None or values is None or isinstance(key.content, Unknown):
@@ -188,7 +188,7 @@ class _Made:
 
 
 def _one_or_list(items: tuple[Node, ...], at: Node) -> Node:
-    """The provider writes a list of one as that one."""
+    """The provider writes a list of one as a single value."""
     return items[0] if len(items) == 1 else Node(items, at.line, at.column)
 
 
@@ -212,7 +212,7 @@ def _from_body(body: Body, filling: PartialEvaluator, line: int, column: int) ->
 def _from_dynamic(
     block: Block, filling: PartialEvaluator, line: int, column: int
 ) -> Iterator[tuple[str, _Part, bool]]:
-    """One block for each element; where these are not known, one that may stand there."""
+    """One block for each element; if these are unknown, one alternative."""
     name = block.labels[0] if block.labels else ""
     place = (block.place.line or line, block.place.column or column)
     each, called = block.body.attribute("for_each"), block.body.attribute("iterator")
@@ -236,7 +236,7 @@ _BLOCKS = ("statement", "principals", "not_principals", "condition")
 def _from_json(
     type_: str, expression: Expression, filling: PartialEvaluator
 ) -> Iterator[tuple[str, _Part, bool]]:
-    """JSON syntax has no blocks: there a block is an object, or a list of objects."""
+    """In JSON syntax a block is an object or a list of objects."""
     if isinstance(expression, Tuple):
         for item in expression.items:
             yield from _from_json(type_, item, filling)

@@ -1,4 +1,4 @@
-"""What GitHub says about a job in its token, and which jobs a condition on the subject lets in. Pure.
+"""Which GitHub Actions jobs a condition on the subject of their token allows. Pure.
 
 Two formats are in use: `repo:OWNER/REPO:…`, and, for repositories made, renamed or moved since the summer of
 2026, `repo:OWNER@OWNER_ID/REPO@REPO_ID:…`, which a name that is freed and taken by others does not match.
@@ -29,11 +29,11 @@ _WHOSE = pattern(
     r"(?:^|:)(?:repo|repository|repository_id|repository_owner|repository_owner_id|enterprise|enterprise_id"
     r"|job_workflow_ref|workflow_ref):([^:/*?]+)(?:[:/@]|$)"
 )
-"""A claim that says whose repository it is, with a value that no other owner can have."""
+"""A claim that identifies the owner of the repository."""
 
 
 class SubjectScope(NamedTuple):
-    """How wide a subject is: why it is too wide or never matches; None where it is neither."""
+    """Why a subject is too wide or never matches; None if it is neither."""
 
     severe: str | None = None
     mild: str | None = None
@@ -55,23 +55,23 @@ def github_host(principals: Iterable[str], keys: Iterable[str]) -> str | None:
 
 
 def subject_scope(subject: str, *, patterns: bool) -> SubjectScope:
-    """`patterns`: `*` and `?` are wildcards here. Of what has holes only what stands before them counts."""
+    """`patterns`: `*` and `?` are wildcards. Of a subject with unknown parts only the start counts."""
     if HOLE in subject:
         return _width_with_holes(subject) if patterns else _FINE
     if ("*" in subject or "?" in subject) and not patterns:
-        why = "holds a wildcard, which only StringLike understands: nothing matches it"
+        why = "contains a wildcard, which only StringLike supports: it never matches"
         return SubjectScope(never=f"`{subject}` {why}")
     if not subject.startswith("repo:"):
         return _not_a_repository(subject)
     found = _SUBJECT.fullmatch(subject)
     if found is None:
-        return SubjectScope(never=f"`{subject}` is no subject of GitHub")
+        return SubjectScope(never=f"`{subject}` is not a GitHub subject")
     owner, repository, rest = found[1], found[2], found[3]
     return _owner(subject, owner, repository) or _repository(subject, owner, repository, rest) or _FINE
 
 
 def _width_with_holes(subject: str) -> SubjectScope:
-    """A hole stands for a name that is written out; what is wrong without it is not known."""
+    """An unknown part is taken as a name without wildcards."""
     seen = display_text(subject)
     filled = seen if "/" in seen else seen.replace("…", "…/…")
     found = subject_scope(filled, patterns=True)
@@ -82,49 +82,47 @@ def _width_with_holes(subject: str) -> SubjectScope:
 
 def _not_a_repository(subject: str) -> SubjectScope:
     if not subject.strip("*?"):
-        return SubjectScope(f"`{subject}` lets in every repository of GitHub")
+        return SubjectScope(f"`{subject}` allows every repository on GitHub")
     if subject[0] in "*?" or re.match(r"(?:r|re|rep|repo)[*?]", subject):
-        return SubjectScope(f"`{subject}` begins with a wildcard: anybody's repository can match it")
+        return SubjectScope(f"`{subject}` starts with a wildcard: any repository can match it")
     if _NO_REPO.fullmatch(subject) and ":" not in subject.partition("/")[0]:
-        return SubjectScope(never=f"`{subject}` never matches: a subject begins with `repo:`")
+        return SubjectScope(never=f"`{subject}` never matches: a subject starts with `repo:`")
     # An organization may choose claims of its own for the subject, and so may everybody else.
     if _WHOSE.search(subject):
         return _FINE
-    return SubjectScope(f"`{subject}` does not say whose repository it is: anybody can have such a subject")
+    return SubjectScope(
+        f"`{subject}` does not name the owner of the repository: anyone can have such a subject"
+    )
 
 
 def _owner(subject: str, owner: str, repository: str | None) -> SubjectScope | None:
     name, at, id_ = owner.partition("@")
     if not name or "*" in name or "?" in name:
         return SubjectScope(
-            f"`{subject}` lets in repositories of other owners: anyone can take a name that matches"
+            f"`{subject}` allows repositories of other owners: anyone can register a matching name"
         )
     if repository is None or not repository.partition("@")[0]:
         return SubjectScope(never=f"`{subject}` names no repository")
     if at and not _ID.fullmatch(id_):
-        return SubjectScope(never=f"`{subject}` never matches: `{id_}` is no number of an owner")
+        return SubjectScope(never=f"`{subject}` never matches: `{id_}` is not an owner id")
     numbered = "@" in repository
     if bool(at) is not numbered and "*" not in repository:
-        return SubjectScope(
-            never=f"`{subject}` never matches: either both names carry their number, or neither does"
-        )
+        return SubjectScope(never=f"`{subject}` never matches: either both names have an id, or neither does")
     return None
 
 
 def _repository(subject: str, owner: str, repository: str, rest: str | None) -> SubjectScope | None:
     name, at, id_ = repository.partition("@")
     if "*" in name or "?" in name:
-        return SubjectScope(
-            None, f"`{subject}` lets in more than one repository of {owner.partition('@')[0]}"
-        )
+        return SubjectScope(None, f"`{subject}` allows more than one repository of {owner.partition('@')[0]}")
     if at and not _ID.fullmatch(id_):
-        return SubjectScope(never=f"`{subject}` never matches: `{id_}` is no number of a repository")
+        return SubjectScope(never=f"`{subject}` never matches: `{id_}` is not a repository id")
     if rest is None:
         return SubjectScope(
-            never=f"`{subject}` never matches: it says neither branch, tag, environment nor pull request"
+            never=f"`{subject}` never matches: it has no branch, tag, environment or pull request"
         )
     if rest and not rest.strip("*?"):
-        return SubjectScope(None, f"`{subject}` lets in every branch, tag and pull request of the repository")
+        return SubjectScope(None, f"`{subject}` allows every branch, tag and pull request of the repository")
     if _MISTAKEN.match(rest) or not rest:
         forms = "`ref:refs/heads/…`, `ref:refs/tags/…`, `environment:…` or `pull_request`"
         return SubjectScope(never=f"`{subject}` never matches: after the repository GitHub writes {forms}")

@@ -1,7 +1,7 @@
-"""The grammar of policy documents: what AWS would refuse when it is given one. Pure.
+"""The grammar of policy documents: what AWS would refuse. Pure.
 
-Each kind has its own: an identity policy names no principal, a trust policy no resource. Where a part is not
-known nothing is said about it.
+Each kind has its own: an identity policy has no principal, a trust policy no resource. Unknown parts are not
+reported.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _RESOURCE = _Pair("Resource", "NotResource")
 
 
 def grammar_issues(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
-    """Everything in a document that is against the grammar. `text`: the document as AWS is given it."""
+    """Every violation of the grammar in a document. `text`: the document that AWS gets."""
     said = {(one.message, one.at.line, one.at.column): one for one in _grammar(document, kind, text)}
     return iter(said.values())
 
@@ -65,11 +65,11 @@ def grammar_issues(document: Node, kind: PolicyKind, text: str) -> Iterator[Issu
 def _grammar(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
     if not isinstance(document.content, Fields):
         if not isinstance(document.content, Unknown):
-            yield Issue("a policy document is one JSON object", document)
+            yield Issue("a policy document must be a JSON object", document)
         return
     for first, again in duplicate_keys(document):
         where = f" (first on line {first.line})" if first.line and first.line != again.line else ""
-        yield Issue(f"the key `{again.content}` stands twice in one object{where}", again)
+        yield Issue(f"the key `{again.content}` occurs twice in one object{where}", again)
     yield from _characters(document, kind, text)
     yield from _keys(document.fields, _TOP, "a policy document")
     yield from _top(document, kind)
@@ -81,7 +81,7 @@ def _characters(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
     if found is not None:
         code = f"U+{ord(found[0]):04X}"
         yield Issue(
-            f"the character {code} may not stand in {kind}: only tab, line ends and U+0020 to U+00FF may",
+            f"the character {code} is not allowed in {kind}: only tab, line breaks and U+0020 to U+00FF are",
             document,
         )
 
@@ -90,19 +90,19 @@ def _keys(fields: Fields, known: tuple[str, ...], where: str) -> Iterator[Issue]
     for key, _ in fields.pairs:
         if key.content not in known:
             near = next((one for one in known if one.lower() == str(key.content).lower()), None)
-            hint = f"It is written `{near}`." if near else f"There are: {', '.join(known)}."
-            yield Issue(f"`{key.content}` is no key of {where}", key, hint)
+            hint = f"Write `{near}`." if near else f"Valid: {', '.join(known)}."
+            yield Issue(f"`{key.content}` is not a key of {where}", key, hint)
 
 
 def _top(document: Node, kind: PolicyKind) -> Iterator[Issue]:
     fields = document.fields
     version, id_ = fields.get("Version"), fields.get("Id")
     if version is not None and version.known and version.content not in VERSIONS:
-        yield Issue(f"`Version` is `{_shown(version)}`: there are only {' and '.join(VERSIONS)}", version)
+        yield Issue(f"`Version` is `{_shown(version)}`; it must be {' or '.join(VERSIONS)}", version)
     if id_ is not None and kind is PolicyKind.IDENTITY:
-        yield Issue("`Id` has no place in an identity policy", id_, severe=False)
+        yield Issue("`Id` is not allowed in an identity policy", id_, severe=False)
     elif id_ is not None and id_.known and not isinstance(id_.content, str):
-        yield Issue("`Id` is text", id_)
+        yield Issue("`Id` must be a string", id_)
 
 
 def _statements(document: Node, kind: PolicyKind) -> Iterator[Issue]:
@@ -132,7 +132,7 @@ def _statement(statement: Node, kind: PolicyKind) -> Iterator[Issue]:
         return
     fields = statement.fields
     if not isinstance(statement.content, Fields):
-        yield Issue("a statement is an object", statement)
+        yield Issue("a statement must be an object", statement)
         return
     yield from _keys(fields, _STATEMENT, "a statement")
     yield from _sid(fields.get("Sid"), kind)
@@ -154,9 +154,9 @@ def _sid(sid: Node | None, kind: PolicyKind) -> Iterator[Issue]:
     if sid is None or not sid.known:
         return
     if not isinstance(sid.content, str):
-        yield Issue("`Sid` is text", sid)
+        yield Issue("`Sid` must be a string", sid)
     elif kind.strict_text and not _SID.fullmatch(sid.content):
-        yield Issue(f"the Sid `{sid.content}` may only hold letters and digits in {kind}", sid)
+        yield Issue(f"the Sid `{sid.content}` may only contain letters and digits in {kind}", sid)
 
 
 def _effect(statement: Node) -> Iterator[Issue]:
@@ -166,8 +166,8 @@ def _effect(statement: Node) -> Iterator[Issue]:
             yield Issue("`Effect` is missing", statement)
     elif effect.known and effect.content not in _EFFECTS:
         near = next((one for one in _EFFECTS if one.lower() == str(effect.content).lower()), None)
-        hint = f"It is written `{near}`." if near else None
-        yield Issue(f"`Effect` is `{_shown(effect)}`: there are only Allow and Deny", effect, hint)
+        hint = f"Write `{near}`." if near else None
+        yield Issue(f"`Effect` is `{_shown(effect)}`; it must be Allow or Deny", effect, hint)
 
 
 def _one_of(
@@ -190,11 +190,11 @@ def _out_of_place(fields: Fields, kind: PolicyKind) -> Iterator[Issue]:
         wrong = _RESOURCE
     for key, value in fields.pairs:
         if key.content in wrong and value.exists:
-            yield Issue(f"`{key.content}` has no place in {kind}", key)
+            yield Issue(f"`{key.content}` is not allowed in {kind}", key)
 
 
 def _texts(value: Node | None, name: str) -> Iterator[Issue | Node]:
-    """The items of a value that is text or a list of texts, and what is wrong with it otherwise."""
+    """The items of a string or a list of strings, and an issue for anything else."""
     if value is None or isinstance(value.content, Unknown):
         return
     if is_list(value) and not value.items:
@@ -203,7 +203,9 @@ def _texts(value: Node | None, name: str) -> Iterator[Issue | Node]:
         if isinstance(item.content, Unknown):
             continue
         yield (
-            item if isinstance(item.content, str) else Issue(f"`{name}` is text, or a list of texts", item)
+            item
+            if isinstance(item.content, str)
+            else Issue(f"`{name}` must be a string or a list of strings", item)
         )
 
 
@@ -221,19 +223,19 @@ def _actions(value: Node | None, name: str, kind: PolicyKind) -> Iterator[Issue]
 def _action(action: str, item: Node, kind: PolicyKind) -> Iterator[Issue]:
     vendor, colon, what = action.partition(":")
     if action == "*":
-        yield Issue("the actions of a trust policy are those of `sts:`", item)
+        yield Issue("a trust policy allows only `sts:` actions", item)
     elif not colon:
-        yield Issue(f"the action `{action}` names no service", item, "Write `service:Action`.")
+        yield Issue(f"the action `{action}` has no service", item, "Write `service:Action`.")
     elif ":" in what:
         yield Issue(f"the action `{action}` has more than one colon", item)
     elif vendor != "*" and not _VENDOR.fullmatch(vendor):
-        yield Issue(f"the action `{action}`: `{vendor}` is no name of a service", item)
+        yield Issue(f"the action `{action}`: `{vendor}` is not a service name", item)
     elif not _ACTION_NAME.fullmatch(what):
-        yield Issue(f"the action `{action}`: `{what}` is no name of an action", item)
+        yield Issue(f"the action `{action}`: `{what}` is not an action name", item)
     elif kind is PolicyKind.TRUST and vendor.lower() != "sts":
-        yield Issue(f"the action `{action}` has no place in a trust policy: only those of `sts:` do", item)
+        yield Issue(f"the action `{action}` is not allowed in a trust policy: only `sts:` actions are", item)
     elif kind is PolicyKind.BUCKET and vendor != "*" and vendor.lower() not in _BUCKET_SERVICES:
-        yield Issue(f"the action `{action}` has no place in a bucket policy: only those of `s3:` do", item)
+        yield Issue(f"the action `{action}` is not allowed in a bucket policy: only `s3:` actions are", item)
 
 
 def _resources(value: Node | None, name: str, kind: PolicyKind) -> Iterator[Issue]:
@@ -254,19 +256,19 @@ def _resource(text: str, item: Node, kind: PolicyKind) -> Iterator[Issue]:
     if is_literal(arn.partition) and arn.partition not in PARTITIONS:
         yield Issue(f"the resource `{text}`: there is no partition `{arn.partition}`", item)
     elif not arn.service:
-        yield Issue(f"the resource `{text}` names no service", item)
+        yield Issue(f"the resource `{text}` has no service", item)
     elif arn.service == "iam" and is_literal(arn.region) and arn.region:
-        yield Issue(f"the resource `{text}`: what is IAM's has no region", item)
+        yield Issue(f"the resource `{text}`: IAM resources have no region", item)
     elif arn.service == "s3" and is_literal(arn.region) and arn.region and not arn.account:
-        yield Issue(f"the resource `{text}`: a bucket's ARN has no region", item)
+        yield Issue(f"the resource `{text}`: the ARN of a bucket has no region", item)
     elif arn.service == "iam" and is_literal(arn.resource) and not arn.resource.startswith(_IAM_PATHS):
-        yield Issue(f"the resource `{text}`: IAM has nothing called `{arn.resource}`", item)
+        yield Issue(f"the resource `{text}`: IAM has no resource `{arn.resource}`", item)
     elif kind is PolicyKind.BUCKET and is_literal(arn.service) and arn.service not in _BUCKET_SERVICES:
-        yield Issue(f"the resource `{text}` is no bucket and nothing in one", item)
+        yield Issue(f"the resource `{text}` is neither a bucket nor in one", item)
 
 
 def _may_be_resource(text: str, kind: PolicyKind) -> bool:
-    """Not an ARN to the end, and still taken: by variables, by wildcards, or by an API's own short form."""
+    """Not a full ARN, but accepted: with variables or wildcards, or as the short form of an API."""
     short = kind is PolicyKind.RESOURCE and text.startswith("execute-api:/")
     return short or "${" in text or (text.startswith("arn:") and has_wildcard(text))
 

@@ -1,5 +1,6 @@
-"""What Terraform would make of an expression, as far as it is written: constants are filled in, both sides of
-a condition and the element of a `for` are kept, and the rest is a hole. Nothing is guessed.
+"""Evaluates expressions as far as the source allows. Nothing is guessed.
+
+Constants are filled in, both sides of a condition and the element of a `for` are kept, the rest is unknown.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ _MOST_ELEMENTS: Final = 30
 _MOST_WAYS: Final = 8
 _MOST_STEPS: Final = 5000
 _A_STEP: Final = 1000
-"""Characters: texts that are put together of themselves again and again grow fast."""
+"""Characters: strings that are built from themselves grow fast."""
 _PROVIDER: Final = "aws_iam_openid_connect_provider"
 _THE_SAME: Final = frozenset(
     ("distinct", "compact", "tolist", "toset", "tomap", "sort", "reverse", "sensitive", "nonsensitive")
 )
-"""Functions that answer with what they were given, but for order, doubles and type."""
+"""Functions that return their argument, except for order, duplicates and type."""
 _FIRST_OF: Final = frozenset(("try", "coalesce", "coalescelist"))
 
 
 class PartialEvaluator:
-    """Fills in the expressions of one module."""
+    """Evaluates the expressions of one module."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -65,10 +66,10 @@ class PartialEvaluator:
         self.scope = scope.bind(_providers(module, scope))
         self._left = [_MOST_STEPS]
         self._within: frozenset[str] = frozenset()
-        """The locals that are being followed: one that refers to itself ends there."""
+        """The locals being evaluated, to stop at one that refers to itself."""
 
     def reset_budget(self) -> None:
-        """From here on one document is filled in: a few lines can ask for more than there is time."""
+        """Starts a document with a new budget of steps: a few lines can require endless work."""
         self._left[0] = _MOST_STEPS
 
     def _may_go_on(self, steps: int = 1) -> bool:
@@ -76,13 +77,13 @@ class PartialEvaluator:
         return self._left[0] >= 0
 
     def with_names(self, names: Mapping[str, object]) -> PartialEvaluator:
-        """The same where these names mean something: in a `for`, a `dynamic` block, a template."""
+        """The same evaluator with these names: in a `for`, a `dynamic` block, a template."""
         other = copy.copy(self)
         other.scope = self.scope.bind(names)
         return other
 
     def text(self, expression: Expression) -> str:
-        """A text with a hole for each part that is not known."""
+        """A string with `HOLE` for each unknown part."""
         if isinstance(expression, Template):
             return "".join(self.text(piece) for piece in expression.pieces)
         found = evaluate(expression, self.scope)
@@ -105,7 +106,7 @@ class PartialEvaluator:
                 return None
 
     def node(self, expression: Expression) -> Node:  # noqa: C901, PLR0911 - one line for each kind of expression
-        """A value with the places of its parts, as far as they stand where the value does."""
+        """A value with the places of its parts, if they are where the value is."""
         line, column = expression.line, expression.column
         if type(expression) is Literal:
             return Node(expression.value, line, column)
@@ -140,7 +141,7 @@ class PartialEvaluator:
         return Node(Alternatives(*ways), expression.line, expression.column)
 
     def _repeated(self, expression: For) -> Iterator[Node]:
-        """One value for each element; where these are not known, one that may stand there."""
+        """One value for each element; if these are unknown, one alternative."""
         evaluate(expression.collection, self.scope)  # so that the elements cost no more than one question may
         scopes = elements(expression, self.scope)
         if isinstance(scopes, Unknown) or len(scopes) > _MOST_ELEMENTS:
@@ -197,7 +198,7 @@ class PartialEvaluator:
         return Node(made, call.line, call.column)
 
     def decode_json(self, argument: Expression) -> Node:
-        """`jsondecode`: nothing, for who only fills in."""
+        """`jsondecode`: unknown, unless a subclass reads documents."""
         return Node(UNKNOWN, argument.line, argument.column)
 
     def _inside(self, expression: Access) -> Node:
@@ -234,7 +235,7 @@ def _maybe(node: Node) -> Node:
 
 
 def _joined(lists: Iterable[Node]) -> Iterator[Node]:
-    """The items of lists put together; a list that is not known is one hole."""
+    """The items of all lists; an unknown list is one unknown item."""
     for one in lists:
         if isinstance(one.content, Alternatives) and one.content.options:
             for way in one.content.options:
@@ -244,7 +245,7 @@ def _joined(lists: Iterable[Node]) -> Iterator[Node]:
 
 
 def _flat(node: Node) -> Iterator[Node]:
-    """The same, however deep the lists lie in each other."""
+    """The same for nested lists."""
     for item in _joined((node,)):
         if is_list(item):
             yield from _flat(item)
@@ -255,7 +256,7 @@ def _flat(node: Node) -> Iterator[Node]:
 
 
 def _merged(objects: Iterable[Node], line: int, column: int) -> Node:
-    """Objects put together, in every way that they may be: of a key that several have, the last counts."""
+    """Merged objects, with every alternative; of a key in several, the last counts."""
     ways = [Fields(())]
     for one in objects:
         options = one.content.options if isinstance(one.content, Alternatives) else (one,)
@@ -280,7 +281,7 @@ def _over(first: Fields, last: Node) -> Fields:
 
 
 class _Objects(dict[str, object]):
-    """Objects by their names, of which a few attributes are known; of all others only Terraform knows."""
+    """Resources by name with a few known attributes; only Terraform knows the others."""
 
     def get(self, name: str, default: object = None) -> object:
         del default
@@ -288,7 +289,7 @@ class _Objects(dict[str, object]):
 
 
 def _providers(module: Module, scope: Scope) -> dict[str, object]:
-    """What the identity providers of the module are called: their URL is part of their ARN."""
+    """The identity providers of the module: their URL is part of their ARN."""
     made: Mapping[str, object] = module.checkout.code.once(
         ("identity providers", module.folder), lambda: _found_providers(module, scope)
     )

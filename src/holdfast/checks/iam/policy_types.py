@@ -1,4 +1,4 @@
-"""The kinds of policies, what each of them must and must not hold, and how a kind is recognised."""
+"""The kinds of policies, what each must and must not contain, and how to recognise a kind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PolicyKind(StrEnum):
 
     @property
     def names_principals(self) -> bool | None:
-        """Whether each statement must say who: None where that is not known."""
+        """Whether each statement must have a principal; None: unknown."""
         if self is PolicyKind.UNCLEAR:
             return None
         return self not in (PolicyKind.IDENTITY, PolicyKind.BOUNDARY, PolicyKind.ORGANIZATION)
@@ -37,7 +37,7 @@ class PolicyKind(StrEnum):
 
     @property
     def bounds(self) -> bool:
-        """Whether what it allows is only a bound on what others allow."""
+        """Whether it only limits what other policies allow."""
         return self in (
             PolicyKind.BOUNDARY,
             PolicyKind.ENDPOINT,
@@ -47,18 +47,18 @@ class PolicyKind(StrEnum):
 
     @property
     def strict_text(self) -> bool:
-        """Whether IAM's own bounds on characters hold: those of other services are not as narrow."""
+        """Whether IAM's limits on characters apply; other services are less strict."""
         return self in (PolicyKind.IDENTITY, PolicyKind.BOUNDARY, PolicyKind.TRUST)
 
 
 class PolicyUse(Struct, frozen=True):
-    """What a document is used as, and how large it may be there."""
+    """What a document is used as, and its maximum size."""
 
     kind: PolicyKind
     limit: int | None = None
-    """In characters without white space, where this one document alone can reach it."""
+    """In characters without white space, if this document alone can reach it."""
     hard: int | None = None
-    """Where the limit can be raised: the most that it can be raised to."""
+    """The maximum to which AWS can raise the limit."""
 
 
 MANAGED: Final = PolicyUse(PolicyKind.IDENTITY, 6144)
@@ -147,13 +147,13 @@ USES: Final[Mapping[tuple[str, str], PolicyUse]] = {
         RESOURCE,
     ),
 }
-"""The arguments of AWS's own resources that hold a policy. A dot: inside a nested block."""
+"""The arguments of AWS resources that contain a policy. A dot: inside a nested block."""
 
 _TRUST_NAME = pattern(r"trust|assume[-_. ]?role|assumerole")
 _KEY_NAME = pattern(r"(?:kms|key)[-_. ]?(?:key[-_. ]?)?policy|key-policy")
 _BUCKET_NAME = pattern(r"bucket[-_. ]?policy")
 _FILE_NAME = pattern(r"(?:.*\s)?((?:key|bucket)[-_.]policy)\.json")
-"""A file that is called this and nothing else is meant as this, whatever it lacks."""
+"""A file with exactly this name is that kind of policy."""
 _ORGANIZATION_NAME = pattern(r"(?:^|[^a-z])scps?(?:[^a-z]|$)|service[-_. ]?control")
 _RESOURCE_CONTROL_NAME = pattern(r"(?:^|[^a-z])rcps?(?:[^a-z]|$)|resource[-_. ]?control")
 _ENDPOINT_NAME = pattern(r"endpoint")
@@ -161,7 +161,7 @@ _BOUNDARY_NAME = pattern(r"boundary|boundaries")
 
 
 def guess_use(name: str, document: Node) -> PolicyUse:  # noqa: PLR0911 - one line for each kind
-    """What a document is that nothing uses in sight: by its name, then by its form."""
+    """The use of a document without a known user: by its name, then by its form."""
     lowered = name.lower()
     form = _form(document)
     if _TRUST_NAME.search(lowered) and (form is not PolicyKind.IDENTITY or "trust" in lowered):
@@ -183,7 +183,7 @@ def guess_use(name: str, document: Node) -> PolicyUse:  # noqa: PLR0911 - one li
 
 
 def _is_about(document: Node, service: str) -> bool:
-    """Whether no known action is another service's."""
+    """Whether all known actions are of this service."""
     listed = document.fields.get("Statement")
     actions = (one.fields.get("Action") for one in (flatten(listed) if listed is not None else ()))
     texts = (item.text for action in actions if action is not None for item in flatten(action))
@@ -191,7 +191,7 @@ def _is_about(document: Node, service: str) -> bool:
 
 
 def combine_uses(uses: list[PolicyUse]) -> PolicyUse:
-    """What a document is that is used in several ways: only what holds for all of them is asked of it."""
+    """The use of a document with several users: only requirements that apply to all of them."""
     kinds = dict.fromkeys(use.kind for use in uses)
     limits = [use.limit for use in uses if use.limit is not None]
     if len(kinds) == 1:
@@ -204,7 +204,7 @@ def combine_uses(uses: list[PolicyUse]) -> PolicyUse:
 
 
 def _form(document: Node) -> PolicyKind:
-    """Which kind the statements look like. One that fits several is none of them."""
+    """The kind that the statements look like, if it is unambiguous."""
     listed = document.fields.get("Statement")
     statements = [item.fields for item in flatten(listed)] if listed is not None else []
     if not statements or not all(one.pairs for one in statements) or any(one.more for one in statements):
@@ -227,7 +227,7 @@ def _assumes(action: Node | None) -> bool:
 
 
 def looks_like_policy(document: Node) -> bool:
-    """Whether JSON from anywhere is meant as a policy: statements with an effect."""
+    """Whether any JSON is a policy: statements with an effect."""
     listed = document.fields.get("Statement")
     if listed is None:
         return False

@@ -1,4 +1,4 @@
-"""Who a statement is about: the forms that AWS takes, by kind of policy. Pure."""
+"""The principals of a statement: the forms that AWS accepts, by kind of policy. Pure."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def principal_issues(value: Node | None, name: str, kind: PolicyKind) -> Iterato
         return
     if not isinstance(value.content, Fields):
         if value.content != "*" and not (isinstance(value.content, str) and HOLE in value.content):
-            yield Issue(f"`{name}` is `*` or an object with {', '.join(TYPES)}", value)
+            yield Issue(f"`{name}` must be `*` or an object with {', '.join(TYPES)}", value)
         return
     if not value.fields.pairs and not value.fields.more:
-        yield Issue(f"`{name}` names nobody", value)
+        yield Issue(f"`{name}` names no principal", value)
     for key, who in value.fields.pairs:
         if key.content not in TYPES:
-            yield Issue(f"`{key.content}` is no type of principal", key, f"There are: {', '.join(TYPES)}.")
+            yield Issue(f"`{key.content}` is not a principal type", key, f"Valid: {', '.join(TYPES)}.")
             continue
         if key.content == "CanonicalUser" and kind in (PolicyKind.TRUST, PolicyKind.KEY):
-            yield Issue(f"`CanonicalUser` has no place in {kind}: only buckets know such users", key)
+            yield Issue(f"`CanonicalUser` is not allowed in {kind}: only bucket policies support it", key)
         yield from _named(str(key.content), who, name)
 
 
@@ -41,12 +41,12 @@ def _named(type_: str, who: Node, name: str) -> Iterator[Issue]:
     if isinstance(who.content, Unknown):
         return
     if is_list(who) and not who.items:
-        yield Issue(f"`{name}.{type_}` names nobody", who)
+        yield Issue(f"`{name}.{type_}` names no principal", who)
     for item in who.items:
         if isinstance(item.content, Unknown):
             continue
         if not isinstance(item.content, str):
-            yield Issue(f"`{name}.{type_}` is text, or a list of texts", item)
+            yield Issue(f"`{name}.{type_}` must be a string or a list of strings", item)
         elif item.text is not None and (wrong := _wrong(type_, item.text)) is not None:
             yield Issue(wrong, item)
 
@@ -57,10 +57,10 @@ def _wrong(type_: str, text: str) -> str | None:
             return _wrong_aws(text)
         case "Service":
             fine = text == "*" or _SERVICE.fullmatch(text)
-            return None if fine else f"`{text}` is no service: they are called `lambda.amazonaws.com`"
+            return None if fine else f"`{text}` is not a service: write, for example, `lambda.amazonaws.com`"
         case "CanonicalUser":
             fine = text == "*" or _CANONICAL.fullmatch(text)
-            return None if fine else f"`{text}` is no canonical user: that is 64 hexadecimal digits"
+            return None if fine else f"`{text}` is not a canonical user id: it has 64 hexadecimal digits"
         case _:
             return _wrong_federated(text)
 
@@ -70,11 +70,11 @@ def _wrong_aws(text: str) -> str | None:
         return None
     arn = parse_arn(text)
     if arn is None or arn.service not in _OF_AWS:
-        return f"`{text}` is no principal of AWS: that is `*`, an account, or an ARN of IAM or STS"
+        return f"`{text}` is not an AWS principal: write `*`, an account, or an IAM or STS ARN"
     if has_wildcard(text):
-        return f"`{text}`: the ARN of a principal may hold no wildcard; a condition on aws:PrincipalArn may"
+        return f"`{text}`: the ARN of a principal cannot have a wildcard; use a condition on aws:PrincipalArn"
     if not ACCOUNT.fullmatch(arn.account) and arn.account != "cloudfront":
-        return f"`{text}`: `{arn.account}` is no account, which has twelve digits"
+        return f"`{text}`: `{arn.account}` is not an account id, which has twelve digits"
     return None
 
 
@@ -84,7 +84,7 @@ def _wrong_federated(text: str) -> str | None:
     arn = parse_arn(text)
     fine = arn is not None and arn.service == "iam" and arn.resource.startswith(_PROVIDERS)
     shown = "the ARN of an `oidc-provider/` or a `saml-provider/`, or a provider's domain"
-    return None if fine else f"`{text}` is no identity provider: that is {shown}"
+    return None if fine else f"`{text}` is not an identity provider: write {shown}"
 
 
 _PROVIDERS: Final = ("oidc-provider/", "saml-provider/")

@@ -1,8 +1,7 @@
-"""What statements say, as far as it is known: the form in which rules ask what a policy allows. Pure.
+"""The known content of statements, in the form in which rules ask what a policy allows. Pure.
 
-A part with a hole is left out of what is listed here, and `unsure` says so: a rule that finds something
-missing must ask whether it may stand in a hole. Where there are several ways (`Either`), all are listed: a
-statement that one of them makes dangerous is dangerous.
+Parts with unknown content are left out, and `unsure` is set: a rule that misses something must check whether
+it may be in an unknown part. Of `Alternatives` all options are listed: one that is dangerous is enough.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from holdfast.hcl.reader import Unknown
 
 
 class TextValues(Struct, frozen=True):
-    """The texts of one key that are known."""
+    """The strings of one key."""
 
     known: tuple[Node, ...] = ()
     partly: tuple[Node, ...] = ()
-    """Texts with holes."""
+    """Strings with unknown parts."""
     unsure: bool = False
-    """Something in it is not known."""
+    """Something in it is unknown."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -37,12 +36,12 @@ class TextValues(Struct, frozen=True):
 
 
 class ConditionTest(Struct, frozen=True):
-    """One key of a condition with what it is compared with."""
+    """One key of a condition and its values."""
 
     operator: str
-    """As it is written."""
+    """As in the source."""
     key: str
-    """In small letters: AWS does not tell them apart. It may have holes."""
+    """In lower case, because AWS ignores case. It may have unknown parts."""
     values: TextValues
     at: Node
 
@@ -62,7 +61,7 @@ class ConditionTest(Struct, frozen=True):
 
     @property
     def holds_without(self) -> bool:
-        """Whether it also holds for a request that has no such key."""
+        """Whether it is also true for a request without this key."""
         return self.operator.startswith("ForAllValues:") or self.operator.endswith("IfExists")
 
     @property
@@ -76,7 +75,7 @@ class Conditions(Struct, frozen=True):
     unsure: bool = False
 
     def restricts(self, *keys: str) -> bool:
-        """Whether a test on one of these keys must hold and says something; unsure counts as yes."""
+        """Whether a test on one of these keys restricts the statement; unknown counts as yes."""
         if self.unsure:
             return True
         found = (test for test in self.tests if is_one_of(test.key, keys) or HOLE in test.key)
@@ -86,23 +85,23 @@ class Conditions(Struct, frozen=True):
 
 
 def is_one_of(key: str, keys: Iterable[str]) -> bool:
-    """Whether a key of a condition is one of these; `*` stands for any end."""
+    """Whether a condition key is one of these; `*` matches any suffix."""
     return any(key == one or (one[-1] == "*" and key.startswith(one[:-1])) for one in keys)
 
 
 class PrincipalName(Struct, frozen=True):
-    """A principal: `*` for everybody has no type."""
+    """A principal; `*` has no type."""
 
     type: str
     name: str
-    """With holes; a hole and nothing else where it is not known at all."""
+    """With unknown parts; only `HOLE` if it is unknown."""
     at: Node
 
 
 class Statement(Struct, frozen=True):
     node: Node
     allows: bool
-    """True where it may; false where nothing is known about the effect."""
+    """False if the effect is unknown."""
     actions: TextValues
     resources: TextValues
     principals: tuple[PrincipalName, ...]
@@ -111,16 +110,16 @@ class Statement(Struct, frozen=True):
     not_resource: Node | None = None
     not_principal: Node | None = None
     sure: bool = True
-    """False where it may not be there, or may be another one."""
+    """False if the statement may be absent or another one."""
 
     @property
     def at(self) -> Node:
-        """Where a finding about the statement as a whole stands."""
+        """The place of a finding about the whole statement."""
         effect = self.node.fields.get("Effect")
         return effect if effect is not None and effect.line else self.node
 
     def matching_action(self, action: str) -> Node | None:
-        """The known text among its actions that covers an action."""
+        """The known action of the statement that covers this one."""
         return next((item for item in self.actions.known if covers(str(item.content), action)), None)
 
     @property
@@ -133,13 +132,13 @@ class Statement(Struct, frozen=True):
 
 
 def covers(pattern: str, action: str) -> bool:
-    """Whether an action as a policy writes it stands for this one. Letters' case does not matter."""
+    """Whether an action pattern of a policy covers an action. Case is ignored."""
     wanted = pattern.lower().replace("[", "[[]")
     return pattern == "*" or fnmatch.fnmatchcase(action.lower(), wanted)
 
 
 def statements(document: Node) -> tuple[Statement, ...]:
-    """Those that can be made out, in every way that they may be; one that is a hole is left out."""
+    """The known statements, with every alternative; unknown ones are left out."""
     listed = document.fields.get("Statement")
     items = listed.items if listed is not None else ()
     return tuple(
@@ -152,7 +151,7 @@ def statements(document: Node) -> tuple[Statement, ...]:
 
 
 def _statement(node: Node, *, sure: bool) -> Iterator[Statement]:
-    """One, or one for each side of its conditions."""
+    """One, or one for each alternative of its conditions."""
     fields = node.fields
     effect = fields.get("Effect")
     condition = fields.get("Condition")
@@ -173,7 +172,7 @@ def _statement(node: Node, *, sure: bool) -> Iterator[Statement]:
 
 
 def _told(value: Node | None) -> Node | None:
-    """What is there, or may be."""
+    """The value, or one that it may have."""
     if value is None or not isinstance(value.content, Alternatives):
         return value if value is not None and value.exists else None
     return next((way for way in value.content.options if way.exists and way.content is not None), None)

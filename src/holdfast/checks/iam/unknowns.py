@@ -1,7 +1,7 @@
-"""Whether a hole of a document may hold what a rule looks for: then nobody may call the document fine. Pure.
+"""Whether an unknown part of a document may contain what a rule looks for. Pure.
 
-A hole in an ARN is not such a one, and neither is what an object of Terraform fills: the ARN of a role is
-never `*`. A variable may be anything.
+Such a document is only partly checked. An unknown part of an ARN does not count, nor does an attribute of a
+resource: the ARN of a role is never `*`. A variable may be anything.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ def has_relevant_unknowns(document: Node, kind: PolicyKind, statements: tuple[St
     listed = fields.get("Statement")
     if listed is None or fields.more:
         return fields.more
-    if any(_is_hole(item) for item in flatten(listed)):
+    if any(_is_unknown(item) for item in flatten(listed)):
         return True
     of_principals = kind.names_principals is not False
     return not kind.bounds and any(_statement(one, of_principals=of_principals) for one in statements)
 
 
-def _is_hole(node: Node) -> bool:
+def _is_unknown(node: Node) -> bool:
     return isinstance(node.content, Unknown)
 
 
 def _statement(statement: Statement, *, of_principals: bool) -> bool:
     fields = statement.node.fields
     effect = fields.get("Effect")
-    if fields.more or (effect is not None and any(_is_hole(one) for one in flatten(effect))):
+    if fields.more or (effect is not None and any(_is_unknown(one) for one in flatten(effect))):
         return True
     if not statement.allows:
         return False
@@ -48,26 +48,26 @@ def _items(fields: Fields, name: str) -> tuple[Node, ...]:
 
 
 def _may_be_any_action(item: Node) -> bool:
-    return _is_hole(item) or (isinstance(item.content, str) and item.content.startswith(HOLE))
+    return _is_unknown(item) or (isinstance(item.content, str) and item.content.startswith(HOLE))
 
 
 def _may_be_anyone(principal: Node) -> bool:
-    if _is_hole(principal):
+    if _is_unknown(principal):
         return principal.content is not COMPUTED
     pairs = principal.fields.pairs
     named = (item for type_, who in pairs if type_.content != "Federated" for item in flatten(who))
-    return principal.fields.more or any(_is_hole(item) and item.content is not COMPUTED for item in named)
+    return principal.fields.more or any(_is_unknown(item) and item.content is not COMPUTED for item in named)
 
 
 def _decided_elsewhere(statement: Statement) -> bool:
-    """Whether a condition, a resource or a provider that is not known decides if it is a finding."""
+    """Whether an unknown condition, resource or provider decides if it is a finding."""
     dangerous = any(
         most_dangerous_action(word, table)
         for word in statement.actions.words
         for table in (ESCALATING, REVEALING)
     )
     if dangerous and not statement.principals:
-        hidden = (one for one in _items(statement.node.fields, "Resource") if _is_hole(one))
+        hidden = (one for one in _items(statement.node.fields, "Resource") if _is_unknown(one))
         on_hidden = any(one.content is not COMPUTED for one in hidden)
         return on_hidden or (statement.any_resource is not None and statement.conditions.unsure)
     web = statement.matching_action(ASSUMES) is not None and not any(

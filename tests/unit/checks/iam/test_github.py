@@ -42,16 +42,16 @@ GRAVE = (
     ("repo:octo*", "other owners"),
     ("repo:octo*/app:environment:production", "other owners"),
     ("repo:octo-*@1/app@2:pull_request", "other owners"),
-    ("rep*", "anybody's"),
-    ("*:environment:production", "anybody's"),
-    ("environment:production", "whose repository"),
-    ("repository_owner:*:environment:production", "whose repository"),
-    ("repository_owner:octo*", "whose repository"),
-    ("job_workflow_ref:*/flows/.github/workflows/a.yml@refs/heads/main", "whose repository"),
+    ("rep*", "any repository"),
+    ("*:environment:production", "any repository"),
+    ("environment:production", "the owner of the repository"),
+    ("repository_owner:*:environment:production", "the owner of the repository"),
+    ("repository_owner:octo*", "the owner of the repository"),
+    ("job_workflow_ref:*/flows/.github/workflows/a.yml@refs/heads/main", "the owner of the repository"),
     ("repo:octo", "names no repository"),
     ("repo:octo/:pull_request", "names no repository"),
-    ("octo/app:ref:refs/heads/main", "begins with `repo:`"),
-    ("repo:octo/app", "says neither"),
+    ("octo/app:ref:refs/heads/main", "starts with `repo:`"),
+    ("repo:octo/app", "it has no branch"),
     ("repo:octo/app:refs/heads/main", "after the repository"),
     ("repo:octo/app:ref:main", "after the repository"),
     ("repo:octo/app:branch:main", "after the repository"),
@@ -59,8 +59,8 @@ GRAVE = (
     ("repo:octo/app:pull_request:1", "after the repository"),
     ("repo:octo@123/app:pull_request", "both names"),
     ("repo:octo/app@456:pull_request", "both names"),
-    ("repo:octo@me/app@456:pull_request", "no number of an owner"),
-    ("repo:octo@1/app@x:pull_request", "no number of a repository"),
+    ("repo:octo@me/app@456:pull_request", "not an owner id"),
+    ("repo:octo@1/app@x:pull_request", "not a repository id"),
 )
 
 
@@ -72,9 +72,9 @@ def test_a_subject_that_strangers_or_nobody_matches_is_grave(subject: str, words
 
 
 HOLES = (
-    (f"repo:*/{HOLE}:*", "lets in repositories of other owners"),
-    (f"*{HOLE}", "begins with a wildcard"),
-    (f"repo:{HOLE}:*", "`repo:…:*` lets in every branch"),
+    (f"repo:*/{HOLE}:*", "allows repositories of other owners"),
+    (f"*{HOLE}", "starts with a wildcard"),
+    (f"repo:{HOLE}:*", "`repo:…:*` allows every branch"),
     (f"repo:octo/{HOLE}*", "more than one repository"),
 )
 

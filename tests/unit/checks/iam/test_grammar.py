@@ -194,10 +194,10 @@ def test_what_aws_documents_as_right_is_right(name: str) -> None:
 
 
 WRONG = {
-    "a list": (Kind.IDENTITY, "[]", "one JSON object"),
+    "a list": (Kind.IDENTITY, "[]", "a JSON object"),
     "no statement": (Kind.IDENTITY, '{"Version": "2012-10-17"}', "`Statement` is missing"),
     "no statements": (Kind.IDENTITY, policy(), "`Statement` is empty"),
-    "a statement of text": (Kind.IDENTITY, policy("all"), "a statement is an object"),
+    "a statement of text": (Kind.IDENTITY, policy("all"), "a statement must be an object"),
     "another version": (
         Kind.IDENTITY,
         json.dumps({"Version": "2012-10-18", "Statement": [identity()]}),
@@ -206,20 +206,20 @@ WRONG = {
     "a key of its own": (
         Kind.IDENTITY,
         policy(identity(), Comment="a"),
-        "`Comment` is no key of a policy",
+        "`Comment` is not a key of a policy",
     ),
     "a key in small letters": (
         Kind.IDENTITY,
         policy(identity(effect="Allow")),
-        "`effect` is no key of a",
+        "`effect` is not a key of a",
     ),
-    "an id where there is none": (Kind.IDENTITY, policy(identity(), Id="a"), "`Id` has no place"),
-    "an id that is a number": (Kind.BUCKET, policy(bucket(), Id=1), "`Id` is text"),
-    "a Sid with a space": (Kind.IDENTITY, policy(identity(Sid="a b")), "only hold letters and digits"),
+    "an id where there is none": (Kind.IDENTITY, policy(identity(), Id="a"), "`Id` is not allowed"),
+    "an id that is a number": (Kind.BUCKET, policy(bucket(), Id=1), "`Id` must be a string"),
+    "a Sid with a space": (Kind.IDENTITY, policy(identity(Sid="a b")), "only contain letters and digits"),
     "a Sid with a dash in a trust policy": (
         Kind.TRUST,
         policy(trust(Sid="a-b")),
-        "only hold letters and",
+        "only contain letters and",
     ),
     "one Sid twice": (
         Kind.BUCKET,
@@ -239,11 +239,11 @@ WRONG = {
     ),
     "both of Action": (Kind.IDENTITY, policy(identity(NotAction="s3:*")), "or `NotAction`, not both"),
     "no actions": (Kind.IDENTITY, policy(identity(Action=[])), "`Action` is empty"),
-    "an action that is a number": (Kind.IDENTITY, policy(identity(Action=[1])), "`Action` is text"),
+    "an action that is a number": (Kind.IDENTITY, policy(identity(Action=[1])), "`Action` must be a string"),
     "an action without a service": (
         Kind.IDENTITY,
         policy(identity(Action="GetObject")),
-        "names no service",
+        "has no service",
     ),
     "an action with two colons": (
         Kind.IDENTITY,
@@ -253,12 +253,12 @@ WRONG = {
     "a service with a space": (
         Kind.IDENTITY,
         policy(identity(Action="s 3:Get")),
-        "no name of a service",
+        "not a service name",
     ),
     "an action with a space": (
         Kind.IDENTITY,
         policy(identity(Action="s3:Get Object")),
-        "name of an action",
+        "not an action name",
     ),
     "no resource": (Kind.IDENTITY, policy(without(identity(), "Resource")), "needs `Resource` or"),
     "both of Resource": (
@@ -279,32 +279,32 @@ WRONG = {
     "a resource without its service": (
         Kind.IDENTITY,
         policy(identity(Resource="arn:aws::::a")),
-        "no service",
+        "has no service",
     ),
     "a bucket with a region": (
         Kind.IDENTITY,
         policy(identity(Resource="arn:aws:s3:eu-west-1::a")),
-        "ARN has no region",
+        "has no region",
     ),
     "a role with a region": (
         Kind.IDENTITY,
         policy(identity(Resource="arn:aws:iam:eu-west-1:111122223333:role/a")),
-        "has no region",
+        "have no region",
     ),
     "a thing that IAM does not have": (
         Kind.IDENTITY,
         policy(identity(Resource="arn:aws:iam::111122223333:rolle/a")),
-        "IAM has nothing called",
+        "IAM has no resource",
     ),
     "a principal in an identity policy": (
         Kind.IDENTITY,
         policy(identity(Principal="*")),
-        "`Principal` has no place in an identity policy",
+        "`Principal` is not allowed in an identity policy",
     ),
     "a principal in an organization's": (
         Kind.ORGANIZATION,
         policy(identity(NotPrincipal={"AWS": "*"})),
-        "`NotPrincipal` has no place",
+        "`NotPrincipal` is not allowed",
     ),
     "a trust policy of nobody": (
         Kind.TRUST,
@@ -320,77 +320,77 @@ WRONG = {
     "a resource in a trust policy": (
         Kind.TRUST,
         policy(trust(Resource="*")),
-        "`Resource` has no place in",
+        "`Resource` is not allowed in",
     ),
-    "every action in a trust policy": (Kind.TRUST, policy(trust(Action="*")), "those of `sts:`"),
+    "every action in a trust policy": (Kind.TRUST, policy(trust(Action="*")), "only `sts:` actions"),
     "another action in a trust policy": (
         Kind.TRUST,
         policy(trust(Action="s3:GetObject")),
-        "only those of",
+        "actions are",
     ),
     "another action in a bucket policy": (
         Kind.BUCKET,
         policy(bucket(Action="ec2:Run*")),
-        "only those of",
+        "actions are",
     ),
     "another resource in a bucket policy": (
         Kind.BUCKET,
         policy(bucket(Resource="arn:aws:sqs:eu-west-1:111122223333:a")),
-        "is no bucket",
+        "is neither a bucket",
     ),
     "both of Principal": (Kind.BUCKET, policy(bucket(NotPrincipal="*")), "or `NotPrincipal`, not both"),
     "a principal that is a text": (
         Kind.TRUST,
         policy(trust(Principal="111122223333")),
-        "is `*` or an object",
+        "must be `*` or an object",
     ),
-    "a principal that is a list": (Kind.TRUST, policy(trust(Principal=["*"])), "is `*` or an object"),
-    "no principals": (Kind.TRUST, policy(trust(Principal={})), "names nobody"),
-    "no principals of a type": (Kind.TRUST, policy(trust(Principal={"AWS": []})), "names nobody"),
+    "a principal that is a list": (Kind.TRUST, policy(trust(Principal=["*"])), "must be `*` or an object"),
+    "no principals": (Kind.TRUST, policy(trust(Principal={})), "names no principal"),
+    "no principals of a type": (Kind.TRUST, policy(trust(Principal={"AWS": []})), "names no principal"),
     "a principal that is a number": (
         Kind.TRUST,
         policy(trust(Principal={"AWS": 111122223333})),
-        "is text",
+        "must be a string",
     ),
     "a type of principal that is none": (
         Kind.TRUST,
         policy(trust(Principal={"User": "a"})),
-        "no type of",
+        "not a principal type",
     ),
     "a principal's wildcard": (
         Kind.TRUST,
         policy(trust(Principal={"AWS": "arn:aws:iam::111122223333:role/*"})),
-        "may hold no wildcard",
+        "cannot have a wildcard",
     ),
     "an account of eleven digits": (
         Kind.TRUST,
         policy(trust(Principal={"AWS": "11112222333"})),
-        "no principal",
+        "not an AWS principal",
     ),
     "an ARN with an account of eleven digits": (
         Kind.TRUST,
         policy(trust(Principal={"AWS": "arn:aws:iam::11112222333:root"})),
-        "is no account",
+        "is not an account id",
     ),
     "a queue as a principal": (
         Kind.TRUST,
         policy(trust(Principal={"AWS": "arn:aws:sqs:eu-west-1:111122223333:a"})),
-        "is no principal of AWS",
+        "is not an AWS principal",
     ),
     "a service without its domain": (
         Kind.TRUST,
         policy(trust(Principal={"Service": "ec2"})),
-        "no service",
+        "not a service",
     ),
     "a provider that is a role": (
         Kind.TRUST,
         policy(trust(Principal={"Federated": "arn:aws:iam::111122223333:role/a"})),
-        "is no identity provider",
+        "is not an identity provider",
     ),
     "a canonical user in a key policy": (
         Kind.KEY,
         policy(bucket(Action="kms:*", Resource="*", Principal={"CanonicalUser": "ab" * 32})),
-        "has no place in a key policy",
+        "is not allowed in a key policy",
     ),
     "a canonical user by name": (
         Kind.BUCKET,
@@ -400,7 +400,7 @@ WRONG = {
     "a condition that is a list": (
         Kind.IDENTITY,
         policy(identity(Condition=[])),
-        "`Condition` is an object",
+        "`Condition` must be an object",
     ),
     "an operator that is none": (
         Kind.IDENTITY,
@@ -415,17 +415,17 @@ WRONG = {
     "an operator without keys": (
         Kind.IDENTITY,
         policy(identity(Condition={"StringEquals": "a"})),
-        "`StringEquals` is an object",
+        "`StringEquals` must be an object",
     ),
     "a condition on an object": (
         Kind.IDENTITY,
         policy(identity(Condition={"StringEquals": {"a:b": {"c": "d"}}})),
-        "compares with text",
+        "must compare with a string",
     ),
     "a condition on null": (
         Kind.IDENTITY,
         policy(identity(Condition={"StringEquals": {"a:b": [None]}})),
-        "compares with text",
+        "must compare with a string",
     ),
     "a bool that is none": (
         Kind.IDENTITY,
@@ -435,17 +435,17 @@ WRONG = {
     "a number that is none": (
         Kind.IDENTITY,
         policy(identity(Condition={"NumericEquals": {"s3:max-keys": "ten"}})),
-        "is no number",
+        "is not a number",
     ),
     "a date that is none": (
         Kind.IDENTITY,
         policy(identity(Condition={"DateEquals": {"aws:CurrentTime": "tomorrow"}})),
-        "is no date",
+        "is not a date",
     ),
     "a range that is none": (
         Kind.IDENTITY,
         policy(identity(Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/33"}})),
-        "no range of addresses",
+        "not an IP range",
     ),
     "an external id of one character": (
         Kind.TRUST,
@@ -482,8 +482,8 @@ def test_a_key_that_stands_twice_is_noticed_at_any_depth() -> None:
     text += ' "Resource": "*", "Condition": {"Bool": {"a:b": "true",\n "a:b": "false"}}}]}'
     found = list(grammar_issues(read(text), Kind.IDENTITY, text))
     assert [(one.message, one.at.line, one.at.column) for one in found] == [
-        ("the key `Effect` stands twice in one object (first on line 2)", 3, 2),
-        ("the key `a:b` stands twice in one object (first on line 4)", 5, 2),
+        ("the key `Effect` occurs twice in one object (first on line 2)", 3, 2),
+        ("the key `a:b` occurs twice in one object (first on line 4)", 5, 2),
     ]
 
 
