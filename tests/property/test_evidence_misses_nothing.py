@@ -18,8 +18,8 @@ def looked_after(wreck: Wreck, resolution: Resolution) -> set[str]:
     """What is known after the imports: records, imported objects, those put back, those listed."""
     records = wreck.records
     for one in resolution.imports:
-        back = {records[place.address, place.deposed] for place in one.standing.put_back}
-        for place in one.standing.taken_out:
+        back = {records[place.address, place.deposed] for place in one.conflict.put_back}
+        for place in one.conflict.taken_out:
             del records[place.address, place.deposed]
         records |= {(one.address, f"back {mark}"): mark for mark in back}
         records[one.address, "imported"] = next(job.new for job in wreck.jobs if job.new_named == one.id)
@@ -46,7 +46,7 @@ def test_every_finding_is_true(wreck: Wreck) -> None:
     evidence = wreck.evidence(wreck.lines)
     records = wreck.records
     assert not evidence.unplanned
-    for job, finding in zip(wreck.jobs, evidence.findings, strict=True):
+    for job, finding in zip(wreck.jobs, evidence.outcomes, strict=True):
         match finding:
             case found.Recorded() if job.change.creates:
                 assert records[job.change.address, None] == job.new
@@ -77,7 +77,7 @@ def test_no_completed_create_is_missed_however_little_is_left(wreck: Wreck, data
     heard = wreck.lines[: data.draw(st.integers(0, len(wreck.lines)))]
     cut = heard[-1][: data.draw(st.integers(1, 40))] if heard else b""
     evidence = wreck.evidence((*heard, cut), backup=data.draw(st.booleans()))
-    assert [finding.change for finding in evidence.findings] == [job.change for job in wreck.jobs]
+    assert [finding.change for finding in evidence.outcomes] == [job.change for job in wreck.jobs]
     resolution = imports(evidence, {})
     listed = {one.address for one in resolution.imports} | {one.address for one in resolution.unresolved}
     kept = read_contents(state(wreck.kept))

@@ -1,17 +1,17 @@
-"""What can be found out about one planned change after an end without an answer: a closed set.
+"""The outcome of one planned change after an interrupted apply: a closed set.
 
-Recorded            its effect is in the state
-LeftDeposed         the new object is; the old one waits there to be deleted
-CreatedNotRecorded  made, and not in the state
-ReplacedNotRecorded the new object is made, and not in the state
-UpdatedNotRecorded  harmless: the next plan looks at the object
-DeletedNotRecorded  harmless: the next plan sees that it is gone
-NotReplaced         the old object is deleted, the new one was never begun: the next plan makes it
-StartedEndUnknown   begun, and nothing was heard since
-DeletedThenUnknown  the old object is deleted, the new one begun, and nothing was heard since
-FailedMayExist      making it ended in an error; it may exist all the same
-Failed              ended in an error; the state knows the object
-NeverStarted        nobody heard of a beginning
+Recorded            the state has its effect
+LeftDeposed         the state has the new resource; the old one is deposed there and still to be deleted
+CreatedNotRecorded  created, not in the state
+ReplacedNotRecorded the new resource was created, not in the state
+UpdatedNotRecorded  harmless: the next plan refreshes the resource
+DeletedNotRecorded  harmless: the next plan sees that it is deleted
+NotReplaced         the old resource is deleted, the new one was not started: the next plan creates it
+StartedEndUnknown   started, no result in the journal
+DeletedThenUnknown  the old resource is deleted, the new one was started, no result in the journal
+FailedMayExist      the create failed; the resource may exist anyway
+Failed              failed; the state knows the resource
+NeverStarted        the journal has no start
 """
 
 from __future__ import annotations
@@ -24,69 +24,69 @@ from holdfast.runs.intent import PlannedChange
 from holdfast.terraform.apply_log import Label
 
 
-class Record(Struct, frozen=True, kw_only=True):
-    """A place in the state: the current object of an address, or a deposed one."""
+class InstanceKey(Struct, frozen=True, kw_only=True):
+    """An instance in the state: the current one of an address, or a deposed one."""
 
     address: str
     deposed: str | None = None
 
 
-class Standing(Struct, frozen=True, kw_only=True):
-    """What stands in the state where a new object is to be recorded. Terraform ignores an import there."""
+class StateConflict(Struct, frozen=True, kw_only=True):
+    """What the state has at the address of a new resource. Terraform ignores an import where it has one."""
 
-    taken_out: tuple[Record, ...] = ()
-    """To be taken out of the state before an import."""
-    put_back: tuple[Record, ...] = ()
-    """Those of them that may still exist: put back as deposed after the import."""
-    stranger: str | None = None
-    """An object that this run did not make and did not find stands there: its id, or what can be said."""
+    taken_out: tuple[InstanceKey, ...] = ()
+    """Remove these from the state before the import."""
+    put_back: tuple[InstanceKey, ...] = ()
+    """Those of them that may still exist: added back as deposed after the import."""
+    other_id: str | None = None
+    """The id of a resource at this address that is neither the old one nor created by this run."""
 
 
-class Finding(MaskedStruct, frozen=True, kw_only=True):
+class PlannedOutcome(MaskedStruct, frozen=True, kw_only=True):
     address: str
     change: PlannedChange | None
-    """None: the plan does not name it."""
+    """None: the plan has no such change."""
 
 
-class Recorded(Finding, frozen=True, kw_only=True):
+class Recorded(PlannedOutcome, frozen=True, kw_only=True):
     pass
 
 
-class LeftDeposed(Finding, frozen=True, kw_only=True):
+class LeftDeposed(PlannedOutcome, frozen=True, kw_only=True):
     key: str
     old_id: str | None
     forgets: bool
-    """The old object was to be forgotten, not deleted: its record must go before the next plan deletes it."""
+    """The plan forgets the old resource: it must leave the state, or the next plan deletes it."""
 
 
-class MayExist(Finding, frozen=True, kw_only=True):
-    """An object may exist that the state does not know."""
+class MayExist(PlannedOutcome, frozen=True, kw_only=True):
+    """A resource may exist that is not in the state."""
 
-    standing: Standing = field(default_factory=Standing)
+    conflict: StateConflict = field(default_factory=StateConflict)
     provisioned: bool = False
-    """A provisioner ran on it: it was made, and making it again runs that again."""
+    """A provisioner ran on it: it was created, and creating it again runs the provisioner again."""
 
 
-class Made(MayExist, frozen=True, kw_only=True):
-    """An object exists that the state does not know."""
+class Created(MayExist, frozen=True, kw_only=True):
+    """A resource exists that is not in the state."""
 
     label: Label | None
     at: str | None
 
     @property
     def id(self) -> str | None:
-        """None where the engine named the object otherwise, or not at all."""
+        """None if Terraform did not report an `id`."""
         return self.label.value if self.label is not None and self.label.key == "id" else None
 
 
-class CreatedNotRecorded(Made, frozen=True, kw_only=True):
+class CreatedNotRecorded(Created, frozen=True, kw_only=True):
     pass
 
 
-class ReplacedNotRecorded(Made, frozen=True, kw_only=True):
+class ReplacedNotRecorded(Created, frozen=True, kw_only=True):
     old_id: str | None
     old_deleted: bool
-    """False where it is not certain: the old object is then looked after, not left behind."""
+    """False if unproven: the old resource is then put back as deposed, not lost."""
     create_first: bool
     forgets: bool = False
 
@@ -95,57 +95,57 @@ class ReplacedNotRecorded(Made, frozen=True, kw_only=True):
         return self.id
 
 
-class UpdatedNotRecorded(Finding, frozen=True, kw_only=True):
+class UpdatedNotRecorded(PlannedOutcome, frozen=True, kw_only=True):
     pass
 
 
-class DeletedNotRecorded(Finding, frozen=True, kw_only=True):
+class DeletedNotRecorded(PlannedOutcome, frozen=True, kw_only=True):
     pass
 
 
-class NotReplaced(Finding, frozen=True, kw_only=True):
+class NotReplaced(PlannedOutcome, frozen=True, kw_only=True):
     old_id: str | None
 
 
 class StartedEndUnknown(MayExist, frozen=True, kw_only=True):
     action: str
     at: str | None
-    """None: only the state shows that it was begun."""
+    """None: only the state shows that it was started."""
     known_id: str | None
-    """What is worked on; None for an object that is being made."""
+    """The resource being changed; None for one being created."""
 
     @property
-    def makes(self) -> bool:
-        """Whether an object may exist that nobody knows; else the next plan looks at it and sees."""
+    def creates(self) -> bool:
+        """Whether a resource with an unknown id may exist; otherwise the next plan refreshes it."""
         return self.action not in {"update", "delete"}
 
 
 class DeletedThenUnknown(MayExist, frozen=True, kw_only=True):
     old_id: str | None
     at: str | None
-    """None: only the state shows that the old object is gone."""
+    """None: only the state shows that the old resource is deleted."""
 
 
 class FailedMayExist(MayExist, frozen=True, kw_only=True):
     at: str | None
     died: bool
-    """The provider did not answer: nobody knows what it did."""
+    """The provider crashed: it is unknown what it did."""
     why: str | None
-    """What the engine said, in short. It may hold secrets: the redactor comes first."""
+    """Terraform's error, shortened. It may contain secrets: redact before showing."""
 
     __repr__ = masked_repr
 
 
-class Failed(Finding, frozen=True, kw_only=True):
+class Failed(PlannedOutcome, frozen=True, kw_only=True):
     action: str
     at: str | None
 
 
-class NeverStarted(Finding, frozen=True, kw_only=True):
+class NeverStarted(PlannedOutcome, frozen=True, kw_only=True):
     pass
 
 
-AnyFinding = (
+ChangeOutcome = (
     Recorded
     | LeftDeposed
     | CreatedNotRecorded

@@ -1,4 +1,4 @@
-"""What a dead run can leave behind beside objects: processes that nobody waits for, a lock, a state."""
+"""What a dead run can leave behind besides resources: orphaned processes, a lock, an unsaved state."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LOOK_AGAIN = 0.1
 T = TypeVar("T")
 
 
-async def end_leftovers(journal: Journal) -> tuple[str, ...]:
-    """Providers outlive a killed Terraform and finish what they were asked: waited for, then ended."""
+async def kill_orphans(journal: Journal) -> tuple[str, ...]:
+    """Providers outlive a killed Terraform and finish their request: wait for them, then kill them."""
     started = journal.started["process"] if journal.started is not None else None
     if not isinstance(started, Mapping):
         return ()
@@ -34,48 +34,50 @@ async def end_leftovers(journal: Journal) -> tuple[str, ...]:
         process_table.liveness(supervisor) is not Liveness.DEAD
         or process_table.process(supervisor.pid).started
     ):
-        # Not proved dead; or dead so long that its number, and with it its session, is another's by now.
+        # Not proved dead; or dead for so long that its process id now belongs to another process.
         return ()
     end = clock.monotonic() + _FINISH_SECONDS
-    # The end of a process that is not our child sets no event to wait for.
-    while (left := process_table.session_members(supervisor.pid)) and clock.monotonic() < end:  # noqa: ASYNC110
+    # There is no event to wait for when a process is not our child.
+    while (orphans := process_table.session_members(supervisor.pid)) and clock.monotonic() < end:  # noqa: ASYNC110
         await asyncio.sleep(_LOOK_AGAIN)
-    if not left:
+    if not orphans:
         return ()
-    processes.kill_all(left)
-    return (f"ended {len(left)} processes that the dead run had left",)
+    processes.kill_all(orphans)
+    return (
+        f"killed {len(orphans)} orphaned {'process' if len(orphans) == 1 else 'processes'} of the dead run",
+    )
 
 
-def is_of(lock: LockInfo, claim: Claim) -> bool:
-    """Taken on the dead run's machine, after the run began: nobody else may have worked on this stack."""
+def is_lock_of(lock: LockInfo, claim: Claim) -> bool:
+    """Whether the lock was taken on the dead run's machine after the run started."""
     return taken_by(lock, host=claim.intent.process.host, began=claim.intent.started)
 
 
-class Fate(StrEnum):
-    """What becomes of a state that Terraform could not save, in words that follow "the state"."""
+class UnsavedStateOutcome(StrEnum):
+    """What happens to a state that Terraform could not save, as text after "the unsaved state"."""
 
-    SAVED = "is saved now"
-    OLD = "is not newer than the one that is kept: it is set aside"
-    DAMAGED = "cannot be read: it is set aside"
-    KEPT = "is of another lineage than the one that is there: it stays kept, and only a person can choose"
+    SAVED = "was saved"
+    OLD = "is not newer than the current one and was set aside"
+    DAMAGED = "cannot be read and was set aside"
+    KEPT = "has a different lineage than the current one; it was kept for you to decide"
 
 
-def fate_of_unsaved(unsaved: StateFile, now: StateFile) -> Fate:
+def unsaved_state_outcome(unsaved: StateFile, now: StateFile) -> UnsavedStateOutcome:
     if not isinstance(unsaved, State):
-        return Fate.DAMAGED
+        return UnsavedStateOutcome.DAMAGED
     if not isinstance(now, State):
-        return Fate.SAVED
+        return UnsavedStateOutcome.SAVED
     if unsaved.lineage != now.lineage:
-        return Fate.KEPT
-    return Fate.SAVED if unsaved.serial > now.serial else Fate.OLD
+        return UnsavedStateOutcome.KEPT
+    return UnsavedStateOutcome.SAVED if unsaved.serial > now.serial else UnsavedStateOutcome.OLD
 
 
-async def past_the_lock(
+async def retry_past_stale_lock(
     terraform: Terraform, claim: Claim, work: Callable[[], Awaitable[T]], *, declared: bool = False
 ) -> T:
-    """Do something that needs the lock. A lock that the dead run left is released, and no other.
+    """Do work that needs the state lock, releasing a lock that the dead run left, and no other.
 
-    Where Terraform does not say whose it is, only a person can: they have `declared` the holder dead.
+    If Terraform does not report the holder, a person must have `declared` it dead.
     """
     try:
         return await work()
@@ -84,10 +86,10 @@ async def past_the_lock(
             raise Busy(
                 "HF-LOCK-7",
                 error.problem.message,
-                hint=f"If it is that of the dead run: holdfast runs reconcile {claim.run} "
+                hint=f"If it is the lock of the dead run: holdfast runs reconcile {claim.run} "
                 "--holder-dead --reason TEXT",
             ) from None
-        if error.lock is not None and not is_of(error.lock, claim):
+        if error.lock is not None and not is_lock_of(error.lock, claim):
             raise
         await terraform.force_unlock(error.lock.id if error.lock is not None else claim.run)
     return await work()

@@ -1,4 +1,4 @@
-"""What is left of a run that ended without an answer, gathered from everywhere it can have left something."""
+"""What an interrupted run left: claim, journal, states, and what they prove."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from holdfast.terraform.statefile.contents import Contents, read_contents
 from holdfast.terraform.statefile.model import State, read_state
 
 
-class Aftermath(MaskedStruct, frozen=True, kw_only=True):
+class CrashReport(MaskedStruct, frozen=True, kw_only=True):
     claim: Claim
     journal: Journal
     holder: HolderLiveness
     intent: PlanIntent
     evidence: Evidence
     state: bytes | None
-    """What is kept now. None: there is none, or nobody could look, as the evidence says."""
+    """The current state. None: there is none, or it could not be read (`evidence.unseen`)."""
     before: bytes | None
     unsaved: bool
     """Terraform left a state that it could not save."""
@@ -40,8 +40,8 @@ def require_plan_intent(claim: Claim) -> PlanIntent:
     return claim.intent.plan
 
 
-async def look(context: ChangeContext, stack: Stack, claim: Claim, journal: Journal) -> Aftermath:
-    """Reads only. A state that cannot be reached is part of the answer."""
+async def inspect(context: ChangeContext, stack: Stack, claim: Claim, journal: Journal) -> CrashReport:
+    """Read-only. A state that cannot be read is part of the report."""
     try:
         async with open_workdir(context, stack, for_state=True) as ready:
             content = _newer(context.store.errored(stack.name), await state_now(context, ready))
@@ -51,11 +51,11 @@ async def look(context: ChangeContext, stack: Stack, claim: Claim, journal: Jour
         seen = Contents(
             lineage=None, serial=None, unseen=f"the state cannot be read: {error.problem.message}"
         )
-    return gather(context.store, claim, journal, content, seen)
+    return collect(context.store, claim, journal, content, seen)
 
 
 def _newer(unsaved: bytes | None, saved: bytes | None) -> bytes | None:
-    """What Terraform could not save is what it knew last; reconcile saves it before anything else."""
+    """An unsaved state is the newest one, unless the saved one has caught up."""
     if unsaved is None:
         return saved
     kept, there = read_state(unsaved), read_state(saved or b"")
@@ -65,17 +65,17 @@ def _newer(unsaved: bytes | None, saved: bytes | None) -> bytes | None:
     return saved if older else unsaved
 
 
-def gather(
+def collect(
     store: RunStore,
     claim: Claim,
     journal: Journal,
     content: bytes | None,
     seen: Contents | None = None,
-) -> Aftermath:
+) -> CrashReport:
     intent = require_plan_intent(claim)
     before = state_before(store, claim, intent)
     seen = seen if seen is not None else read_contents(content)
-    return Aftermath(
+    return CrashReport(
         claim=claim,
         journal=journal,
         holder=holder_liveness(store, claim, journal),
@@ -88,7 +88,7 @@ def gather(
 
 
 async def state_now(context: ChangeContext, ready: StackWorkdir) -> bytes | None:
-    """None where there is no state, as whoever keeps it answers; empty where a file has not one byte."""
+    """None if there is no state; empty bytes if its file is empty."""
     if ready.home.managed or ready.home.file is not None:
         content = state_at_hand(context.store, ready)
         there = ready.home.file is not None and ready.home.file.exists()
@@ -99,7 +99,7 @@ async def state_now(context: ChangeContext, ready: StackWorkdir) -> bytes | None
 
 
 def state_before(store: RunStore, claim: Claim, intent: PlanIntent) -> bytes | None:
-    """The state that the plan was made for, as it was kept before anything was changed."""
+    """The state that was planned against, from the backup taken before the apply."""
     if intent.backup is not None:
         version = store.states.version(claim.stack, int(intent.backup))
         return version.state if version is not None else None

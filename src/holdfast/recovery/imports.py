@@ -1,4 +1,4 @@
-"""Which objects can be brought back into the state by an import, by which id, and which cannot. Pure."""
+"""Which resources can be imported into the state, by which id, and which cannot. Pure."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 
 from holdfast.recovery.change_outcome import (
-    AnyFinding,
+    ChangeOutcome,
+    Created,
     FailedMayExist,
-    Made,
     MayExist,
-    Standing,
     StartedEndUnknown,
+    StateConflict,
 )
 from holdfast.recovery.evidence import Evidence
 from holdfast.runs.intent import PlannedChange
 from holdfast.terraform.addresses import key_text
 from holdfast.terraform.tables.import_ids import ImportId, NotImportable, NotKnown, find_import_id
 
-_RUNS_AGAIN = "its provisioner has run, and runs again when it is made again"
+_RUNS_AGAIN = "its provisioner has run and would run again if it were created again"
 
 
 class Import(Struct, frozen=True, kw_only=True):
     address: str
     id: str
-    standing: Standing = field(default_factory=Standing)
-    """What must leave the state first, and what is put back as deposed afterwards."""
+    conflict: StateConflict = field(default_factory=StateConflict)
+    """What to remove from the state first, and what to add back as deposed."""
     given: bool = False
-    """A person named the id."""
+    """The user gave the id."""
     note: str | None = None
 
 
 class Unresolved(Struct, frozen=True, kw_only=True):
-    """An object that may exist, and for which no import can be written."""
+    """A resource that may exist and cannot be imported without help."""
 
     address: str
     reason: str
-    """Without its end."""
-    made: bool
-    """It was made for certain."""
+    """Without a full stop."""
+    created: bool
+    """It certainly exists."""
     harmless: bool = False
-    """The next plan may simply make it again."""
+    """The next plan may simply create it again."""
     needs: tuple[str, ...] = ()
     note: str | None = None
 
@@ -50,93 +50,95 @@ class Resolution(Struct, frozen=True, kw_only=True):
     imports: tuple[Import, ...]
     unresolved: tuple[Unresolved, ...]
     unasked: tuple[str, ...]
-    """Addresses that were given an id and need none: a mistake of whoever gave it."""
+    """Addresses that were given an id and need none: a mistake in the arguments."""
 
     @property
     def complete(self) -> bool:
-        """Nothing is left that only a person could find."""
-        return not self.unasked and all(one.harmless for one in self.unresolved)
+        """Nothing is left for a person to look up."""
+        return not self.unasked and all(resource.harmless for resource in self.unresolved)
 
 
 def imports(evidence: Evidence, given: Mapping[str, str]) -> Resolution:
-    """`given` holds the ids that a person named, by address; they win over every rule."""
+    """`given` has the user's ids by address; they take precedence over every rule."""
     left = dict(given)
     resolved = [
-        _resolve(one, left.pop(one.address, None))
-        for one in evidence.all
-        if isinstance(one, MayExist) and _makes(one)
+        _resolve(outcome, left.pop(outcome.address, None))
+        for outcome in evidence.all
+        if isinstance(outcome, MayExist) and _creates(outcome)
     ]
     return Resolution(
-        imports=tuple(one for one in resolved if isinstance(one, Import)),
-        unresolved=tuple(one for one in resolved if isinstance(one, Unresolved)),
+        imports=tuple(item for item in resolved if isinstance(item, Import)),
+        unresolved=tuple(item for item in resolved if isinstance(item, Unresolved)),
         unasked=tuple(sorted(left)),
     )
 
 
 def import_blocks(wanted: Iterable[Import]) -> str:
-    """The blocks as HCL. An id is text: nothing in it is ever taken for a template."""
-    return "\n".join(f"import {{\n  to = {one.address}\n  id = {_quoted(one.id)}\n}}\n" for one in wanted)
+    """The `import` blocks. Nothing in an id is interpreted as a template."""
+    return "\n".join(f"import {{\n  to = {item.address}\n  id = {_quoted(item.id)}\n}}\n" for item in wanted)
 
 
-def _makes(finding: AnyFinding) -> bool:
-    return not isinstance(finding, StartedEndUnknown) or finding.makes
+def _creates(outcome: ChangeOutcome) -> bool:
+    return not isinstance(outcome, StartedEndUnknown) or outcome.creates
 
 
-def _resolve(finding: MayExist, given: str | None) -> Import | Unresolved:
-    made = isinstance(finding, Made) or finding.provisioned
-    if finding.standing.stranger is not None:
+def _resolve(outcome: MayExist, given: str | None) -> Import | Unresolved:
+    created = isinstance(outcome, Created) or outcome.provisioned
+    if outcome.conflict.other_id is not None:
         return Unresolved(
-            address=finding.address,
-            reason=f"the state holds another object there ({finding.standing.stranger})",
-            made=made,
+            address=outcome.address,
+            reason=f"the state has another resource at this address ({outcome.conflict.other_id})",
+            created=created,
         )
     if given is not None:
-        return Import(address=finding.address, id=given, standing=finding.standing, given=True)
-    if finding.change is None:
-        return Unresolved(address=finding.address, reason="the plan does not name it", made=made)
-    return _by_rule(finding, finding.change, made=made)
+        return Import(address=outcome.address, id=given, conflict=outcome.conflict, given=True)
+    if outcome.change is None:
+        return Unresolved(address=outcome.address, reason="it is not in the plan", created=created)
+    return _by_rule(outcome, outcome.change, created=created)
 
 
-def _by_rule(finding: MayExist, change: PlannedChange, *, made: bool) -> Import | Unresolved:
-    address = finding.address
-    answer = find_import_id(type_=change.type, id_=_id(finding), attributes=_known(finding, change))
+def _by_rule(outcome: MayExist, change: PlannedChange, *, created: bool) -> Import | Unresolved:
+    address = outcome.address
+    answer = find_import_id(type_=change.type, id_=_id(outcome), attributes=_known(outcome, change))
     match answer:
-        case ImportId() if isinstance(finding, Made):
-            return Import(address=address, id=answer.value, standing=finding.standing, note=answer.note)
+        case ImportId() if isinstance(outcome, Created):
+            return Import(address=address, id=answer.value, conflict=outcome.conflict, note=answer.note)
         case NotImportable():
-            again = answer.harmless and not finding.provisioned
+            again = answer.harmless and not outcome.provisioned
             reason = answer.reason if again == answer.harmless else _RUNS_AGAIN
-            return Unresolved(address=address, reason=reason, made=made, harmless=again, note=answer.note)
-        case NotKnown() if isinstance(finding, Made):
             return Unresolved(
-                address=address, reason=answer.reason, made=made, needs=answer.needs, note=answer.note
+                address=address, reason=reason, created=created, harmless=again, note=answer.note
+            )
+        case NotKnown() if isinstance(outcome, Created):
+            return Unresolved(
+                address=address, reason=answer.reason, created=created, needs=answer.needs, note=answer.note
             )
         case ImportId() | NotKnown():
-            return Unresolved(address=address, reason=_in_doubt(finding), made=made, note=answer.note)
+            return Unresolved(address=address, reason=_doubt(outcome), created=created, note=answer.note)
 
 
-def _in_doubt(finding: MayExist) -> str:
-    if isinstance(finding, FailedMayExist):
-        return "making it failed, and it may exist all the same"
-    if finding.provisioned:
-        return "it was made, and nobody heard its id"
-    return "making it was begun, and nobody heard of an end"
+def _doubt(outcome: MayExist) -> str:
+    if isinstance(outcome, FailedMayExist):
+        return "its creation failed, but it may exist"
+    if outcome.provisioned:
+        return "it was created, but its id is unknown"
+    return "its creation was started and has no result"
 
 
-def _id(finding: MayExist) -> str | None:
-    return finding.id if isinstance(finding, Made) else None
+def _id(outcome: MayExist) -> str | None:
+    return outcome.id if isinstance(outcome, Created) else None
 
 
-def _known(finding: MayExist, change: PlannedChange) -> dict[str, object]:
-    """What the plan knew; and the name, where that is how the engine calls the object."""
+def _known(outcome: MayExist, change: PlannedChange) -> dict[str, object]:
+    """Planned attribute values, and the name if Terraform identified the resource by name."""
     known: dict[str, object] = dict(change.after)
-    label = finding.label if isinstance(finding, Made) else None
+    label = outcome.label if isinstance(outcome, Created) else None
     if label is not None and label.key == "name":
         known.setdefault("name", label.value)
     return known
 
 
 def _quoted(text: str) -> str:
-    """As Terraform quotes a key, and with nothing invisible left in it."""
+    """Quoted as Terraform quotes a key, with non-printable characters escaped."""
     quoted = key_text(text)[1:-1]
     return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in quoted)

@@ -1,8 +1,8 @@
-"""Settle a run that ended remove_instances an answer: bring back what it made, and let the stack go on.
+"""Reconcile an interrupted run: import what it created and did not record, then free the stack.
 
-Every step is worked out anew from what does not change (the claim, the journal, the state of before) and from
-the state as it is now: a reconcile that dies in the middle is simply done again. The claim of the dead run
-holds the stack until the last object is accounted for; what was never begun is then left to an ordinary plan.
+Every step is derived from what does not change (claim, journal, the state before the run) and from the
+current state, so an interrupted reconcile can simply be repeated. The claim of the dead run keeps the stack
+until every resource is accounted for; what was never started is left to the next plan.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from holdfast.plans.plan_file import has_ephemeral_variables
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
-from holdfast.recovery import change_outcome as found
-from holdfast.recovery.cleanup import end_leftovers, past_the_lock
-from holdfast.recovery.crash_report import Aftermath, gather, require_plan_intent, state_now
+from holdfast.recovery import change_outcome
+from holdfast.recovery.cleanup import kill_orphans, retry_past_stale_lock
+from holdfast.recovery.crash_report import CrashReport, collect, require_plan_intent, state_now
 from holdfast.recovery.imports import Import, Resolution, import_blocks, imports
-from holdfast.recovery.reconcile_lock import alone, importing, require_dead
-from holdfast.recovery.restore_state import state_back
+from holdfast.recovery.reconcile_lock import exclusive, require_holder_dead, start_import_journal
+from holdfast.recovery.restore_state import restore_state
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import Claim, collect_journal
 from holdfast.runs.outcome import close_run, finish_from_journal
@@ -56,32 +56,32 @@ from holdfast.terraform.workdirs.workdir import remove_files
 _BLOCKS = "zz_holdfast_imports.tf"
 T = TypeVar("T")
 
-_ONLY_THE_RECORD = frozenset({ChangeKind.NO_OP, ChangeKind.UPDATE, ChangeKind.READ})
+_STATE_ONLY = frozenset({ChangeKind.NO_OP, ChangeKind.UPDATE, ChangeKind.READ})
 
 
-class Declared(Struct, frozen=True, kw_only=True):
-    """A person says that the holder of a stack is dead, and why."""
+class HolderDeclaredDead(Struct, frozen=True, kw_only=True):
+    """The user states that the holder of a stack is dead, and why."""
 
     reason: str
 
 
 class Proposal(MaskedStruct, frozen=True, kw_only=True):
-    """What reconcile is about to do, for a person to decide by."""
+    """What reconcile is about to do, for the user to confirm."""
 
-    aftermath: Aftermath
+    report: CrashReport
     resolution: Resolution
     plan: Plan | None
-    """Of the imports; None where nothing is imported."""
+    """The plan of the imports; None if there are none."""
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):
     claim: Claim
-    aftermath: Aftermath | None
-    """None: the record proved the end by itself."""
+    report: CrashReport | None
+    """None: the journal proved the outcome."""
     resolution: Resolution | None = None
     put_back: tuple[str, ...] = ()
     settled: bool = True
-    """False: the person said no."""
+    """False: the user declined."""
     notes: tuple[str, ...] = ()
 
 
@@ -94,7 +94,7 @@ async def reconcile(
     claim: Claim,
     *,
     given: Mapping[str, str],
-    declared: Declared | None,
+    declared: HolderDeclaredDead | None,
     confirm: Confirm,
 ) -> Reconciled:
     reason = declared.reason if declared is not None else None
@@ -103,10 +103,10 @@ async def reconcile(
     with audit_trail.audited(
         context.identity, context.control.tell, stack.name, what="reconcile", run=claim.run
     ):
-        return await _reconciled(context, stack, claim, given, confirm, reason)
+        return await _reconcile(context, stack, claim, given, confirm, reason)
 
 
-async def _reconciled(
+async def _reconcile(
     context: ChangeContext,
     stack: Stack,
     claim: Claim,
@@ -117,20 +117,20 @@ async def _reconciled(
     journal = collect_journal(context.store, claim)
     proved = finish_from_journal(context.store, context.control.tell, claim, journal)
     if proved is None:
-        require_dead(context.store, context.identity, claim, reason)
-        # It is over; what it said last may have come while we looked.
+        require_holder_dead(context.store, context.identity, claim, reason)
+        # The run is over; its last lines may have arrived in the meantime.
         journal = collect_journal(context.store, claim)
         proved = finish_from_journal(context.store, context.control.tell, claim, journal)
     if proved is None and claim.intent.plan is None:
-        proved = _given_up(context.store, claim)
+        proved = _free_without_intent(context.store, claim)
     if proved is not None:
-        return Reconciled(claim=claim, aftermath=None, notes=proved)
+        return Reconciled(claim=claim, report=None, notes=proved)
     require_plan_intent(claim)
-    with alone(context.store, context.identity, claim, declared=reason):
-        return await _brought_back(context, stack, claim, journal, given, confirm, declared=reason)
+    with exclusive(context.store, context.identity, claim, declared=reason):
+        return await _import_unrecorded(context, stack, claim, journal, given, confirm, declared=reason)
 
 
-async def _brought_back(
+async def _import_unrecorded(
     context: ChangeContext,
     stack: Stack,
     claim: Claim,
@@ -140,58 +140,61 @@ async def _brought_back(
     *,
     declared: str | None,
 ) -> Reconciled:
-    notes = [*await end_leftovers(journal)]
+    notes = [*await kill_orphans(journal)]
     async with open_workdir(context, stack, for_state=True) as ready:
-        notes += await state_back(context, ready, claim)
+        notes += await restore_state(context, ready, claim)
         content = await state_now(context, ready)
-        aftermath = gather(context.store, claim, journal, content)
-        if aftermath.evidence.unseen is not None:
+        report = collect(context.store, claim, journal, content)
+        if report.evidence.unseen is not None:
             raise UnknownOutcome(
                 "HF-REC-7",
-                f"{stack.name}: {aftermath.evidence.unseen}, so nothing can be reconciled",
-                hint=f"Bring the state back first: holdfast state push {stack.name} FILE",
+                f"{stack.name}: cannot reconcile: {report.evidence.unseen}",
+                hint=f"Restore the state first: holdfast state rollback {stack.name} --to VERSION, "
+                f"or holdfast state push {stack.name} < FILE",
             )
-        resolution = imports(aftermath.evidence, given)
+        resolution = imports(report.evidence, given)
         if resolution.unasked:
             raise UsageError(
                 "HF-REC-8",
-                f"{', '.join(resolution.unasked)}: an id was given, and no import is needed there",
-                hint="Give --import only for what the run left open.",
+                f"{', '.join(resolution.unasked)}: no import is needed there",
+                hint="Use --import only for resources whose outcome is unknown.",
             )
-        work = _Work(context, ready, aftermath, resolution, declared=declared is not None)
-        if not await work.agreed(confirm):
+        work = _Work(context, ready, report, resolution, declared=declared is not None)
+        if not await work.confirm(confirm):
             return Reconciled(
-                claim=claim, aftermath=aftermath, resolution=resolution, settled=False, notes=tuple(notes)
+                claim=claim, report=report, resolution=resolution, settled=False, notes=tuple(notes)
             )
-        put_back = await work.done()
+        put_back = await work.carry_out()
     close_run(context.store, claim, Status.FAILED, _summary(resolution, declared))
     return Reconciled(
-        claim=claim, aftermath=aftermath, resolution=resolution, put_back=put_back, notes=tuple(notes)
+        claim=claim, report=report, resolution=resolution, put_back=put_back, notes=tuple(notes)
     )
 
 
-def _given_up(store: RunStore, claim: Claim) -> tuple[str, ...]:
-    """Done in one step, by somebody who is out of sight: the stack is free again, and that is all."""
-    note = f"nobody knows whether the {claim.intent.operation} of run {claim.run} was done; look at the state"
+def _free_without_intent(store: RunStore, claim: Claim) -> tuple[str, ...]:
+    """A one-step operation without an intent: there is nothing to import, the stack is freed."""
+    note = (
+        f"it is unknown whether the {claim.intent.operation} of run {claim.run} took effect; check the state"
+    )
     close_run(store, claim, Status.FAILED, note)
     return (note,)
 
 
 def _summary(resolution: Resolution, declared: str | None) -> str:
-    said = f" (its holder was declared dead: {declared})" if declared else ""
-    done = f"reconciled: {len(resolution.imports)} imported{said}"
-    open_ = [one.address for one in resolution.unresolved]
-    return f"{done}; not accounted for: {', '.join(open_)}" if open_ else done
+    declaration = f" (its holder was declared dead: {declared})" if declared else ""
+    done = f"reconciled: {len(resolution.imports)} imported{declaration}"
+    unresolved = [resource.address for resource in resolution.unresolved]
+    return f"{done}; not accounted for: {', '.join(unresolved)}" if unresolved else done
 
 
 class _Work:
-    """The steps that change something, each of which can be done again."""
+    """The steps that change something; each can be repeated."""
 
     def __init__(
         self,
         context: ChangeContext,
         ready: StackWorkdir,
-        aftermath: Aftermath,
+        report: CrashReport,
         resolution: Resolution,
         *,
         declared: bool,
@@ -199,54 +202,54 @@ class _Work:
         self._context = context
         self._declared = declared
         self._ready = ready
-        self._aftermath = aftermath
+        self._report = report
         self._resolution = resolution
-        self._run = aftermath.claim.run
+        self._run = report.claim.run
         self._terraform = Terraform(context, ready)
 
-    async def agreed(self, confirm: Confirm) -> bool:
-        """The imports are planned on the state as it will be, and shown; nothing is changed before that.
+    async def confirm(self, confirm: Confirm) -> bool:
+        """Plan the imports and ask; nothing is changed before that.
 
-        Where a record must leave the state first, the plan can only be made after it, and is checked then.
+        If an instance must leave the state first, the plan is made and checked after that.
         """
         await self._terraform.init()
         plan = None
-        if self._resolution.imports and not self._to_be_taken_out():
+        if self._resolution.imports and not self._to_remove():
             plan = await self._plan_imports()
-        return await confirm(Proposal(aftermath=self._aftermath, resolution=self._resolution, plan=plan))
+        return await confirm(Proposal(report=self._report, resolution=self._resolution, plan=plan))
 
-    async def done(self) -> tuple[str, ...]:
-        await self._free_the_lock()
-        await self._take_out()
+    async def carry_out(self) -> tuple[str, ...]:
+        await self._release_stale_lock()
+        await self._remove_instances()
         if self._resolution.imports:
             await self._plan_imports()
             await self._apply_imports()
-        return await self._put_back()
+        return await self._add_deposed()
 
-    async def _free_the_lock(self) -> None:
-        """Also where nothing is imported: the plan that follows needs it. Another's lock is told there."""
+    async def _release_stale_lock(self) -> None:
+        """Also without imports: the next plan needs the lock, and reports a lock held by others."""
         home = self._ready.home
         if self._resolution.imports or home.managed or home.file is not None:
             return
         with contextlib.suppress(StateLocked, TerraformFailed):
-            await self._past_the_lock(lambda: self._terraform.plan(PlanOptions()))
+            await self._with_lock(lambda: self._terraform.plan(PlanOptions()))
 
-    def _to_be_taken_out(self) -> tuple[found.Record, ...]:
-        records = [record for one in self._resolution.imports for record in one.standing.taken_out]
-        left = [
-            found.Record(address=one.address, deposed=one.key)
-            for one in self._aftermath.evidence.findings
-            if isinstance(one, found.LeftDeposed) and one.forgets
+    def _to_remove(self) -> tuple[change_outcome.InstanceKey, ...]:
+        instances = [key for item in self._resolution.imports for key in item.conflict.taken_out]
+        deposed = [
+            change_outcome.InstanceKey(address=outcome.address, deposed=outcome.key)
+            for outcome in self._report.evidence.outcomes
+            if isinstance(outcome, change_outcome.LeftDeposed) and outcome.forgets
         ]
-        return (*records, *left)
+        return (*instances, *deposed)
 
-    async def _take_out(self) -> None:
-        """Terraform ignores an import for an address that it knows: the old record goes first."""
-        state = self._aftermath.state
+    async def _remove_instances(self) -> None:
+        """Terraform ignores an import for an address in the state: remove the old instance first."""
+        state = self._report.state
         if state is None:
             return
         changed = state
-        for record in self._to_be_taken_out():
+        for record in self._to_remove():
             if record.deposed is None:
                 changed = remove_instances(changed, (record.address,))
             else:
@@ -254,92 +257,92 @@ class _Work:
         if changed != state:
             await self._write(state, changed)
 
-    async def _put_back(self) -> tuple[str, ...]:
-        """An old object that may still exist becomes deposed: the next plan looks at it and deletes it."""
-        wanted = [(one, record) for one in self._resolution.imports for record in one.standing.put_back]
+    async def _add_deposed(self) -> tuple[str, ...]:
+        """An old resource that may still exist becomes deposed: the next plan refreshes and deletes it."""
+        wanted = [(item, key) for item in self._resolution.imports for key in item.conflict.put_back]
         if not wanted:
             return ()
         state = await state_now(self._context, self._ready)
         if state is None:
             return ()
         changed, done = state, []
-        for one, record in wanted:
-            old = self._old(record)
+        for item, instance in wanted:
+            old = self._old_instance(instance)
             if old is not None:
-                key = record.deposed or deposed_key(run=self._run, address=one.address)
-                changed = add_deposed(changed, one.address, old, key)
-                done.append(f"{one.address} (deposed {key})")
+                key = instance.deposed or deposed_key(run=self._run, address=item.address)
+                changed = add_deposed(changed, item.address, old, key)
+                done.append(f"{item.address} (deposed {key})")
         if changed != state:
             await self._write(state, changed)
         return tuple(done)
 
-    def _old(self, record: found.Record) -> InstanceRecord | None:
-        for source in (self._aftermath.state, self._aftermath.before):
+    def _old_instance(self, instance: change_outcome.InstanceKey) -> InstanceRecord | None:
+        for source in (self._report.state, self._report.before):
             if source is not None:
-                old = find_instance(source, record.address, deposed=record.deposed)
+                old = find_instance(source, instance.address, deposed=instance.deposed)
                 if old is not None:
                     return old
         return None
 
     async def _write(self, before: bytes, after: bytes) -> None:
-        """Under the claim, with a copy of what was there, and under the next serial."""
+        """Under the claim, with a backup of the current state, and with the next serial."""
         context, stack = self._context, self._ready.stack
         was = read_state(before)
         content = raise_serial(after, was.serial + 1) if isinstance(was, State) else b""
         will_be = read_state(content)
         if not isinstance(was, State) or not isinstance(will_be, State):
-            raise Failed("HF-REC-7", f"{stack.name}: the state cannot be read, so it is not changed")
+            raise Failed("HF-REC-7", f"{stack.name}: the state cannot be read; it was not changed")
         if self._ready.home.managed:
             numbers = context.store.states.numbers(stack.name)
             new = StateSnapshot.of(content, will_be, run=self._run, who=context.identity.who, why="reconcile")
             if context.store.states.add(stack.name, new, after=numbers[-1] if numbers else 0) is None:
-                raise Busy("HF-LOCK-2", f"{stack.name}: somebody else wrote its state just now")
+                raise Busy("HF-LOCK-2", f"{stack.name}: its state was just written by another process")
             return
         context.store.backups.add(
             stack.name,
             StateSnapshot.of(before, was, run=self._run, who=context.identity.who, why="before a reconcile"),
         )
-        await self._past_the_lock(lambda: push_content(context, self._ready, content, run=self._run))
+        await self._with_lock(lambda: push_content(context, self._ready, content, run=self._run))
 
     async def _plan_imports(self) -> Plan:
-        """A plan of the imports and of nothing else: whatever else it would do is refused."""
+        """A plan of exactly the imports; any other change is refused."""
         wanted = self._resolution.imports
         try:
             self._ready.work.private_file(_BLOCKS, import_blocks(wanted))
-            options = PlanOptions(targets=tuple(one.address for one in wanted))
-            await self._past_the_lock(lambda: self._terraform.plan(options))
+            options = PlanOptions(targets=tuple(item.address for item in wanted))
+            await self._with_lock(lambda: self._terraform.plan(options))
         finally:
             remove_files(self._ready.work, (_BLOCKS,))
         plan, _ = await self._terraform.show()
         _require_only_imports(self._ready.stack, plan, wanted)
         return plan
 
-    async def _past_the_lock(self, work: Callable[[], Awaitable[T]]) -> T:
-        return await past_the_lock(self._terraform, self._aftermath.claim, work, declared=self._declared)
+    async def _with_lock(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await retry_past_stale_lock(self._terraform, self._report.claim, work, declared=self._declared)
 
     async def _apply_imports(self) -> None:
-        """Journalled under a run of its own; its record belongs to the run that it settles."""
-        heard = CommandOutput()
+        """Journalled under its own id; the outcome belongs to the interrupted run."""
+        output = CommandOutput()
         again = has_ephemeral_variables(self._context.project.code, self._ready.stack)
         given = self._ready.variables_files if again else ()
         answer = await self._terraform.apply(
-            given, heard, self._run, journal=importing(self._context.store, self._aftermath.claim)
+            given, output, self._run, journal=start_import_journal(self._context.store, self._report.claim)
         )
         if answer.killed or answer.code != 0:
-            said = terraform_error(self._ready, "apply", answer, heard)
+            said = terraform_error(self._ready, "apply", answer, output)
             raise UnknownOutcome(
                 "HF-REC-9",
-                f"{self._ready.stack.name}: the imports were not finished: {said.problem.message}",
-                hint=f"Nothing is lost. Do it again: holdfast runs reconcile {self._run}",
+                f"{self._ready.stack.name}: the imports did not finish: {said.problem.message}",
+                hint=f"Nothing is lost. Try again: holdfast runs reconcile {self._run}",
             )
         now = await state_now(self._context, self._ready)
         contents = read_contents(now)
-        missing = [one.address for one in self._resolution.imports if one.address not in contents.current]
+        missing = [item.address for item in self._resolution.imports if item.address not in contents.current]
         if missing:
             raise UnknownOutcome(
                 "HF-REC-9",
-                f"{self._ready.stack.name}: imported, and not in the state: {', '.join(missing)}",
-                hint=f"Do it again: holdfast runs reconcile {self._run}",
+                f"{self._ready.stack.name}: imported, but not in the state: {', '.join(missing)}",
+                hint=f"Try again: holdfast runs reconcile {self._run}",
             )
         state_continuity.record(
             self._context.store, self._ready.stack.name, self._ready.home, read_state(now or b"")
@@ -350,20 +353,20 @@ def _require_only_imports(stack: Stack, plan: Plan, wanted: tuple[Import, ...]) 
     more = [
         f"{change.address} ({', '.join(change.actions)})"
         for change in plan.changes
-        if change.kind not in _ONLY_THE_RECORD
+        if change.kind not in _STATE_ONLY
     ]
     if more:
         raise Refused(
             "HF-REC-10",
-            f"{stack.name}: with the imports Terraform would also change real objects: {', '.join(more)}",
-            hint="Are the ids right? Give others with --import ADDR=ID, or make the code fit what is there.",
+            f"{stack.name}: besides the imports, Terraform would change resources: {', '.join(more)}",
+            hint="Check the ids (--import ADDR=ID), or adjust the code to the existing resources.",
         )
-    missing = {one.address for one in wanted} - {
+    missing = {item.address for item in wanted} - {
         change.address for change in plan.changes if change.importing is not None
     }
     if missing:
         raise Refused(
             "HF-REC-10",
             f"{stack.name}: Terraform does not import {', '.join(sorted(missing))}",
-            hint="Is the resource still in the code? It must be there to take its object back.",
+            hint="Is the resource still in the code? Terraform imports only what the code declares.",
         )

@@ -1,6 +1,6 @@
-"""Who may reconcile: one at a time, when the run is dead and no Terraform of another reconcile is at work.
+"""One reconcile at a time, when the run is dead and no Terraform of another reconcile is running.
 
-The claim is the dead run's, so it keeps nobody out who reconciles that run; this does.
+The claim belongs to the dead run, so it does not exclude a second reconcile of that run; this lock does.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from holdfast.system.process_table import Liveness, ProcessId
 _IMPORTING = "importing"
 
 
-def require_dead(store: RunStore, identity: Identity, claim: Claim, declared: str | None) -> None:
-    """A process that lives is never declared dead; one that cannot be seen only by a person."""
+def require_holder_dead(store: RunStore, identity: Identity, claim: Claim, declared: str | None) -> None:
+    """A live process cannot be declared dead; one on an unreachable machine only by the user."""
     journal = collect_journal(store, claim)
     now = holder_liveness(store, claim, journal)
     dead = now.proved_dead or journal.ended is not None or declared is not None
     if now.alive or (dead and journal.started is None and not prevent_start(store, claim)):
         raise Busy(
             "HF-LOCK-2",
-            f"{claim.stack}: run {claim.run} of {claim.intent.who} is still at work",
-            hint="Wait until it is done, then look again.",
+            f"{claim.stack}: run {claim.run} of {claim.intent.who} is still running",
+            hint="Wait until it finishes, then try again.",
         )
     if declared is not None and (change := claim.intent.change) is not None:
         lanes.declare_dead(store, identity, change, declared)
@@ -39,15 +39,15 @@ def require_dead(store: RunStore, identity: Identity, claim: Claim, declared: st
         return
     raise Busy(
         "HF-LOCK-3",
-        f"{claim.stack}: nobody here can prove that run {claim.run} of {claim.intent.who} is over; "
-        f"its last sign of life was {now.heartbeat or claim.intent.started}",
-        hint="If its machine is gone, say so: --holder-dead --reason TEXT",
+        f"{claim.stack}: cannot prove that run {claim.run} of {claim.intent.who} has ended; "
+        f"its last heartbeat was {now.heartbeat or claim.intent.started}",
+        hint="If its machine no longer exists: --holder-dead --reason TEXT",
     )
 
 
 @contextlib.contextmanager
-def alone(store: RunStore, identity: Identity, claim: Claim, *, declared: str | None) -> Iterator[None]:
-    """`declared` is why a person says that whoever else may be at it is dead; it moves nobody who lives."""
+def exclusive(store: RunStore, identity: Identity, claim: Claim, *, declared: str | None) -> Iterator[None]:
+    """`declared` is why the user declares another holder dead; a live holder is never displaced."""
     leases, name = store.leases, f"reconcile/{encode_name(claim.stack)}"
     holder = Holder(
         change=identity.change,
@@ -64,7 +64,7 @@ def alone(store: RunStore, identity: Identity, claim: Claim, *, declared: str | 
             "HF-LOCK-5",
             f"{claim.stack}: run {claim.run} is being reconciled by {got.holder.who} "
             f"on {got.holder.process.host} since {got.holder.since}",
-            hint="Wait until that is done. If its machine is gone, say so: --holder-dead --reason TEXT",
+            hint="Wait until it finishes. If its machine no longer exists: --holder-dead --reason TEXT",
         )
     try:
         _require_open(store, claim)
@@ -79,20 +79,20 @@ def _require_open(store: RunStore, claim: Claim) -> None:
     if now is None or now.run != claim.run:
         raise Busy(
             "HF-LOCK-5",
-            f"{claim.stack}: run {claim.run} was settled by somebody else just now",
+            f"{claim.stack}: run {claim.run} was just settled by someone else",
             hint="Plan again to see what is left.",
         )
 
 
-def importing(store: RunStore, claim: Claim) -> str:
-    """The id under which the imports are journalled from now on; whoever comes next finds it."""
+def start_import_journal(store: RunStore, claim: Claim) -> str:
+    """The id of the journal of the imports; stored so that the next reconcile finds it."""
     journal = clock.new_id()
     store.runs.write(claim.run, _IMPORTING, journal.encode())
     return journal
 
 
 def _require_no_import(store: RunStore, claim: Claim) -> None:
-    """A killed reconcile leaves a Terraform that finishes its imports; one that has not begun never will."""
+    """A killed reconcile can leave a Terraform that finishes its imports; an unstarted one is prevented."""
     named = store.runs.read(claim.run, _IMPORTING)
     if named is None or store.runs.prevent_start(named.decode()):
         return
@@ -103,6 +103,6 @@ def _require_no_import(store: RunStore, claim: Claim) -> None:
             return
         raise Busy(
             "HF-LOCK-5",
-            f"{claim.stack}: a reconcile of run {claim.run} was ended, and its Terraform still imports",
-            hint="Wait until that is done, then do it again.",
+            f"{claim.stack}: a reconcile of run {claim.run} was killed; its Terraform is still importing",
+            hint="Wait until it finishes, then try again.",
         )

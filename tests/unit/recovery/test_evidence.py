@@ -22,7 +22,7 @@ from recovery_made import (
 )
 
 from holdfast.recovery import change_outcome as found
-from holdfast.recovery.change_outcome import Record, Standing
+from holdfast.recovery.change_outcome import InstanceKey, StateConflict
 from holdfast.recovery.evidence import compare
 from holdfast.recovery.imports import Import, imports
 from holdfast.runs.intent import PlanIntent, planned_changes
@@ -59,7 +59,12 @@ def test_a_create_that_was_begun_and_never_ended_may_exist() -> None:
     """Only a person or the provider can tell, so it is listed with when it was begun."""
     evidence = look(CREATE, [start(A, "create", at="14:09:29"), line("apply_progress", A, "create")])
     finding = only(evidence, found.StartedEndUnknown)
-    assert (finding.action, finding.at, finding.known_id, finding.makes) == ("create", "14:09:29", None, True)
+    assert (finding.action, finding.at, finding.known_id, finding.creates) == (
+        "create",
+        "14:09:29",
+        None,
+        True,
+    )
     assert not evidence.settled
 
 
@@ -89,7 +94,7 @@ def test_an_object_without_an_id_is_known_by_being_there() -> None:
     finding = only(look(CREATE, lines), found.CreatedNotRecorded)
     assert finding.id is None
     (left,) = imports(look(CREATE, lines), {}).unresolved
-    assert left.made
+    assert left.created
     assert left.needs == ("id",)
 
 
@@ -105,18 +110,18 @@ def test_the_record_of_an_object_that_was_gone_is_not_the_new_one() -> None:
     """The plan found the old object deleted and makes another: the old record is in the way of the import."""
     evidence = look(CREATE, created(A, "new"), before=OLD)
     finding = only(evidence, found.CreatedNotRecorded)
-    assert finding.standing == Standing(taken_out=(Record(address=A),))
+    assert finding.conflict == StateConflict(taken_out=(InstanceKey(address=A),))
     same_id = look(CREATE, created(A, "old"), before=OLD, now=OLD)
-    assert only(same_id, found.CreatedNotRecorded).standing.taken_out == (Record(address=A),)
+    assert only(same_id, found.CreatedNotRecorded).conflict.taken_out == (InstanceKey(address=A),)
 
 
 def test_a_stranger_under_the_address_is_left_alone() -> None:
-    """Somebody recorded another object there since: neither may be lost, so a person must look."""
+    """Somebody recorded another resource there since: neither may be lost, so a person must look."""
     evidence = look(CREATE, created(A, "new"), now={A: [body("theirs")]})
-    assert only(evidence, found.CreatedNotRecorded).standing.stranger == "theirs"
+    assert only(evidence, found.CreatedNotRecorded).conflict.other_id == "theirs"
     resolution = imports(evidence, {A: "new"})
     assert resolution.imports == ()
-    assert "another object" in resolution.unresolved[0].reason
+    assert "another resource" in resolution.unresolved[0].reason
 
 
 # Updates and deletions
@@ -146,7 +151,7 @@ def test_the_changed_record_of_a_drifted_object_proves_nothing() -> None:
 def test_an_update_that_did_not_end_well_is_said_so() -> None:
     """Open or failed, the state knows the object: nothing is to be imported."""
     begun = look(UPDATE, [start(A, "update", "old")], before=OLD)
-    assert not only(begun, found.StartedEndUnknown).makes
+    assert not only(begun, found.StartedEndUnknown).creates
     assert not begun.settled
     assert imports(begun, {}).unresolved == ()
     failed = look(UPDATE, [start(A, "update", "old"), errored(A, "update")], before=OLD)
@@ -200,13 +205,13 @@ def test_a_state_that_nobody_can_look_into_settles_nothing(data: bytes | None) -
     evidence = compare(
         intent(DELETE, planned(B, "create")), created(B, "b"), read_contents(data), read_contents(state(OLD))
     )
-    first, second = evidence.findings
+    first, second = evidence.outcomes
     assert isinstance(first, found.NeverStarted)
     assert isinstance(second, found.CreatedNotRecorded)
     assert evidence.unseen is not None
     assert not evidence.settled
     blind = compare(intent(DELETE, UPDATE, DEPOSED), (), read_contents(data))
-    assert [type(one) for one in blind.findings] == [found.NeverStarted] * 3
+    assert [type(one) for one in blind.outcomes] == [found.NeverStarted] * 3
 
 
 def test_a_state_of_another_lineage_is_not_looked_into() -> None:
@@ -226,7 +231,7 @@ def test_without_the_state_before_ids_and_the_serial_decide() -> None:
         (state(NEW, serial=9), found.Recorded),
         (state({}, serial=9), found.ReplacedNotRecorded),
     ):
-        (finding,) = compare(intent(DELETE_FIRST), lines, read_contents(kept)).findings
+        (finding,) = compare(intent(DELETE_FIRST), lines, read_contents(kept)).outcomes
         assert type(finding) is kind
 
 
@@ -253,16 +258,16 @@ def test_an_action_that_is_not_known_hides_nothing() -> None:
 def test_a_create_that_no_plan_asked_for_is_found_under_a_planned_address() -> None:
     """An address that was only to be updated has a new object beside the old one: it is looked after."""
     evidence = look(UPDATE, created(A, "new"), before=OLD)
-    (stranger,) = evidence.unplanned
-    assert isinstance(stranger, found.CreatedNotRecorded)
-    assert stranger.id == "new"
+    (other_id,) = evidence.unplanned
+    assert isinstance(other_id, found.CreatedNotRecorded)
+    assert other_id.id == "new"
     assert not evidence.settled
 
 
 def test_a_further_try_does_not_hide_what_the_first_one_made() -> None:
     """A create that was complete counts, whatever was begun under its address after it."""
     evidence = look(CREATE, [*created(A, "one"), start(A, "create")])
-    (finding,) = evidence.findings
+    (finding,) = evidence.outcomes
     assert isinstance(finding, found.CreatedNotRecorded)
     assert finding.id == "one"
 
@@ -270,7 +275,7 @@ def test_a_further_try_does_not_hide_what_the_first_one_made() -> None:
 def test_a_new_object_with_the_id_of_a_deposed_one_is_not_recorded_by_it() -> None:
     """Before the first write nothing in the state is of this run, whatever it is called."""
     before = {A: [body("new", deposed="aa11")]}
-    finding = look(CREATE, created(A, "new"), before=before).findings[0]
+    finding = look(CREATE, created(A, "new"), before=before).outcomes[0]
     assert isinstance(finding, found.CreatedNotRecorded)
 
 
@@ -278,7 +283,7 @@ def test_a_new_object_with_the_id_of_a_deposed_one_is_not_recorded_by_it() -> No
 def test_a_state_that_is_gone_is_not_an_unwritten_one(serial: int) -> None:
     """There was a state when the plan was made: that there is none now settles nothing."""
     evidence = compare(intent(CREATE, serial=serial), (), NO_STATE, read_contents(state({}, serial=serial)))
-    assert "gone" in (evidence.unseen or "")
+    assert "no longer exists" in (evidence.unseen or "")
     assert not evidence.settled
 
 
@@ -316,11 +321,11 @@ def test_a_backup_brings_back_the_record_of_the_old_object() -> None:
         read_contents(state(OLD)),
     )
     finding = only(evidence, found.ReplacedNotRecorded)
-    assert finding.standing.taken_out == (Record(address=A),)
+    assert finding.conflict.taken_out == (InstanceKey(address=A),)
 
 
 def test_a_record_without_an_id_may_be_of_the_object_to_be_deleted() -> None:
-    """Only two ids that differ prove that another object stands there."""
+    """Only two ids that differ prove that another resource stands there."""
     nameless = planned(A, "delete")
     for change, now in ((DELETE, {A: [body(None, size=2)]}), (nameless, OLD)):
         only(compare(intent(change), (), read_contents(state(now, serial=9))), found.NeverStarted)
@@ -346,7 +351,7 @@ def test_a_cut_last_line_is_noticed_and_believed_in_nothing() -> None:
     lines = [*created(B, "b"), start(A, "create"), complete(A, "create", "new")[:-20]]
     evidence = look((CREATE, planned(B, "create")), lines)
     assert evidence.cut
-    assert isinstance(evidence.findings[0], found.StartedEndUnknown)
+    assert isinstance(evidence.outcomes[0], found.StartedEndUnknown)
     assert not look(CREATE, [*lines, b"\n", b"a word of a provider\n"]).cut
 
 
@@ -360,7 +365,7 @@ def test_changes_that_run_side_by_side_are_kept_apart() -> None:
         complete("lab_object.c", "delete"),
     ]
     changes = (CREATE, planned(B, "create"), planned("lab_object.c", "delete", before_id="c"))
-    kinds = [type(one) for one in look(changes, lines, before={"lab_object.c": [body("c")]}).findings]
+    kinds = [type(one) for one in look(changes, lines, before={"lab_object.c": [body("c")]}).outcomes]
     assert kinds == [found.StartedEndUnknown, found.CreatedNotRecorded, found.DeletedNotRecorded]
 
 
@@ -373,14 +378,14 @@ def test_a_real_apply_is_understood_wherever_it_is_cut(engine: str) -> None:
     meant = intent(a, b, serial=0, lineage="")
     recorded = compare(meant, lines, kept, NO_STATE)
     assert recorded.recorded == recorded.planned == 2
-    first, second = compare(meant, lines, NO_STATE, NO_STATE).findings
+    first, second = compare(meant, lines, NO_STATE, NO_STATE).outcomes
     assert isinstance(first, found.CreatedNotRecorded)
     assert first.id == kept.current["terraform_data.a"].id
     assert isinstance(second, found.FailedMayExist)
     assert second.provisioned
     seen: set[type[Any]] = set()
     for cut in range(len(lines) + 1):
-        one, two = compare(meant, lines[:cut], NO_STATE, NO_STATE).findings
+        one, two = compare(meant, lines[:cut], NO_STATE, NO_STATE).outcomes
         seen |= {type(one), type(two)}
     assert seen == {
         found.NeverStarted,

@@ -38,7 +38,7 @@ def test_what_only_lives_in_the_state_is_made_again() -> None:
     assert made.complete
     lines = [start(A, "create"), provisioning(A), complete(A, "create", "1")]
     again = imports(look(change, lines), {})
-    assert "runs again" in again.unresolved[0].reason
+    assert "would run again" in again.unresolved[0].reason
     assert not again.complete
 
 

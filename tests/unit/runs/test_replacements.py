@@ -19,7 +19,7 @@ from recovery_made import (
 )
 
 from holdfast.recovery import change_outcome as found
-from holdfast.recovery.change_outcome import Record, Standing
+from holdfast.recovery.change_outcome import InstanceKey, StateConflict
 from holdfast.recovery.evidence import compare
 from holdfast.recovery.imports import Import, imports
 from holdfast.terraform.statefile.contents import read_contents
@@ -56,7 +56,7 @@ def test_the_record_of_the_deleted_object_makes_way_for_the_new_one() -> None:
     finding = only(evidence, found.ReplacedNotRecorded)
     assert (finding.old_id, finding.new_id, finding.old_deleted) == ("old", "new", True)
     assert imports(evidence, {}).imports == (
-        Import(address=A, id="new", standing=Standing(taken_out=(Record(address=A),))),
+        Import(address=A, id="new", conflict=StateConflict(taken_out=(InstanceKey(address=A),))),
     )
 
 
@@ -103,23 +103,23 @@ def test_a_replacement_that_creates_first(lines: Iterable[bytes], now: Held | No
 
 def test_an_old_object_that_still_exists_is_put_back() -> None:
     """It is deleted only when that was heard to its end; else it stays looked after."""
-    here, left = Record(address=A), Record(address=A, deposed="cc33")
+    here, left = InstanceKey(address=A), InstanceKey(address=A, deposed="cc33")
     for lines, now, standing in (
-        (created(A, "new"), None, Standing(taken_out=(here,), put_back=(here,))),
+        (created(A, "new"), None, StateConflict(taken_out=(here,), put_back=(here,))),
         (
             [*created(A, "new"), start(A, "delete", "old")],
             None,
-            Standing(taken_out=(here,), put_back=(here,)),
+            StateConflict(taken_out=(here,), put_back=(here,)),
         ),
-        ([*created(A, "new"), *deleted(A, "old")], None, Standing(taken_out=(here,))),
-        (created(A, "new"), DEPOSED_ONLY, Standing(taken_out=(left,), put_back=(left,))),
-        ([*created(A, "new"), *deleted(A, "old")], DEPOSED_ONLY, Standing(taken_out=(left,))),
+        ([*created(A, "new"), *deleted(A, "old")], None, StateConflict(taken_out=(here,))),
+        (created(A, "new"), DEPOSED_ONLY, StateConflict(taken_out=(left,), put_back=(left,))),
+        ([*created(A, "new"), *deleted(A, "old")], DEPOSED_ONLY, StateConflict(taken_out=(left,))),
     ):
         finding = only(look(CREATE_FIRST, lines, before=OLD, now=now), found.ReplacedNotRecorded)
-        assert finding.standing == standing
+        assert finding.conflict == standing
     begun = look(CREATE_FIRST, [start(A, "create")], before=OLD)
     assert imports(begun, {A: "new"}).imports == (
-        Import(address=A, id="new", given=True, standing=Standing(taken_out=(here,), put_back=(here,))),
+        Import(address=A, id="new", given=True, conflict=StateConflict(taken_out=(here,), put_back=(here,))),
     )
 
 
@@ -129,7 +129,7 @@ def test_what_is_to_be_forgotten_is_never_put_back(actions: tuple[str, ...]) -> 
     change = planned(A, *actions, before_id="old")
     finding = only(look(change, created(A, "new"), before=OLD), found.ReplacedNotRecorded)
     assert (finding.forgets, finding.old_deleted) == (True, False)
-    assert finding.standing == Standing(taken_out=(Record(address=A),))
+    assert finding.conflict == StateConflict(taken_out=(InstanceKey(address=A),))
     evidence = look(change, created(A, "new"), before=OLD, now=BOTH)
     assert only(evidence, found.LeftDeposed).forgets
     assert not evidence.settled
@@ -155,7 +155,7 @@ def test_a_moved_object_is_looked_for_where_it_stood() -> None:
     """Until the first write the old record is under the old address, and is taken out there."""
     change = planned(B, "create", "delete", before_id="old", previous_address=A)
     finding = only(look(change, created(B, "new"), before=OLD), found.ReplacedNotRecorded)
-    assert finding.standing.taken_out == finding.standing.put_back == (Record(address=A),)
+    assert finding.conflict.taken_out == finding.conflict.put_back == (InstanceKey(address=A),)
     only(look(change, created(B, "new"), before=OLD, now={B: NEW[A]}), found.Recorded)
 
 
@@ -167,9 +167,9 @@ def test_a_backup_that_was_brought_back_counts_as_not_moved() -> None:
     )
     before = {**OLD, B: [body("b")]}
     evidence = look(swap, [*deleted(B, "old"), *created(B, "new")], before=before, now=before)
-    finding = evidence.findings[1]
+    finding = evidence.outcomes[1]
     assert isinstance(finding, found.ReplacedNotRecorded)
-    assert finding.standing.taken_out == (Record(address=A),)
+    assert finding.conflict.taken_out == (InstanceKey(address=A),)
 
 
 def test_another_object_at_the_old_address_counts_as_moved() -> None:
@@ -177,7 +177,7 @@ def test_another_object_at_the_old_address_counts_as_moved() -> None:
     gone = planned(B, "delete", before_id="old", previous_address=A)
     now = {A: [body("other")], B: OLD[A]}
     lines = [*created(A, "other"), start(B, "delete", "old")]
-    finding = look((gone, planned(A, "create")), lines, before=OLD, now=now).findings[0]
+    finding = look((gone, planned(A, "create")), lines, before=OLD, now=now).outcomes[0]
     assert isinstance(finding, found.StartedEndUnknown)
 
 
@@ -197,25 +197,25 @@ def test_the_deletion_of_a_deposed_object_is_told_from_that_of_the_current_one()
     """Both have one address; the id that is named at the beginning tells them apart."""
     before = {A: [body("old", size=1), body("older", deposed="aa11")]}
     lines = [*created(A, "new"), *deleted(A, "older"), start(A, "delete", "old")]
-    current, old = look((CREATE_FIRST, DEPOSED), lines, before=before).findings
+    current, old = look((CREATE_FIRST, DEPOSED), lines, before=before).outcomes
     assert isinstance(current, found.ReplacedNotRecorded)
     assert not current.old_deleted
-    assert Record(address=A, deposed="aa11") in current.standing.put_back
+    assert InstanceKey(address=A, deposed="aa11") in current.conflict.put_back
     assert isinstance(old, found.DeletedNotRecorded)
 
 
 def test_an_old_object_of_an_earlier_run_outlives_the_import_of_a_new_one() -> None:
     """Whatever this run does with its own old object, others under the address are put back."""
-    older = Record(address=A, deposed="aa11")
+    older = InstanceKey(address=A, deposed="aa11")
     before = {A: [body("old", size=1), body("older", deposed="aa11")]}
     lines = [*deleted(A, "old"), *created(A, "new")]
-    finding = look((DELETE_FIRST, DEPOSED), lines, before=before).findings[0]
+    finding = look((DELETE_FIRST, DEPOSED), lines, before=before).outcomes[0]
     assert isinstance(finding, found.ReplacedNotRecorded)
-    assert finding.standing == Standing(taken_out=(Record(address=A), older), put_back=(older,))
+    assert finding.conflict == StateConflict(taken_out=(InstanceKey(address=A), older), put_back=(older,))
     alone = {A: [body("older", deposed="aa11")]}
-    fresh = look((CREATE, DEPOSED), created(A, "new"), before=alone).findings[0]
+    fresh = look((CREATE, DEPOSED), created(A, "new"), before=alone).outcomes[0]
     assert isinstance(fresh, found.CreatedNotRecorded)
-    assert fresh.standing == Standing(taken_out=(older,), put_back=(older,))
+    assert fresh.conflict == StateConflict(taken_out=(older,), put_back=(older,))
 
 
 def test_a_leftover_that_the_plan_leaves_alone_is_not_taken_for_the_old_object() -> None:
@@ -237,11 +237,11 @@ def test_an_end_without_a_name_is_not_given_to_two_deletions() -> None:
         start(A, "delete", "older"),
         complete(A, "delete"),
     ]
-    current, old = look((CREATE_FIRST, DEPOSED), lines, before=before).findings
+    current, old = look((CREATE_FIRST, DEPOSED), lines, before=before).outcomes
     assert isinstance(current, found.ReplacedNotRecorded)
     assert not current.old_deleted
     assert isinstance(old, found.StartedEndUnknown)
-    current, old = look((CREATE_FIRST, DEPOSED), [*lines, complete(A, "delete")], before=before).findings
+    current, old = look((CREATE_FIRST, DEPOSED), [*lines, complete(A, "delete")], before=before).outcomes
     assert isinstance(current, found.ReplacedNotRecorded)
     assert current.old_deleted
     assert isinstance(old, found.DeletedNotRecorded)
@@ -252,7 +252,7 @@ def test_a_deletion_that_could_be_of_another_object_is_not_complete() -> None:
     changes = (planned(A, "create", "delete"), planned(A, "delete", deposed="aa11"))
     before = {A: [body(None, size=1), body(None, size=0, deposed="aa11")]}
     lines = [*created(A, None), start(A, "delete"), start(A, "delete"), complete(A, "delete")]
-    first, second = look(changes, lines, before=before).findings
+    first, second = look(changes, lines, before=before).outcomes
     assert isinstance(first, found.ReplacedNotRecorded)
     assert not first.old_deleted
     assert isinstance(second, found.StartedEndUnknown)

@@ -165,14 +165,14 @@ class _Reconcile:
         reason: str | None,
     ) -> tuple[Reconciled, StackResult | None]:
         from holdfast.changes.resume import apply_remaining
-        from holdfast.recovery.reconcile import Declared, reconcile
+        from holdfast.recovery.reconcile import HolderDeclaredDead, reconcile
 
         done = await reconcile(
             change_context,
             stack,
             claim,
             given=imports,
-            declared=Declared(reason=reason) if reason else None,
+            declared=HolderDeclaredDead(reason=reason) if reason else None,
             confirm=self._confirm,
         )
         if not done.settled or claim.intent.plan is None:
@@ -204,13 +204,13 @@ class _Reconcile:
     def _show(self, proposal: Proposal) -> None:
         from holdfast.recovery.explain import known, started
 
-        console, claim = self._console, proposal.aftermath.claim
+        console, claim = self._console, proposal.report.claim
         console.say(f" {claim.stack}: the last {claim.intent.operation} was interrupted")
-        for line in (started(claim, proposal.aftermath), *known(proposal.aftermath)):
+        for line in (started(claim, proposal.report), *known(proposal.report)):
             console.say(f"   {line}")
         for imported in proposal.resolution.imports:
             console.say(("   + ", "green"), f"{imported.address}   import {imported.id}")
-            for record in imported.standing.put_back:
+            for record in imported.conflict.put_back:
                 console.say(f"       the old instance of {record.address} is restored as deposed")
         for other in proposal.resolution.unresolved:
             mark = ("   · ", "dim") if other.harmless else ("   ? ", "yellow")
@@ -244,7 +244,7 @@ def document(done: Reconciled, rest: StackResult | None) -> dict[str, object]:
     from holdfast.runs.document import result_document
 
     resolution = done.resolution
-    evidence = done.aftermath.evidence if done.aftermath is not None else None
+    evidence = done.report.evidence if done.report is not None else None
     return {
         "version": 1,
         "run": done.claim.run,
@@ -258,7 +258,7 @@ def document(done: Reconciled, rest: StackResult | None) -> dict[str, object]:
             for imported in (resolution.imports if resolution is not None else ())
         ],
         "unresolved": [
-            fields(left, "address", "reason", "made", "harmless")
+            fields(left, "address", "reason", "created", "harmless")
             for left in (resolution.unresolved if resolution is not None else ())
         ],
         "put_back": list(done.put_back),
