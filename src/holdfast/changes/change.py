@@ -369,7 +369,7 @@ def _warned(result: StackResult, warning: str | None) -> StackResult:
 
 
 def _require_store(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | None:
-    """Where the plan's own record cannot be reached, nobody can say whether it was used."""
+    """If the plan's own store cannot be reached, it is unknown whether the plan was used."""
     mark = store.used(bundle.digest)
     if mark is not None:
         raise used(stack.name, mark)
@@ -380,10 +380,10 @@ def _require_store(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | No
         raise Refused(
             "HF-BUND-7",
             f"{stack.name}: the plan was made with another run store ({bundle.store}), "
-            "so nobody can say whether it was used",
+            "so it is unknown whether it was already applied",
             hint="Plan and apply with the same store, or make a new plan here.",
         )
-    return "the plan comes from another run store; only Terraform's own check for staleness is left"
+    return "the plan comes from another run store; only Terraform's own stale-plan check applies"
 
 
 async def _require_dependencies(context: ChangeContext, stack: Stack, bundle: SavedPlan) -> None:

@@ -72,7 +72,7 @@ def _beside(result: StackResult, needed: list[StackResult]) -> StackResult:
         note = f"its dependency {stopping.stack.name} is {stopping.status}"
         return structs.replace(result, notes=(*result.notes, note))
     if stopping is not None:
-        return blocked(result, stopping.stack.name, f"is {stopping.status}")
+        return blocked(result, stopping.stack.name, _state_of(stopping.status))
     pending = [one.stack.name for one in needed if one.status in _PENDING]
     if not pending:
         return result
@@ -82,14 +82,18 @@ def _beside(result: StackResult, needed: list[StackResult]) -> StackResult:
     return structs.replace(result, notes=(*result.notes, note))
 
 
+def _state_of(status: Status) -> str:
+    return "failed" if status is Status.FAILED else f"is {status}"
+
+
 def _only_the_plan_failed(result: StackResult) -> bool:
     return bool(result.problems) and all(one.code == PLAN_FAILED for one in result.problems)
 
 
 def blocked(result: StackResult, dependency: str, why: str, *, ends: bool = False) -> StackResult:
-    """`ends`: it was to be destroyed, and the other one needs it."""
-    relation = "is needed by" if ends else "needs"
-    hint = f"Destroy {dependency} first." if ends else f"Mend or apply {dependency} first."
+    """`ends`: it was to be destroyed, but the other stack depends on it."""
+    relation = "is used by" if ends else "depends on"
+    hint = f"Destroy {dependency} first." if ends else f"Fix or apply {dependency} first."
     reason = f" ({result.error.message})" if result.error is not None else ""
     return structs.replace(
         result,

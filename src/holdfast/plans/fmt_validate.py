@@ -294,7 +294,7 @@ def _require_end(terraform: Terraform, answer: CommandResult, command: str) -> N
     if answer.interrupted:
         raise Cancelled("HF-RUN-2", f"{name}: stopped during {command}, as asked; nothing was changed")
     if answer.killed:
-        ended = f"{name}: the engine ended without an answer during {command}"
+        ended = f"{name}: Terraform exited unexpectedly during {command}"
         raise EngineError("HF-ENG-6", f"{ended} (code {answer.code}): {first_log_line(answer.log)}")
 
 

@@ -130,9 +130,7 @@ def _untouched(intent: PlanIntent, state: Contents) -> bool:
 
 def _unmoved(intent: PlanIntent, state: Contents, before: Contents | None) -> bool:
     """Whether the instances that the plan moves are at their old addresses: a backup was restored."""
-    moves = [
-        change.previous_address for change in intent.changes if change.previous_address and change.moved
-    ]
+    moves = [change.previous_address for change in intent.changes if change.previous_address and change.moved]
     if before is None or not moves:
         return False
     for address in moves:

@@ -19,12 +19,14 @@ async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str
     if claim is not None:
         raise Refused(
             "HF-LOCK-6",
-            f"{stack.name}: run {claim.run} ended without an answer, and its lock belongs to what it left",
+            f"{stack.name}: run {claim.run} was interrupted; reconcile it instead of removing its lock",
             hint=f"holdfast runs reconcile {claim.run}",
         )
     async with open_workdir(context, stack, for_state=True) as ready:
         if ready.home.managed:
-            raise Refused("HF-LOCK-6", f"{stack.name}: Holdfast keeps its state; there is no lock to release")
+            raise Refused(
+                "HF-LOCK-6", f"{stack.name}: its state is managed by Holdfast; there is no lock to release"
+            )
         terraform = Terraform(context, ready)
         await terraform.init()
         with audit_trail.audited(

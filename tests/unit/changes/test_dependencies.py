@@ -133,9 +133,9 @@ def test_an_end_goes_the_other_way() -> None:
     assert the_other_way(waits) == {"network": ("eks",), "eks": ("app",), "app": ()}
     stays = blocked(result(NETWORK, Status.PLANNED), "eks", "is failed", ends=True)
     assert stays.error is not None
-    assert stays.error.message == "network is needed by eks, which is failed"
+    assert stays.error.message == "network is used by eks, which is failed"
     assert stays.error.hint == "Destroy eks first."
     waiting = blocked(result(EKS, Status.PLANNED), "network", "is failed")
     assert waiting.error is not None
-    assert waiting.error.message == "eks needs network, which is failed"
+    assert waiting.error.message == "eks depends on network, which is failed"
     assert (stays.digest, waiting.digest) == (None, None)
