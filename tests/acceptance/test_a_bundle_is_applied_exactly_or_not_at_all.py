@@ -196,7 +196,7 @@ def test_the_wrong_key_is_named(holdfast: Program) -> None:
     error = refused(holdfast, "out", env={"HOLDFAST_KEY": OTHER_KEY})
     assert error["code"] == "HF-BUND-10"
     assert sealed_with in error["message"]
-    assert "the key at hand is" in error["message"]
+    assert "the current key is" in error["message"]
     assert "HOLDFAST_KEY" in error["hint"]
 
 
