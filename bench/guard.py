@@ -26,8 +26,8 @@ import msgspec
 
 from holdfast.config.guard import Budget
 from holdfast.guard.decision import Decision
-from holdfast.guard.judge import judge
-from holdfast.guard.plan_context import Situation
+from holdfast.guard.evaluate import evaluate_plan
+from holdfast.guard.plan_context import PlanContext
 from holdfast.guard.policy import IN_PRODUCTION
 from holdfast.terraform.plan.model import read_plan
 
@@ -48,7 +48,7 @@ _POLICY = msgspec.structs.replace(
     types=("lab_*",),
     max_changes=1000,
 )
-_SITUATION = Situation(
+_CONTEXT = PlanContext(
     stack="prod/all",
     environment="prod",
     production=True,
@@ -105,8 +105,8 @@ def _change(number: int, value: object, mask: object, *, destroy: bool) -> dict[
     }
 
 
-def judged(data: bytes) -> Decision:
-    return judge(read_plan(data), _POLICY, _SITUATION)
+def decide(data: bytes) -> Decision:
+    return evaluate_plan(read_plan(data), _POLICY, _CONTEXT)
 
 
 def best(work: Callable[[], object], rounds: int) -> float:
@@ -145,14 +145,14 @@ def main() -> int:
     given = parser.parse_args()
     if given.peak is not None:
         if given.peak:
-            judged(Path(given.peak).read_bytes())
+            decide(Path(given.peak).read_bytes())
         print(peak())
         return 0
     data = synthetic_plan(given.megabytes * 1_000_000, destroy=given.destroy)
-    decision = judged(data)
+    decision = decide(data)
     gc.disable()
     bare = best(lambda: msgspec.json.decode(data), given.rounds)
-    ours = best(lambda: judged(data), given.rounds)
+    ours = best(lambda: decide(data), given.rounds)
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
