@@ -12,7 +12,7 @@ from holdfast.states.versions import is_kept
 
 
 def may_apply(project: Project, stacks: Iterable[Stack]) -> tuple[Stack, ...]:
-    """Those that need their lane: what is refused anyway must wait for nobody."""
+    """The stacks that need their lane: a stack that is refused anyway does not wait for one."""
     return tuple(stack for stack in stacks if refusal(project, stack) is None)
 
 

@@ -147,7 +147,7 @@ async def _write_bundles(
         bundle = run.bundle(dependencies=dependencies, selection=tuple(runs))
         if bundle is not None:
             if not isinstance(results[name].decision, Allow):
-                # Somebody may speak about it, and nobody about their own.
+                # A saved plan can be approved, but not by the person who planned it.
                 await context.identity.prove()
                 context.store.approvals.record_author(bundle.digest, context.identity.audit.who.document())
             bundles.write(out, bundle, summary_document(results[name]), key)

@@ -1,4 +1,4 @@
-"""Stacks that a change took away: what their states still hold, so that nobody forgets it."""
+"""Stacks that a change removed, and the resources that are still in their states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.states.operations import pull, resources_of
 
 
 class Gone(Struct, frozen=True, kw_only=True):
-    """`resources` None: nobody could look, and `note` says why."""
+    """`resources` is None if the state could not be read; `note` has the reason."""
 
     removed: RemovedStack
     resources: tuple[str, ...] | None

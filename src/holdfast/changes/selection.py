@@ -257,7 +257,7 @@ class _Before:
         return None if old is not None else self._by_pattern(path)
 
     def _by_pattern(self, path: str) -> Stack | None:
-        """Nobody knows what the stack was; that there was one must still be said."""
+        """The removed stack is unknown, but its removal must still be reported."""
         for rule in self._config.stacks:
             if rule.kind is RuleKind.VARIABLES and rule.pattern and compile_pattern(rule.pattern).match(path):
                 return Stack(

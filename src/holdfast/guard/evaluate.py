@@ -86,7 +86,7 @@ def with_reasons(decision: Decision, more: Iterable[Reason]) -> Decision:
 def with_override(decision: Decision) -> Decision:
     """What remains once a person overrode the denial of this plan: required approvals, and warnings.
 
-    An unsupported plan cannot be overridden: nobody can know what it does.
+    An unsupported plan cannot be overridden: it is unknown what it does.
     """
     lifted = (
         structs.replace(reason, effect=Effect.WARN)

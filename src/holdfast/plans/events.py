@@ -1,4 +1,4 @@
-"""What a change says while it runs, for whoever watches: a terminal, a log, nobody."""
+"""Events of a running change, for a terminal or a log."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _files_in(checkout: Checkout, folders: Iterable[str]) -> list[str]:
 
 
 def _formattable(checkout: Checkout, paths: Iterable[str], engine: EngineId) -> list[str]:
-    """What lies in `.terraform`, or is ignored by Git, is nobody's to format."""
+    """Files in `.terraform` and files that Git ignores are not formatted."""
     ours = checkout.code.once(("files", "all"), lambda: frozenset(checkout.files))
     return [path for path in paths if path.endswith(_FORMATTED[engine.product]) and path in ours]
 
@@ -184,7 +184,7 @@ async def _say(context: ChangeContext, group: _Group, stack: CheckedStack, *, fi
 
 @contextlib.asynccontextmanager
 async def _ready(context: ChangeContext, stack: Stack) -> AsyncIterator[Terraform]:
-    """A state that is not in order, or that nobody here may read, is no reason to leave code unlooked at."""
+    """A state that is damaged or cannot be read does not keep the code from being checked."""
     async with open_workdir(context, stack, for_state=True, stateless=True) as ready:
         yield Terraform(context, ready)
 

@@ -58,7 +58,7 @@ def read_outputs(answer: bytes) -> dict[str, Output]:
 
 
 def exit_code(results: tuple[StackResult, ...], *, detailed: bool = False) -> Exit:
-    """The gravest of all; with `detailed`, planned changes are exit 2."""
+    """The most severe result; with `detailed`, planned changes are exit 2."""
     exits = [
         Exit.CHANGES if detailed and result.status is Status.PLANNED else result.status.exit
         for result in results

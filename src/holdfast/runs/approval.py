@@ -76,7 +76,7 @@ async def record_approval(
 
 
 def require_not_own(me: Actor, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
-    """Nobody approves what is their own. Where a name is not proved that cannot be told, and is said."""
+    """Refuse self-approval. If an identity is not verified it cannot be checked, and a note says so."""
     if not me.proved or not made.get("proved"):
         who = "your" if not me.proved else "the planner's"
         return (f"cannot check for self-approval: {who} identity is not verified",)
@@ -132,7 +132,7 @@ def _record(
     reason: str,
     until: str | None = None,
 ) -> None:
-    """In the log first: what nobody could look up later is not given. No reason holds a secret."""
+    """Written to the audit log first: an approval that cannot be logged is not given."""
     register_run_secrets(context, run, stack)
     entry = Entry(what=kind.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
     context.identity.audit.record(entry)

@@ -28,7 +28,7 @@ class ApplyOutcome(Struct, frozen=True, kw_only=True):
     failed: Mapping[str, str] = field(default_factory=dict)
     """Addresses whose change ended in an error, and the action that did."""
     open: frozenset[str] = frozenset()
-    """Begun, and nobody heard of an end."""
+    """Started, with no result in the log."""
     done: frozenset[str] = frozenset()
     """Addresses of which a change, or one half of a replacement, was made."""
     steps_failed: bool = False

@@ -144,7 +144,7 @@ def _settle_unsaved(store: RunStore, stack: Stack, pushed: State) -> None:
 
 
 def _content(store: RunStore, stack: Stack, file: Path | None) -> bytes:
-    """A state in clear, or the one that Holdfast kept sealed after a failed save."""
+    """An unencrypted state file, or the encrypted one stored after a failed save."""
     if file is None:
         kept = store.errored(stack.name)
         if kept is None:
