@@ -9,18 +9,15 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.config.declarations import Section, key
+from holdfast.config.declarations import ListOf, Names, Section, key, named
 from holdfast.config.shapes import (
     INSIDE,
     INSIDE_EXPECTED,
     MAX_EIGHT_STARS,
     TYPE_GLOB,
     Choice,
-    ListOf,
     MistakeError,
-    Names,
     Text,
-    named,
     path_text,
 )
 from holdfast.kernel.errors import Place

@@ -3,25 +3,36 @@
     class Work(Section, frozen=True, kw_only=True):
         max_age: float = key(Duration(), "Remove work directories older than this.", default="24h")
 
-`reader.py` fills sections from the file, `schema.py` writes the JSON Schema and `reference.py` the reference
-page, all from these lines. Whatever concerns several keys is checked in `Section.check`.
+`reader.py` fills sections from the file; `documents.py` writes the JSON Schema and the reference page, all
+from these lines. Whatever concerns several keys is checked in `Section.check`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 from msgspec import Struct, StructMeta
 from msgspec.structs import replace
 
 from holdfast.config import quantities
-from holdfast.config.shapes import Duration, JsonSchema, ListOf, Names, Size, TextOrMapping
-
-if TYPE_CHECKING:
-    from holdfast.config.reader import At, Reader
-    from holdfast.config.shapes import Shape
+from holdfast.config.problems import Problems
+from holdfast.config.shapes import (
+    NAME_EXPECTED,
+    NAME_PATTERN,
+    WRONG_VALUE,
+    AnyValue,
+    Duration,
+    JsonSchema,
+    Scalar,
+    SecretOnly,
+    Size,
+    Text,
+    anchored,
+)
+from holdfast.kernel.errors import Place
 
 _UNSET: Final[Any] = object()
 _LINK: Final = r"\[([^\]]*)\]\([^)]*\)"
@@ -30,6 +41,93 @@ _RESERVED: Final = frozenset(
     {"by_field", "keys", "from_reader", "json_schema", "schema_rules", "groups", "check", "from_keys"}
 )
 """Fields that would hide a part of Section: such a key needs a field of another name, and its `path`."""
+
+
+class Bad:
+    """A value that is present but wrong, as opposed to a missing one."""
+
+
+BAD: Final = Bad()
+KeyPath = tuple[str | int, ...]
+
+
+class At(Struct, frozen=True, kw_only=True):
+    """A value and its place. A section is a dict of these, a list a tuple of them."""
+
+    value: Any
+    place: Place
+    key_place: Place
+    """Where its key is; for the item of a list, where the item is."""
+    keys: KeyPath
+
+    @property
+    def where(self) -> str:
+        return dotted(self.keys)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key that is present and valid."""
+        at = self.value.get(key) if isinstance(self.value, Mapping) else None
+        return default if at is None or at.value is BAD else at.value
+
+
+def dotted(keys: KeyPath) -> str:
+    """`stacks[0].backend.settings`, for messages."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.removeprefix(".") or "the file"
+
+
+class ReservedNames(Struct, frozen=True):
+    """Names that cannot be used, and why."""
+
+    pattern: str
+    why: str
+
+
+class Names(Struct, frozen=True):
+    """A mapping whose keys are names that the user chooses."""
+
+    value: Shape
+    pattern: str
+    expected: str
+    code: str = WRONG_VALUE
+    reserved: tuple[ReservedNames, ...] = ()
+    reserved_code: str = WRONG_VALUE
+    entry: Callable[[str, Any, Place], Any] | None = None
+    """Makes an item of name, value and place. The mapping is then read as a tuple of these items."""
+
+    @property
+    def empty(self) -> Any:
+        return MappingProxyType({}) if self.entry is None else ()
+
+    def json_schema(self) -> JsonSchema:
+        allowed: list[JsonSchema] = [{"pattern": anchored(self.pattern)}]
+        if self.reserved:
+            patterns = "|".join(names.pattern for names in self.reserved)
+            allowed.append({"not": {"pattern": anchored(patterns)}})
+        return {
+            "type": "object",
+            "propertyNames": {"allOf": allowed},
+            "additionalProperties": self.value.json_schema(),
+        }
+
+
+class ListOf(Struct, frozen=True):
+    item: Shape
+    single: bool = False
+    """One value may be written without the list."""
+
+    def json_schema(self) -> JsonSchema:
+        item = self.item.json_schema()
+        items = {"type": "array", "items": item}
+        return {"anyOf": [item, items]} if self.single else items
+
+
+class TextOrMapping(Struct, frozen=True):
+    text: Text
+    mapping: Names
+
+    def json_schema(self) -> JsonSchema:
+        return {"anyOf": [self.text.json_schema(), self.mapping.json_schema()]}
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -188,13 +286,21 @@ class Section(Struct, metaclass=SectionType, frozen=True, kw_only=True):
     """What the JSON Schema says about several keys."""
 
     @classmethod
-    def check(cls, section: At, reader: Reader) -> None:
+    def check(cls, section: At, problems: Problems) -> None:
         """Add mistakes that concern several keys. Some of the values may be wrong themselves."""
 
     @classmethod
     def from_keys(cls, values: dict[str, Any]) -> Any:
         """The value of the section; `values` are those of the fields that the file gives."""
         return cls(**values)
+
+
+Shape = Scalar | SecretOnly | AnyValue | Names | ListOf | TextOrMapping | type[Section]
+
+
+def named(value: Shape, *, entry: Callable[[str, Any, Place], Any] | None = None) -> Names:
+    """A mapping of names such as those of environments and targets."""
+    return Names(value, NAME_PATTERN, NAME_EXPECTED, entry=entry)
 
 
 def walk(shape: Shape | Group, prefix: str = "") -> Iterator[tuple[str, Key]]:

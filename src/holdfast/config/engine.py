@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from holdfast.config.declarations import Section, key
-from holdfast.config.shapes import Choice, Duration, Integer, ListOf, Text
+from holdfast.config.declarations import ListOf, Section, key
+from holdfast.config.shapes import Choice, Duration, Integer, Text
 
 _CONSTRAINT: Final = r"\s*(?:=|!=|>=|<=|>|<|~>)?\s*v?[0-9]+(?:\.[0-9]+){0,2}(?:-[0-9A-Za-z.-]+)?\s*"
 MEANINGLESS: Final = (

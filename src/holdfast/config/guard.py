@@ -6,26 +6,20 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from msgspec import Struct
 
-from holdfast.config.declarations import Section, key
-from holdfast.config.problems import did_you_mean
+from holdfast.config.declarations import At, ListOf, Names, Section, key, named
+from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.shapes import (
     MAX_EIGHT_STARS,
     TYPE_GLOB,
     Choice,
     Integer,
-    ListOf,
     MistakeError,
-    Names,
     Text,
-    named,
 )
-
-if TYPE_CHECKING:
-    from holdfast.config.reader import At, Reader
 
 
 class Effect(StrEnum):
@@ -197,7 +191,7 @@ class FreezeKeys(Section, frozen=True, kw_only=True):
     )
 
     @classmethod
-    def check(cls, section: At, reader: Reader) -> None:
+    def check(cls, section: At, problems: Problems) -> None:
         first, last = section.get("from"), section.get("to")
         if first is None or last is None:
             return
@@ -205,7 +199,7 @@ class FreezeKeys(Section, frozen=True, kw_only=True):
             freeze_minutes(first, last)
         except MistakeError as mistake:
             place = section.value["to"].place
-            reader.problems.add(mistake.code, f"{section.where} {mistake}", place=place, hint=mistake.hint)
+            problems.add(mistake.code, f"{section.where} {mistake}", place=place, hint=mistake.hint)
 
     @classmethod
     def from_keys(cls, values: dict[str, Any]) -> Freeze:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.config import yaml
+from holdfast.config.declarations import BAD
 from holdfast.config.problems import Problems
 from holdfast.config.reader import Reader, build_fields
 from holdfast.config.settings import Config
+from holdfast.config.stack_entries import check_entries
 from holdfast.kernel.errors import ConfigError, Place, Problem, UsageError
 
 FILE_NAME: Final = "holdfast.yaml"
@@ -81,6 +83,9 @@ def parse(text: str, *, file: str, root: Path, path: Path) -> Config:
     if isinstance(node, yaml.ScalarNode) and node.value is None and not problems:
         problems.add("HF-CONF-3", f"{file} is empty", place=node.place, hint="Start with `version: 1`.")
         raise ConfigError(problems.sorted())
-    top = Reader(whole=Config, problems=problems).read(Config, node)
+    reader = Reader(whole=Config, problems=problems)
+    top = reader.read(Config, node)
+    if top.value is not BAD:
+        check_entries(top, reader.fillable, problems=problems)
     problems.raise_any()
     return Config.from_keys({"file": path, "root": root, **build_fields(Config, top)})

@@ -5,72 +5,46 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import Any, Final, assert_never
 
 from msgspec import Struct
 
-from holdfast.config.declarations import Group, Section, walk
+from holdfast.config.declarations import (
+    BAD,
+    At,
+    Bad,
+    Group,
+    KeyPath,
+    ListOf,
+    Names,
+    Section,
+    Shape,
+    TextOrMapping,
+    dotted,
+    walk,
+)
 from holdfast.config.problems import Problems, did_you_mean, listed
 from holdfast.config.secret_refs import SecretRef, Value, is_reference, read_reference
 from holdfast.config.shapes import (
     WRONG_VALUE,
     AnyValue,
     FormatVersion,
-    ListOf,
     MistakeError,
-    Names,
     Scalar,
     SecretOnly,
     Text,
-    TextOrMapping,
     WrongKindError,
 )
 from holdfast.config.yaml import BrokenNode, Entry, ListNode, MapNode, Node, ScalarNode
 from holdfast.kernel.errors import Place
 
-if TYPE_CHECKING:
-    from holdfast.config.shapes import Shape
-
-
-class Bad:
-    """A value that is present but wrong, as opposed to a missing one."""
-
-
-BAD: Final = Bad()
-_Keys = tuple[str | int, ...]
-
-
-class At(Struct, frozen=True, kw_only=True):
-    """A value and its place. A section is a dict of these, a list a tuple of them."""
-
-    value: Any
-    place: Place
-    key_place: Place
-    """Where its key is; for the item of a list, where the item is."""
-    keys: _Keys
-
-    @property
-    def where(self) -> str:
-        return dotted(self.keys)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key that is present and valid."""
-        at = self.value.get(key) if isinstance(self.value, Mapping) else None
-        return default if at is None or at.value is BAD else at.value
-
 
 class Fillable(Struct, frozen=True, kw_only=True):
     """Text that may contain placeholders, and the keys that lead to it."""
 
-    keys: _Keys
+    keys: KeyPath
     text: str
     place: Place
-
-
-def dotted(keys: _Keys) -> str:
-    """`stacks[0].backend.settings`, for messages."""
-    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
-    return text.removeprefix(".") or "the file"
 
 
 class Reader:
@@ -81,14 +55,14 @@ class Reader:
         self.fillable: list[Fillable] = []
         self._whole = whole
 
-    def read(self, shape: Shape | Group, node: Node, keys: _Keys = (), *, key: Entry | None = None) -> At:
+    def read(self, shape: Shape | Group, node: Node, keys: KeyPath = (), *, key: Entry | None = None) -> At:
         value = BAD if isinstance(node, BrokenNode) else self._value(shape, node, keys)
         at = At(value=value, place=node.place, key_place=(key or node).place, keys=keys)
         if isinstance(shape, type) and value is not BAD:
-            shape.check(at, self)
+            shape.check(at, self.problems)
         return at
 
-    def _value(self, shape: Shape | Group, node: Node, keys: _Keys) -> Any:  # noqa: PLR0911 - a row per kind
+    def _value(self, shape: Shape | Group, node: Node, keys: KeyPath) -> Any:  # noqa: PLR0911 - a row per kind
         match shape:
             case type() | Group():
                 return self._section(shape, node, keys)
@@ -110,7 +84,7 @@ class Reader:
 
     # Single values
 
-    def _scalar(self, shape: Scalar, node: Node, keys: _Keys) -> Any:
+    def _scalar(self, shape: Scalar, node: Node, keys: KeyPath) -> Any:
         try:
             if not isinstance(node, ScalarNode):
                 raise WrongKindError  # noqa: TRY301 - one answer for every wrong kind
@@ -127,11 +101,11 @@ class Reader:
             self._note_fillable(str(value), node.place, keys)
         return value
 
-    def _note_fillable(self, text: str, place: Place, keys: _Keys) -> None:
+    def _note_fillable(self, text: str, place: Place, keys: KeyPath) -> None:
         if "{" in text or "}" in text:
             self.fillable.append(Fillable(keys=keys, text=text, place=place))
 
-    def _wrong_kind(self, node: Node, keys: _Keys, expected: str) -> Bad:
+    def _wrong_kind(self, node: Node, keys: KeyPath, expected: str) -> Bad:
         hint: str | None = None
         if isinstance(node, ScalarNode) and node.value is None:
             message = f"{dotted(keys)} has no value"
@@ -149,7 +123,7 @@ class Reader:
 
     # Secret references and values of any kind
 
-    def _reference(self, node: Node, keys: _Keys) -> SecretRef | Bad:
+    def _reference(self, node: Node, keys: KeyPath) -> SecretRef | Bad:
         if not isinstance(node, MapNode):
             return BAD
         reference = read_reference(node, where=dotted(keys), problems=self.problems)
@@ -158,7 +132,7 @@ class Reader:
         self._note_fillable(reference.locator, node.entries[0].value.place, (*keys, "secret"))
         return reference
 
-    def _secret_only(self, node: Node, keys: _Keys) -> SecretRef | Bad:
+    def _secret_only(self, node: Node, keys: KeyPath) -> SecretRef | Bad:
         if is_reference(node):
             return self._reference(node, keys)
         self.problems.add(
@@ -169,7 +143,7 @@ class Reader:
         )
         return BAD
 
-    def _any_value(self, shape: AnyValue, node: Node, keys: _Keys) -> Any:
+    def _any_value(self, shape: AnyValue, node: Node, keys: KeyPath) -> Any:
         if isinstance(node, ScalarNode):
             return self._plain_value(shape, node, keys)
         if is_reference(node):
@@ -193,7 +167,7 @@ class Reader:
             case _:
                 assert_never(node)
 
-    def _plain_value(self, shape: AnyValue, node: ScalarNode, keys: _Keys) -> Value | Bad:
+    def _plain_value(self, shape: AnyValue, node: ScalarNode, keys: KeyPath) -> Value | Bad:
         if node.value is None:
             return None if shape.null else self._wrong_kind(node, keys, "a value")
         if isinstance(node.value, str):
@@ -202,14 +176,14 @@ class Reader:
 
     # Containers
 
-    def _list(self, shape: ListOf, node: Node, keys: _Keys) -> tuple[At, ...] | Bad:
+    def _list(self, shape: ListOf, node: Node, keys: KeyPath) -> tuple[At, ...] | Bad:
         if shape.single and isinstance(node, ScalarNode) and node.value is not None:
             return (self.read(shape.item, node, keys),)
         if not isinstance(node, ListNode):
             return self._wrong_kind(node, keys, "a list")
         return tuple(self.read(shape.item, item, (*keys, index)) for index, item in enumerate(node.items))
 
-    def _names(self, shape: Names, node: Node, keys: _Keys) -> dict[str, At] | Bad:
+    def _names(self, shape: Names, node: Node, keys: KeyPath) -> dict[str, At] | Bad:
         if not isinstance(node, MapNode):
             return self._wrong_kind(node, keys, "a mapping")
         values: dict[str, At] = {}
@@ -218,7 +192,7 @@ class Reader:
             values[entry.key] = self.read(shape.value, entry.value, (*keys, entry.key), key=entry)
         return values
 
-    def _check_name(self, shape: Names, entry: Entry, keys: _Keys) -> None:
+    def _check_name(self, shape: Names, entry: Entry, keys: KeyPath) -> None:
         if not re.fullmatch(shape.pattern, entry.key):
             message = f"`{entry.key}` in {dotted(keys)} is not {shape.expected}"
             self.problems.add(shape.code, message, place=entry.place)
@@ -227,7 +201,7 @@ class Reader:
                 message = f"`{entry.key}` cannot be set in {dotted(keys)}"
                 self.problems.add(shape.reserved_code, message, place=entry.place, hint=names.why)
 
-    def _section(self, shape: type[Section] | Group, node: Node, keys: _Keys) -> dict[str, At] | Bad:
+    def _section(self, shape: type[Section] | Group, node: Node, keys: KeyPath) -> dict[str, At] | Bad:
         if not isinstance(node, MapNode):
             return self._wrong_kind(node, keys, "a mapping")
         values: dict[str, At] = {}
@@ -249,7 +223,7 @@ class Reader:
                 )
         return values
 
-    def _add_unknown_key(self, shape: type[Section] | Group, entry: Entry, keys: _Keys) -> None:
+    def _add_unknown_key(self, shape: type[Section] | Group, entry: Entry, keys: KeyPath) -> None:
         hint = did_you_mean(entry.key, shape.keys)
         if hint is None:
             elsewhere = [path for path, key in walk(self._whole) if key.name == entry.key]

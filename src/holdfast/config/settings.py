@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from holdfast.config.checks import CheckSettings
-from holdfast.config.declarations import Section, key
+from holdfast.config.declarations import At, ListOf, Section, key, named
 from holdfast.config.engine import EngineSettings
 from holdfast.config.guard import GuardKeys, GuardSettings
-from holdfast.config.problems import did_you_mean
+from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.shapes import (
     NAME,
     Choice,
@@ -18,22 +19,14 @@ from holdfast.config.shapes import (
     Flag,
     FormatVersion,
     Integer,
-    ListOf,
     Number,
     Size,
     Text,
-    named,
     path_text,
 )
-from holdfast.config.stack_entries import check_entries
 from holdfast.config.stack_rules import StackRule
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import PlacedStruct
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from holdfast.config.reader import At, Reader
 
 PRODUCTION_NAMES: Final = ("production", "prod", "prd", "live")
 _S3_URI: Final = r"s3://[a-z0-9][a-z0-9.-]*(?:/[^\\\x00-\x1f]*)?"
@@ -183,19 +176,18 @@ class Config(Section, frozen=True, kw_only=True):
     )
 
     @classmethod
-    def check(cls, section: At, reader: Reader) -> None:
+    def check(cls, section: At, problems: Problems) -> None:
         known = (*section.get("environments", {}), *PRODUCTION_NAMES)
         for key_, code in (("guard", "HF-CONF-23"), ("checks", "HF-CONF-26")):
             named_here = section.value[key_].get("environments", {}) if key_ in section.value else {}
             for name, at in named_here.items():
                 if name not in known:
-                    reader.problems.add(
+                    problems.add(
                         code,
                         f"{key_}.environments names `{name}`, which is not in `environments`",
                         place=at.place,
                         hint=did_you_mean(name, known) or f"Add it: environments: {{ {name}: {{}} }}",
                     )
-        check_entries(section, reader.fillable, problems=reader.problems)
 
     @classmethod
     def from_keys(cls, values: dict[str, Any]) -> Config:

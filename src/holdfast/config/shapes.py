@@ -1,25 +1,19 @@
-"""The kinds of values a key can take: how each is read, and how the JSON Schema describes it.
+"""The kinds of single values a key can take: how each is read, and how the JSON Schema describes it.
 
-Containers (`ListOf`, `Names`, `TextOrMapping`) and sections are walked by `reader.py`; a single value parses
-itself. `declarations.py` puts shapes together into sections.
+`declarations.py` has the containers and the sections.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from holdfast.config import quantities
 from holdfast.config.problems import did_you_mean, listed
 from holdfast.config.yaml import ScalarNode
-
-if TYPE_CHECKING:
-    from holdfast.config.declarations import Section
-    from holdfast.kernel.errors import Place
 
 WRONG_VALUE: Final = "HF-CONF-6"
 OUT_OF_BOUNDS: Final = "HF-CONF-21"
@@ -249,64 +243,7 @@ class AnyValue(Struct, frozen=True):
         return {"$ref": "#/$defs/value_or_null" if self.null else "#/$defs/value"}
 
 
-class ReservedNames(Struct, frozen=True):
-    """Names that cannot be used, and why."""
-
-    pattern: str
-    why: str
-
-
-class Names(Struct, frozen=True):
-    """A mapping whose keys are names that the user chooses."""
-
-    value: Shape
-    pattern: str
-    expected: str
-    code: str = WRONG_VALUE
-    reserved: tuple[ReservedNames, ...] = ()
-    reserved_code: str = WRONG_VALUE
-    entry: Callable[[str, Any, Place], Any] | None = None
-    """Makes an item of name, value and place. The mapping is then read as a tuple of these items."""
-
-    @property
-    def empty(self) -> Any:
-        return MappingProxyType({}) if self.entry is None else ()
-
-    def json_schema(self) -> JsonSchema:
-        allowed: list[JsonSchema] = [{"pattern": anchored(self.pattern)}]
-        if self.reserved:
-            patterns = "|".join(names.pattern for names in self.reserved)
-            allowed.append({"not": {"pattern": anchored(patterns)}})
-        return {
-            "type": "object",
-            "propertyNames": {"allOf": allowed},
-            "additionalProperties": self.value.json_schema(),
-        }
-
-
-class ListOf(Struct, frozen=True):
-    item: Shape
-    single: bool = False
-    """One value may be written without the list."""
-
-    def json_schema(self) -> JsonSchema:
-        item = self.item.json_schema()
-        items = {"type": "array", "items": item}
-        return {"anyOf": [item, items]} if self.single else items
-
-
-class TextOrMapping(Struct, frozen=True):
-    text: Text
-    mapping: Names
-
-    def json_schema(self) -> JsonSchema:
-        return {"anyOf": [self.text.json_schema(), self.mapping.json_schema()]}
-
-
 Scalar = Text | Choice | Flag | Integer | Number | FormatVersion | Duration | Size
-
-if TYPE_CHECKING:
-    Shape = Scalar | SecretOnly | AnyValue | Names | ListOf | TextOrMapping | type[Section]
 
 
 # Texts that several keys take
@@ -330,8 +267,3 @@ FILLED: Final = Text(fill=True)
 def path_text(expected: str = INSIDE_EXPECTED, pattern: str = INSIDE, *, fill: bool = False) -> Text:
     """A path inside the repository, kept in its shortest form."""
     return Text(expected, pattern, code="HF-CONF-16", numbers=False, fill=fill, convert=shortest_path)
-
-
-def named(value: Shape, *, entry: Callable[[str, Any, Place], Any] | None = None) -> Names:
-    """A mapping of names such as those of environments and targets."""
-    return Names(value, NAME_PATTERN, NAME_EXPECTED, entry=entry)

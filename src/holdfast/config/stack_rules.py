@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from holdfast.config.declarations import Section, key
+from holdfast.config.declarations import At, ListOf, Names, ReservedNames, Section, TextOrMapping, key
 from holdfast.config.engine import EnginePin
+from holdfast.config.problems import Problems
 from holdfast.config.secret_refs import Value
 from holdfast.config.shapes import (
     FILLED,
@@ -21,19 +22,12 @@ from holdfast.config.shapes import (
     Choice,
     Duration,
     Flag,
-    ListOf,
-    Names,
-    ReservedNames,
     SecretOnly,
     Text,
-    TextOrMapping,
     path_text,
 )
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import PlacedStruct
-
-if TYPE_CHECKING:
-    from holdfast.config.reader import At, Reader
 
 OWNED_VARIABLES: Final = (
     ReservedNames(r"TF_CLI_ARGS.*", "Holdfast sets the arguments of Terraform."),
@@ -118,9 +112,9 @@ class Credentials(_CredentialSettings, frozen=True, kw_only=True):
     azure: Mapping[str, Value] = key(AzureCredentials, "An Azure identity to use.", default=None)
 
     @classmethod
-    def check(cls, section: At, reader: Reader) -> None:
+    def check(cls, section: At, problems: Problems) -> None:
         if not section.value:
-            reader.problems.add("HF-CONF-5", f"{section.where} needs `aws` or `azure`", place=section.place)
+            problems.add("HF-CONF-5", f"{section.where} needs `aws` or `azure`", place=section.place)
 
 
 class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
@@ -206,10 +200,10 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
         return self.places.get(key, self.place)
 
     @classmethod
-    def check(cls, section: At, reader: Reader) -> None:
+    def check(cls, section: At, problems: Problems) -> None:
         kind = rule_kind({name: at.value for name, at in section.value.items()})
         if kind is None:
-            reader.problems.add(
+            problems.add(
                 "HF-CONF-17",
                 f"{section.where} does not say how to find its stacks",
                 place=section.place,
@@ -217,7 +211,7 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
             )
         elif kind in _EXCLUDED and _EXCLUDED[kind][0] in section.value:
             excluded, why = _EXCLUDED[kind]
-            reader.problems.add(
+            problems.add(
                 "HF-CONF-17",
                 f"`{excluded}` cannot be combined with `{kind}` in {section.where}: {why}",
                 place=section.value[excluded].key_place,

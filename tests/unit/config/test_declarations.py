@@ -8,10 +8,10 @@ from typing import ClassVar
 import pytest
 
 from holdfast.config import yaml
-from holdfast.config.declarations import Section, key, walk
+from holdfast.config.declarations import ListOf, Section, key, walk
 from holdfast.config.problems import Problems
 from holdfast.config.reader import Reader, build
-from holdfast.config.shapes import Duration, Integer, ListOf, Text
+from holdfast.config.shapes import Duration, Integer, Text
 
 
 class Base(Section, frozen=True, kw_only=True):
