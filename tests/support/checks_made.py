@@ -46,16 +46,16 @@ class MemoryTree(Worktree):
         self._tree = ListedTree(files)
         self._all = frozenset(files)
 
-    def names(self, folder: str) -> tuple[str, ...]:
+    def _names(self, folder: str) -> tuple[str, ...]:
         listing = self._tree.listing(folder)
         return tuple(sorted((*listing.files, *listing.folders))) if listing is not None else ()
 
-    def kind(self, path: str) -> PathKind:
+    def _kind(self, path: str) -> PathKind:
         if path in self._all:
             return PathKind.FILE
         return PathKind.FOLDER if self._tree.listing(path) is not None else PathKind.MISSING
 
-    def real(self, path: str) -> str | None:
+    def _real(self, path: str) -> str | None:
         return path
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +26,7 @@ class Listing(Struct, frozen=True, kw_only=True):
 class Tree(Protocol):
     """Paths are relative to the root and use `/`; the root itself is `.`."""
 
-    def listing(self, folder: str) -> Listing | None:
+    def listing(self, folder: str, /) -> Listing | None:
         """The names in the folder, or None if it does not exist."""
 
 
@@ -51,13 +52,11 @@ class ListedTree:
                 parent, name = posixpath.split(folder)
                 names.setdefault(parent or ROOT, (set(), set()))[1].add(name)
                 folder = parent
-        self._listings = {
+        listings = {
             folder: Listing(files=frozenset(inside), folders=frozenset(below))
             for folder, (inside, below) in names.items()
         }
-
-    def listing(self, folder: str) -> Listing | None:
-        return self._listings.get(folder)
+        self.listing: Callable[[str], Listing | None] = listings.get
 
 
 class FolderTree:
@@ -68,12 +67,7 @@ class FolderTree:
 
     def __init__(self, root: Path) -> None:
         self._root = os.path.realpath(root)
-        self._listings: dict[str, Listing | None] = {}
-
-    def listing(self, folder: str) -> Listing | None:
-        if folder not in self._listings:
-            self._listings[folder] = self._read(folder)
-        return self._listings[folder]
+        self.listing: Callable[[str], Listing | None] = cache(self._read)
 
     def _read(self, folder: str) -> Listing | None:
         files: set[str] = set()

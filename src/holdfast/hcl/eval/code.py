@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -109,26 +110,15 @@ class Code:
 
     def __init__(self, root: Path) -> None:
         self.tree = Worktree(root)
-        self._files: dict[str, File | None] = {}
-        self._contents: dict[str, bytes | OSError | None] = {}
-        self._modules: dict[str, ModuleCode] = {}
-        self._kept: dict[Hashable, object] = {}
-
-    def file(self, path: str) -> File | None:
-        """A parsed HCL or JSON file; None if it does not exist."""
-        if path not in self._files:
-            self._files[path] = self._read(path)
-        return self._files[path]
+        self.file: Callable[[str], File | None] = cache(self._file)
+        self.module: Callable[[str], ModuleCode] = cache(self._module)
+        self._content: Callable[[str], bytes | OSError | None] = cache(self._read_bytes)
+        self._cached: dict[Hashable, object] = {}
 
     def content(self, path: str) -> bytes | None:
         """The bytes of a file, read once; None if it does not exist or cannot be read."""
         content = self._content(path)
         return None if isinstance(content, OSError) else content
-
-    def _content(self, path: str) -> bytes | OSError | None:
-        if path not in self._contents:
-            self._contents[path] = self._read_bytes(path)
-        return self._contents[path]
 
     def _read_bytes(self, path: str) -> bytes | OSError | None:
         if self.tree.kind(path) is PathKind.OTHER:
@@ -144,7 +134,8 @@ class Code:
         except OSError as error:
             return error
 
-    def _read(self, path: str) -> File | None:
+    def _file(self, path: str) -> File | None:
+        """A parsed HCL or JSON file; None if it does not exist."""
         content = self._content(path)
         if isinstance(content, OSError):
             problem = Problem(
@@ -158,17 +149,12 @@ class Code:
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Compute something from the code once and cache it; the key names what it is."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]  # type: ignore[return-value] # each key is used by one caller, with one type
-
-    def module(self, folder: str) -> ModuleCode:
-        """The code of a folder; an empty module with `exists` false if there is no such folder."""
-        if folder not in self._modules:
-            self._modules[folder] = self._module(folder)
-        return self._modules[folder]
+        if key not in self._cached:
+            self._cached[key] = make()
+        return self._cached[key]  # type: ignore[return-value] # each key is used by one caller, with one type
 
     def _module(self, folder: str) -> ModuleCode:
+        """The code of a folder; an empty module with `exists` false if there is no such folder."""
         names = sorted(
             name
             for name in self.tree.names(folder)
@@ -178,22 +164,23 @@ class Code:
         names.sort(key=lambda name: (bool(_OVERRIDE.search(name)), bool(_TOFU.search(name)), name))
         read_ = [self.file(self.tree.join(folder, name)) for name in names]
         files = tuple(file for file in read_ if file is not None)
-        settings = _settings(files)
-        pins = {name: self._pin(folder, name) for name in (TERRAFORM_VERSION, OPENTOFU_VERSION)}
+        settings = _Settings(_blocks(files, "terraform"))
+        tofu_pin = self._pin(folder, OPENTOFU_VERSION)
+        locals_ = (local for block in _blocks(files, "locals") for local in block.body.attributes)
         return ModuleCode(
             folder=folder,
             exists=self.tree.is_folder(folder),
             files=files,
             variables=_variables(files),
-            locals=_locals(files),
+            locals={local.name: local.expression for local in locals_},
             calls=_calls(files),
-            required_versions=settings.versions,
+            required_versions=tuple(settings.versions),
             required_providers=settings.providers,
             backend=settings.backend,
             cloud=settings.cloud,
-            tofu=_tofu(files, settings, pins[OPENTOFU_VERSION]),
-            terraform_version=pins[TERRAFORM_VERSION],
-            opentofu_version=pins[OPENTOFU_VERSION],
+            tofu=tuple(_tofu_reasons(files, settings.encryption, tofu_pin)),
+            terraform_version=self._pin(folder, TERRAFORM_VERSION),
+            opentofu_version=tofu_pin,
         )
 
     def _pin(self, folder: str, name: str) -> Pin | None:
@@ -217,39 +204,35 @@ def pin_paths(folder: str, name: str) -> tuple[str, ...]:
     return tuple("/".join((*parts[:depth], name)) for depth in range(len(parts), -1, -1))
 
 
-class _Settings(Struct, frozen=True, kw_only=True):
-    versions: tuple[str, ...]
-    providers: Mapping[str, object]
-    backend: BackendCode | None
-    cloud: Place | None
-    encryption: Place | None
+class _Settings:
+    """What the `terraform` blocks of a module set. Of `backend` and `cloud`, the last block counts."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self.versions: list[str] = []
+        self.providers: dict[str, object] = {}
+        self.backend: BackendCode | None = None
+        self.cloud: Place | None = None
+        self.encryption: Place | None = None
+        for block in blocks:
+            version = block.body.attribute("required_version")
+            if version is not None and isinstance(required := constant(version.expression), str):
+                self.versions.append(required)
+            for inner in block.body.blocks:
+                match inner.type:
+                    case "required_providers":
+                        self.providers.update(_constants(inner.body.attributes))
+                    case "backend":
+                        self.backend, self.cloud = _backend(inner), None
+                    case "cloud":
+                        self.backend, self.cloud = None, inner.place
+                    case "encryption":
+                        self.encryption = inner.place
+                    case _:
+                        pass
 
 
-def _settings(files: tuple[File, ...]) -> _Settings:
-    versions: list[str] = []
-    providers: dict[str, object] = {}
-    backend: BackendCode | None = None
-    cloud: Place | None = None
-    encryption: Place | None = None
-    for block in (block for file in files for block in file.body.blocks_of("terraform")):
-        version = block.body.attribute("required_version")
-        if version is not None and isinstance(required := constant(version.expression), str):
-            versions.append(required)
-        for inner in block.body.blocks:
-            match inner.type:
-                case "required_providers":
-                    providers.update(_constants(inner.body.attributes))
-                case "backend":
-                    backend, cloud = _backend(inner), None
-                case "cloud":
-                    backend, cloud = None, inner.place
-                case "encryption":
-                    encryption = inner.place
-                case _:
-                    pass
-    return _Settings(
-        versions=tuple(versions), providers=providers, backend=backend, cloud=cloud, encryption=encryption
-    )
+def _blocks(files: tuple[File, ...], type_: str) -> Iterator[Block]:
+    return (block for file in files for block in file.body.blocks_of(type_))
 
 
 def _constants(attributes: tuple[Attribute, ...]) -> dict[str, object]:
@@ -263,18 +246,17 @@ def _backend(block: Block) -> BackendCode:
     return BackendCode(type=block.labels[0] if block.labels else "", settings=settings, place=block.place)
 
 
-def _tofu(files: tuple[File, ...], settings: _Settings, pin: Pin | None) -> tuple[str, ...]:
-    reasons = [f"{file.path} is an OpenTofu file" for file in files if _TOFU.search(file.path)]
+def _tofu_reasons(files: tuple[File, ...], encryption: Place | None, pin: Pin | None) -> Iterator[str]:
+    yield from (f"{file.path} is an OpenTofu file" for file in files if _TOFU.search(file.path))
     if pin is not None:
-        reasons.append(f"{pin.path} requires OpenTofu {pin.version}")
-    if settings.encryption is not None:
-        reasons.append(f"{settings.encryption.file}:{settings.encryption.line} encrypts the state")
-    return tuple(reasons)
+        yield f"{pin.path} requires OpenTofu {pin.version}"
+    if encryption is not None:
+        yield f"{encryption.file}:{encryption.line} encrypts the state"
 
 
 def _variables(files: tuple[File, ...]) -> dict[str, Variable]:
     variables: dict[str, Variable] = {}
-    for block in (block for file in files for block in file.body.blocks_of("variable")):
+    for block in _blocks(files, "variable"):
         name = block.labels[0] if block.labels else ""
         before = variables.get(name) or Variable(name=name, place=block.place)
         attributes = {item.name: item.expression for item in block.body.attributes}
@@ -289,14 +271,9 @@ def _variables(files: tuple[File, ...]) -> dict[str, Variable]:
     return variables
 
 
-def _locals(files: tuple[File, ...]) -> dict[str, Expression]:
-    blocks = (block for file in files for block in file.body.blocks_of("locals"))
-    return {item.name: item.expression for block in blocks for item in block.body.attributes}
-
-
 def _calls(files: tuple[File, ...]) -> tuple[ModuleCall, ...]:
     calls: dict[str, ModuleCall] = {}
-    for block in (block for file in files for block in file.body.blocks_of("module")):
+    for block in _blocks(files, "module"):
         name = block.labels[0] if block.labels else ""
         before = calls.get(name)
         attributes = {item.name: item.expression for item in block.body.attributes}

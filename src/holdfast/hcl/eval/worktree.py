@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 NOT_SOURCE = frozenset((".git", ".terraform", ".holdfast"))
@@ -30,12 +31,12 @@ class Worktree:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self._top = self.root.as_posix()
-        self._names: dict[str, tuple[str, ...]] = {}
-        self._listed: dict[str, frozenset[str]] = {}
-        self._kinds: dict[str, PathKind] = {}
-        self._real: dict[str, str | None] = {}
-        self._walked: dict[str, tuple[str, ...]] = {}
-        self._links: dict[str, bool] = {}
+        self.kind: Callable[[str], PathKind] = cache(self._kind)
+        self.names: Callable[[str], tuple[str, ...]] = cache(self._names)
+        self.real: Callable[[str], str | None] = cache(self._real)
+        self.walk: Callable[[str], tuple[str, ...]] = cache(self._walk)
+        self.has_folder_links: Callable[[str], bool] = cache(self._has_folder_links)
+        self._known: Callable[[str], frozenset[str]] = cache(self._known_names)
 
     @staticmethod
     def join(folder: str, name: str) -> str:
@@ -51,13 +52,8 @@ class Worktree:
         joined = posixpath.normpath(f"{folder}/{path}")
         return None if joined == ".." or joined.startswith("../") else joined
 
-    def kind(self, path: str) -> PathKind:
-        """What the path points to, after following links."""
-        if path not in self._kinds:
-            self._kinds[path] = self._kind(path)
-        return self._kinds[path]
-
     def _kind(self, path: str) -> PathKind:
+        """What the path points to, after following links."""
         folder, _, name = path.rpartition("/")
         if path != "." and name not in self._known(folder or "."):
             return PathKind.MISSING
@@ -69,33 +65,22 @@ class Worktree:
             return PathKind.FILE
         return PathKind.FOLDER if stat.S_ISDIR(mode) else PathKind.OTHER
 
-    def _known(self, folder: str) -> frozenset[str]:
+    def _known_names(self, folder: str) -> frozenset[str]:
         """The names in an existing folder. Most strings name no file, and this finds out cheaply."""
-        if folder not in self._listed:
-            exists = folder == "." or self.kind(folder) is PathKind.FOLDER
-            self._listed[folder] = frozenset(self.names(folder)) if exists else frozenset()
-        return self._listed[folder]
+        return frozenset(self.names(folder)) if folder == "." or self.is_folder(folder) else frozenset()
 
     def is_folder(self, path: str) -> bool:
         return self.kind(path) is PathKind.FOLDER
 
-    def names(self, folder: str) -> tuple[str, ...]:
+    def _names(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, sorted; empty if it does not exist or cannot be read."""
-        if folder not in self._names:
-            try:
-                listed = os.listdir(f"{self._top}/{folder}")  # noqa: PTH208 - names only
-            except (OSError, ValueError):
-                listed = []
-            self._names[folder] = tuple(sorted(listed))
-        return self._names[folder]
+        try:
+            return tuple(sorted(os.listdir(f"{self._top}/{folder}")))  # noqa: PTH208 - names only
+        except (OSError, ValueError):
+            return ()
 
-    def real(self, path: str) -> str | None:
+    def _real(self, path: str) -> str | None:
         """The path with every link followed, whether it exists or not; None if it is outside the root."""
-        if path not in self._real:
-            self._real[path] = self._resolved(path)
-        return self._real[path]
-
-    def _resolved(self, path: str) -> str | None:
         if path == ".":
             return path
         folder, _, name = path.rpartition("/")
@@ -118,11 +103,9 @@ class Worktree:
         """Whether links of this path lead out of the root."""
         return self.real(path) is None
 
-    def walk(self, folder: str) -> tuple[str, ...]:
+    def _walk(self, folder: str) -> tuple[str, ...]:
         """Every file below a folder; a file behind a link is listed under both paths."""
-        if folder not in self._walked:
-            self._walked[folder] = tuple(sorted(self._files_below(folder, ())))
-        return self._walked[folder]
+        return tuple(sorted(self._files_below(folder, ())))
 
     def _files_below(self, folder: str, above: tuple[str, ...]) -> Iterator[str]:
         real = self.real(folder)
@@ -141,16 +124,14 @@ class Worktree:
                 case _:
                     pass
 
-    def has_folder_links(self, folder: str) -> bool:
+    def _has_folder_links(self, folder: str) -> bool:
         """Whether a link to a folder exists below: then the matches of `fileset` are not certain."""
-        if folder not in self._links:
-            self._links[folder] = any(
-                self.real(path) != path
-                for above in self._folders_below(folder)
-                for name in self.names(above)
-                if self.is_folder(path := self.join(above, name))
-            )
-        return self._links[folder]
+        return any(
+            self.real(path) != path
+            for above in self._folders_below(folder)
+            for name in self.names(above)
+            if self.is_folder(path := self.join(above, name))
+        )
 
     def _folders_below(self, folder: str) -> Iterator[str]:
         waiting = [self.real(folder) or folder]
