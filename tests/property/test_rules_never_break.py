@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.checks.engine import catalogue
+from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.engine.running import run_checks
 from holdfast.checks.formats.interface import FORMATS, FormatInput, format_of
 from holdfast.kernel.errors import ConfigError
@@ -76,7 +77,7 @@ check "c" {
 ephemeral "random_password" "e" {}
 """,
 )
-EXAMPLES = sorted({*(rule.bad for rule in RULES), *(rule.good for rule in RULES), *FOUND_IN_THE_WILD} - {""})
+EXAMPLES = sorted({*(code for rule in RULES for code in rule_details(rule)[:2]), *FOUND_IN_THE_WILD} - {""})
 BYTES = st.sampled_from(
     (
         b"\0", b"\xe9", b"\xef\xbb\xbf", b"\r", b"\r\n", b"\xed\xa0\x80", b"\xe2\x80\xa8", b'"', b"${", b"%{",

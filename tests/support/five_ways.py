@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from checks_made import checkout, plan_of, state_of
 
+from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule
 from holdfast.checks.model.subjects import Checkout, Commit, EngineOutput, History
@@ -76,8 +77,9 @@ def skipped(code: str | Files, config: str | None = None, hand: Hand | None = No
 
 def all_ways(rule: Rule, ways: Ways) -> dict[str, tuple[Way, ...]]:
     """With the rule's own examples, in a stack and in code that no stack uses."""
-    good = (quiet(rule.good),) if rule.good else ()
-    bad = (found(rule.bad),) if rule.bad else ()
+    examples = rule_details(rule)
+    good = (quiet(examples.good),) if examples.good else ()
+    bad = (found(examples.bad),) if examples.bad else ()
     return {
         "passes": (*good, *ways.passes),
         "fails": (*bad, *ways.fails),

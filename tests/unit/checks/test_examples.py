@@ -8,16 +8,17 @@ import pytest
 from checks_made import check, of
 
 from holdfast.checks.engine import catalogue
+from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.model.interface import Rule, Severity
 
 RULES = catalogue.rules()
-WITH_CODE = [rule for rule in RULES if rule.bad]
+WITH_CODE = [rule for rule in RULES if rule_details(rule).bad]
 
 
 @pytest.mark.parametrize("rule", WITH_CODE, ids=lambda rule: rule.id)
 def test_the_bad_example_is_found(rule: Rule) -> None:
     """What a rule's page shows as wrong is wrong by that rule, with a place."""
-    found = of(check(rule, {"main.tf": rule.bad}), rule)
+    found = of(check(rule, {"main.tf": rule_details(rule).bad}), rule)
     assert found
     assert all(one.file == "main.tf" and one.line for one in found)
 
@@ -25,15 +26,15 @@ def test_the_bad_example_is_found(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", WITH_CODE, ids=lambda rule: rule.id)
 def test_the_good_example_is_not(rule: Rule) -> None:
     """What a rule's page shows as right is right by that rule."""
-    assert rule.good
-    assert of(check(rule, {"main.tf": rule.good}), rule) == []
+    assert rule_details(rule).good
+    assert of(check(rule, {"main.tf": rule_details(rule).good}), rule) == []
 
 
 @pytest.mark.parametrize("rule", WITH_CODE, ids=lambda rule: rule.id)
 def test_a_waiver_on_the_line_is_heard(rule: Rule) -> None:
     """The first finding of the bad example can be waived where it stands."""
-    first = of(check(rule, {"main.tf": rule.bad}), rule)[0]
-    lines = rule.bad.splitlines()
+    first = of(check(rule, {"main.tf": rule_details(rule).bad}), rule)[0]
+    lines = rule_details(rule).bad.splitlines()
     lines.insert((first.line or 1) - 1, f"# holdfast:ignore {rule.id} until=2027-01-01 reason=a test")
     again = of(check(rule, {"main.tf": "\n".join(lines) + "\n"}), rule)
     assert again[0].waived

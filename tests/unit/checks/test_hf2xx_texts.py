@@ -6,6 +6,7 @@ import pytest
 from checks_made import check, checkout, lines, messages, of, skips
 
 from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.engine.running import NO_HISTORY
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.secrets.formats import shipped_formats
@@ -308,8 +309,8 @@ def test_a_text_is_waived_on_its_line(id_: str, line: str) -> None:
 @pytest.mark.parametrize("id_", ["HF207", "HF208", "HF209"])
 def test_the_line_is_shown_without_the_secret(id_: str) -> None:
     """A reader finds the line, and the secret is not told once more."""
-    secret = the(id_).bad.split('"')[-2]
-    (found,) = of(check(the(id_), {"main.tf": the(id_).bad}), the(id_))
+    secret = rule_details(the(id_)).bad.split('"')[-2]
+    (found,) = of(check(the(id_), {"main.tf": rule_details(the(id_)).bad}), the(id_))
     assert secret not in f"{found.source}{found.message}{found.hint}"
     assert '"…"' in (found.source or "")
 

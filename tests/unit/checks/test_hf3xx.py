@@ -10,6 +10,7 @@ from checks_made import check, checkout, lines, messages, of, plan_of, skips
 
 from holdfast.checks.code.pins import loose_constraint, loose_module, loose_provider, provider_constraint
 from holdfast.checks.engine.catalogue import rule
+from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
@@ -84,14 +85,14 @@ def test_data_that_only_a_check_reads_is_read_all_the_same() -> None:
 def test_developers_own_targets_may_do_it(id_: str) -> None:
     """Nobody else depends on what they do there."""
     found = the(id_)
-    assert messages(check(found, {"main.tf": found.bad}, config=DEVELOPERS), found) == []
+    assert messages(check(found, {"main.tf": rule_details(found).bad}, config=DEVELOPERS), found) == []
 
 
 @pytest.mark.parametrize("id_", ["HF301", "HF302", "HF303"])
 def test_a_target_of_ci_is_shared_in_every_environment(id_: str) -> None:
     """Production is not the only place that others depend on."""
     found = the(id_)
-    report = check(found, {"main.tf": found.bad}, config=CI)
+    report = check(found, {"main.tf": rule_details(found).bad}, config=CI)
     assert len(of(report, found)) == 1
     assert of(report, found)[0].stack == "root"
 
@@ -100,7 +101,7 @@ def test_a_target_of_ci_is_shared_in_every_environment(id_: str) -> None:
 def test_code_that_no_stack_uses_is_not_called_fine(id_: str) -> None:
     """Whether it is shared is not known, and that is said."""
     found = the(id_)
-    report = check(found, {"main.tf": found.bad}, config="")
+    report = check(found, {"main.tf": rule_details(found).bad}, config="")
     assert messages(report, found) == []
     assert "it is not known whether it is shared" in skips(report, found)[0]
 
@@ -144,7 +145,9 @@ def test_http_read_for_one_run_only_is_found_too() -> None:
 def test_a_waiver_on_the_line_of_a_provisioner_is_heard() -> None:
     """Inside a resource, too."""
     mark = "# holdfast:ignore HF301 until=2027-01-01 reason=moved out in May"
-    code = HF301.bad.replace('  provisioner "local-exec" {', f'  provisioner "local-exec" {{ {mark}')
+    code = rule_details(HF301).bad.replace(
+        '  provisioner "local-exec" {', f'  provisioner "local-exec" {{ {mark}'
+    )
     assert [one.waived for one in of(check(HF301, {"main.tf": code}), HF301)] == [True]
 
 

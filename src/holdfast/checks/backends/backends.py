@@ -248,14 +248,6 @@ def for_backends(judge: Judge, *, literals_only: bool = False) -> dict[str, Any]
     return {"stack": for_stacks(judge), "source": for_unused_modules(judge, literals_only=literals_only)}
 
 
-def s3_example(**settings: str) -> str:
-    """An s3 backend for the examples of a rule; the settings are HCL."""
-    rows = {"bucket": '"acme-prod-tfstate-eu-west-1"', "key": '"network/terraform.tfstate"', **settings}
-    width = max(map(len, rows))
-    body = "".join(f"    {name:<{width}} = {value}\n" for name, value in rows.items())
-    return f'terraform {{\n  backend "s3" {{\n{body}  }}\n}}\n'
-
-
 def has_stack(module: Module) -> bool:
     """Whether it is the root module of a stack, selected or not."""
     return module.folder in module.checkout.roots

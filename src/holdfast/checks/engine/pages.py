@@ -1,9 +1,13 @@
-"""The documentation pages of the rules, generated from the rules."""
+"""The documentation pages of the rules, generated from the rules and from `rules/details/`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
+from holdfast.checks import rules
 from holdfast.checks.model.interface import CheckTarget, Rule
 
 GROUPS = {
@@ -29,6 +33,32 @@ _TARGETS = {
 
 _NOT_WAIVED = {**dict.fromkeys(("HF901", "HF902", "HF903"), "waivers"), "HF907": "settings"}
 _LINK = ": [docs/checks.md](../checks.md#waivers)."
+_DETAILS = Path(rules.__file__).parent / "details"
+_EXAMPLES = re.compile(r"Reported:\n\n```hcl\n(.*?)```\n\nNot reported:\n\n```hcl\n(.*?)```\n+", re.DOTALL)
+
+
+class RuleDetails(NamedTuple):
+    """The part of a rule's page that `rules/details/` has: Markdown, all of it optional."""
+
+    bad: str = ""
+    """Code (of a `main.tf`) that the rule reports: tested."""
+    good: str = ""
+    """The same code, fixed."""
+    more: str = ""
+    """Settings, exceptions, limits."""
+
+
+def rule_details(rule: Rule) -> RuleDetails:
+    text = _details(rule)
+    examples = _EXAMPLES.match(text)
+    if examples is None:
+        return RuleDetails(more=text)
+    return RuleDetails(bad=examples[1], good=examples[2], more=text[examples.end() :])
+
+
+def _details(rule: Rule) -> str:
+    file = _DETAILS / f"{rule.id}.md"
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def target_names(rule: Rule) -> str:
@@ -43,11 +73,8 @@ def rule_page(rule: Rule) -> str:
         f"## Why it matters\n\n{rule.why}",
         f"## How to fix it\n\n{rule.fix}",
     ]
-    if rule.bad:
-        parts.append(f"Reported:\n\n```hcl\n{rule.bad.rstrip()}\n```")
-        parts.append(f"Not reported:\n\n```hcl\n{rule.good.rstrip()}\n```")
-    if rule.more:
-        parts.append(rule.more.strip())
+    if details := _details(rule).strip():
+        parts.append(details)
     parts.append(f"## Exceptions\n\n{waiver_help(rule, _LINK)}")
     return "\n\n".join(parts) + "\n"
 
@@ -63,13 +90,13 @@ def waiver_help(rule: Rule, where: str = " (docs/checks.md).") -> str:
     )
 
 
-def rule_index(rules: Sequence[Rule]) -> str:
+def rule_index(all_rules: Sequence[Rule]) -> str:
     """All rules with their severity, by group."""
     parts = ["# All rules\n\nGenerated from the rules (`make docs`). [How checks work](../checks.md)."]
     for beginning, title in GROUPS.items():
         rows = [
             f"| [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.title} |"
-            for rule in rules
+            for rule in all_rules
             if rule.id.startswith(beginning)
         ]
         if rows:

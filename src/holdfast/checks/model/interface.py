@@ -1,7 +1,7 @@
-r"""What a rule is and what it returns; `subjects.py` has what it receives.
+"""What a rule is and what it returns; `subjects.py` has what it receives.
 
-A new rule is one file in `rules/` with a `RULE`, one line in `catalogue.py`, and a row in
-`tests/support/ways_*`:
+A new rule is one file in `rules/` with a `RULE`, its examples and limits in `rules/details/`, one line
+in `catalogue.py`, and a row in `tests/support/ways_*`:
 
     def _check(module: Module) -> Iterator[Finding]:
         for resource in module.resources("aws_s3_bucket"):
@@ -15,8 +15,6 @@ A new rule is one file in `rules/` with a `RULE`, one line in `catalogue.py`, an
         fix='Remove `acl = "public-read"`.',
         severity=Severity.ERROR,
         source=_check,
-        bad='resource "aws_s3_bucket" "a" {\n  acl = "public-read"\n}\n',
-        good='resource "aws_s3_bucket" "a" {\n  acl = "private"\n}\n',
     )
 
 A rule consists of pure functions, one for each target it checks. Each returns findings; what it cannot
@@ -144,12 +142,6 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
     """It checks files in Git, not the content of a stack: plans skip it."""
     secret: bool = False
     """It finds secrets: no rule shows more than names of the lines it reports (`source_lines`)."""
-    bad: str = ""
-    """Code (of a `main.tf`) that it reports: shown on its page, and tested."""
-    good: str = ""
-    """The same code, fixed."""
-    more: str = ""
-    """Markdown for its page: settings, exceptions, limits."""
 
     @functools.cached_property
     def targets(self) -> tuple[CheckTarget, ...]:

@@ -11,8 +11,4 @@ RULE = Rule(
     fix="Read the value from an output of the stack that creates it, or let GitOps pass it on.",
     severity=Severity.WARNING,
     **for_modes(READING, "Terraform reads or renders `{}`, which belongs to GitOps"),
-    bad='data "kubernetes_service" "gateway" {\n  metadata {\n    name = "gateway"\n  }\n}\n',
-    good='data "aws_lb" "gateway" {\n  name = "gateway"\n}\n',
-    more="`checks.boundary` says which types belong to GitOps and which stacks are exempt: "
-    "[HF101](HF101.md).",
 )

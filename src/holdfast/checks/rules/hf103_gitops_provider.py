@@ -91,10 +91,4 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=_check,
     plan=_plan,
-    bad='provider "kubernetes" {\n  config_path = "~/.kube/config"\n}\n',
-    good='provider "aws" {\n  region = "eu-west-1"\n}\n',
-    more="`checks.boundary` says which types belong to GitOps and which stacks are exempt: "
-    "[HF101](HF101.md). The rule reports a provider if GitOps owns `<name>_*`, unless the code has a "
-    "type of that provider that the stack may write. With a plan it also sees providers that external "
-    "modules configure.",
 )

@@ -31,7 +31,4 @@ RULE = Rule(
     "run store: `store: s3://bucket/prefix`.",
     severity=Severity.WARNING,
     stack=_check,
-    more="A stack is shared if it is in production, if its environment is unclear, or if CI owns its "
-    "target (`targets.*.owner: ci`; then it is an error). With a run store in S3 the state is shared "
-    "too and nothing is reported.",
 )

@@ -27,8 +27,4 @@ RULE = Rule(
     "then stores the state in its run store.",
     severity=Severity.ERROR,
     stack=_check,
-    bad='terraform {\n  backend "local" {}\n}\n',
-    good='terraform {\n  backend "s3" {}\n}\n',
-    more="A stack is shared if it is in production, if its environment is unclear, or if CI owns its "
-    "target (`targets.*.owner: ci`).",
 )

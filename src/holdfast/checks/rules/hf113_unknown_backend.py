@@ -27,6 +27,4 @@ RULE = Rule(
     fix="Use a backend that Terraform supports.",
     severity=Severity.ERROR,
     **for_backends(_judge, literals_only=True),
-    bad='terraform {\n  backend "etcdv3" {}\n}\n',
-    good='terraform {\n  backend "consul" {}\n}\n',
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
@@ -69,9 +69,4 @@ RULE = Rule(
     fix="Enable locking in the backend.",
     severity=Severity.ERROR,
     **for_backends(_judge),
-    bad=s3_example(),
-    good=s3_example(use_lockfile="true"),
-    more="`s3` locks with `use_lockfile` or a DynamoDB table ([HF115](HF115.md)), `http` with `lock_address` "
-    "and `unlock_address`, `oss` with `tablestore_table`, `consul` unless `lock = false`. `azurerm`, "
-    "`cos`, `gcs`, `kubernetes`, `oci`, `pg`, `remote` and `cloud` always lock.",
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 _BOTH = "Once everyone uses both, remove `dynamodb_table`; delete the table when no stack uses it."
@@ -32,7 +32,4 @@ RULE = Rule(
     fix=_FIRST,
     severity=Severity.NOTE,
     **for_backends(_judge, literals_only=True),
-    bad=s3_example(dynamodb_table='"acme-prod-lock"'),
-    good=s3_example(use_lockfile="true"),
-    more="OpenTofu supports both, so its stacks are not reported.",
 )

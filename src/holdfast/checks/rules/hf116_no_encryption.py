@@ -7,7 +7,6 @@ from holdfast.checks.backends.backends import (
     for_backends,
     is_loopback,
     parse_address,
-    s3_example,
 )
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, UNKNOWN
@@ -117,12 +116,4 @@ RULE = Rule(
     fix="Set `encrypt = true`.",
     severity=Severity.ERROR,
     **for_backends(_judge),
-    bad=s3_example(),
-    good=s3_example(encrypt="true"),
-    more="`s3` and `oss` need `encrypt = true`; `cos` must not turn it off. Addresses of `http`, `consul`, "
-    "`gcs`, `oss`, `cos`, `kubernetes` and S3 endpoints need TLS unless they are local, and so does the "
-    "database of `pg` (no `sslmode=disable`). `azurerm`, `gcs`, `oci`, `remote` and `cloud` always encrypt. "
-    "Whether Consul, a database, a cluster or your own server encrypts its storage is not visible in the "
-    "code; the rule reports that it was not evaluated. A state that OpenTofu itself encrypts (`encryption { "
-    "state { … } }`) passes with every backend, unless the method is `unencrypted`.",
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 
@@ -27,6 +27,4 @@ RULE = Rule(
     fix="Set `encrypt = true` next to the key; the next write encrypts the state with it.",
     severity=Severity.ERROR,
     **for_backends(_judge),
-    bad=s3_example(kms_key_id='"alias/tfstate"'),
-    good=s3_example(encrypt="true", kms_key_id='"alias/tfstate"'),
 )

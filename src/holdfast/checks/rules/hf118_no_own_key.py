@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 
 
@@ -24,6 +24,4 @@ RULE = Rule(
     fix="Set `kms_key_id` to a KMS key; access to the key then also controls access to the state.",
     severity=Severity.NOTE,
     **for_backends(_judge),
-    bad=s3_example(encrypt="true"),
-    good=s3_example(encrypt="true", kms_key_id='"alias/tfstate"'),
 )

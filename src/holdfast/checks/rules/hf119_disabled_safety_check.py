@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
 
 _NO_TLS: Final = "certificates are not verified, so the state can be read and changed in transit"
@@ -60,9 +60,4 @@ RULE = Rule(
     fix="Remove the setting.",
     severity=Severity.WARNING,
     **for_backends(_judge, literals_only=True),
-    bad=s3_example(insecure="true"),
-    good=s3_example(),
-    more="The `skip_*` settings of `s3` are not reported next to a custom endpoint (`endpoints.s3`): "
-    "S3-compatible stores need them. Those of `pg` only skip the creation of schema, table and index, "
-    "and are fine.",
 )

@@ -82,11 +82,4 @@ RULE = Rule(
     source=_source,
     stack=for_stacks(_judge),
     secret=True,
-    bad='terraform {\n  backend "http" {\n    address  = "https://states.example.com/network"\n'
-    '    username = "ci"\n    password = "correct-horse"\n  }\n}\n',
-    good='terraform {\n  backend "http" {\n    address = "https://states.example.com/network"\n  }\n}\n',
-    more="The rule looks at `backend` blocks, `backend: { settings: … }` in `holdfast.yaml`, variables "
-    "in its `env:` that a backend reads (`TF_HTTP_PASSWORD`, `PG_CONN_STR` …), and the `config` of "
-    "`terraform_remote_state`. It reports keys, tokens and passwords by name, passwords in `conn_str`, "
-    "and secrets in addresses.",
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
@@ -34,9 +34,4 @@ RULE = Rule(
     "Holdfast passes it to `init`.",
     severity=Severity.WARNING,
     **for_backends(_judge, literals_only=True),
-    bad=s3_example(profile='"acme-prod"'),
-    good='terraform {\n  backend "s3" {}\n}\n',
-    more="Applies to accounts, roles, users, tenants, subscriptions, profiles and credential paths of "
-    "every backend. The location of the state (bucket, key, region) is [HF122](HF122.md); secrets are "
-    "[HF120](HF120.md).",
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import BackendView, for_backends, s3_example
+from holdfast.checks.backends.backends import BackendView, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
@@ -27,6 +27,4 @@ RULE = Rule(
     'that the plan has no changes, then empty the block: `backend "s3" {}`.',
     severity=Severity.NOTE,
     **for_backends(_judge, literals_only=True),
-    bad=s3_example(),
-    good='terraform {\n  backend "s3" {}\n}\n',
 )

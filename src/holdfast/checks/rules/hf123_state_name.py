@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import backend_of_stack, s3_example
+from holdfast.checks.backends.backends import backend_of_stack
 from holdfast.checks.backends.state_naming import (
     expected_name,
     matches_convention,
@@ -39,20 +39,4 @@ RULE = Rule(
     fix="Rename it (move the state with `holdfast state`), or set your own convention in `checks.backend`.",
     severity=Severity.WARNING,
     stack=_check,
-    bad=s3_example(bucket='"my-states"'),
-    good=s3_example(),
-    more="""## The convention
-
-```yaml
-checks:
-  backend:
-    bucket: "{company}-{environment}-tfstate-{region}"      # these three are the defaults
-    lock_table: "{company}-{environment}-tfstate-lock"
-    key: "{component}/terraform.tfstate"
-    storage_account: any                                     # Azure allows no hyphens: set your own
-    container: "tfstate-{environment}"
-```
-
-`{company}`, `{environment}`, `{region}`, `{account}`, `{target}` and `{name}` come from the stack.
-Unknown parts and `{component}` match anything. `any` disables the check.""",
 )

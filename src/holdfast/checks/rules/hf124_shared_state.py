@@ -55,7 +55,4 @@ RULE = Rule(
     "them apart.",
     severity=Severity.ERROR,
     repository=_check,
-    more="Stacks of `holdfast.yaml` with identical backend settings are refused before any check "
-    "(HF-STACK-2). This rule also covers root modules without an entry, and one location written in two "
-    "ways.",
 )

@@ -59,7 +59,4 @@ RULE = Rule(
     fix="Give each environment its own bucket: `{company}-{environment}-tfstate-{region}`.",
     severity=Severity.WARNING,
     repository=_check,
-    more="It is an error if production shares a bucket with another environment. For `azurerm` the "
-    "container counts as the bucket. `pg`, `http`, `consul` and `kubernetes` are not checked: one "
-    "server can keep environments apart.",
 )

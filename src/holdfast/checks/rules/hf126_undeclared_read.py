@@ -48,7 +48,4 @@ RULE = Rule(
     fix="Declare it with `depends_on`.",
     severity=Severity.ERROR,
     stack=_check,
-    more="The rule follows `terraform_remote_state` through local modules with the values of each "
-    "stack. A state of another repository is a note. Values passed through `tfe_outputs` or parameters "
-    "(SSM, for example) are not seen.",
 )

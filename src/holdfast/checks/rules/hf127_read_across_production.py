@@ -32,5 +32,4 @@ RULE = Rule(
     "Key Vault) instead of the state.",
     severity=Severity.WARNING,
     stack=_check,
-    more="An environment that is unclear counts as production.",
 )

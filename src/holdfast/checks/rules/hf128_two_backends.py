@@ -49,10 +49,4 @@ RULE = Rule(
     fix="Remove one of them: the one that `.terraform/terraform.tfstate` of the last run does not name.",
     severity=Severity.ERROR,
     source=_check,
-    bad='terraform {\n  backend "s3" {}\n}\n\nterraform {\n  cloud {}\n}\n',
-    good='terraform {\n  backend "s3" {}\n}\n',
-    more="`backend` and `cloud` count alike, whichever file they are in. A backend in an override file "
-    "(`override.tf`, `*_override.tf`) replaces the module's, and one in `main.tofu` replaces that of "
-    "`main.tf`; neither is reported. Tools that generate a `backend.tf` (Terragrunt's `generate`) cause "
-    "this if the code has its own block.",
 )

@@ -33,7 +33,4 @@ RULE = Rule(
     severity=Severity.ERROR,
     **in_git(_judge, ContentKind.STATE),
     secret=True,
-    more="Found by name (`*.tfstate`, `*.tfstate.backup`, `errored.tfstate`, lock files), and by "
-    "content in JSON, backups and files without an extension; with `--history` in old versions of any "
-    "file. [HF203](HF203.md) covers `.terraform/`.",
 )

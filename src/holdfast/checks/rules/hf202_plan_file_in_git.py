@@ -39,7 +39,4 @@ RULE = Rule(
     severity=Severity.ERROR,
     **in_git(_judge, ContentKind.PLAN, ContentKind.SHOWN_PLAN),
     secret=True,
-    more="Found by name (`tfplan`, `*.tfplan`, `plan.out`), by content in archives written by `plan "
-    "-out`, and in JSON from `show -json` (a warning: plans for policy tests look the same; waive their "
-    "folder). With `--history` old versions of any file are searched.",
 )

@@ -31,6 +31,4 @@ RULE = Rule(
     severity=Severity.ERROR,
     **in_git(_judge),
     secret=True,
-    more="`crash.log` and `crash.*.log` by name; other `*.log` files by lines that Terraform writes "
-    "with `TF_LOG`.",
 )

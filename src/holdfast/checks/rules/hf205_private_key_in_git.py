@@ -36,7 +36,4 @@ RULE = Rule(
     severity=Severity.ERROR,
     **in_git(_judge, ContentKind.KEY),
     secret=True,
-    more="SSH keys and key stores by name; `*.pem`, `*.key` and similar files by content, so public "
-    "keys and certificates are not reported. With `--history` a name alone is a warning, and keys are "
-    "found by content under any name. [HF207](HF207.md) covers keys in code.",
 )

@@ -97,8 +97,4 @@ RULE = Rule(
     severity=Severity.ERROR,
     **in_git(_judge),
     secret=True,
-    more="An `.env` without secret-looking names is a warning. Files encrypted with SOPS, dotenvx or "
-    "Ansible Vault, and templates such as `.env.example`, are not reported. Files of programs "
-    "(`.terraformrc`, `.npmrc`, kubeconfigs …) count only if they contain a token or a password, so "
-    "they are not searched for in the history, where only names are known.",
 )

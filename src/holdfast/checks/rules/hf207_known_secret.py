@@ -88,12 +88,4 @@ RULE = Rule(
     repository=_repository,
     history=_history,
     secret=True,
-    bad=f'provider "github" {{\n  token = "{_EXAMPLE}"\n}}\n',
-    good='variable "github_token" {\n  type      = string\n  sensitive = true\n  ephemeral = true\n}\n\n'
-    'provider "github" {\n  token = var.github_token\n}\n',
-    more="The formats are those of the redactor ([redaction.md](../redaction.md) lists them); comments "
-    "count too. The rule searches code, variables files, and JSON, YAML, scripts and templates next to "
-    "them. Examples (`AKIAIOSFODNN7EXAMPLE`, `changeme`) and passwords for `localhost` are not "
-    "reported. With `--history` every old text file of at most 5 MB is searched; each secret is "
-    "reported once, with the first commit that contains it.",
 )

@@ -45,12 +45,4 @@ RULE = Rule(
     variables=_variables,
     repository=_repository,
     secret=True,
-    bad='locals {\n  api_token = "q7Rz2Lw9Xk4Tn8Vb3Md6"\n}\n',
-    good='variable "api_token" {\n  type      = string\n  sensitive = true\n}\n\n'
-    "locals {\n  api_token = var.api_token\n}\n",
-    more="Names and randomness are judged as in the redactor: `redaction.words` adds your own names, "
-    "`redaction.entropy` sets the threshold. Names such as `secret_name` or `token_ttl`, references, "
-    "paths, ARNs, addresses and placeholders are not reported. The rule searches code, variables files, "
-    "JSON, `*.tfbackend`, scripts and templates; in scripts and embedded texts also inline passwords: "
-    "`export DB_PASSWORD=…`, `mysql -p…`, `curl -u user:…`, environment entries.",
 )

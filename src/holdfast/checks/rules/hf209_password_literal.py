@@ -53,13 +53,4 @@ RULE = Rule(
     variables=_variables,
     repository=_repository,
     secret=True,
-    bad='resource "aws_db_instance" "main" {\n  username = "app"\n  password = "summer-holiday"\n}\n',
-    good='resource "aws_db_instance" "main" {\n  username                    = "app"\n'
-    "  manage_master_user_password = true\n}\n",
-    more="It is an error if the provider marks the argument as sensitive or the code does (`sensitive = "
-    "true` next to a `value`); the rule follows it to a local value or a variable's default. It is a "
-    "warning under any other name that ends in `password`, `passwd`, `passphrase` or `pass`, and for "
-    "inline passwords in scripts, templates and embedded texts: `PGPASSWORD=… psql`, `mysql -p…`, `curl "
-    "-u user:…`, `--password=…` (random texts are [HF208](HF208.md)). An argument listed in "
-    "`ignore_changes` may have an initial value.",
 )

@@ -77,13 +77,4 @@ RULE = Rule(
     plan=_plan,
     state=_state,
     secret=True,
-    bad='variable "password" {\n  type      = string\n  sensitive = true\n}\n\n'
-    'output "login" {\n  value = "app:${nonsensitive(var.password)}"\n}\n',
-    good='variable "password" {\n  type      = string\n  sensitive = true\n}\n\n'
-    'output "login" {\n  value     = "app:${var.password}"\n  sensitive = true\n}\n',
-    more="The rule follows sensitive variables, `sensitive(…)` and attributes that providers mark "
-    "through local values, functions, `for`, splats, and arguments and outputs of local modules. "
-    "Registry modules are not read. In a module that others call it is a note, since Terraform passes "
-    "the mark on. In plans and states the rule looks for unmarked outputs whose value is or contains a "
-    "value that is marked elsewhere; in a plan only outputs that it changes.",
 )

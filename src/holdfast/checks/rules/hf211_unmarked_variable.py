@@ -78,8 +78,4 @@ RULE = Rule(
     "write-only arguments.",
     severity=Severity.WARNING,
     source=_check,
-    bad='variable "db_password" {\n  type = string\n}\n',
-    good='variable "db_password" {\n  type      = string\n  sensitive = true\n}\n',
-    more="Names are judged as in the redactor (`redaction.words` adds your own). Names such as "
-    "`secret_name`, `token_ttl` and `manage_password`, and types that hold no text, are not reported.",
 )

@@ -47,11 +47,4 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=_check,
     secret=True,
-    bad='variable "password" {\n  type      = string\n  sensitive = true\n}\n\n'
-    'resource "aws_db_instance" "main" {\n  password = var.password\n}\n',
-    good='variable "password" {\n  type      = string\n  ephemeral = true\n}\n\n'
-    'resource "aws_db_instance" "main" {\n  password_wo         = var.password\n'
-    "  password_wo_version = 1\n}\n",
-    more="Covers the write-only arguments of the providers for AWS, Azure, Google, Kubernetes, Helm and "
-    "Vault. An `aws_ssm_parameter` counts if it is a `SecureString`.",
 )

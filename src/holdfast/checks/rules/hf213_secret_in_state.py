@@ -53,11 +53,4 @@ RULE = Rule(
     plan=_plan,
     state=_state,
     secret=True,
-    more="One warning for each resource, with the remedy for its type; an error if nothing marks the "
-    "secret as sensitive, so that Terraform shows it. The rule knows the attributes that the providers "
-    "for AWS, Azure, Google, Kubernetes, Helm, Vault, random and tls mark, whatever else a plan or "
-    "state marks, and texts of a known format anywhere. A random text under a secret-looking name "
-    "counts where secrets are often put: environments, user data, container definitions. An encrypted "
-    "state cannot be read and is reported as not evaluated. In a plan only values that it adds to the "
-    "state count; unchanged secrets are found in the state.",
 )

@@ -66,9 +66,4 @@ RULE = Rule(
     "secret.",
     severity=Severity.NOTE,
     source=_check,
-    bad='data "aws_secretsmanager_secret_version" "db" {\n  secret_id = "prod/db"\n}\n',
-    good='ephemeral "aws_secretsmanager_secret_version" "db" {\n  secret_id = "prod/db"\n}\n',
-    more="Covers data sources that their provider also offers as `ephemeral`, and resources that only "
-    "create a secret. `aws_ssm_parameter` with `with_decryption = false` or a public parameter of AWS, "
-    "and `aws_iam_access_key` with `pgp_key`, are not reported.",
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.boundary.hermetic import SHARED, findings_in_shared, findings_outside_repository
+from holdfast.checks.boundary.hermetic import findings_in_shared, findings_outside_repository
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import CheckedPlan, Module
 from holdfast.hcl.nodes import Block, Traversal
@@ -54,7 +54,4 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=_source,
     plan=_plan,
-    bad='resource "terraform_data" "a" {\n  provisioner "local-exec" {\n    command = "./a.sh"\n  }\n}\n',
-    good='resource "terraform_data" "a" {\n  input = "a"\n}\n',
-    more=SHARED,
 )

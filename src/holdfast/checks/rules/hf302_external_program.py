@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.boundary.hermetic import (
-    SHARED,
     data_sources,
     findings_in_shared,
     findings_outside_repository,
@@ -51,7 +50,4 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=_source,
     plan=_plan,
-    bad='data "external" "version" {\n  program = ["./version.sh"]\n}\n',
-    good='variable "release" {\n  type = string\n}\n',
-    more=SHARED,
 )

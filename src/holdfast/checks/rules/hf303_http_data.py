@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.boundary.hermetic import (
-    SHARED,
     data_sources,
     findings_in_shared,
     findings_outside_repository,
@@ -43,7 +42,4 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=_source,
     plan=_plan,
-    bad='data "http" "addresses" {\n  url = "https://ip-ranges.example.com/ranges.json"\n}\n',
-    good='locals {\n  addresses = ["192.0.2.0/24"]\n}\n',
-    more=SHARED,
 )

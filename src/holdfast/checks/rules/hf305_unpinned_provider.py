@@ -34,10 +34,4 @@ RULE = Rule(
     fix='Set a version with an upper bound in `required_providers`: `version = "~> 5.0"`.',
     severity=Severity.WARNING,
     source=_check,
-    bad='terraform {\n  required_providers {\n    aws = {\n      source  = "hashicorp/aws"\n'
-    '      version = ">= 5.0"\n    }\n  }\n}\n',
-    good='terraform {\n  required_providers {\n    aws = {\n      source  = "hashicorp/aws"\n'
-    '      version = "~> 5.0"\n    }\n  }\n}\n',
-    more="Root modules need an upper bound (`~> 5`, `>= 5.0, < 6.0`, `5.31.0`). A module that others "
-    "call needs a version too, but `>= 5.0` is enough: the root module narrows it.",
 )

@@ -49,9 +49,4 @@ RULE = Rule(
     "-platform=…` for every platform, and commit it.",
     severity=Severity.WARNING,
     source=_check,
-    bad='resource "random_id" "a" {\n  byte_length = 4\n}\n',
-    good='resource "terraform_data" "a" {\n  input = "a"\n}\n',
-    more="The lock file is `.terraform.lock.hcl` in the root module. A root module without providers "
-    "needs none. Providers that only external modules need are not known before `init`; if there are no "
-    "others, the rule reports that it was not evaluated.",
 )

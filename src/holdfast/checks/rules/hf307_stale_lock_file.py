@@ -67,8 +67,4 @@ RULE = Rule(
     fix="Update it with `holdfast plan --lockfile update` or `terraform init -upgrade`, and commit it.",
     severity=Severity.ERROR,
     source=_check,
-    more="The rule compares the lock file of a root module with the requirements of that module and "
-    "every local module it calls: missing providers, and versions outside a constraint. Providers that "
-    "only external modules need are not known before `init`, so extra providers are not reported. "
-    "Terraform rewrites the file including its comments: waive it in `holdfast.yaml`.",
 )

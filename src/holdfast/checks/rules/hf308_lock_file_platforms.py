@@ -57,16 +57,4 @@ RULE = Rule(
     fix="Run `terraform providers lock` with one `-platform=` for every platform, and commit it.",
     severity=Severity.WARNING,
     source=_check,
-    more="""\
-List the platforms in `holdfast.yaml`; without them only providers without any hash are reported:
-
-```yaml
-checks:
-  platforms: [linux_amd64, darwin_arm64]
-```
-
-A lock file does not say which platform a hash belongs to, so the rule counts: as many `h1:` hashes as
-platforms are enough. With `zh:` hashes (the registry's, for all platforms), `init` from the registry works
-everywhere and only a mirror or cache fails: then it is a note. Terraform rewrites the file including its
-comments: waive it in `holdfast.yaml`.""",
 )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.checks.boundary.contracts import SETTINGS, for_contracts
+from holdfast.checks.boundary.contracts import for_contracts
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.contract.comparison import DifferenceKind
 
@@ -12,5 +12,4 @@ RULE = Rule(
     fix="Add it to the outputs of the root module.",
     severity=Severity.ERROR,
     **for_contracts(DifferenceKind.MISSING),
-    more=SETTINGS,
 )

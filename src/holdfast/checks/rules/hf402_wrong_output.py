@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.checks.boundary.contracts import SETTINGS, for_contracts
+from holdfast.checks.boundary.contracts import for_contracts
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.contract.comparison import DifferenceKind
 
@@ -12,5 +12,4 @@ RULE = Rule(
     fix="Give the output a value of the type that the contract requires.",
     severity=Severity.ERROR,
     **for_contracts(DifferenceKind.WRONG),
-    more=SETTINGS,
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.boundary.contracts import SETTINGS, contract_of
+from holdfast.checks.boundary.contracts import contract_of
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Checkout
 from holdfast.config.settings import ContractUse
@@ -46,5 +46,4 @@ RULE = Rule(
     fix="Fix the contract, or the name that refers to it.",
     severity=Severity.ERROR,
     repository=_check,
-    more=SETTINGS,
 )

@@ -62,22 +62,4 @@ RULE = Rule(
     source=_in_code,
     variables=_in_variables,
     extra_files=policy_files,
-    bad=_BAD,
-    good=_BAD.replace('"allow"', '"Allow"'),
-    more="""\
-The rule reads `jsonencode(…)`, heredocs and quoted JSON in policy arguments of AWS resources, in locals and
-in module arguments; `file(…)` and `templatefile(…)`; the data source `aws_iam_policy_document`; and JSON
-files in a module's folder, next to a variables file, or named by one. Policies of other clouds, such
-as Alibaba's, have their own grammar and are ignored.
-
-Each policy is checked against the grammar of its kind: an identity policy names no principal, a trust policy
-no resource, a bucket policy only `s3:` actions. The argument determines the kind; for a file, its name
-(`trust-policy.json`, `key-policy.json`, `bucket-policy.json`), otherwise its content. A managed policy is a
-permissions boundary if it is named so or a `permissions_boundary` refers to it, and nothing attaches it.
-
-The rule evaluates both sides of a conditional, `for` expressions and `dynamic` blocks. Parts that are only
-known at run time are not judged. If such a part could be anything (a variable with actions, principals or
-whole statements), the rule reports that it was only partly evaluated; a resource's ARN is not such a part.
-
-The rule does not check whether an action exists: AWS adds new ones every week.""",
 )

@@ -30,20 +30,4 @@ RULE = Rule(
     fix="Split it, use wildcards or tags, or use managed policies.",
     severity=Severity.ERROR,
     **policy_rule(_judge, Severity.ERROR),
-    more="""\
-| document | maximum characters, without white space |
-|---|---|
-| inline in a user | 2048 |
-| inline in a group | 5120 |
-| inline in a role | 10240 |
-| managed policy | 6144 |
-| trust policy | 2048 (a quota increase allows 8192, so up to that it is a warning) |
-| key policy | 32768 |
-| bucket policy, VPC endpoint | 20480 |
-| queue policy | 8192 |
-| organization policy | 5120 |
-
-AWS limits the total of all inline policies of an identity; the rule checks each document on its own. Unknown
-parts count as empty.
-""",
 )

@@ -41,6 +41,4 @@ RULE = Rule(
     fix='Set `"Version": "2012-10-17"`.',
     severity=Severity.WARNING,
     **policy_rule(_judge, Severity.WARNING),
-    bad=_BAD,
-    good=_BAD.replace("2008-10-17", "2012-10-17"),
 )

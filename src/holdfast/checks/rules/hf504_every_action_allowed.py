@@ -29,22 +29,4 @@ RULE = Rule(
     fix="Allow only the actions that are needed, on the resources they are needed for.",
     severity=Severity.ERROR,
     **policy_rule(_judge, Severity.ERROR),
-    bad="""\
-data "aws_iam_policy_document" "deploy" {
-  statement {
-    actions   = ["*"]
-    resources = ["*"]
-  }
-}
-""",
-    good="""\
-data "aws_iam_policy_document" "deploy" {
-  statement {
-    actions   = ["s3:GetObject", "s3:PutObject"]
-    resources = ["arn:aws:s3:::acme-artifacts/*"]
-  }
-}
-""",
-    more="In a resource policy, which only covers that resource, it is a warning. Organization policies, VPC "
-    "endpoint policies and permissions boundaries only limit what others allow and are not reported.",
 )

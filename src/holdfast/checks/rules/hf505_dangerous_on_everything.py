@@ -75,47 +75,4 @@ RULE = Rule(
     fix="Restrict `Resource` to the roles, keys or secrets that are needed, or add a condition.",
     severity=Severity.ERROR,
     **policy_rule(_judge, Severity.ERROR),
-    bad="""\
-resource "aws_iam_role_policy" "deploy" {
-  role = "deploy"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect   = "Allow"
-      Action   = ["ec2:RunInstances", "iam:PassRole"]
-      Resource = "*"
-    }]
-  })
-}
-""",
-    good="""\
-resource "aws_iam_role_policy" "deploy" {
-  role = "deploy"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [
-      { Effect = "Allow", Action = "ec2:RunInstances", Resource = "*" },
-      { Effect = "Allow", Action = "iam:PassRole", Resource = "arn:aws:iam::111122223333:role/web" },
-    ]
-  })
-}
-""",
-    more="\n".join(
-        (
-            "Errors (also through wildcards):",
-            "",
-            *(f"- `{action}`: {why}" for action, why in ESCALATING.items()),
-            "",
-            "Warnings:",
-            "",
-            *(f"- `{action}`: {why}" for action, why in REVEALING.items()),
-            "",
-            "Every resource means `*`, or all resources of the action's type: `arn:aws:iam::*:role/*`.",
-            "",
-            "A statement with a condition is not reported unless the condition restricts nothing: only",
-            "`aws:SecureTransport` or the region, a value that matches everything, or an operator that is",
-            "true when the key is missing (`…IfExists`, `ForAllValues:`).",
-            "",
-        )
-    ),
 )

@@ -39,6 +39,4 @@ RULE = Rule(
     "`Deny`.",
     severity=Severity.WARNING,
     **policy_rule(_judge, Severity.WARNING),
-    bad=_BAD,
-    good=_BAD.replace("statement {\n", 'statement {\n    effect      = "Deny"\n'),
 )

@@ -34,6 +34,4 @@ RULE = Rule(
     fix="List who is allowed in `Principal`.",
     severity=Severity.ERROR,
     **policy_rule(_judge, Severity.ERROR),
-    bad=_BAD,
-    good=_BAD.replace("not_principals", "principals").replace("guest", "reader"),
 )

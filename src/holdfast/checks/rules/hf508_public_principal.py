@@ -88,12 +88,4 @@ RULE = Rule(
     "`aws:SourceVpce`.",
     severity=Severity.ERROR,
     **policy_rule(_judge, Severity.ERROR),
-    bad=_BAD,
-    good=_BAD.replace(
-        '/*"\n', '/*"\n      Condition = { StringEquals = { "aws:PrincipalOrgID" = "o-a1b2c3d4e5" } }\n'
-    ),
-    more="A condition counts if it identifies the caller or the network, must be true (not `…IfExists`, "
-    "`ForAllValues:` or a `Not` operator) and does not match everything: not `arn:aws:iam::*:role/*`, "
-    "nor half of all addresses. A `Deny` of the same for everyone except callers named in such a "
-    "condition counts too. Waive it for a site that is meant to be public, with the reason.",
 )

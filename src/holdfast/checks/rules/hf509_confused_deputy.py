@@ -94,13 +94,4 @@ RULE = Rule(
     fix="Add a condition on `aws:SourceArn` or `aws:SourceAccount`.",
     severity=Severity.WARNING,
     **policy_rule(_judge, Severity.WARNING),
-    bad=_BAD,
-    good=_BAD.replace(
-        '"*"\n', '"*"\n      Condition = { StringEquals = { "aws:SourceAccount" = "111122223333" } }\n'
-    ),
-    more="In trust policies it is a note, and only for services that set these keys: a role is passed to a "
-    "service with `iam:PassRole`, which needs permissions in the same account. In key policies, conditions "
-    "on `kms:ViaService`, `kms:CallerAccount` and the encryption context count too. A condition counts if it "
-    "names an account, an organization or something inside one: `arn:aws:sns:*:*:*` matches anyone. Load "
-    "balancers may write logs below `AWSLogs/<account id>` without one.",
 )

@@ -64,18 +64,4 @@ RULE = Rule(
     source=_in_code,
     variables=_in_variables,
     extra_files=policy_files,
-    more="""\
-Your accounts are those of the stacks (`account`, the role in `credentials`, a variable `account_id`) and
-those listed in the configuration:
-
-```yaml
-checks:
-  accounts:
-    acme-prod: "111122223333"
-    acme-dev: "444455556666"
-```
-
-Without any known account the rule is skipped. An account with a condition on your organization
-(`aws:PrincipalOrgID`) counts as yours.
-""",
 )

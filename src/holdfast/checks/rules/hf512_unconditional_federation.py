@@ -105,22 +105,4 @@ RULE = Rule(
     fix="Add a condition on its claims: `…:aud` and `…:sub` (OpenID Connect), or `SAML:aud`.",
     severity=Severity.ERROR,
     **policy_rule(_judge, Severity.ERROR),
-    bad=_BAD,
-    good=_BAD.replace(
-        "    }\n  }\n",
-        '    }\n    condition {\n      test     = "StringEquals"\n      variable = "gitlab.com:sub"\n'
-        '      values   = ["project_path:acme/infrastructure:ref_type:branch:ref:main"]\n    }\n  }\n',
-    ),
-    more="""\
-A condition counts if it must be true, identifies the caller, and does not match everything. How narrow it is
-is only checked for GitHub ([HF511](HF511.md)) and these providers:
-
-- GitLab, Terraform Cloud and Buildkite sign tokens for all companies: an audience alone, or a subject that
-  starts with a wildcard (`project_path:*`), restricts nothing.
-- Cognito and Google sign tokens for the applications of all companies: without an audience (or a subject)
-  all of them are allowed.
-- EKS, CircleCI, Bitbucket and a GitHub Enterprise Server sign tokens for one cluster, organization, workspace
-  or server. An audience alone allows all of it, and `system:serviceaccount:*:deploy` allows every namespace:
-  a warning.
-""",
 )

@@ -143,11 +143,4 @@ RULE = Rule(
     stack=_in_stack,
     variables=_in_variables,
     extra_files=policy_files,
-    more="""\
-The stack's account is its `account` if that is a number, otherwise its entry in `checks.accounts`, the
-account of the role in `credentials`, or a variable `account_id`. The partition is that of its region.
-
-Resources of other accounts in `sts:` statements are expected, and so are Lambda layers of accounts outside
-the repository. A principal is only reported if its account belongs to another environment of the
-repository.""",
 )

@@ -50,6 +50,4 @@ RULE = Rule(
     fix="Use the same value in both places, or derive it from the stack only.",
     severity=Severity.WARNING,
     stack=_check,
-    more="Compares the variables `account`, `aws_account`, `account_id`, `aws_account_id`, `region` and "
-    "`aws_region` with the `account` and `region` of the stack in `holdfast.yaml` (usually from its path).",
 )

@@ -39,18 +39,4 @@ RULE = Rule(
     fix="Build the name as `checks.names` in holdfast.yaml requires.",
     severity=Severity.WARNING,
     stack=_check,
-    more="""\
-Nothing is checked unless a convention is configured:
-
-```yaml
-checks:
-  names:
-    aws_s3_bucket: "{company}-{environment}-*"
-    aws_db_*: "{account}-*"
-```
-
-`*` matches anything; `{company}`, `{environment}`, `{account}`, `{region}` and `{stack}` come from the stack.
-If several patterns match a type, the longest one counts. The name is the value of `name`, `bucket`,
-`identifier`, `function_name`, `cluster_identifier`, `family` or `alias`, or the prefix in `name_prefix` or
-`bucket_prefix`. A name that is only known at run time is reported as not evaluated.""",
 )

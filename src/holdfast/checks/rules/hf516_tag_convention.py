@@ -81,18 +81,4 @@ RULE = Rule(
     "`default_tags`.",
     severity=Severity.WARNING,
     stack=_check,
-    more="""\
-Nothing is checked unless a convention is configured:
-
-```yaml
-checks:
-  tags:
-    Owner: "*"
-    Environment: "{environment}"
-```
-
-The placeholders are those of [HF515](HF515.md). The rule checks resources with `tags`, and common AWS types
-that support tags even if the code sets none, together with the provider's `default_tags`. Other resources
-without `tags` are ignored, since their type may not support them. Tags that are only known at run time are
-reported as not evaluated.""",
 )

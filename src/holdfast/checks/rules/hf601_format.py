@@ -58,6 +58,4 @@ RULE = Rule(
     fix="Run `holdfast check --engine --fix`, which writes the same format as `terraform fmt`.",
     severity=Severity.WARNING,
     engine=_check,
-    more="The engine that runs the stack determines the format: `fmt` runs on a copy, and the result is "
-    "compared byte for byte, including line endings. The stack's variables files are checked too.",
 )

@@ -23,6 +23,4 @@ RULE = Rule(
     fix="Fix what Terraform reports.",
     severity=Severity.ERROR,
     engine=_check,
-    more="Terraform validates each root module once, with one of the stacks that use it. Code that no "
-    "stack uses is reported as not evaluated. Warnings of `validate` are warnings here.",
 )

@@ -169,13 +169,4 @@ RULE = Rule(
     severity=Severity.WARNING,
     source=_check,
     plan=_plan,
-    bad='resource "aws_db_instance" "main" {\n  instance_class = "db.t4g.small"\n}\n',
-    good='resource "aws_db_instance" "main" {\n  instance_class      = "db.t4g.small"\n'
-    "  deletion_protection = true\n}\n",
-    more="Applies to stacks in production and to [protected types](../stateful-types.md). A type that "
-    "holds data or keys is a warning, one that others refer to by identity or address is a note. "
-    "If the provider can refuse a deletion, that setting or `prevent_destroy` is required; otherwise a "
-    "final snapshot or a recovery window is enough, and so is a safe default of the provider. A plan "
-    "adds what the code does not show: computed values, and resources of external modules, except for "
-    "their `prevent_destroy`.",
 )

@@ -31,8 +31,4 @@ RULE = Rule(
     fix='Set `required_version = "~> 1.9"`, or what fits, in the `terraform` block.',
     severity=Severity.WARNING,
     source=_check,
-    bad='terraform {\n  backend "s3" {}\n}\n',
-    good='terraform {\n  required_version = "~> 1.9"\n  backend "s3" {}\n}\n',
-    more="Only root modules of stacks are checked. `.terraform-version` and `engine.version` select "
-    "what Holdfast runs; they do not stop anyone else.",
 )

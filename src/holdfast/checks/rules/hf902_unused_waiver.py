@@ -8,5 +8,4 @@ RULE = Rule(
     why="What it waived is fixed. If it stays, it hides the next mistake of the same kind.",
     fix="Remove the waiver.",
     severity=Severity.WARNING,
-    more="Only reported if its rule evaluated everything that the waiver covers.",
 )

@@ -57,6 +57,4 @@ RULE = Rule(
     severity=Severity.ERROR,
     source=_module,
     variables=_variables,
-    bad='resource "aws_s3_bucket" "a" {\n  bucket = \n',
-    good='resource "aws_s3_bucket" "a" {\n  bucket = "a"\n}\n',
 )

@@ -8,5 +8,4 @@ RULE = Rule(
     why="A severity or waiver for it has no effect.",
     fix="`holdfast check --list` shows all rules.",
     severity=Severity.WARNING,
-    more="A removed rule is only a note, which says what to use instead.",
 )

@@ -121,7 +121,7 @@ def _list_rules(invocation: Invocation) -> Exit:
 
 def _explain_rule(invocation: Invocation, id_: str) -> Exit:
     from holdfast.checks.engine import catalogue
-    from holdfast.checks.engine.pages import target_names, waiver_help
+    from holdfast.checks.engine.pages import rule_details, target_names, waiver_help
     from holdfast.config.problems import did_you_mean
 
     rule = catalogue.rule(id_)
@@ -133,15 +133,16 @@ def _explain_rule(invocation: Invocation, id_: str) -> Exit:
     if invocation.as_json:
         invocation.document({"version": 1, "rules": [_rule_document(rule)]})
         return Exit.DONE
+    details = rule_details(rule)
     line = invocation.console.line
     line((f" {rule.id}  {rule.title}", "bold"), f"  ({rule.severity})")
     line(f" Checks {target_names(rule)}.")
     for title, text in (
         ("Why it matters", rule.why),
         ("How to fix it", rule.fix),
-        ("Reported", rule.bad),
-        ("Not reported", rule.good),
-        ("More", rule.more),
+        ("Reported", details.bad),
+        ("Not reported", details.good),
+        ("More", details.more),
         ("Exceptions", waiver_help(rule)),
     ):
         if text:
