@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from holdfast.secrets.entropy import is_secret_name
 from holdfast.secrets.redact import SHORTEST, Redactor
 from holdfast.secrets.redact_document import clean_document
-from holdfast.secrets.redact_stream import StreamRedactor
 
 letters = st.text(alphabet='abAB+/"\\ \n', max_size=8)
 values = st.lists(st.text(alphabet='abAB+/"\\', min_size=SHORTEST, max_size=9), min_size=1, max_size=6)
@@ -86,53 +85,6 @@ def test_base64_hides_wherever_the_value_begins_in_it(
     assert len(cleaned.replace("***", "").strip("<>")) <= len(encoded) - inner
 
 
-@given(values, st.lists(letters, min_size=1, max_size=6), st.data())
-def test_a_stream_hides_however_it_is_cut(secrets: list[str], around: list[str], draw: st.DataObject) -> None:
-    """The pieces together are what the whole text becomes: nothing more, nothing less."""
-    text = "".join(part + draw.draw(st.sampled_from(secrets)) for part in around)
-    redactor = Redactor(secrets)
-    stream = StreamRedactor(redactor)
-    shown = "".join(map(stream.feed, pieces(text, draw))) + stream.close()
-    assert shown == redactor.clean(text)
-
-
-KEY = "PRIVATE " + "KEY"
-LINES = [
-    '  ~ password = "xK9mQ2vL8pW4" -> "yK9mQ2vL8pW5"\n',
-    "url: postgres://app:hunter2@db/x\n",
-    '{"api_key": "xK9mQ2vL8pW4zR7t", "name": "web"}\n',
-    f"-----BEGIN EC {KEY}-----\nMHcCAQEEIDJrT0xq9v3mKx+8Qz1LmNoP\nYzA=\n-----END EC {KEY}-----\n",
-    "gh" + "p_Zx81QmWnErTyUiOpAsDfGhJkLzXcVbNm0246 ",
-    "Authorization: Bearer xK9mQ2vL8pW4zR7t\n",
-    'module.token["a"].aws_instance.web: Creation complete after 3s [id=i-0abc]\n',
-    "hunter-two-and-three\n",
-    "no secrets here, ",
-]  # fmt: skip
-
-
-@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=8), st.data())
-def test_a_stream_hides_by_format_however_it_is_cut(lines: list[str], draw: st.DataObject) -> None:
-    """The other layers see the same text in a stream as in one piece."""
-    text = "".join(lines)
-    redactor = Redactor(["hunter-two-and-three"])
-    stream = StreamRedactor(redactor)
-    shown = "".join(map(stream.feed, pieces(text, draw))) + stream.close()
-    assert shown == redactor.clean(text)
-
-
-def pieces(text: str, draw: st.DataObject) -> list[str]:
-    cuts = sorted(draw.draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    return [text[start:end] for start, end in zip((0, *cuts), (*cuts, len(text)), strict=True)]
-
-
-@given(st.binary(max_size=80), st.integers(1, 7))
-def test_a_stream_of_any_bytes_is_given_out_as_it_came(data: bytes, size: int) -> None:
-    """Nothing is lost, added or changed on the way, be it text or not."""
-    stream = StreamRedactor(Redactor(["hunter2"]))
-    shown = "".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size)) + stream.close()
-    assert shown.encode("utf-8", "surrogateescape") == data
-
-
 @given(values, st.text(alphabet="cdef \n", max_size=50))
 def test_other_text_is_untouched(secrets: list[str], text: str) -> None:
     """What shares nothing with a secret stays as it is."""
@@ -195,12 +147,10 @@ ordinary = st.one_of(
 @given(st.lists(ordinary, max_size=12).map("\n".join))
 @example("secret = aws_secretsmanager_secret.this.arn")
 def test_text_without_secrets_stays_byte_for_byte(text: str) -> None:
-    """Code, plans, addresses, hashes, references: no layer touches them, whole or in a stream."""
+    """Code, plans, addresses, hashes, references: no layer changes them."""
     redactor = Redactor()
     assert redactor.clean(text) == text
     assert redactor.clean_bytes(text.encode()) == text.encode()
-    stream = StreamRedactor(redactor)
-    assert "".join(map(stream.feed, text.splitlines(keepends=True))) + stream.close() == text
 
 
 @given(st.text(max_size=60))

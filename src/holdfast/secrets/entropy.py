@@ -39,10 +39,6 @@ _QUOTED = r"(?P<open>\\*[\"'])(?P<quoted>(?:(?!(?P=open))[^\r\n])*)(?P=open)"
 _BARE = r"(?P<bare>[^\s\"'`\\,;&<>(){}\[\]][^\s\"'`\\,;&<>()]*)"
 _ASSIGNED = re.compile(f"{_SEPARATOR}(?:{_QUOTED}|{_BEFORE_BARE}{_BARE})")
 _CHANGED_TO = re.compile(rf"[ \t]*->[ \t]*{_QUOTED}")
-_OPEN = re.compile(rf"[\w.-]*(?:\\*[\"']?[ \t]*(?:[=:][=>]?[ \t]*(?:\\*(?:[\"'][^\r\n]*)?|{_BARE})?)?)?\Z")
-LONGEST_OPEN = 1024
-"""How far back in a stream a name may wait for the end of its value."""
-
 _SEGMENT = re.compile(r"[A-Za-z0-9!#$%^&*+=~?|<>(){}\[\]]+")
 _SIGNS = re.compile(r"[^A-Za-z0-9]+")
 _WORDLIKE = re.compile(
@@ -134,14 +130,3 @@ def spans(text: str, lowered: str, words: tuple[str, ...], bits: float) -> Itera
                 yield value.span("quoted")
             at = value.end()
             value = _CHANGED_TO.match(text, at)
-
-
-def open_at(text: str, lowered: str, start: int, words: tuple[str, ...]) -> int:
-    """The first position from `start` of a name whose value may continue after the end of the text."""
-    names = names_pattern(words)
-    at = max(start, len(text) - LONGEST_OPEN)
-    while (name := names.search(lowered, at)) is not None:
-        at = name.end()
-        if _OPEN.match(text, at):
-            return name.start()
-    return len(text)

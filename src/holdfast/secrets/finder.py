@@ -17,15 +17,12 @@ _HASHED = 256
 class Finder:
     """Needles are only added, never removed. Thread-safe."""
 
-    __slots__ = ("_all", "_indexes", "_lock", "_prefixes", "longest")
+    __slots__ = ("_all", "_indexes", "_lock")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._all: set[str] = set()
-        self._prefixes: set[str] = set()
-        """Prefixes of one to seven characters, never a whole needle."""
         self._indexes = (_Index(head=_LONG, gram=4, step=5), _Index(head=_SHORT, gram=3, step=3))
-        self.longest = 0
 
     def __len__(self) -> int:
         return len(self._all)
@@ -39,34 +36,12 @@ class Finder:
                 if len(text) < _SHORT:
                     raise ValueError(f"a needle has at least {_SHORT} characters")
                 self._all.add(text)
-                self._prefixes.update(text[:size] for size in range(1, min(len(text), _LONG)))
                 (long if len(text) >= _LONG else short).add(text)
-                self.longest = max(self.longest, len(text))
 
     def spans(self, text: str) -> list[Span]:
         """The longest match at each position, in no order; matches may overlap."""
         with self._lock:
             return [span for index in self._indexes for span in index.spans(text)]
-
-    def is_prefix(self, text: str) -> bool:
-        """Whether a longer needle starts with all of this text."""
-        with self._lock:
-            return text in self._prefixes if len(text) < _LONG else self._indexes[0].is_prefix(text, 0)
-
-    def open_at(self, text: str, start: int = 0) -> int:
-        """The first position from `start` of a needle that the end of the text cuts off."""
-        with self._lock:
-            if not self._all:
-                return len(text)
-            first = max(start, len(text) - self.longest + 1)
-            long = self._indexes[0]
-            for at in long.heads_in(text, first):
-                if long.is_prefix(text, at):
-                    return at
-            for at in range(max(first, len(text) - _LONG + 1), len(text)):
-                if text[at:] in self._prefixes:
-                    return at
-            return len(text)
 
 
 class _Index:
@@ -94,21 +69,6 @@ class _Index:
                 needles = self._heads.get(text[start : start + self._head])
                 if needles is not None and (size := _longest(needles, text, start)):
                     yield start, start + size
-
-    def heads_in(self, text: str, first: int) -> list[int]:
-        """The positions where a needle may start, by its first characters alone."""
-        head, heads = self._head, self._heads
-        return [at for at in range(first, len(text) - head + 1) if text[at : at + head] in heads]
-
-    def is_prefix(self, text: str, at: int) -> bool:
-        rest = text[at:]
-        by_size = self._heads.get(rest[: self._head], {})
-        return any(
-            needle.startswith(rest)
-            for size, needles in by_size.items()
-            if size > len(rest)
-            for needle in needles
-        )
 
 
 def _longest(by_size: dict[int, set[str]], text: str, start: int) -> int:

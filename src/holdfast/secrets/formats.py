@@ -17,8 +17,6 @@ from msgspec import Struct
 from holdfast.secrets.finder import Span
 from holdfast.secrets.trie_regex import any_of
 
-_OPEN = r"[^\s\"']*\Z"
-
 
 class Format(Struct, frozen=True, kw_only=True):
     """One row of the table; the comment there explains the fields."""
@@ -30,8 +28,6 @@ class Format(Struct, frozen=True, kw_only=True):
     example: tuple[str, ...]
     case: str = "exact"
     back: int = 0
-    open: str = _OPEN
-    longest: int = 4096
 
 
 @functools.cache
@@ -56,34 +52,23 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 class FormatTable:
     """Formats, ready for searching."""
 
-    __slots__ = ("_any", "_by_anchor", "_exact", "anchors")
+    __slots__ = ("_any", "_by_anchor", "_exact")
 
     def __init__(self, formats: Iterable[Format]) -> None:
         self._by_anchor = {anchor: row for row in formats for anchor in row.anchors}
-        self.anchors = tuple(self._by_anchor)
         self._exact = any_of(anchor for anchor, row in self._by_anchor.items() if row.case != "any")
         self._any = any_of(anchor for anchor, row in self._by_anchor.items() if row.case == "any")
 
     def spans(self, text: str, lowered: str) -> Iterator[Span]:
         """`lowered` is the text in lower case, character for character."""
-        for at, row in self._anchors_in(text, lowered, 0):
-            match = _compiled(row.pattern).match(text, max(0, at - row.back))
-            if match is not None:
-                yield _secret_span(match)
-
-    def open_at(self, text: str, lowered: str, start: int) -> int:
-        """The first position from `start` of a match that may continue after the text."""
-        for at, row in sorted(self._anchors_in(text, lowered, start), key=lambda anchor: anchor[0]):
-            if len(text) - at <= row.longest and _compiled(row.open).match(text, at):
-                return at
-        return len(text)
-
-    def _anchors_in(self, text: str, lowered: str, start: int) -> Iterator[tuple[int, Format]]:
         for pattern, searched in ((self._exact, text), (self._any, lowered)):
-            at = start
+            at = 0
             while (anchor := pattern.search(searched, at)) is not None:
                 at = anchor.start() + 1
-                yield anchor.start(), self._by_anchor[anchor[0]]
+                row = self._by_anchor[anchor[0]]
+                match = _compiled(row.pattern).match(text, max(0, anchor.start() - row.back))
+                if match is not None:
+                    yield _secret_span(match)
 
 
 def _secret_span(match: re.Match[str]) -> Span:

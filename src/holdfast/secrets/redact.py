@@ -21,7 +21,6 @@ from holdfast.kernel.secret import Secret
 from holdfast.secrets import entropy, formats
 from holdfast.secrets.encodings import SHORTEST, encodings_of
 from holdfast.secrets.finder import Finder, Span, merge_spans
-from holdfast.secrets.trie_regex import prefixes
 
 __all__ = ["MASK", "SHORTEST", "Layer", "RedactionSettings", "Redactor", "layers", "redaction_settings"]
 
@@ -65,37 +64,22 @@ def redaction_settings(off: Iterable[str], words: Iterable[str], bits: float | N
     )
 
 
-class _On(Struct, frozen=True, kw_only=True):
-    """The enabled layers."""
-
-    formats: formats.FormatTable
-    entropy: bool
-    prefixes: frozenset[str]
-    """Of anchors and secret names: a stream that ends in one may continue as a secret."""
-    longest_prefix: int
-
-
 @functools.cache
-def _layers_on(settings: RedactionSettings) -> _On:
-    table = formats.FormatTable(row for row in formats.shipped_formats() if row.id not in settings.off)
-    names = () if ENTROPY in settings.off else (*entropy.WORDS, *settings.words)
-    starts = prefixes(word.lower() for word in (*table.anchors, *names))
-    longest = max(map(len, starts), default=0)
-    return _On(formats=table, entropy=bool(names), prefixes=starts, longest_prefix=longest)
+def _formats_without(off: frozenset[str]) -> formats.FormatTable:
+    return formats.FormatTable(row for row in formats.shipped_formats() if row.id not in off)
 
 
 class Redactor:
     """Values are only added, never removed. Thread-safe."""
 
-    __slots__ = ("_finder", "_on", "_settings", "_values")
+    __slots__ = ("_finder", "_formats", "_settings", "_values")
 
     def __init__(
         self, values: Iterable[str | Secret] = (), settings: RedactionSettings | None = None
     ) -> None:
         self._finder = Finder()
         self._values: set[str] = set()
-        self._settings = settings or RedactionSettings()
-        self._on = _layers_on(self._settings)
+        self.tune(settings or RedactionSettings())
         self.register_all(values)
 
     def __repr__(self) -> str:
@@ -104,7 +88,7 @@ class Redactor:
     def tune(self, settings: RedactionSettings) -> None:
         """Called once the configuration is read; output before that uses the defaults."""
         self._settings = settings
-        self._on = _layers_on(settings)
+        self._formats = _formats_without(settings.off)
 
     def register(self, value: str | Secret) -> None:
         """Mask a value from now on. A short one is masked only in its own field."""
@@ -140,7 +124,7 @@ class Redactor:
     def clean_field(self, name: str, text: str) -> str:
         """For text with a name, such as a value in a document."""
         if (
-            self._on.entropy
+            ENTROPY not in self._settings.off
             and entropy.is_secret_name(name, self._settings.words)
             and entropy.looks_random(text, self._settings.entropy)
         ):
@@ -151,34 +135,13 @@ class Redactor:
         """The positions of secrets, in no order; they may overlap."""
         lowered = lower_case(text)
         yield from self._finder.spans(text)
-        yield from self._on.formats.spans(text, lowered)
-        if self._on.entropy:
+        yield from self._formats.spans(text, lowered)
+        if ENTROPY not in self._settings.off:
             yield from entropy.spans(text, lowered, self._settings.words, self._settings.entropy)
-
-    def open_at(self, text: str, start: int) -> int:
-        """The first position of a secret that may continue after the end of the text."""
-        lowered = lower_case(text)
-        return min(
-            self._finder.open_at(text, start),
-            self._on.formats.open_at(text, lowered, start),
-            entropy.open_at(text, lowered, start, self._settings.words) if self._on.entropy else len(text),
-            self._open_name_at(lowered, start),
-        )
-
-    def all_open(self, text: str) -> bool:
-        """Whether a longer registered value starts with all of this text: faster than `open_at`."""
-        return self._finder.is_prefix(text)
-
-    def _open_name_at(self, lowered: str, start: int) -> int:
-        """The position of an incomplete anchor or secret name."""
-        for at in range(max(start, len(lowered) - self._on.longest_prefix), len(lowered)):
-            if lowered[at:] in self._on.prefixes:
-                return at
-        return len(lowered)
 
     def _secrets_inside(self, text: str) -> Iterator[str]:
         """The password in a connection string, the token in a JSON document."""
-        for start, end in self._on.formats.spans(text, lower_case(text)):
+        for start, end in self._formats.spans(text, lower_case(text)):
             if end - start < len(text):
                 yield text[start:end]
         if text.lstrip()[:1] in {"{", "["}:

@@ -27,8 +27,3 @@ def _branch(words: list[str]) -> str:
     differences = (at for at, (left, right) in enumerate(zip(first, last, strict=False)) if left != right)
     shared = next(differences, min(len(first), len(last)))
     return re.escape(first[:shared]) + _alternatives([word[shared:] for word in words])
-
-
-def prefixes(words: Iterable[str]) -> frozenset[str]:
-    """Every proper prefix of at least one character."""
-    return frozenset(word[:size] for word in words for size in range(1, len(word)))

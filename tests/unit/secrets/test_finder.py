@@ -1,4 +1,4 @@
-"""Many texts are found in one pass: at every place, in full, and where they have only is_prefix."""
+"""Many texts are found in one pass, at every position and in full."""
 
 from __future__ import annotations
 
@@ -18,25 +18,11 @@ def finder() -> Finder:
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("before", range(12))
-def test_a_text_is_found_wherever_it_stands(finder: Finder, text: str, before: int) -> None:
+def test_a_text_is_found_at_every_position(finder: Finder, text: str, before: int) -> None:
     """Whole, and the longest where several begin alike."""
     spans = finder.spans("." * before + text + ".")
     assert max(end - start for start, end in spans if start == before) == len(text)
     assert all(start >= before for start, _ in spans)
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_text_that_has_begun_is_known_at_every_cut(finder: Finder, text: str) -> None:
-    """From its first character to the last but one; what is complete has not is_prefix."""
-    alone = Finder()
-    alone.add([text])
-    for size in range(1, len(text)):
-        assert alone.is_prefix(text[:size])
-        assert alone.open_at(f"..{text[:size]}") == 2
-        assert finder.open_at(f"..{text[:size]}") == 2
-    assert not alone.is_prefix(text)
-    assert alone.open_at(f"..{text}") == len(text) + 2
-    assert alone.open_at(f"..{text[:-1]}", 3) > 2
 
 
 def test_only_what_overlaps_is_one_span() -> None:
@@ -45,7 +31,7 @@ def test_only_what_overlaps_is_one_span() -> None:
 
 
 def test_a_text_too_short_to_be_found_is_refused(finder: Finder) -> None:
-    """Nobody believes that it is hidden."""
+    """An error, so that it is not taken for hidden."""
     with pytest.raises(ValueError, match="at least 5"):
         finder.add(["abcd"])
     assert len(finder) == len(TEXTS)
