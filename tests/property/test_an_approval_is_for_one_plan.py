@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config.guard import Effect
-from holdfast.guard.approvals import missing_approvals, with_approvals
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason
-from holdfast.guard.evaluate import decision_from_reasons
+from holdfast.guard.evaluate import decision_from_reasons, missing_approvals, with_approvals
 from holdfast.store.approvals import Approval, ApprovalKind
 
 CODES = (NOT_UNDERSTOOD, "HF-GUARD-1", "HF-GUARD-3", "HF-GUARD-12", "HF-GUARD-14")

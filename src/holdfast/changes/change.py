@@ -11,9 +11,8 @@ from pathlib import Path
 from msgspec import structs
 
 from holdfast.audit.entry import What
-from holdfast.changes.apply_rules import may_apply, refusal
 from holdfast.changes.dependencies import blocked, needs, the_other_way, with_dependencies
-from holdfast.changes.destroy import require_unneeded
+from holdfast.changes.preconditions import may_apply, refusal, require_unneeded
 from holdfast.config.settings import Owner
 from holdfast.guard.decision import Allow
 from holdfast.hcl.eval.code import LOCK_FILE
@@ -27,7 +26,7 @@ from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import open_workdir, require_homes, state_at_hand
-from holdfast.recovery.explain import explain_unknown_run
+from holdfast.recovery.crash_report import explain_unknown_run
 from holdfast.review.decide import has_change_budget, with_change_budget
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs import audit_trail, lanes

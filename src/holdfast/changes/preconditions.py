@@ -1,15 +1,20 @@
-"""What must hold before a change starts: a durable key, disk space, and bundles of this repository."""
+"""What must hold before a change starts: key, store, disk space, owner, bundles, dependents of a destroy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from holdfast.changes.repository import Repository
+from holdfast.config.settings import Owner
 from holdfast.kernel.errors import Refused, UsageError
+from holdfast.plans.context import Project
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.secrets.keys import is_key_configured
+from holdfast.stacks.order import dependents_of
 from holdfast.stacks.stack import Stack
+from holdfast.states.versions import is_kept
 from holdfast.store.place import folders_of
+from holdfast.store.run_store import RunStore
 from holdfast.system.environment import Environment
 from holdfast.terraform.workdirs.disk import fullest_disk
 from holdfast.terraform.workdirs.disk import require_disk_space as require_free_space
@@ -76,3 +81,61 @@ def stacks_of_bundles(
             )
         pairs.append((stack, bundle))
     return tuple(pairs)
+
+
+def require_unneeded(project: Project, store: RunStore, stacks: Sequence[Stack]) -> None:
+    """A stack that others depend on goes with them or after them. One that holds nothing needs nothing."""
+    chosen = {stack.name for stack in stacks}
+    for stack in stacks:
+        for name in dependents_of(stack.name, project.stacks.values()):
+            if name not in chosen and _holds_something(store, name):
+                raise Refused(
+                    "HF-DEST-1",
+                    f"{stack.name}: {name} depends on it and still has resources",
+                    hint=f"Destroy both: holdfast destroy {name} {stack.name}",
+                )
+
+
+def _holds_something(store: RunStore, name: str) -> bool:
+    """As far as it was seen; a stack that was never seen has nothing that we know of."""
+    seen = store.last_seen(name)
+    return seen is not None and seen.resources != 0
+
+
+def may_apply(project: Project, stacks: Iterable[Stack]) -> tuple[Stack, ...]:
+    """The stacks that need their lane: a stack that is refused anyway does not wait for one."""
+    return tuple(stack for stack in stacks if refusal(project, stack) is None)
+
+
+def refusal(project: Project, stack: Stack) -> Refused | None:
+    """Why a stack is not applied here, whatever its plan says."""
+    try:
+        require_owner(project, stack)
+        require_store_that_lasts(project, stack)
+    except Refused as error:
+        return error
+    return None
+
+
+def require_owner(project: Project, stack: Stack) -> None:
+    """A target that CI owns is validated and planned anywhere, and applied only there."""
+    if stack.target is not None and stack.target.owner is Owner.CI and not project.environment.ci:
+        raise Refused(
+            "HF-OWN-1",
+            f"{stack.name}: target `{stack.target.name}` is applied by CI only",
+            hint="Plan it here, and let CI apply it.",
+        )
+
+
+def require_store_that_lasts(project: Project, stack: Stack) -> None:
+    """The default folder goes with the CI runner: what must be known afterwards cannot be left to it."""
+    kept = is_kept(project, stack)
+    if project.config.store_named or not project.environment.ci or not (stack.production or kept):
+        return
+    why = "its state would be kept in" if kept else "it is production, and its record would be kept in"
+    raise Refused(
+        "HF-STORE-10",
+        f"{stack.name}: {why} {project.config.store}, the default folder, which goes with the CI runner",
+        hint="Name a store that lasts in holdfast.yaml (`store: s3://bucket/prefix`, or a folder that stays) "
+        "and give its key as HOLDFAST_KEY. Planning needs neither.",
+    )

@@ -7,12 +7,12 @@ from functools import partial
 
 from msgspec import structs
 
-from holdfast.changes.apply_rules import require_owner
+from holdfast.changes.preconditions import require_owner
 from holdfast.kernel.errors import Busy, Refused
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
-from holdfast.recovery.explain import explain_unknown_run
+from holdfast.recovery.crash_report import explain_unknown_run
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs import audit_trail, lanes
 from holdfast.runs.executor import RunExecutor

@@ -113,6 +113,6 @@ async def _explained(context: ChangeContext, error: HoldfastError) -> HoldfastEr
 
     if not isinstance(error, UnknownRun):
         return error
-    from holdfast.recovery.explain import explain_unknown_run
+    from holdfast.recovery.crash_report import explain_unknown_run
 
     return await explain_unknown_run(context, error)

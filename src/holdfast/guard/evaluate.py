@@ -13,11 +13,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from holdfast.config.guard import ANY, Effect
-from holdfast.guard import change_rules, deletion_rules, finding_rules, freezes
+from holdfast.guard import change_rules, deletion_rules, freezes
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason
 from holdfast.guard.plan_context import PlanContext, RuleInput
 from holdfast.guard.policy import EVERYWHERE, Policy
 from holdfast.kernel.text import plural
+from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.tables.stateful_types import table_bytes
 
@@ -31,8 +32,8 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (deletion_rules.whole_stack, (10,)),
     (deletion_rules.deletions, (1, 4, 5)),
     (deletion_rules.removed_outputs, (2,)),
-    (finding_rules.policies, (18,)),
-    (finding_rules.findings, (19,)),
+    (change_rules.policies, (18,)),
+    (change_rules.findings, (19,)),
     (change_rules.actions, (8,)),
     (change_rules.provisioners, (9,)),
     (change_rules.partial_plans, (11,)),
@@ -149,4 +150,42 @@ def _over_budget(group: str, members: list[StackDeletions]) -> Reason | None:
         message=f"{plural(deleted, 'resource')} in {where} would be deleted, replaced or forgotten; "
         f"the budget of a change is {deletion_rules.budget_text(budget, prior)}",
         rule="deletion budget of a change",
+    )
+
+
+REJECTED = "HF-GUARD-17"
+
+
+def with_approvals(decision: Decision, approvals: Iterable[Approval], *, now: str) -> Decision:
+    given = tuple(approval for approval in approvals if approval.in_force(now))
+    rejection = next((approval for approval in given if approval.kind is ApprovalKind.REJECTION), None)
+    if rejection is not None:
+        message = f"rejected by {rejection.shown}: {rejection.reason}"
+        reason = Reason(code=REJECTED, message=message, rule="rejection", effect=Effect.DENY)
+        return Deny(reasons=(reason, *decision.reasons))
+    if any(approval.kind is ApprovalKind.OVERRIDE for approval in given):
+        decision = with_override(decision)
+    match decision:
+        case NeedApproval(approvals=needed) if len(_approvers(given, now)) >= needed:
+            return _approved(decision)
+        case Allow() | NeedApproval() | Deny():
+            return decision
+
+
+def missing_approvals(decision: Decision, approvals: Iterable[Approval], *, now: str) -> int:
+    """0 if none is needed, or if more than approvals is missing."""
+    if not isinstance(decision, NeedApproval):
+        return 0
+    return max(0, decision.approvals - len(_approvers(approvals, now)))
+
+
+def _approvers(approvals: Iterable[Approval], now: str) -> set[str]:
+    approved = (approval for approval in approvals if approval.kind is ApprovalKind.APPROVAL)
+    return {approval.by for approval in approved if approval.in_force(now)}
+
+
+def _approved(decision: NeedApproval) -> Decision:
+    return decision_from_reasons(
+        structs.replace(reason, effect=Effect.WARN) if reason.effect is Effect.APPROVE else reason
+        for reason in decision.reasons
     )

@@ -20,7 +20,7 @@ from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
 from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.events import Entered
-from holdfast.plans.orphan_states import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
+from holdfast.plans.state_continuity import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.sources.catalogue import is_local

@@ -1,4 +1,4 @@
-"""What a dead run can leave behind besides resources: orphaned processes, a lock, an unsaved state."""
+"""What a dead run can leave besides resources: orphaned processes, a lock, an unsaved or damaged state."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from enum import StrEnum
 from typing import TypeVar
 
 from holdfast.kernel.errors import Busy
+from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import StateLocked
 from holdfast.plans.stale_locks import taken_by
 from holdfast.plans.terraform import Terraform
+from holdfast.plans.workdir import StackWorkdir
+from holdfast.recovery.crash_report import require_plan_intent, state_before, state_now
 from holdfast.runs.claims import Claim
+from holdfast.states.operations import push_content
 from holdfast.store.journal import Journal
 from holdfast.system import clock, process_table, processes
 from holdfast.system.process_table import Liveness, ProcessId
 from holdfast.terraform.diagnostics import LockInfo
-from holdfast.terraform.statefile.model import State, StateFile
+from holdfast.terraform.statefile.model import State, StateFile, read_state
 
 _FINISH_SECONDS = 10.0
 _LOOK_AGAIN = 0.1
@@ -93,3 +97,36 @@ async def retry_past_stale_lock(
             raise
         await terraform.force_unlock(error.lock.id if error.lock is not None else claim.run)
     return await work()
+
+
+async def restore_state(context: ChangeContext, ready: StackWorkdir, claim: Claim) -> list[str]:
+    """Save an unsaved state; restore a local state that a kill emptied from its backup."""
+    stack, store = ready.stack, context.store
+    notes = []
+    unsaved = store.errored(stack.name)
+    if unsaved is not None:
+        outcome = unsaved_state_outcome(
+            read_state(unsaved), read_state(await state_now(context, ready) or b"")
+        )
+        if outcome is UnsavedStateOutcome.SAVED:
+            await retry_past_stale_lock(
+                Terraform(context, ready), claim, lambda: push_content(context, ready, unsaved, run=claim.run)
+            )
+        if outcome is not UnsavedStateOutcome.KEPT:
+            store.resolve_errored(stack.name)
+        notes.append(f"the unsaved state {outcome.value}")
+    elif ready.home.file is not None and not isinstance(
+        read_state(await state_now(context, ready) or b""), State
+    ):
+        intent = require_plan_intent(claim)
+        before = state_before(context.store, claim, intent)
+        if before is not None:
+            await push_content(context, ready, before, run=claim.run)
+            notes.append("the local state was empty or unreadable: restored its backup from before the run")
+        elif ready.home.file.exists() and intent.serial == 0:
+            # There was no state before: the first write of this run was interrupted.
+            ready.home.file.rename(
+                ready.home.file.with_name(f"{ready.home.file.name}.damaged-{clock.new_id()}")
+            )
+            notes.append("the first state of this stack was incomplete and was set aside")
+    return notes

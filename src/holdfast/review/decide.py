@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator
 
 from holdfast.config.settings import Config
-from holdfast.guard.approvals import REJECTED, missing_approvals, with_approvals
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval
 from holdfast.guard.evaluate import (
+    REJECTED,
     StackDeletions,
     evaluate_change,
     evaluate_plan,
+    missing_approvals,
     stack_deletions,
+    with_approvals,
     with_reasons,
 )
 from holdfast.guard.plan_context import PlanContext, StackFinding

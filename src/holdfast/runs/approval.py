@@ -15,8 +15,8 @@ from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.runs.apply import used
 from holdfast.runs.history import choose_run
+from holdfast.runs.record import register_run_secrets
 from holdfast.runs.run import read_run
-from holdfast.runs.run_secrets import register_run_secrets
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 

@@ -14,8 +14,8 @@ from holdfast.plans.status import Status
 from holdfast.runs.claims import Claim, all_claims, holder_liveness, is_working
 from holdfast.runs.intent import Intent
 from holdfast.runs.outcome import outcome_from_journal
+from holdfast.runs.record import register_run_secrets
 from holdfast.runs.run import Run, read_run, run_from_claim
-from holdfast.runs.run_secrets import register_run_secrets
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
 

@@ -36,7 +36,7 @@ _STATE_ONLY = frozenset({"push", "rollback"})
 
 
 class UnknownRun(UnknownOutcome):
-    """The previous run of a stack was interrupted. `recovery.explain` says what is known of it."""
+    """The previous run of a stack was interrupted. `recovery.crash_report` says what is known of it."""
 
     def __init__(self, stack: Stack, claim: Claim, journal: Journal) -> None:
         super().__init__(

@@ -1,19 +1,23 @@
-"""What a run writes to the run store: its claim with its intent, a backup of the state, its outcome."""
+"""What a run writes to the run store: claim, intent, state backup, secrets of its journal, outcome."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import zipfile
+from collections.abc import Iterable
 
 import msgspec
 
 from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
-from holdfast.plans.context import Identity
+from holdfast.plans.context import ChangeContext, Identity
 from holdfast.plans.plan_file import PlanFile
 from holdfast.runs.claims import Claim
 from holdfast.runs.intent import Intent, PlanIntent, planned_changes
 from holdfast.runs.run import Run, write_run
+from holdfast.secrets.sources.catalogue import is_local
+from holdfast.secrets.stack_secrets import references_of
 from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore
 from holdfast.store.snapshots import StateSnapshot
@@ -21,6 +25,7 @@ from holdfast.system import clock, process_table
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.statefile.model import State, read_state
+from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -105,3 +110,37 @@ def finish_run(store: RunStore, run: Run, backups: BackupSettings) -> None:
     with contextlib.suppress(HoldfastError, OSError):
         # Pruning can wait for the next run; this one is over and recorded.
         prune_states(store, stack, backups)
+
+
+_SECRETS = "secrets"
+
+
+def store_run_secrets(store: RunStore, run: str, values: Iterable[str]) -> None:
+    """Sealed beside the journal, so that whoever reads it later hides what was secret then."""
+    store.runs.write(run, _SECRETS, json.dumps(sorted(set(values)), ensure_ascii=False).encode())
+
+
+def stored_run_secrets(store: RunStore, run: str) -> frozenset[str]:
+    found = store.runs.read(run, _SECRETS)
+    return frozenset(json.loads(found)) if found is not None else frozenset()
+
+
+def register_run_secrets(context: ChangeContext, run: str | None, name: str | None) -> None:
+    """What the run remembered, what its stack's states call sensitive, and its secret references."""
+    if run is not None:
+        context.redactor.register_all(stored_run_secrets(context.store, run))
+    if name is None:
+        return
+    version, backup = context.store.states.current(name), context.store.backups.last(name)
+    for state in (one.state for one in (version, backup) if one is not None):
+        context.redactor.register_all(sensitive_in_state(read_state(state)))
+    stack = context.project.stacks.get(name)
+    # What lies behind a network is not asked for again; what the run itself remembered counts.
+    for reference in references_of(stack) if stack is not None else ():
+        if not is_local(reference):
+            continue
+        try:
+            context.redactor.register(context.secrets.read(reference))
+        except HoldfastError:
+            # It cannot be had here, as above.
+            continue

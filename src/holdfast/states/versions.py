@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.kernel.errors import Failed, HoldfastError, UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext, Project
-from holdfast.runs.run_secrets import register_run_secrets
+from holdfast.runs.record import register_run_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.states import operations
 from holdfast.store.retention import prune_states

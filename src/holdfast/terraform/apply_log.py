@@ -27,7 +27,7 @@ _CRASHED = re.compile(
 )
 
 
-def provider_crashed(diagnostic: Diagnostic) -> bool:
+def is_provider_crash(diagnostic: Diagnostic) -> bool:
     """An error that says that a provider stopped responding, but not what it did."""
     return diagnostic.is_error and _CRASHED.search(f"{diagnostic.summary} {diagnostic.detail}") is not None
 
@@ -136,7 +136,7 @@ class _Parser(Struct, kw_only=True):
         found = event.diagnostic
         if not found.is_error:
             return
-        died = provider_crashed(found)
+        died = is_provider_crash(found)
         if not found.address:
             self.crashed_somewhere = self.crashed_somewhere or died
             return

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import UsageError
-from holdfast.runs.run_secrets import store_run_secrets, stored_run_secrets
+from holdfast.runs.record import store_run_secrets, stored_run_secrets
 from holdfast.secrets.keys import Key
 from holdfast.states.versions import _chosen, _Row
 from holdfast.store.folder_blobs import FolderBlobs

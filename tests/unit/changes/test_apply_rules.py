@@ -10,7 +10,7 @@ from memory_blobs import MemoryBlobs
 from msgspec import structs
 from results_made import stack
 
-from holdfast.changes.apply_rules import may_apply, refusal
+from holdfast.changes.preconditions import may_apply, refusal
 from holdfast.config.settings import Config, Owner, Target
 from holdfast.plans.context import Project
 from holdfast.stacks.stack import Stack

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from holdfast.config.guard import Effect
-from holdfast.guard.approvals import REJECTED, missing_approvals, with_approvals
 from holdfast.guard.decision import (
     NOT_UNDERSTOOD,
     Allow,
@@ -14,7 +13,13 @@ from holdfast.guard.decision import (
     NeedApproval,
     Reason,
 )
-from holdfast.guard.evaluate import decision_from_reasons, with_reasons
+from holdfast.guard.evaluate import (
+    REJECTED,
+    decision_from_reasons,
+    missing_approvals,
+    with_approvals,
+    with_reasons,
+)
 from holdfast.store.approvals import Approval, ApprovalKind
 
 NOW = "2026-01-02"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from guard_made import plan, resource
 
-from holdfast.guard.protected import covering, protecting_tag
+from holdfast.guard.deletion_rules import covering, protecting_tag
 from holdfast.terraform.plan.tags import Tags, tags_before
 from holdfast.terraform.tables.stateful_types import stateful_types
 

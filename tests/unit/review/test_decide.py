@@ -17,9 +17,8 @@ from msgspec import structs
 from results_made import stack
 
 from holdfast.config.guard import Budget, Effect, GuardRules, GuardSettings
-from holdfast.guard.approvals import REJECTED
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Deny, NeedApproval, Reason
-from holdfast.guard.evaluate import decision_from_reasons
+from holdfast.guard.evaluate import REJECTED, decision_from_reasons
 from holdfast.guard.plan_context import StackFinding
 from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.plan_file import PlanFile

@@ -21,8 +21,8 @@ from holdfast.plans.errors import Cancelled
 from holdfast.plans.result import Output, StackResult
 from holdfast.plans.status import Status
 from holdfast.runs.apply import ApplyFailed, apply_plan
+from holdfast.runs.record import stored_run_secrets
 from holdfast.runs.run import new_run
-from holdfast.runs.run_secrets import stored_run_secrets
 from holdfast.store.snapshots import StateSnapshot
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.engine.interface import CommandResult, SupervisorReport

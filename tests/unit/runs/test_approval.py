@@ -20,7 +20,7 @@ from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.status import Status
 from holdfast.runs.approval import RecordedApproval, override_denials, record_approval
-from holdfast.runs.run_secrets import store_run_secrets
+from holdfast.runs.record import store_run_secrets
 from holdfast.store.approvals import Approval, ApprovalKind
 
 DIGEST = "d" * 64

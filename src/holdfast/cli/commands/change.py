@@ -159,7 +159,7 @@ class Change:
 
     def destroy(self, confirmed: frozenset[str]) -> Exit:
         """Destroy the selected stacks. The user types the name of each one that is not confirmed yet."""
-        from holdfast.changes.destroy import require_unneeded
+        from holdfast.changes.preconditions import require_unneeded
 
         self._destroys = self.names
         self._start()

@@ -202,7 +202,7 @@ class _Reconcile:
         return answer.strip().lower() in {"y", "yes"}
 
     def _show(self, proposal: Proposal) -> None:
-        from holdfast.recovery.explain import known, started
+        from holdfast.recovery.crash_report import known, started
 
         console, claim = self._console, proposal.report.claim
         console.say(f" {claim.stack}: the last {claim.intent.operation} was interrupted")

@@ -121,7 +121,7 @@ def unlock(
 ) -> Exit:
     """Force-unlock a stack's state, if you are certain that the lock holder is gone."""
     from holdfast.cli.context import run_on_stack
-    from holdfast.states.force_unlock import unlock as force_unlock
+    from holdfast.states.operations import unlock as force_unlock
 
     if not reason:
         raise UsageError(
