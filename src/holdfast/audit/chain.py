@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from holdfast.kernel.text import json_object
 from holdfast.kernel.values import MaskedStruct
 
 
@@ -63,11 +64,7 @@ def lines_in(content: bytes) -> tuple[bytes, ...]:
 
 def read(line: bytes) -> dict[str, object] | None:
     """None if the line is not a JSON object."""
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
+    return json_object(line) or None
 
 
 def documents_in(pieces: Sequence[Piece]) -> tuple[dict[str, object], ...]:

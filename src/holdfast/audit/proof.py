@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from holdfast.audit.actor import CLAIMS, GITHUB_ACTIONS, Actor
+from holdfast.kernel.text import json_object
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 
@@ -107,7 +107,7 @@ def _request_claims(environment: Environment, issuer: str) -> Claims | Unverifie
         return Unverified(why="the job may not request one (permissions: id-token: write)")
     try:
         joined = f"{url}{'&' if '?' in url else '?'}audience={AUDIENCE}"
-        token = _document(_get(joined, environment, {"Authorization": f"bearer {secret}"})).get("value")
+        token = json_object(_get(joined, environment, {"Authorization": f"bearer {secret}"})).get("value")
         keys = _get(f"{issuer}/.well-known/jwks", environment, {})
     except (HttpError, ValueError) as error:
         return Unverified(why=f"GitHub issued none: {error}")
@@ -128,7 +128,7 @@ def _get(url: str, environment: Environment, headers: Mapping[str, str]) -> byte
 def _key(keys: bytes, wanted: object) -> RSAPublicKey | None:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers  # noqa: PLC0415
 
-    listed = _document(keys).get("keys")
+    listed = json_object(keys).get("keys")
     for entry in listed if isinstance(listed, list) else ():
         if not isinstance(entry, dict) or entry.get("kid") != wanted or entry.get("kty") != "RSA":
             continue
@@ -154,16 +154,7 @@ def _has_valid_signature(key: RSAPublicKey, content: bytes, signature: bytes) ->
 
 
 def _part(text: str) -> dict[str, object] | None:
-    return _document(_decode(text)) or None
-
-
-def _document(data: bytes) -> dict[str, object]:
-    """Empty unless the data is a JSON object."""
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
+    return json_object(_decode(text)) or None
 
 
 def _decode(text: str) -> bytes:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from holdfast.kernel.secret import Secret
+from holdfast.kernel.text import json_object
 from holdfast.notify.actions import same_origin
 from holdfast.notify.comment import Comment
 from holdfast.notify.retry import RetryLimits
@@ -158,8 +159,4 @@ def _message(answer: Response) -> str:
     """GitHub's message for a failed request."""
     if answer.status in _SUCCESS:
         return "done"
-    try:
-        document = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        document = None
-    return str(document.get("message") or "") if isinstance(document, dict) else "no reason given"
+    return str(json_object(answer.body).get("message") or "no reason given")

@@ -13,8 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from holdfast.secrets.finder import Span
-from holdfast.secrets.trie_regex import any_of
+from holdfast.secrets.finder import Span, any_of
 
 BITS = 2.75
 SHORTEST_VALUE = 8

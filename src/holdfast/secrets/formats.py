@@ -14,8 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.secrets.finder import Span
-from holdfast.secrets.trie_regex import any_of
+from holdfast.secrets.finder import Span, any_of
 
 
 class Format(Struct, frozen=True, kw_only=True):

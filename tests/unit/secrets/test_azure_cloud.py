@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.secrets.sources.azure_login import cloud_from
+from holdfast.secrets.sources.azure import cloud_from
 from holdfast.system.environment import Environment
 
 

@@ -23,7 +23,7 @@ def test_each_scheme_has_one_source() -> None:
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.module)
 def test_each_source_can_be_opened(entry: SourceEntry, tmp_path: Path) -> None:
-    """The catalogue names a module that has `open_source`; opening asks nothing."""
+    """The catalogue names its class; opening asks nothing."""
     source = open_source(entry, EMPTY, tmp_path, Timeouts(), identify=False)
     assert isinstance(source.batches, bool)
     assert source.fetch([]) == {}

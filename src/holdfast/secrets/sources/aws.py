@@ -14,7 +14,15 @@ from typing import Any
 from holdfast.config.secret_refs import Locator, SecretRef
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.sources import aws_process, errors
-from holdfast.secrets.sources.interface import Answers, ReadSecret, Timeouts, parse_locator, select_value
+from holdfast.secrets.sources.interface import (
+    Answers,
+    ReadSecret,
+    Source,
+    Timeouts,
+    answers_for,
+    parse_locator,
+    select_value,
+)
 from holdfast.system import aws_programs
 from holdfast.system.environment import Environment
 
@@ -41,34 +49,20 @@ _METHODS = {"env": "keys in the environment", "iam-role": "the role of this mach
 _TIMED_OUT = 124
 
 
-def open_source(environment: Environment, root: Path, timeouts: Timeouts, *, identify: bool) -> AwsSecrets:
-    del root
-    return AwsSecrets(environment, timeouts, identify=identify)
-
-
-class AwsSecrets:
+class AwsSecrets(Source):
     """Keeps nothing between two calls: each starts its own process."""
 
     batches = True
 
-    def __init__(self, environment: Environment, timeouts: Timeouts, *, identify: bool) -> None:
-        self._environment = environment
-        self._timeouts = timeouts
-        self._identify = identify
-
     def fetch(self, refs: Sequence[SecretRef]) -> Answers:
-        answers: dict[SecretRef, ReadSecret | HoldfastError] = {}
-        locators: dict[SecretRef, Locator] = {}
-        for ref in refs:
-            try:
-                locators[ref] = parse_locator(ref)
-            except HoldfastError as error:
-                answers[ref] = error
-        return {**answers, **self._read(locators)} if locators else answers
+        parsed = answers_for(refs, parse_locator)
+        invalid = {ref: error for ref, error in parsed.items() if isinstance(error, HoldfastError)}
+        locators = {ref: locator for ref, locator in parsed.items() if not isinstance(locator, HoldfastError)}
+        return {**invalid, **self._read(locators)} if locators else invalid
 
     def _read(self, locators: Mapping[SecretRef, Locator]) -> Answers:
         result = self._run([_request(ref, locator) for ref, locator in locators.items()])
-        by = _describe_identity(result.get("identity") or {}, self._environment)
+        by = _describe_identity(result.get("identity") or {}, self.environment)
         answers = result.get("answers") or [result.get("failed") or {}] * len(locators)
         return {
             ref: self._interpret(ref, locator, answer, by)
@@ -76,16 +70,16 @@ class AwsSecrets:
         }
 
     def _run(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
-        timeouts = self._timeouts
+        timeouts = self.timeouts
         wanted = {
             "requests": requests,
-            "identify": self._identify,
+            "identify": self.identify,
             "seconds": timeouts.request,
             "tries": timeouts.tries,
         }
         finished = aws_programs.run_program(
             _PROGRAM,
-            self._environment.variables,
+            self.environment.variables,
             folder=Path.cwd(),
             seconds=timeouts.total,
             extra={aws_process.WANTED: json.dumps(wanted)},
@@ -110,7 +104,7 @@ class AwsSecrets:
                 return ReadSecret(select_value(ref, text, locator.field), by)
         except HoldfastError as error:
             return error
-        return _error(ref, answer, by, self._timeouts)
+        return _error(ref, answer, by, self.timeouts)
 
 
 def _request(ref: SecretRef, locator: Locator) -> dict[str, Any]:

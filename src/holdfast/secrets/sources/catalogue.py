@@ -15,16 +15,18 @@ from holdfast.system.environment import Environment
 class SourceEntry(NamedTuple):
     schemes: tuple[str, ...]
     module: str
-    """Imported when a reference first needs it. Its `open_source` takes what `open_source` below takes."""
+    """Imported when a reference first needs it."""
+    name: str
+    """The class, a `Source`."""
     local: bool = False
     """On this machine: quick to read, without a request."""
 
 
 CATALOGUE = (
-    SourceEntry(("env", "file", "dotenv"), "local", local=True),
-    SourceEntry(("aws-sm", "aws-ssm"), "aws"),
-    SourceEntry(("azure-kv",), "azure"),
-    SourceEntry(("vault",), "vault"),
+    SourceEntry(("env", "file", "dotenv"), "local", "LocalSecrets", local=True),
+    SourceEntry(("aws-sm", "aws-ssm"), "aws", "AwsSecrets"),
+    SourceEntry(("azure-kv",), "azure", "KeyVault"),
+    SourceEntry(("vault",), "vault", "Vault"),
 )
 
 
@@ -47,5 +49,5 @@ def open_source(
     entry: SourceEntry, environment: Environment, root: Path, timeouts: Timeouts, *, identify: bool
 ) -> Source:
     module = importlib.import_module(f"holdfast.secrets.sources.{entry.module}")
-    source: Source = module.open_source(environment, root, timeouts, identify=identify)
+    source: Source = getattr(module, entry.name)(environment, root, timeouts, identify=identify)
     return source

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import Failed
@@ -43,7 +41,15 @@ class HttpSession:
         while True:
             left -= 1
             try:
-                response = self._send(method, url, headers, body, seconds)
+                response = http.request(
+                    method,
+                    url,
+                    environment=self.environment,
+                    headers=headers,
+                    body=body,
+                    seconds=max(min(seconds or self._timeouts.request, self._remaining()), 0.1),
+                    ca_file=self._ca_file,
+                )
             except http.HttpError as error:
                 if not left or error.final or self._remaining() <= 0:
                     raise self._error(error) from None
@@ -51,25 +57,6 @@ class HttpSession:
                 if response.status not in _RETRIED or not left or self._remaining() <= 0:
                     return response
             clock.pause(min(self._timeouts.pause * (0.5 + clock.chance()), max(self._remaining(), 0.0)))
-
-    def _send(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str] | None,
-        body: bytes | None,
-        seconds: float | None,
-    ) -> http.Response:
-        limit = min(seconds or self._timeouts.request, self._remaining())
-        return http.request(
-            method,
-            url,
-            environment=self.environment,
-            headers=headers,
-            body=body,
-            seconds=max(limit, 0.1),
-            ca_file=self._ca_file,
-        )
 
     def _remaining(self) -> float:
         return self._started + self._timeouts.total - clock.monotonic()
@@ -80,12 +67,3 @@ class HttpSession:
                 self.ref, place=error.host, seconds=round(clock.monotonic() - self._started, 1)
             )
         return errors.unreachable(self.ref, place=error.host, reason=error.reason)
-
-
-def json_body(response: http.Response) -> dict[str, Any]:
-    """Empty unless the body is a JSON object."""
-    try:
-        body = json.loads(response.body)
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}

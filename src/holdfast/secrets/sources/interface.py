@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 from holdfast.config import secret_refs
 from holdfast.config.secret_refs import Locator, SecretRef
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.sources import errors
+from holdfast.system.environment import Environment
 
+T = TypeVar("T")
 MAX_BYTES = 64 * 1024
 
 
@@ -35,23 +38,34 @@ class Timeouts(NamedTuple):
     pause: float = 0.3
 
 
-class Source(Protocol):
+class Source:
     """Reads references of its schemes for one caller. Many threads use it at once.
 
-    Opened with `identify=True` it reports exactly who reads, even if that takes another request; otherwise it
-    asks only after a refusal.
+    With `identify` it reports exactly who reads, even if that takes another request; otherwise it asks only
+    after a refusal. Relative paths start at `root`.
     """
 
-    batches: bool
+    batches = False
     """Whether it reads many references best in one request."""
+
+    def __init__(self, environment: Environment, root: Path, timeouts: Timeouts, *, identify: bool) -> None:
+        self.environment = environment
+        self.root = root
+        self.timeouts = timeouts
+        self.identify = identify
 
     def fetch(self, refs: Sequence[SecretRef]) -> Answers:
         """One answer for each reference: an unreadable one does not affect the others."""
-        ...
+        return answers_for(refs, self.read)
+
+    def read(self, ref: SecretRef) -> ReadSecret:
+        raise NotImplementedError
 
 
-def fetch_each(refs: Iterable[SecretRef], read: Callable[[SecretRef], ReadSecret]) -> Answers:
-    answers: dict[SecretRef, ReadSecret | HoldfastError] = {}
+def answers_for(
+    refs: Iterable[SecretRef], read: Callable[[SecretRef], T]
+) -> dict[SecretRef, T | HoldfastError]:
+    answers: dict[SecretRef, T | HoldfastError] = {}
     for ref in refs:
         try:
             answers[ref] = read(ref)

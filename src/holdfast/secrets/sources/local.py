@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
-from holdfast.secrets.sources.interface import MAX_BYTES, Answers, ReadSecret, Timeouts, fetch_each
-from holdfast.system.environment import Environment
+from holdfast.secrets.sources.interface import MAX_BYTES, ReadSecret, Source
 
 _ASSIGNMENT = re.compile(
     r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?P<value>.*?)\s*", re.ASCII
@@ -19,24 +17,12 @@ _QUOTED = re.compile(r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)')\s
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
-def open_source(environment: Environment, root: Path, timeouts: Timeouts, *, identify: bool) -> LocalSecrets:
-    del timeouts, identify
-    return LocalSecrets(environment, root)
-
-
-class LocalSecrets:
-    """Relative paths start at `root`. An empty value is an error."""
+class LocalSecrets(Source):
+    """An empty value is an error."""
 
     batches = True
 
-    def __init__(self, environment: Environment, root: Path) -> None:
-        self._environment = environment
-        self._root = root
-
-    def fetch(self, refs: Sequence[SecretRef]) -> Answers:
-        return fetch_each(refs, self._read)
-
-    def _read(self, ref: SecretRef) -> ReadSecret:
+    def read(self, ref: SecretRef) -> ReadSecret:
         match ref.scheme:
             case "env":
                 return ReadSecret(Secret(self._variable(ref)), "the environment of this command")
@@ -46,7 +32,7 @@ class LocalSecrets:
                 return ReadSecret(Secret(self._dotenv(ref)), "this user")
 
     def _variable(self, ref: SecretRef) -> str:
-        value = self._environment.get(ref.locator)
+        value = self.environment.get(ref.locator)
         if value is None:
             raise UsageError(
                 "HF-SEC-2",
@@ -56,7 +42,7 @@ class LocalSecrets:
         return value
 
     def _file(self, ref: SecretRef) -> str:
-        value = _read_text(ref, self._root / ref.locator).removesuffix("\n").removesuffix("\r")
+        value = _read_text(ref, self.root / ref.locator).removesuffix("\n").removesuffix("\r")
         if not value:
             raise UsageError(
                 "HF-SEC-5",
@@ -73,7 +59,7 @@ class LocalSecrets:
                 f"`{ref}` names no variable",
                 hint="Write it as `dotenv:PATH#NAME`, such as dotenv:.env#TOKEN.",
             )
-        value = _assignments(_read_text(ref, self._root / path)).get(name)
+        value = _assignments(_read_text(ref, self.root / path)).get(name)
         if not value:
             raise UsageError(
                 "HF-SEC-8",
