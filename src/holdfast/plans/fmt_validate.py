@@ -232,7 +232,7 @@ async def _validity(terraform: Terraform) -> _Validity:
 
 
 async def _validated(terraform: Terraform) -> Validation:
-    answer = await terraform.read(argv.validate())
+    answer = await terraform.read(argv.VALIDATE)
     _require_end(terraform, answer, "validate")
     return read_validation(answer.out)
 

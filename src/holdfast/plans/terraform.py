@@ -249,7 +249,7 @@ class Terraform:
 
     @retried(Phase.PLAN, "validate")
     async def _validate(self) -> None:
-        answer = await self._run("validate", argv.validate(), providers=self.providers)
+        answer = await self._run("validate", argv.VALIDATE, providers=self.providers)
         if answer.code == 0:
             return
         heard = CommandOutput()
@@ -309,7 +309,7 @@ class Terraform:
 
     @retried(Phase.SHOW, "show")
     async def show(self) -> tuple[Plan, bytes]:
-        answer = await self._run("show", argv.show_plan(), providers=self.providers)
+        answer = await self._run("show", argv.SHOW_PLAN, providers=self.providers)
         if answer.code != 0:
             raise command_error(self.workdir, "show", answer, CommandOutput())
         return read_plan(answer.out), answer.out
@@ -327,14 +327,14 @@ class Terraform:
         )
 
     async def outputs(self) -> bytes:
-        answer = await self._run("output", argv.output())
+        answer = await self._run("output", argv.OUTPUT)
         if answer.code != 0:
             raise command_error(self.workdir, "output", answer, CommandOutput())
         return answer.out
 
     @retried(Phase.PLAN, "state pull")
     async def state_pull(self, *, cancel_level: int = 1) -> bytes:
-        answer = await self._run("state", argv.state_pull(), cancel_level=cancel_level)
+        answer = await self._run("state", argv.STATE_PULL, cancel_level=cancel_level)
         if answer.code != 0:
             raise command_error(self.workdir, "state", answer, CommandOutput())
         return b"" if is_blank_state(answer.out) else answer.out

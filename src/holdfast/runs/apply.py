@@ -35,7 +35,7 @@ from holdfast.runs.run import Run
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system.files import file_error
-from holdfast.terraform import events
+from holdfast.terraform import stream
 from holdfast.terraform.apply_log import is_provider_crash
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.diagnostics import Diagnostic
@@ -139,8 +139,8 @@ async def _apply_marked(
         planned,
         status=Status.APPLIED,
         outputs={
-            one.name: Output(value=None if one.sensitive else one.value, sensitive=one.sensitive)
-            for one in heard.outputs
+            name: Output(value=output.value, sensitive=output.sensitive)
+            for name, output in heard.outputs.items()
         },
         notes=(*planned.notes, *notes),
     )
@@ -284,21 +284,21 @@ class ApplyWatch:
             if change.kind not in {ChangeKind.NO_OP, ChangeKind.FORGET}
         )
 
-    def event(self, event: events.Event) -> None:
+    def event(self, event: stream.Event) -> None:
         match event:
-            case events.ApplyStart():
+            case stream.ApplyStart():
                 self._unfinished[event.address] = event.action
                 self._tell(event, event.action, done=False)
-            case events.ApplyProgress():
+            case stream.ApplyProgress():
                 self._tell(event, event.action, done=False, seconds=event.elapsed)
-            case events.ApplyComplete():
+            case stream.ApplyComplete():
                 self.finished += 1
                 self._unfinished.pop(event.address, None)
                 self._done.add(event.address)
                 self._tell(event, event.action, done=True, seconds=event.elapsed)
-            case events.Step(stage=events.Stage.ERRORED):
+            case stream.Step(failed=True):
                 self._steps_failed = True
-            case events.ApplyErrored():
+            case stream.ApplyErrored():
                 self._unfinished[event.address] = event.action
                 self._errored.add(event.address)
                 self._tell(event, event.action, done=True, failed=True, seconds=event.elapsed)
@@ -327,7 +327,7 @@ class ApplyWatch:
 
     def _tell(
         self,
-        event: events.ResourceEvent,
+        event: stream.ApplyEvent,
         action: str,
         *,
         done: bool,

@@ -13,9 +13,8 @@ from enum import StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.terraform import events
+from holdfast.terraform import stream
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.stream import read_line
 
 DELETE = "delete"
 UPDATE = "update"
@@ -86,7 +85,7 @@ class _Parser(Struct, kw_only=True):
     crashed_somewhere: bool = False
     """A provider stopped responding, and the engine did not say for which address."""
 
-    def apply(self, event: events.ApplyEvent) -> None:
+    def apply(self, event: stream.ApplyEvent) -> None:
         of_address = self.operations.setdefault(event.address, [])
         opened = [
             place
@@ -96,21 +95,21 @@ class _Parser(Struct, kw_only=True):
             and _fits(operation, event)
         ]
         match event:
-            case events.ApplyStart():
+            case stream.ApplyStart():
                 of_address.append(_started(event))
-            case events.ApplyComplete() | events.ApplyErrored():
+            case stream.ApplyComplete() | stream.ApplyErrored():
                 self._end(event, of_address, opened)
             case _ if not opened:
                 of_address.append(_started(event))
             case _:
                 pass
 
-    def _end(self, event: events.ApplyEvent, of_address: list[Operation], opened: list[int]) -> None:
+    def _end(self, event: stream.ApplyEvent, of_address: list[Operation], opened: list[int]) -> None:
         """The end of a deletion names no resource. If several are open, they are complete once all are."""
         if not opened:
             of_address.append(replace(_started(event), began=None))
             opened = [len(of_address) - 1]
-        complete = isinstance(event, events.ApplyComplete)
+        complete = isinstance(event, stream.ApplyComplete)
         if len(opened) > 1:
             self.endings[event.address] = self.endings.get(event.address, 0) + complete
             if self.endings[event.address] < len(opened):
@@ -132,17 +131,17 @@ class _Parser(Struct, kw_only=True):
         ):
             self.provisioned.add(address)
 
-    def diagnostic(self, event: events.DiagnosticEvent) -> None:
-        found = event.diagnostic
-        if not found.is_error:
+    def diagnostic(self, event: stream.DiagnosticEvent) -> None:
+        diagnostic = event.diagnostic
+        if not diagnostic.is_error:
             return
-        died = is_provider_crash(found)
-        if not found.address:
-            self.crashed_somewhere = self.crashed_somewhere or died
+        crashed = is_provider_crash(diagnostic)
+        if not diagnostic.address:
+            self.crashed_somewhere = self.crashed_somewhere or crashed
             return
-        self.failures.setdefault(found.address, found.summary)
-        if died:
-            self.died.add(found.address)
+        self.failures.setdefault(diagnostic.address, diagnostic.summary)
+        if crashed:
+            self.died.add(diagnostic.address)
 
     def all_crashed(self) -> frozenset[str]:
         """An error without an address may belong to any address that failed."""
@@ -163,23 +162,23 @@ def parse_apply_log(lines: Iterable[bytes]) -> ApplyLog:
     for line in lines:
         if not line.strip():
             continue
-        event = read_line(line)
-        cut = isinstance(event, events.UnparsedLine) and line.lstrip().startswith(b"{")
+        event = stream.read_line(line)
+        cut = isinstance(event, stream.UnparsedLine) and line.lstrip().startswith(b"{")
         match event:
-            case events.ApplyEvent():
+            case stream.ApplyEvent():
                 parser.apply(event)
-            case events.Step(what="provisioner"):
+            case stream.Step(what="provision"):
                 parser.provisioner_started(event.address)
-            case events.DiagnosticEvent():
+            case stream.DiagnosticEvent():
                 parser.diagnostic(event)
                 ended = ended or event.diagnostic.is_error
-            case events.ChangeSummary():
+            case stream.ChangeSummary():
                 ended = ended or event.operation in {"apply", "destroy"}
             case _:
                 pass
-        last = (event.at if isinstance(event, events.StreamEvent) else None) or last
+        last = (event.at if isinstance(event, stream.StreamEvent) else None) or last
     return ApplyLog(
-        operations={address: tuple(found) for address, found in parser.operations.items()},
+        operations={address: tuple(operations) for address, operations in parser.operations.items()},
         provisioned=frozenset(parser.provisioned),
         failures=parser.failures,
         died=parser.all_crashed(),
@@ -189,17 +188,17 @@ def parse_apply_log(lines: Iterable[bytes]) -> ApplyLog:
     )
 
 
-def _started(event: events.ApplyEvent) -> Operation:
+def _started(event: stream.ApplyEvent) -> Operation:
     return Operation(action=event.action, end=OperationStatus.OPEN, began=event.at, label=_label(event))
 
 
-def _label(event: events.ResourceEvent) -> Label | None:
+def _label(event: stream.ApplyEvent) -> Label | None:
     if not event.id_key or not event.id_value:
         return None
     return Label(key=event.id_key, value=event.id_value)
 
 
-def _fits(operation: Operation, event: events.ApplyEvent) -> bool:
+def _fits(operation: Operation, event: stream.ApplyEvent) -> bool:
     """Several instances of one address can be deleted at once: if both have labels, these must be equal."""
     label = _label(event)
     return operation.action != DELETE or None in (operation.label, label) or operation.label == label

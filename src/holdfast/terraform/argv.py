@@ -14,6 +14,12 @@ UNSAVED_FILE = "errored.tfstate"
 
 Argv = tuple[str, ...]
 
+VALIDATE: Argv = ("validate", "-json", "-no-color")
+SHOW_PLAN: Argv = ("show", "-json", "-no-color", PLAN_FILE)
+OUTPUT: Argv = ("output", "-json", "-no-color")
+STATE_PULL: Argv = ("state", "pull")
+VERSION: Argv = ("version", "-json")
+
 
 class PlanOptions(NamedTuple):
     """The user's options for a plan."""
@@ -46,10 +52,6 @@ def select_workspace(name: str) -> Argv:
     return ("workspace", "select", "-or-create=true", name)
 
 
-def validate() -> Argv:
-    return ("validate", "-json", "-no-color")
-
-
 def plan(
     options: PlanOptions,
     *,
@@ -70,10 +72,6 @@ def plan(
     return tuple(argv)
 
 
-def show_plan() -> Argv:
-    return ("show", "-json", "-no-color", PLAN_FILE)
-
-
 def _lock_timeout(seconds: float) -> list[str]:
     return [f"-lock-timeout={seconds:.0f}s"] if seconds > 0 else []
 
@@ -91,10 +89,6 @@ def apply(*, variables_files: tuple[str, ...] = (), lock_seconds: float = 0.0) -
     )
 
 
-def output() -> Argv:
-    return ("output", "-json", "-no-color")
-
-
 _WITH_SUBCOMMAND = frozenset({"state", "workspace"})
 _TAKES_VARIABLES = frozenset({"init", "validate", "show", "apply", "output", *_WITH_SUBCOMMAND})
 
@@ -107,17 +101,9 @@ def with_variables(argv: Argv, variables_files: tuple[str, ...]) -> Argv:
     return (*argv[:at], *(f"-var-file={file}" for file in variables_files), *argv[at:])
 
 
-def state_pull() -> Argv:
-    return ("state", "pull")
-
-
 def state_push(file: str) -> Argv:
     return ("state", "push", file)
 
 
 def force_unlock(lock: str) -> Argv:
     return ("force-unlock", "-force", lock)
-
-
-def version() -> Argv:
-    return ("version", "-json")

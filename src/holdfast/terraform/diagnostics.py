@@ -1,6 +1,4 @@
-"""Terraform's diagnostics, in the `-json` stream and in `validate -json`, and the lock holder in their
-text.
-"""
+"""Terraform's diagnostics, in the `-json` stream and in `validate -json`, and the lock holder in them."""
 
 from __future__ import annotations
 
@@ -58,22 +56,14 @@ class Validation(Struct, frozen=True, kw_only=True):
     """The result of `validate`. A valid configuration can still have warnings."""
 
     valid: bool
-    diagnostics: tuple[Diagnostic, ...]
-
-
-class _Validation(Struct, frozen=True):
-    valid: bool
     format_version: str = "0.1"
-    diagnostics: tuple[Diagnostic, ...] | None = None
-
-
-_VALIDATION = msgspec.json.Decoder(_Validation)
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def read_validation(data: bytes) -> Validation:
     """Read the document that `validate -json` prints."""
     try:
-        document = _VALIDATION.decode(data)
+        document = msgspec.json.decode(data, type=Validation)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EngineError(
             "HF-PLAN-3",
@@ -87,7 +77,7 @@ def read_validation(data: bytes) -> Validation:
             " which this version of Holdfast does not support",
             hint=f"Supported: {', '.join(_VALIDATE_FORMATS)}. Upgrade Holdfast.",
         )
-    return Validation(valid=document.valid, diagnostics=document.diagnostics or ())
+    return document
 
 
 class LockInfo(Struct, frozen=True, kw_only=True):

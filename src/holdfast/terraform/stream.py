@@ -1,20 +1,94 @@
 """The `-json` stream of Terraform and OpenTofu: one line in, one event out, whatever the line is.
 
 No line may stop the reader of a running apply. A line that is not JSON is an `UnparsedLine`, an unknown
-one an `UnknownEvent`; both keep the text.
+one an `UnknownEvent`. Values may contain secrets: they are redacted before they are shown, and no repr shows
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, TypeVar
+import re
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from holdfast.terraform import events
+from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.events import Event, Stage
+
+
+class StreamEvent(MaskedStruct, frozen=True, kw_only=True):
+    at: str | None = None
+    """Terraform's time (RFC 3339), if given."""
+
+
+class ApplyEvent(StreamEvent, frozen=True, kw_only=True):
+    address: str
+    action: str
+    id_key: str | None = None
+    id_value: str | None = None
+    elapsed: float = 0.0
+    """Seconds."""
+
+
+class ApplyStart(ApplyEvent, frozen=True, kw_only=True):
+    pass
+
+
+class ApplyProgress(ApplyEvent, frozen=True, kw_only=True):
+    """Sent every ten seconds while a resource is in progress."""
+
+
+class ApplyComplete(ApplyEvent, frozen=True, kw_only=True):
+    """With the id of the resource, which must survive a crash."""
+
+
+class ApplyErrored(ApplyEvent, frozen=True, kw_only=True):
+    """Only that it failed; the reason follows as a `DiagnosticEvent` at the end of the operation."""
+
+
+class Step(StreamEvent, frozen=True, kw_only=True):
+    """A provisioner, an ephemeral resource or a provider action in progress."""
+
+    what: str
+    """`provision`, `ephemeral` or `action`."""
+    failed: bool
+    address: str
+
+
+class ChangeSummary(StreamEvent, frozen=True, kw_only=True):
+    operation: str
+    """`plan`, `apply` or `destroy`."""
+
+
+class Output(MaskedStruct, frozen=True, kw_only=True):
+    sensitive: bool = False
+    action: str | None = None
+    value: Any = None
+    """None where it is sensitive or not yet known."""
+
+
+class Outputs(StreamEvent, frozen=True, kw_only=True):
+    outputs: dict[str, Output]
+
+
+class DiagnosticEvent(StreamEvent, frozen=True, kw_only=True):
+    diagnostic: Diagnostic
+
+
+class UnknownEvent(StreamEvent, frozen=True, kw_only=True):
+    """A line that Holdfast does not use: another type, or an unknown shape. The journal has it."""
+
+    type: str
+
+
+class UnparsedLine(MaskedStruct, frozen=True, kw_only=True):
+    """Not a line of the stream: output of a provider, a wrapper or a crash."""
+
+    text: str
+
+
+Event = StreamEvent | UnparsedLine
 
 
 class _Resource(msgspec.Struct, frozen=True):
@@ -34,93 +108,74 @@ class _Changes(msgspec.Struct, frozen=True):
     operation: str = ""
 
 
-class _Output(msgspec.Struct, frozen=True):
-    sensitive: bool = False
-    action: str | None = None
-    value: Any = msgspec.UNSET
-
-
 class _Head(msgspec.Struct, frozen=True):
     type: str = ""
     message: str = msgspec.field(name="@message", default="")
+    """Read only so that a line with broken bytes in it is an `UnparsedLine`."""
     at: str | None = msgspec.field(name="@timestamp", default=None)
 
 
 class _Line(_Head, frozen=True):
     changes: _Changes | None = None
     hook: _Hook | None = None
-    outputs: dict[str, _Output] | None = None
+    outputs: dict[str, Output] | None = None
     diagnostic: Diagnostic | None = None
 
 
-IGNORED = frozenset(
-    {
-        "version",
-        "planned_change",
-        "resource_drift",
-        "refresh_start",
-        "refresh_complete",
-        "planned_action_invocation",
-        "log",
-    }
-)
-"""Known types of lines that Holdfast does not use. The journal has them."""
-_Part = TypeVar("_Part")
-_Read = tuple[type[events.StreamEvent], dict[str, Any]]
-"""The type of an event, and its fields beside message and time."""
 _HEAD = msgspec.json.Decoder(_Head)
 _LINE = msgspec.json.Decoder(_Line)
-
-
-class _IncompleteError(Exception):
-    """A known type of line without its main part."""
+_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_APPLY: dict[str, type[ApplyEvent]] = {
+    "apply_start": ApplyStart,
+    "apply_progress": ApplyProgress,
+    "apply_complete": ApplyComplete,
+    "apply_errored": ApplyErrored,
+}
+_STEP = re.compile(r"(provision|ephemeral|action)(?:_op|_action)?_(start|started|progress|complete|errored)")
+"""Terraform writes ephemeral_op_start, OpenTofu ephemeral_action_started."""
 
 
 def read_line(line: bytes | str) -> Event:
     """Never raises: every line is an event."""
     data = line.encode("utf-8", "replace") if isinstance(line, str) else line
     try:
-        head = _HEAD.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return events.UnparsedLine(text=data.decode("utf-8", "replace").rstrip("\r\n"))
+        parsed = _LINE.decode(data)
+        return _event(parsed) or UnknownEvent(type=parsed.type, at=parsed.at)
+    except _ERRORS:
+        pass
     try:
-        event, fields = _READERS.get(head.type, _other)(_LINE.decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _IncompleteError):
-        event, fields = events.UnknownEvent, {"type": head.type}
-    return event(**fields, message=head.message, at=head.at)
+        head = _HEAD.decode(data)
+        return UnknownEvent(type=head.type, at=head.at)
+    except _ERRORS:
+        return UnparsedLine(text=data.decode("utf-8", "replace").rstrip("\r\n"))
 
 
-def _require(part: _Part | None) -> _Part:
-    if part is None:
-        raise _IncompleteError
-    return part
-
-
-def _on_resource(hook: _Hook) -> dict[str, Any]:
-    return {"address": _require(hook.resource).addr, "id_key": hook.id_key, "id_value": hook.id_value}
-
-
-_APPLY: dict[str, type[events.ApplyEvent]] = {
-    "apply_start": events.ApplyStart,
-    "apply_progress": events.ApplyProgress,
-    "apply_complete": events.ApplyComplete,
-    "apply_errored": events.ApplyErrored,
-}
-
-
-def _apply(line: _Line) -> _Read:
-    hook = _require(line.hook)
-    action = hook.action if isinstance(hook.action, str) else ""
-    return _APPLY[line.type], {**_on_resource(hook), "action": action, "elapsed": hook.elapsed_seconds}
-
-
-def _step(what: str, stage: Stage) -> Callable[[_Line], _Read]:
-    def read(line: _Line) -> _Read:
-        hook = _require(line.hook)
+def _event(line: _Line) -> Event | None:
+    """None for a type that Holdfast does not use, and for a known one without its main part."""
+    hook, at = line.hook, line.at
+    if line.type in _APPLY and hook is not None and hook.resource is not None:
+        return _APPLY[line.type](
+            address=hook.resource.addr,
+            action=hook.action if isinstance(hook.action, str) else "",
+            id_key=hook.id_key,
+            id_value=hook.id_value,
+            elapsed=hook.elapsed_seconds,
+            at=at,
+        )
+    if line.type == "change_summary" and line.changes is not None:
+        return ChangeSummary(operation=line.changes.operation, at=at)
+    if line.type == "outputs" and line.outputs is not None:
+        return Outputs(outputs={name: _shown(output) for name, output in line.outputs.items()}, at=at)
+    if line.type == "diagnostic" and line.diagnostic is not None:
+        return DiagnosticEvent(diagnostic=line.diagnostic, at=at)
+    if hook is not None and (step := _STEP.fullmatch(line.type)):
         address = hook.resource.addr if hook.resource is not None else _action_address(hook.action)
-        return events.Step, {"what": what, "stage": stage, "address": address}
+        return Step(what=step[1], failed=step[2] == "errored", address=address, at=at)
+    return None
 
-    return read
+
+def _shown(output: Output) -> Output:
+    return Output(sensitive=True, action=output.action) if output.sensitive else output
 
 
 def _action_address(action: Any) -> str:
@@ -128,76 +183,22 @@ def _action_address(action: Any) -> str:
     return address if isinstance(address, str) else ""
 
 
-def _summary(line: _Line) -> _Read:
-    return events.ChangeSummary, msgspec.structs.asdict(_require(line.changes))
-
-
-def _outputs(line: _Line) -> _Read:
-    outputs = tuple(
-        events.Output(
-            name=name,
-            sensitive=output.sensitive,
-            action=output.action,
-            has_value=output.value is not msgspec.UNSET,
-            value=None if output.sensitive or output.value is msgspec.UNSET else output.value,
-        )
-        for name, output in _require(line.outputs).items()
-    )
-    return events.Outputs, {"outputs": outputs}
-
-
-def _diagnosed(line: _Line) -> _Read:
-    return events.DiagnosticEvent, {"diagnostic": _require(line.diagnostic)}
-
-
-def _other(line: _Line) -> _Read:
-    return events.UnknownEvent, {"type": line.type}
-
-
-# Terraform writes ephemeral_op_start, OpenTofu ephemeral_action_started.
-_STEPS = {
-    f"{prefix}_{word}": _step(what, stage)
-    for what, prefix in (
-        ("provisioner", "provision"),
-        ("ephemeral", "ephemeral_op"),
-        ("ephemeral", "ephemeral_action"),
-        ("action", "action"),
-    )
-    for word, stage in (
-        ("start", Stage.STARTED),
-        ("started", Stage.STARTED),
-        ("progress", Stage.PROGRESS),
-        ("complete", Stage.COMPLETE),
-        ("errored", Stage.ERRORED),
-    )
-}
-_READERS: Mapping[str, Callable[[_Line], _Read]] = MappingProxyType(
-    {
-        **dict.fromkeys(_APPLY, _apply),
-        "change_summary": _summary,
-        "outputs": _outputs,
-        "diagnostic": _diagnosed,
-        **_STEPS,
-    }
-)
-
-
 class CommandOutput(msgspec.Struct):
     """What the stream of one command contained so far."""
 
     diagnostics: list[Diagnostic] = msgspec.field(default_factory=list)
     noise: list[str] = msgspec.field(default_factory=list)
-    outputs: tuple[events.Output, ...] = ()
-    on_event: Callable[[events.Event], None] | None = None
+    outputs: dict[str, Output] = msgspec.field(default_factory=dict)
+    on_event: Callable[[Event], None] | None = None
 
     def line(self, line: bytes) -> None:
         event = read_line(line)
         match event:
-            case events.DiagnosticEvent(diagnostic=found):
-                self.diagnostics.append(found)
-            case events.Outputs(outputs=outputs):
+            case DiagnosticEvent(diagnostic=diagnostic):
+                self.diagnostics.append(diagnostic)
+            case Outputs(outputs=outputs):
                 self.outputs = outputs
-            case events.UnparsedLine(text=text):
+            case UnparsedLine(text=text):
                 self.noise.append(text)
             case _:
                 pass

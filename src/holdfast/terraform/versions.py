@@ -6,8 +6,9 @@ selects an engine by the rule by which Terraform itself would refuse it.
 
 from __future__ import annotations
 
+import operator as operators
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -106,23 +107,28 @@ class Operator(StrEnum):
     PESSIMISTIC = "~>"
 
 
+_COMPARE: Mapping[Operator, Callable[[Version, Version], bool]] = {
+    Operator.EQUAL: operators.eq,
+    Operator.NOT_EQUAL: operators.ne,
+    Operator.GREATER: operators.gt,
+    Operator.AT_LEAST: operators.ge,
+    Operator.LESS: operators.lt,
+    Operator.AT_MOST: operators.le,
+    Operator.PESSIMISTIC: lambda version, least: (
+        version >= least and version.numbers[: least.written - 1] == least.numbers[: least.written - 1]
+    ),
+}
+
+
 class Term(Struct, frozen=True, kw_only=True):
     """One comparison of a constraint."""
 
     operator: Operator
     version: Version
 
-    def __str__(self) -> str:
-        return f"{self.operator} {self.version}"
-
     def allows(self, version: Version) -> bool:
-        match self.operator:
-            case Operator.EQUAL:
-                return version == self.version
-            case Operator.NOT_EQUAL:
-                return version != self.version
-            case _:
-                return self._prerelease_fits(version) and self._in_range(version)
+        exact = self.operator in (Operator.EQUAL, Operator.NOT_EQUAL)
+        return (exact or self._prerelease_fits(version)) and _COMPARE[self.operator](version, self.version)
 
     def _prerelease_fits(self, version: Version) -> bool:
         """A pre-release fits only a constraint that names a pre-release of the same version."""
@@ -130,42 +136,15 @@ class Term(Struct, frozen=True, kw_only=True):
             return bool(self.version.prerelease) and version.base == self.version.base
         return not (self.version.prerelease and self.operator is Operator.PESSIMISTIC)
 
-    def _in_range(self, version: Version) -> bool:
-        match self.operator:
-            case Operator.GREATER:
-                return version > self.version
-            case Operator.AT_LEAST:
-                return version >= self.version
-            case Operator.LESS:
-                return version < self.version
-            case Operator.AT_MOST:
-                return version <= self.version
-            case _:
-                fixed = self.version.written - 1
-                return version >= self.version and version.numbers[:fixed] == self.version.numbers[:fixed]
-
 
 class Constraint(Struct, frozen=True, kw_only=True):
     """Comparisons that must all hold."""
 
     terms: tuple[Term, ...]
-    text: str
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constraint) and other.terms == self.terms
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self.terms)
 
     @classmethod
     def parse(cls, text: str) -> Constraint:
-        return cls(terms=tuple(_term(part, text) for part in text.split(",")), text=text.strip())
-
-    def __str__(self) -> str:
-        return self.text
+        return cls(terms=tuple(_term(part, text) for part in text.split(",")))
 
     def allows(self, version: Version) -> bool:
         return all(term.allows(version) for term in self.terms)

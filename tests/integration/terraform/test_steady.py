@@ -58,7 +58,7 @@ def test_three_hundred_cycles_leave_nothing_behind(workplace: Path, tmp_path: Pa
 
         async def cycle() -> tuple[int, int, int]:
             await run("plan", argv.plan(PlanOptions(), variables_files=()))
-            await run("show", argv.show_plan())
+            await run("show", argv.SHOW_PLAN)
             await run("apply", argv.apply())
             (process,) = engine._idle.values()
             return process.memory, process.files, open_files()
@@ -82,7 +82,7 @@ def test_a_change_with_many_stacks_starts_processes_ahead(workplace: Path, tmp_p
     assert library is not None
     command = Command(
         phase="version",
-        argv=argv.version(),
+        argv=argv.VERSION,
         folder=tmp_path,
         environment={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
     )

@@ -83,13 +83,13 @@ def test_apply_gives_variables_files_before_the_plan() -> None:
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        (argv.validate(), ("validate", "-json", "-no-color")),
-        (argv.show_plan(), ("show", "-json", "-no-color", "holdfast.tfplan")),
-        (argv.output(), ("output", "-json", "-no-color")),
-        (argv.state_pull(), ("state", "pull")),
+        (argv.VALIDATE, ("validate", "-json", "-no-color")),
+        (argv.SHOW_PLAN, ("show", "-json", "-no-color", "holdfast.tfplan")),
+        (argv.OUTPUT, ("output", "-json", "-no-color")),
+        (argv.STATE_PULL, ("state", "pull")),
         (argv.state_push("/a b/state"), ("state", "push", "/a b/state")),
         (argv.select_workspace("blue"), ("workspace", "select", "-or-create=true", "blue")),
-        (argv.version(), ("version", "-json")),
+        (argv.VERSION, ("version", "-json")),
     ],
     ids=lambda words: "-".join(words[:2]),
 )
@@ -101,8 +101,8 @@ def test_the_other_commands(made: Argv, expected: Argv) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (argv.validate(), ("validate", "-var-file=a", "-var-file=b", "-json", "-no-color")),
-        (argv.state_pull(), ("state", "pull", "-var-file=a", "-var-file=b")),
+        (argv.VALIDATE, ("validate", "-var-file=a", "-var-file=b", "-json", "-no-color")),
+        (argv.STATE_PULL, ("state", "pull", "-var-file=a", "-var-file=b")),
         (argv.state_push("f"), ("state", "push", "-var-file=a", "-var-file=b", "f")),
         (
             argv.select_workspace("blue"),
@@ -120,7 +120,7 @@ def test_the_other_commands(made: Argv, expected: Argv) -> None:
                 "holdfast.tfplan",
             ),
         ),
-        (argv.version(), argv.version()),
+        (argv.VERSION, argv.VERSION),
         (("providers", "schema", "-json"), ("providers", "schema", "-json")),
         (argv.apply(variables_files=("a",)), argv.apply(variables_files=("a",))),
         (

@@ -130,7 +130,7 @@ class InstalledEngines:
 
 def program_version(path: Path, environment: Environment) -> str | None:
     """The version that a program reports; None when it does not respond as Terraform does."""
-    return _query_version((str(path), *argv.version()), environment)
+    return _query_version((str(path), *argv.VERSION), environment)
 
 
 def _query_version(command: tuple[str, ...], environment: Environment) -> str | None:

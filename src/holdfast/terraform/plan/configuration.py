@@ -10,18 +10,17 @@ from collections.abc import Iterator
 
 import msgspec
 
+from holdfast.kernel.values import MaskedStruct
+
 NULL = msgspec.Raw(b"null")
 FALSE = msgspec.Raw(b"false")
 _ABSENT = msgspec.Raw()
 
 
-class PriorResource(msgspec.Struct, frozen=True, gc=False):
+class PriorResource(MaskedStruct, frozen=True, gc=False):
     mode: str = ""
     values: msgspec.Raw = NULL
     sensitive_values: msgspec.Raw = FALSE
-
-    def __repr__(self) -> str:
-        return f"PriorResource(mode={self.mode!r}, …)"
 
 
 class PriorModule(msgspec.Struct, frozen=True, gc=False):
@@ -29,12 +28,9 @@ class PriorModule(msgspec.Struct, frozen=True, gc=False):
     child_modules: list[PriorModule] | None = None
 
 
-class PriorOutput(msgspec.Struct, frozen=True, gc=False):
+class PriorOutput(MaskedStruct, frozen=True, gc=False):
     value: msgspec.Raw = NULL
     sensitive: bool = False
-
-    def __repr__(self) -> str:
-        return f"PriorOutput(sensitive={self.sensitive!r}, …)"
 
 
 class PriorValues(msgspec.Struct, frozen=True, gc=False):
@@ -57,27 +53,18 @@ class PriorState(msgspec.Struct, frozen=True, gc=False):
             yield from (self.values.outputs or {}).values()
 
 
-class Variable(msgspec.Struct, frozen=True, gc=False):
+class Variable(MaskedStruct, frozen=True, gc=False):
     value: msgspec.Raw = NULL
 
-    def __repr__(self) -> str:
-        return "Variable(…)"
 
-
-class ConfigVariable(msgspec.Struct, frozen=True, gc=False):
+class ConfigVariable(MaskedStruct, frozen=True, gc=False):
     default: msgspec.Raw = NULL
     sensitive: bool = False
 
-    def __repr__(self) -> str:
-        return f"ConfigVariable(sensitive={self.sensitive!r}, …)"
 
-
-class ModuleCall(msgspec.Struct, frozen=True, gc=False):
+class ModuleCall(MaskedStruct, frozen=True, gc=False):
     expressions: dict[str, msgspec.Raw] | None = None
     module: ConfigModule | None = None
-
-    def __repr__(self) -> str:
-        return "ModuleCall(…)"
 
 
 class ConfigProvisioner(msgspec.Struct, frozen=True, gc=False):
@@ -103,15 +90,12 @@ class ConfigModule(msgspec.Struct, frozen=True, gc=False):
     module_calls: dict[str, ModuleCall] | None = None
 
 
-class ProviderConfig(msgspec.Struct, frozen=True, gc=False):
+class ProviderConfig(MaskedStruct, frozen=True, gc=False):
     name: str = ""
     full_name: str = ""
     module_address: str = ""
     """Without instance keys; empty for the root module."""
     expressions: msgspec.Raw = _ABSENT
-
-    def __repr__(self) -> str:
-        return f"ProviderConfig(name={self.name!r}, …)"
 
     @property
     def type(self) -> str:

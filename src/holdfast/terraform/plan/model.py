@@ -47,10 +47,6 @@ class Change(MaskedStruct, frozen=True, gc=False):
     after_sensitive: msgspec.Raw = FALSE
     replace_paths: list[Any] | None = None
     importing: Import | None = None
-    generated_config: str | None = None
-
-    def __repr__(self) -> str:
-        return f"Change(actions={self.actions!r}, …)"
 
 
 class ResourceChange(MaskedStruct, frozen=True, gc=False):
@@ -166,7 +162,7 @@ class _Trigger(msgspec.Struct, frozen=True, gc=False):
     action_trigger_event: str | None = None
 
 
-class ActionInvocation(msgspec.Struct, frozen=True, gc=False):
+class ActionInvocation(MaskedStruct, frozen=True, gc=False):
     """A provider's action with effects of its own, which is not a change of any resource."""
 
     address: str
@@ -178,9 +174,6 @@ class ActionInvocation(msgspec.Struct, frozen=True, gc=False):
     trigger: _Trigger | None = msgspec.field(name="lifecycle_action_trigger", default=None)
     deferred: str | None = None
     """The reason why it is postponed, if it is."""
-
-    def __repr__(self) -> str:
-        return f"ActionInvocation(address={self.address!r}, …)"
 
     @property
     def triggered_by(self) -> str | None:
@@ -214,7 +207,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return counts
 
 
-class PlanDocument(msgspec.Struct, frozen=True, gc=False):
+class PlanDocument(MaskedStruct, frozen=True, gc=False):
     """The document as Terraform writes it; a field may be null or missing."""
 
     format_version: str | None = None
@@ -232,9 +225,6 @@ class PlanDocument(msgspec.Struct, frozen=True, gc=False):
     errored: bool = False
     applyable: bool | None = None
     complete: bool | None = None
-
-    def __repr__(self) -> str:
-        return f"PlanDocument(format_version={self.format_version!r}, …)"
 
 
 class Plan(MaskedStruct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from typing import assert_never
 import msgspec
 
 from holdfast.kernel.errors import Refused
+from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.statefile.model import (
     EmptyState,
     State,
@@ -39,15 +40,12 @@ class StateEditError(Refused):
     """The state is left unchanged."""
 
 
-class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceRecord(MaskedStruct, frozen=True, kw_only=True):
     """One resource instance as the state file has it, with the fields of its resource block; unencrypted."""
 
     resource: StateResource
     block: _Fields
     body: _Fields
-
-    def __repr__(self) -> str:
-        return f"InstanceRecord({self.resource!r})"
 
     @property
     def place(self) -> tuple[str, str | None]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.addresses import resource_text
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -21,7 +22,7 @@ _VERSION = 4
 _NULL = msgspec.Raw(b"null")
 
 
-class StateResource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class StateResource(MaskedStruct, frozen=True, kw_only=True, gc=False):
     """One resource instance of the state, current or deposed."""
 
     address: str
@@ -37,9 +38,6 @@ class StateResource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Unencrypted JSON."""
     sensitive_paths: Any = None
     """The paths that Terraform marks as sensitive, as the file has them."""
-
-    def __repr__(self) -> str:
-        return f"StateResource(address={self.address!r}, deposed={self.deposed!r}, …)"
 
     def read(self) -> Any:
         """The attributes as values, sensitive or not."""
@@ -62,13 +60,10 @@ class StateResource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-class StateOutput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class StateOutput(MaskedStruct, frozen=True, kw_only=True, gc=False):
     name: str
     sensitive: bool
     value: msgspec.Raw
-
-    def __repr__(self) -> str:
-        return f"StateOutput(name={self.name!r}, sensitive={self.sensitive!r}, …)"
 
     def read(self) -> Any:
         """The value, sensitive or not."""
